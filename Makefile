@@ -1,0 +1,84 @@
+# `make run` and `make test` need Python 3.11, make and (where system programs are missing) root;
+# the rest they fetch. Each environment is rebuilt only when its lock file or pyproject.toml changed.
+PYTHON ?= python3
+SEEDS ?= 0-19
+ARGS ?=
+
+UV := .venv-tools/bin/uv
+CODE := $(wildcard src tests benchmarks examples tools/*.py)
+
+export UV_PYTHON_DOWNLOADS := never
+export UV_HTTP_TIMEOUT ?= 180
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test check audit format simulate bench peers docs lock clean system
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: .venv-run/.ready ## start Homing: `homing serve` on loopback (ARGS="--port 8026")
+	.venv-run/bin/homing serve $(ARGS)
+
+test: .venv/.ready system ## run the tests (ARGS="-k name -n 2")
+	.venv/bin/pytest $(ARGS)
+
+check: .venv/.ready ## lint, format, types and the dependency rule
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy $(CODE)
+	.venv/bin/lint-imports
+
+audit: .venv/.ready ## look for known vulnerabilities in the locked packages (asks the network)
+	.venv/bin/pip-audit --disable-pip --require-hashes --requirement requirements/run.txt
+	.venv/bin/pip-audit --disable-pip --require-hashes --requirement requirements/dev.txt
+
+format: .venv/.ready ## rewrite the code as `check` wants it
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+
+simulate: .venv/.ready ## run the engine under seeded faults (SEEDS=100-119)
+	.venv/bin/python -m homing.testing.simulator $(SEEDS)
+
+bench: .venv/.ready .venv-peers/.ready system ## measure Homing beside its peers
+	.venv/bin/python -m benchmarks $(ARGS)
+
+peers: .venv-peers/.ready ## install the benchmark's peers in an environment of their own
+
+docs: .venv/.ready ## write the generated documents anew
+	.venv/bin/python tools/docs.py $(ARGS)
+
+lock: $(UV) ## resolve the locked requirements anew (ARGS=--upgrade for the newest)
+	@tools/lock $(UV) $(ARGS)
+
+clean: ## remove environments and caches
+	rm -rf .venv .venv-run .venv-peers .venv-tools build dist
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .schemathesis
+	find src tests benchmarks examples tools -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+system:
+	@tools/ensure-system
+
+$(UV): requirements/uv.txt
+	@tools/ensure-uv $(PYTHON)
+
+# $(1): the environment, $(2): its lock file
+define sync
+	@echo "==> $(1): installing $(2)"
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) $(1)
+	@$(UV) pip sync --quiet --require-hashes --python $(1)/bin/python $(2)
+	@$(UV) pip install --quiet --no-deps --no-build-isolation --python $(1)/bin/python --editable .
+	@touch $@
+endef
+
+.venv/.ready: requirements/dev.txt pyproject.toml | $(UV)
+	$(call sync,.venv,requirements/dev.txt)
+
+.venv-run/.ready: requirements/run.txt pyproject.toml | $(UV)
+	$(call sync,.venv-run,requirements/run.txt)
+
+.venv-peers/.ready: benchmarks/peers/requirements.txt | $(UV)
+	@echo "==> .venv-peers: installing $<"
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-peers
+	@$(UV) pip install --quiet --python .venv-peers/bin/python --requirement $<
+	@touch $@
