@@ -1,0 +1,229 @@
+"""The durable record of one intent, and the small values it is made of.
+
+Everything here is a frozen value. A delivery is changed only by `transitions`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
+
+from homing.domain.failure import Failure
+
+State: TypeAlias = Literal[
+    "pending", "in_flight", "waiting", "delivered", "suppressed", "failed", "dismissed"
+]
+FailedBecause: TypeAlias = Literal["rejected", "exhausted", "uncertain", "expired", "poison"]
+RecipientOutcome: TypeAlias = Literal["open", "accepted", "refused", "maybe"]
+Phase: TypeAlias = Literal["inline", "worker"]
+AttemptStatus: TypeAlias = Literal[
+    "scheduled",
+    "running",
+    "done",
+    "suppressed",
+    "rejected",
+    "failed",
+    "timed_out",
+    "interrupted",
+    "route_fault",
+]
+DoubtWindow: TypeAlias = Literal["W1", "W2", "W3"]
+
+# Facts as data: which states end a delivery's automatic life, and which may be claimed.
+TERMINAL_STATES: frozenset[State] = frozenset({"delivered", "suppressed", "failed", "dismissed"})
+CLAIMABLE_STATES: frozenset[State] = frozenset({"pending", "in_flight", "waiting"})
+
+FIRST_PRIORITY = 1
+DEFAULT_PRIORITY = 2
+LAST_PRIORITY = 4
+
+
+class Recipient(Struct, frozen=True, omit_defaults=True):
+    """One address of the envelope with an outcome of its own."""
+
+    address: str
+    outcome: RecipientOutcome = "open"
+    code: str | None = None
+    detail: str | None = None
+
+
+class Receipt(Struct, frozen=True, omit_defaults=True):
+    """The evidence of acceptance: from the provider, a lookup, or an operator."""
+
+    notification_id: str = ""
+    accepted_at_ms: int | None = None
+    evidence: Literal["provider", "lookup", "operator", "late"] = "provider"
+    detail: str | None = None
+
+
+class Attempt(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One call of a stage. Kept in a ledger of its own once it has ended."""
+
+    delivery_id: str
+    number: int
+    stage: str
+    status: AttemptStatus
+    cycle: int = 1
+    phase: Phase = "worker"
+    counted: bool = True
+    scheduled_for_ms: int | None = None
+    started_at_ms: int | None = None
+    ended_at_ms: int | None = None
+    holder: str | None = None
+    error_class: str | None = None
+    code: str | None = None
+    detail: str | None = None
+    notification_id: str | None = None
+    maybe_sent: bool = False
+    window: DoubtWindow | None = None
+
+
+class Cycle(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A finished round of attempts. The shape may only gain fields."""
+
+    number: int
+    attempts: int
+    stage: str
+    failed_because: FailedBecause | None = None
+    last_error: str | None = None
+    error_class: str | None = None
+    code: str | None = None
+    first_failed_at_ms: int | None = None
+    failed_at_ms: int | None = None
+    generation: int = 0
+    replayed_at_ms: int
+    replayed_by: str
+    reason: str
+
+
+class Delivery(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One message to one envelope, one event, or one job, and where it stands.
+
+    `version` is the fence: a store writes a change only over the version that was read, and
+    raises it by one. `due_at_ms` is the next attempt's time while pending and the end of the
+    lease while in flight, so that a claim is one range read.
+    """
+
+    id: str
+    route: str
+    lane: str
+    stage: str
+    created_at_ms: int
+    updated_at_ms: int
+    source: str = ""
+    key: str | None = None
+    fingerprint: str = ""
+    intent: str | None = None
+    topic: str | None = None
+    priority: int = DEFAULT_PRIORITY
+    generation: int = 0
+
+    state: State = "pending"
+    failed_because: FailedBecause | None = None
+    due_at_ms: int | None = None
+    expires_at_ms: int | None = None
+    ended_at_ms: int | None = None
+
+    version: int = 1
+    holder: str | None = None
+    claims: int = 0
+    claimed_at_ms: int | None = None
+    crashes: int = 0
+    phase: Phase = "worker"
+    committing: bool = False
+    committed_at_ms: int | None = None
+
+    cycle: int = 1
+    attempt_no: int = 0
+    attempts: int = 0
+    max_attempts: int | None = None
+    recipients: tuple[Recipient, ...] = ()
+    receipt: Receipt | None = None
+    failure: Failure | None = None
+    first_failed_at_ms: int | None = None
+    last_failed_at_ms: int | None = None
+    maybe_sent_at_ms: int | None = None
+    doubt_waived: bool = False
+    maybe_duplicate: bool = False
+    failure_history: tuple[Cycle, ...] = ()
+
+    parent_id: str | None = None
+    required: bool = True
+    fanned_out: bool = False
+    open_children: int = 0
+    clone_of: str | None = None
+    payload_no: int = 1
+    owed: tuple[str, ...] = ()
+    metadata: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.state in TERMINAL_STATES
+
+    @property
+    def maybe_sent(self) -> bool:
+        """An attempt may have been accepted and nobody knows yet."""
+        return self.maybe_sent_at_ms is not None
+
+    @property
+    def open_addresses(self) -> tuple[str, ...]:
+        """Who still has to be sent to: the open ones and those in doubt."""
+        return tuple(r.address for r in self.recipients if r.outcome in ("open", "maybe"))
+
+
+class Content(Struct, frozen=True):
+    """What a delivery carries: the frozen payload and the kept results of finished stages."""
+
+    payload: bytes = b""
+    results: dict[str, bytes] = field(default_factory=dict)
+
+
+class Key(Struct, frozen=True):
+    """A taken name: (source, key) stands for one delivery until it expires."""
+
+    source: str
+    key: str
+    delivery_id: str
+    fingerprint: str = ""
+    expires_at_ms: int | None = None
+
+
+class Fact(Struct, frozen=True):
+    """A small durable thing beside deliveries. Writing (kind, key) again replaces it.
+
+    A value of None takes the fact away.
+    """
+
+    kind: str
+    key: str
+    at_ms: int
+    value: dict[str, str | int | float | bool | None] | None = field(default_factory=dict)
+
+
+class New(Struct, frozen=True):
+    """A delivery about to be added, with all that must be stored together with it."""
+
+    delivery: Delivery
+    payload: bytes = b""
+    keys: tuple[Key, ...] = ()
+    children: tuple[New, ...] = ()
+    facts: tuple[Fact, ...] = ()
+
+
+class Change(Struct, frozen=True):
+    """What one transition asks of the store: all of it or nothing.
+
+    `delivery.version` is the version that was read. `payload` replaces the payload (the old
+    one is kept under its number); `forget` removes the record instead of writing it.
+    """
+
+    delivery: Delivery
+    ended: tuple[Attempt, ...] = ()
+    results: dict[str, bytes] = field(default_factory=dict)
+    drop_results: bool = False
+    payload: bytes | None = None
+    children: tuple[New, ...] = ()
+    child_delta: int = 0
+    facts: tuple[Fact, ...] = ()
+    forget: bool = False

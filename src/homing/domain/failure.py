@@ -1,0 +1,40 @@
+"""Failures as values: what went wrong, and what may be done about it."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
+
+Disposition: TypeAlias = Literal["retry", "reject", "suppress", "route_fault"]
+
+# Words the engine itself gives; providers and assemblies bring their own.
+RATE_LIMITED = "rate_limited"
+TIMED_OUT = "timed_out"
+RECIPIENT_DEFERRED = "recipient_deferred"
+RECIPIENT_REFUSED = "recipient_refused"
+
+
+class Refusal(Struct, frozen=True, omit_defaults=True):
+    """One recipient refused while the message as a whole went on."""
+
+    permanent: bool
+    code: str | None = None
+    detail: str | None = None
+
+
+class Failure(Struct, frozen=True, omit_defaults=True):
+    """An expected failure. `error_class` is a stable word; `detail` is already redacted.
+
+    `maybe_sent` says that the provider may have accepted all the same. `refused` names the
+    recipients whose answer is known apart from the failure as a whole.
+    """
+
+    error_class: str
+    disposition: Disposition = "retry"
+    code: str | None = None
+    detail: str = ""
+    retry_after_s: float | None = None
+    maybe_sent: bool = False
+    refused: dict[str, Refusal] = field(default_factory=dict)
+    trace: str | None = None

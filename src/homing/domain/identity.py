@@ -1,0 +1,37 @@
+"""Who is who: fingerprints of requests, tokens for providers, Message-IDs. All deterministic."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from homing.domain.delivery import Delivery
+
+INTENT_SOURCE = "homing.intent"
+
+
+def fingerprint(*parts: object) -> str:
+    """The same normalised request gives the same text, on every machine and in every process."""
+    encoded = msgspec.json.encode(parts, order="deterministic")
+    return hashlib.sha256(encoded).hexdigest()[:32]
+
+
+def provider_token(delivery: Delivery) -> str:
+    """The idempotency token handed to a provider: the same for every attempt of one intent."""
+    seed = delivery.intent or delivery.id
+    return hashlib.sha256(f"homing:{delivery.route}:{seed}".encode()).hexdigest()[:40]
+
+
+def message_id(delivery: Delivery, domain: str) -> str:
+    """A fixed Message-ID lets receivers fold a possible duplicate."""
+    return f"<{provider_token(delivery)}@{domain}>"
+
+
+def id_from(now_ms: int, entropy: bytes) -> str:
+    """A UUID of version 7: sorts by time, so that stores append instead of scattering."""
+    bits = (now_ms & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(entropy[:10], "big")
+    bits = bits & ~(0xF << 76) | 0x7 << 76
+    bits = bits & ~(0x3 << 62) | 0x2 << 62
+    text = f"{bits:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

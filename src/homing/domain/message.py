@@ -1,0 +1,92 @@
+"""What a caller hands in: an e-mail, an event, or a job. Frozen once accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
+
+Addresses: TypeAlias = str | Sequence[str]
+Json: TypeAlias = Any  # what a JSON document can hold; checked when it is encoded
+
+
+class Attachment(Struct, frozen=True):
+    """A file that goes with an e-mail."""
+
+    filename: str
+    content: bytes
+    content_type: str = "application/octet-stream"
+
+
+class Invitation(Struct, frozen=True):
+    """A calendar part; `method` is REQUEST, CANCEL or another iTIP word."""
+
+    ics: str
+    method: str = "REQUEST"
+
+
+class Email(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="email"):
+    """One message to one envelope. Either text (and HTML), or a template with variables."""
+
+    to: Addresses
+    subject: str = ""
+    text: str = ""
+    html: str | None = None
+    sender: str | None = None
+    cc: Addresses = ()
+    bcc: Addresses = ()
+    reply_to: Addresses = ()
+    attachments: Sequence[Attachment] = ()
+    invitation: Invitation | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    template_id: str | None = None
+    locale: str | None = None
+    variables: Mapping[str, Json] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # One address or many: callers write either, everyone after them sees a tuple.
+        for name in ("to", "cc", "bcc", "reply_to"):
+            value = getattr(self, name)
+            force_setattr(self, name, (value,) if isinstance(value, str) else tuple(value))
+        force_setattr(self, "attachments", tuple(self.attachments))
+
+    @property
+    def envelope(self) -> tuple[str, ...]:
+        """Every address that gets it, each once, in order."""
+        return tuple(dict.fromkeys((*self.to, *self.cc, *self.bcc)))
+
+
+class Event(Struct, frozen=True, tag="event"):
+    """Something that happened, for the handlers of its type."""
+
+    type: str
+    data: Json = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+class Job(Struct, frozen=True, tag="job"):
+    """A piece of staged work."""
+
+    name: str
+    data: Json = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+Message: TypeAlias = Email | Event | Job
+MessageKind: TypeAlias = Literal["email", "event", "job"]
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+
+def encode_message(message: Message) -> bytes:
+    """The frozen payload of a delivery."""
+    return _encoder.encode(message)
+
+
+def decode_message(payload: bytes) -> Message:
+    return _decoder.decode(payload)

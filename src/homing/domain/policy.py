@@ -1,0 +1,159 @@
+"""When to try again, and how often. Pure: the roll of the dice is handed in."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
+
+from homing.domain.delivery import FailedBecause
+from homing.domain.failure import RATE_LIMITED, Failure
+
+OnDoubt: TypeAlias = Literal["resend", "hold"]
+OnRouteFault: TypeAlias = Literal["park", "fail", "retry"]
+
+
+class Ladder(Struct, frozen=True, tag=True):
+    """Fixed steps. `steps_s[0]` is the wait before attempt number `first`; the last repeats."""
+
+    steps_s: tuple[float, ...]
+    first: int = 2
+
+    def ceiling_s(self, attempt: int) -> float:
+        if not self.steps_s or attempt < self.first:
+            return 0.0
+        return self.steps_s[min(attempt - self.first, len(self.steps_s) - 1)]
+
+    def delay_s(self, attempt: int, roll: float) -> float:
+        del roll  # a ladder is exact
+        return self.ceiling_s(attempt)
+
+
+class Exponential(Struct, frozen=True, tag=True):
+    """`initial_s` before attempt number `first`, multiplied for each one after it."""
+
+    initial_s: float
+    multiplier: float = 2.0
+    max_s: float | None = None
+    first: int = 2
+
+    def ceiling_s(self, attempt: int) -> float:
+        if attempt < self.first:
+            return 0.0
+        # Beyond 64 doublings every wait is past any cap, and floats would overflow.
+        exponent = min(attempt - self.first, 64)
+        ceiling_s = self.initial_s * self.multiplier**exponent
+        return ceiling_s if self.max_s is None else min(ceiling_s, self.max_s)
+
+    def delay_s(self, attempt: int, roll: float) -> float:
+        del roll  # no jitter
+        return self.ceiling_s(attempt)
+
+
+class FullJitter(Struct, frozen=True, tag=True):
+    """Uniform between `floor_s` and the ceiling of the schedule inside, drawn per attempt."""
+
+    within: Ladder | Exponential
+    floor_s: float = 0.0
+
+    def ceiling_s(self, attempt: int) -> float:
+        return self.within.ceiling_s(attempt)
+
+    def delay_s(self, attempt: int, roll: float) -> float:
+        ceiling_s = self.within.ceiling_s(attempt)
+        floor_s = min(self.floor_s, ceiling_s)
+        return floor_s + roll * (ceiling_s - floor_s)
+
+
+Schedule: TypeAlias = Ladder | Exponential | FullJitter
+
+
+class RetryAfter(Struct, frozen=True):
+    """How a provider's wish to wait is honoured.
+
+    It is never undercut unless `cap_s` is set. `min_s` holds for rate limits even when the
+    provider names no time.
+    """
+
+    min_s: float = 0.0
+    cap_s: float | None = None
+
+    def apply(self, delay_s: float, failure: Failure) -> float:
+        delay_s = max(delay_s, failure.retry_after_s or 0.0)
+        if failure.error_class == RATE_LIMITED:
+            delay_s = max(delay_s, self.min_s)
+        return delay_s if self.cap_s is None else min(delay_s, max(self.cap_s, self.min_s))
+
+
+class Retry(Struct, frozen=True):
+    """A stage's budget and schedule. `max_attempts` counts per stage and cycle."""
+
+    schedule: Schedule = Exponential(initial_s=1.0, max_s=60.0)
+    max_attempts: int = 5
+    retry_after: RetryAfter = RetryAfter()
+
+    def delay_ms(self, attempt: int, failure: Failure, roll: float) -> int:
+        """The wait before counted attempt number `attempt`, after `failure`."""
+        own_s = self.schedule.delay_s(attempt, roll)
+        return round(self.retry_after.apply(own_s, failure) * 1000)
+
+
+class Stage(Struct, frozen=True, kw_only=True):
+    """One step of the plan.
+
+    `quiet` stages leave a line in the attempt ledger only when they fail. `sends` stages go
+    through a provider with the durable mark in between. `idempotent` stages may be repeated
+    after a write conflict.
+    """
+
+    name: str
+    retry: Retry = Retry()
+    timeout_s: float = 30.0
+    sends: bool = False
+    quiet: bool = False
+    idempotent: bool = True
+
+
+class Retention(Struct, frozen=True):
+    """How long each class is kept after its end, in seconds; None is for ever.
+
+    Open dead letters (`failed`) are never removed by retention.
+    """
+
+    delivered_s: float | None = None
+    dismissed_s: float | None = None
+    payload_s: float | None = None
+    attempts_s: float | None = None
+    key_s: float | None = None
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """The pure rules by which deliveries of one route live: all that transitions may know."""
+
+    stages: tuple[Stage, ...]
+    on_doubt: OnDoubt = "resend"
+    on_route_fault: OnRouteFault = "park"
+    inline_counts: bool = False
+    interrupted_counts: bool = False
+    max_crashes: int = 5
+    doubt_patience_s: float = 3600.0
+    keep_delivered: bool = True
+    owes_on_failed: tuple[str, ...] = ("alert",)
+    owes_on_delivered: tuple[str, ...] = ()
+    retention: Retention = Retention()
+    # Extra notices by the reason of the failure, e.g. a page for a code defect.
+    owes_by_reason: dict[FailedBecause, tuple[str, ...]] = field(default_factory=dict)
+
+    def stage(self, name: str) -> Stage:
+        for stage in self.stages:
+            if stage.name == name:
+                return stage
+        raise LookupError(f"the plan has no stage {name!r}")
+
+    def stage_after(self, name: str) -> Stage | None:
+        index = self.stages.index(self.stage(name))
+        return self.stages[index + 1] if index + 1 < len(self.stages) else None
+
+    @property
+    def first_stage(self) -> Stage:
+        return self.stages[0]

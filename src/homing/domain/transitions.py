@@ -1,0 +1,682 @@
+"""Every change of a delivery's state, as pure functions. No other code changes state.
+
+Each transition declares from which states it may start and in which it may end; the declared
+table is enforced at every call and drawn in docs/STATE_MACHINE.md. Stores apply one of them by
+themselves, `claim`, and nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Concatenate, ParamSpec
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from homing.domain import recipients
+from homing.domain.delivery import (
+    TERMINAL_STATES,
+    Attempt,
+    AttemptStatus,
+    Change,
+    Content,
+    Cycle,
+    Delivery,
+    DoubtWindow,
+    FailedBecause,
+    Key,
+    New,
+    Receipt,
+    Recipient,
+    State,
+)
+from homing.domain.errors import NotAllowed
+from homing.domain.failure import Failure, Refusal
+from homing.domain.policy import Plan
+
+P = ParamSpec("P")
+
+
+class Edge(Struct, frozen=True):
+    """One row of the state machine."""
+
+    name: str
+    sources: tuple[State, ...]
+    targets: tuple[State, ...]
+    meaning: str
+
+
+EDGES: dict[str, Edge] = {}
+
+_GRAVEST_FIRST: tuple[FailedBecause, ...] = (
+    "uncertain",
+    "exhausted",
+    "rejected",
+    "poison",
+    "expired",
+)
+
+
+def _transition(
+    *, sources: tuple[State, ...], targets: tuple[State, ...]
+) -> Callable[
+    [Callable[Concatenate[Delivery, P], Change]], Callable[Concatenate[Delivery, P], Change]
+]:
+    def declare(
+        function: Callable[Concatenate[Delivery, P], Change],
+    ) -> Callable[Concatenate[Delivery, P], Change]:
+        verb = function.__name__
+        meaning = (function.__doc__ or "").strip().splitlines()[0]
+        EDGES[verb] = Edge(verb, sources, targets, meaning)
+
+        @functools.wraps(function)
+        def checked(delivery: Delivery, /, *args: P.args, **kwargs: P.kwargs) -> Change:
+            if delivery.state not in sources:
+                raise NotAllowed(
+                    f"cannot {verb.replace('_', ' ')} delivery {delivery.id}: it is"
+                    f" {delivery.state}, not {' or '.join(sources)}"
+                )
+            change = function(delivery, *args, **kwargs)
+            if change.delivery.state not in targets:
+                raise AssertionError(f"{verb} may not lead to {change.delivery.state}")
+            return change
+
+        return checked
+
+    return declare
+
+
+@_transition(sources=("pending", "in_flight", "waiting"), targets=("in_flight",))
+def claim(delivery: Delivery, *, holder: str, now_ms: int, lease_until_ms: int) -> Change:
+    """A worker takes it; the one change that stores make by themselves."""
+    return Change(
+        replace(
+            delivery,
+            state="in_flight",
+            holder=holder,
+            due_at_ms=lease_until_ms,
+            claimed_at_ms=now_ms,
+            claims=delivery.claims + 1,
+            version=delivery.version + 1,
+        )
+    )
+
+
+@_transition(sources=("in_flight",), targets=("pending",))
+def release(delivery: Delivery, *, now_ms: int) -> Change:
+    """The holder gives it back untouched; that is no attempt and no crash."""
+    return Change(_let_go(delivery, due_at_ms=delivery.claimed_at_ms or now_ms, now_ms=now_ms))
+
+
+@_transition(sources=("in_flight",), targets=("in_flight",))
+def end_lease(delivery: Delivery, *, now_ms: int) -> Change:
+    """Its holder is known to be dead: the lease ends now, whatever the clock said."""
+    return Change(replace(delivery, due_at_ms=now_ms))
+
+
+@_transition(sources=("in_flight",), targets=("in_flight",))
+def mark_committing(
+    delivery: Delivery, *, now_ms: int, lease_until_ms: int, frozen: Mapping[str, bytes]
+) -> Change:
+    """The durable mark before the byte that may send: from here on a crash leaves doubt."""
+    return Change(
+        replace(
+            delivery,
+            committing=True,
+            committed_at_ms=delivery.committed_at_ms or now_ms,
+            due_at_ms=lease_until_ms,
+            claims=1,
+            updated_at_ms=now_ms,
+        ),
+        results=dict(frozen),
+    )
+
+
+@_transition(sources=("in_flight",), targets=("in_flight",))
+def note_interruption(delivery: Delivery, *, plan: Plan, now_ms: int) -> Change:
+    """The next owner records that earlier holders ended without an outcome."""
+    lost_claims = max(delivery.claims - 1, 0)
+    may_count = delivery.phase == "worker" or plan.inline_counts
+    failure = Failure(
+        "interrupted",
+        detail="the worker ended before the outcome was recorded",
+        maybe_sent=delivery.committing,
+    )
+    ended: list[Attempt] = []
+    after = delivery
+    for nth in range(lost_claims):
+        # Only the newest lost claim can have got as far as the mark: a mark resets `claims`.
+        in_doubt = delivery.committing and nth == 0
+        counts = may_count and (in_doubt or plan.interrupted_counts)
+        window: DoubtWindow | None = "W1" if in_doubt else None
+        ended.append(
+            _attempt(after, "interrupted", now_ms, counted=counts, failure=failure, window=window)
+        )
+        after = replace(
+            after, attempt_no=after.attempt_no + 1, attempts=after.attempts + int(counts)
+        )
+    after = _note_failure(after, failure, now_ms)
+    after = replace(
+        after,
+        crashes=delivery.crashes + lost_claims,
+        claims=1,
+        committing=False,
+        phase="worker",
+        updated_at_ms=now_ms,
+    )
+    return Change(after, ended=tuple(ended))
+
+
+@_transition(sources=("in_flight",), targets=("pending", "in_flight"))
+def advance(
+    delivery: Delivery,
+    *,
+    plan: Plan,
+    now_ms: int,
+    result: bytes | None = None,
+    keep_until_ms: int | None = None,
+) -> Change:
+    """A stage that is not the last has finished; its result is kept and the next one is due.
+
+    With `keep_until_ms` the holder keeps the claim, to go on at once in the same call.
+    """
+    stage = plan.stage(delivery.stage)
+    following = plan.stage_after(delivery.stage)
+    if following is None:
+        raise AssertionError(f"stage {delivery.stage!r} is the last one")
+    ended = () if stage.quiet else (_attempt(delivery, "done", now_ms),)
+    after = _let_go(delivery, due_at_ms=now_ms, now_ms=now_ms)
+    if keep_until_ms is not None:
+        after = replace(
+            after,
+            state="in_flight",
+            holder=delivery.holder,
+            due_at_ms=keep_until_ms,
+            claims=1,
+            phase=delivery.phase,
+        )
+    after = replace(
+        after,
+        stage=following.name,
+        attempt_no=delivery.attempt_no + len(ended),
+        attempts=0,
+        crashes=0,
+        fanned_out=False,
+        failure=None,
+        first_failed_at_ms=None,
+        last_failed_at_ms=None,
+    )
+    return Change(after, ended=ended, results=_kept(delivery, result))
+
+
+@_transition(sources=("in_flight",), targets=("delivered", "failed", "pending"))
+def succeed(
+    delivery: Delivery,
+    *,
+    plan: Plan,
+    now_ms: int,
+    roll: float,
+    receipt: Receipt | None = None,
+    refused: Mapping[str, Refusal] | None = None,
+    result: bytes | None = None,
+) -> Change:
+    """The last stage was accepted; recipients refused apart keep it from being delivered."""
+    refused = refused or {}
+    after = replace(
+        delivery,
+        receipt=_dated(receipt, now_ms),
+        recipients=recipients.accept_open(delivery.recipients, refused),
+        maybe_sent_at_ms=None,
+        doubt_waived=False,
+    )
+    outcomes = {r.outcome for r in after.recipients}
+    if outcomes & {"open", "maybe"}:
+        deferred = recipients.summary(refused, permanent=False)
+        return _failed(after, deferred, plan, now_ms, roll=roll, can_look=False)
+    ended = _attempt(after, "done", now_ms, receipt=receipt)
+    after = replace(after, attempt_no=after.attempt_no + 1, attempts=_counted(after, plan))
+    if "refused" in outcomes:
+        after = _note_failure(after, recipients.summary(refused, permanent=True), now_ms)
+        return _dead(after, "rejected", plan, now_ms, ended=(ended,))
+    return _delivered(after, plan, now_ms, ended=(ended,), results=_kept(delivery, result))
+
+
+@_transition(sources=("in_flight",), targets=("delivered",))
+def settle_found(delivery: Delivery, *, plan: Plan, now_ms: int, receipt: Receipt) -> Change:
+    """Evidence shows that an attempt in doubt was accepted: delivered, with no second send."""
+    after = replace(
+        delivery,
+        receipt=_dated(receipt, now_ms),
+        recipients=recipients.accept_open(delivery.recipients, {}),
+        maybe_sent_at_ms=None,
+        doubt_waived=False,
+    )
+    return _delivered(after, plan, now_ms)
+
+
+@_transition(sources=("in_flight",), targets=("suppressed",))
+def suppress(delivery: Delivery, failure: Failure, *, plan: Plan, now_ms: int) -> Change:
+    """Skipped on purpose, by the provider or a rule; counted as a good end."""
+    del plan
+    ended = _attempt(delivery, "suppressed", now_ms, failure=failure)
+    after = _ended(delivery, "suppressed", now_ms)
+    after = replace(after, failure=failure, attempt_no=delivery.attempt_no + 1)
+    return _closing(Change(after, ended=(ended,)))
+
+
+@_transition(sources=("in_flight",), targets=("pending", "failed"))
+def fail(
+    delivery: Delivery,
+    failure: Failure,
+    *,
+    plan: Plan,
+    now_ms: int,
+    roll: float,
+    can_look: bool = False,
+) -> Change:
+    """An attempt failed: try again by the policy, give it back to its route, or dead-letter it."""
+    return _failed(delivery, failure, plan, now_ms, roll=roll, can_look=can_look)
+
+
+def _failed(
+    delivery: Delivery,
+    failure: Failure,
+    plan: Plan,
+    now_ms: int,
+    *,
+    roll: float,
+    can_look: bool,
+) -> Change:
+    disposition = failure.disposition
+    if disposition == "route_fault":
+        if plan.on_route_fault == "park":
+            return _back_to_route(delivery, failure, now_ms)
+        disposition = "reject" if plan.on_route_fault == "fail" else "retry"
+    if disposition == "suppress":
+        raise AssertionError("suppression is not a failure: use suppress()")
+
+    status: AttemptStatus = "rejected" if disposition == "reject" else "failed"
+    if status == "failed" and failure.error_class == "timed_out":
+        status = "timed_out"
+    counts = delivery.phase == "worker" or plan.inline_counts
+    ended = _attempt(delivery, status, now_ms, counted=counts, failure=failure)
+    after = _note_failure(delivery, failure, now_ms)
+    after = replace(
+        after, attempt_no=delivery.attempt_no + 1, attempts=_counted(delivery, plan), crashes=0
+    )
+    if disposition == "reject":
+        return _dead(after, "rejected", plan, now_ms, ended=(ended,))
+    retry = plan.stage(delivery.stage).retry
+    spent = after.attempts >= (delivery.max_attempts or retry.max_attempts)
+    # Out of budget but in doubt: one more claim, for the lookup alone, before any verdict.
+    if spent and not (after.maybe_sent and can_look):
+        return _dead(after, "exhausted", plan, now_ms, ended=(ended,))
+    due_at_ms = now_ms + retry.delay_ms(after.attempts + 1, failure, roll)
+    if delivery.expires_at_ms is not None:
+        due_at_ms = min(due_at_ms, max(delivery.expires_at_ms, now_ms))
+    return Change(_let_go(after, due_at_ms=due_at_ms, now_ms=now_ms), ended=(ended,))
+
+
+@_transition(sources=("in_flight",), targets=("failed",))
+def give_up(delivery: Delivery, because: FailedBecause, *, plan: Plan, now_ms: int) -> Change:
+    """No further attempt is allowed: expired, out of budget, in doubt on hold, or poison."""
+    return _dead(delivery, because, plan, now_ms)
+
+
+@_transition(sources=("in_flight",), targets=("pending",))
+def await_evidence(delivery: Delivery, *, now_ms: int, due_at_ms: int) -> Change:
+    """In doubt, and the provider cannot tell yet: ask again later. That is no attempt."""
+    return Change(_let_go(delivery, due_at_ms=due_at_ms, now_ms=now_ms))
+
+
+@_transition(sources=("in_flight",), targets=("waiting",))
+def fan_out(
+    delivery: Delivery, children: tuple[New, ...], *, now_ms: int, result: bytes | None = None
+) -> Change:
+    """One delivery becomes several: it waits until its children have ended."""
+    after = replace(
+        _let_go(delivery, due_at_ms=None, now_ms=now_ms), state="waiting", fanned_out=True
+    )
+    return Change(after, children=children, results=_kept(delivery, result))
+
+
+@_transition(sources=("in_flight",), targets=("waiting",))
+def keep_waiting(delivery: Delivery, *, now_ms: int) -> Change:
+    """Looked at, but some children are still under way."""
+    return Change(replace(_let_go(delivery, due_at_ms=None, now_ms=now_ms), state="waiting"))
+
+
+@_transition(sources=("in_flight",), targets=("failed",))
+def fail_with_children(
+    delivery: Delivery, reasons: Mapping[FailedBecause, int], *, plan: Plan, now_ms: int
+) -> Change:
+    """All children have ended and required ones failed; the gravest reason is taken over."""
+    failed = sum(reasons.values())
+    failure = Failure("children_failed", "reject", detail=f"{failed} required part(s) failed")
+    because = next(reason for reason in _GRAVEST_FIRST if reasons.get(reason))
+    return _dead(_note_failure(delivery, failure, now_ms), because, plan, now_ms)
+
+
+@_transition(sources=("failed",), targets=("pending",))
+def replay(
+    delivery: Delivery, *, actor: str, reason: str, now_ms: int, generation: int | None = None
+) -> Change:
+    """Try again from the failed stage, in place, with a new budget and the old cycle kept."""
+    cycle = Cycle(
+        number=delivery.cycle,
+        attempts=delivery.attempts,
+        stage=delivery.stage,
+        failed_because=delivery.failed_because,
+        last_error=delivery.failure.detail if delivery.failure else None,
+        error_class=delivery.failure.error_class if delivery.failure else None,
+        code=delivery.failure.code if delivery.failure else None,
+        first_failed_at_ms=delivery.first_failed_at_ms,
+        failed_at_ms=delivery.ended_at_ms,
+        generation=delivery.generation,
+        replayed_at_ms=now_ms,
+        replayed_by=actor,
+        reason=reason,
+    )
+    after = _let_go(delivery, due_at_ms=now_ms, now_ms=now_ms)
+    after = replace(
+        after,
+        failed_because=None,
+        ended_at_ms=None,
+        cycle=delivery.cycle + 1,
+        attempts=0,
+        max_attempts=None,
+        crashes=0,
+        failure=None,
+        first_failed_at_ms=None,
+        last_failed_at_ms=None,
+        expires_at_ms=None,
+        doubt_waived=delivery.maybe_sent,
+        maybe_duplicate=delivery.maybe_duplicate or delivery.maybe_sent,
+        recipients=recipients.reopen_refused(delivery.recipients),
+        failure_history=(*delivery.failure_history, cycle),
+        generation=delivery.generation if generation is None else generation,
+    )
+    return _reopening(Change(after))
+
+
+@_transition(sources=("failed",), targets=("pending",))
+def restart(delivery: Delivery, *, plan: Plan, actor: str, reason: str, now_ms: int) -> Change:
+    """Try again from the first stage: the kept results are dropped."""
+    change = replay(delivery, actor=actor, reason=reason, now_ms=now_ms)
+    after = replace(change.delivery, stage=plan.first_stage.name, fanned_out=False)
+    return replace(change, delivery=after, drop_results=True)
+
+
+@_transition(sources=("failed",), targets=("dismissed",))
+def dismiss(delivery: Delivery, *, now_ms: int) -> Change:
+    """An operator closes a dead letter for good."""
+    return Change(_ended(delivery, "dismissed", now_ms))
+
+
+@_transition(sources=("pending", "waiting"), targets=("dismissed",))
+def cancel(delivery: Delivery, *, now_ms: int) -> Change:
+    """An operator or the caller withdraws what has not ended."""
+    return _closing(Change(_ended(delivery, "dismissed", now_ms)))
+
+
+@_transition(sources=("dismissed",), targets=("failed", "pending"))
+def restore(delivery: Delivery, *, now_ms: int) -> Change:
+    """Undo a dismissal (back to the dead letters) or a cancellation (due again)."""
+    if delivery.failed_because is not None:
+        return Change(replace(delivery, state="failed", updated_at_ms=now_ms))
+    after = replace(_let_go(delivery, due_at_ms=now_ms, now_ms=now_ms), ended_at_ms=None)
+    return _reopening(Change(after))
+
+
+@_transition(sources=("failed",), targets=("delivered",))
+def confirm(delivery: Delivery, *, plan: Plan, evidence: str, now_ms: int) -> Change:
+    """An operator has evidence that an uncertain one was accepted after all."""
+    if delivery.failed_because != "uncertain":
+        raise NotAllowed(f"cannot confirm delivery {delivery.id}: it is not uncertain")
+    receipt = Receipt(accepted_at_ms=now_ms, evidence="operator", detail=evidence)
+    after = replace(
+        delivery,
+        receipt=receipt,
+        failed_because=None,
+        recipients=recipients.accept_open(delivery.recipients, {}),
+        maybe_sent_at_ms=None,
+        doubt_waived=False,
+    )
+    return replace(_delivered(after, plan, now_ms), child_delta=0)
+
+
+@_transition(sources=("failed", "pending"), targets=("failed", "pending"))
+def amend(delivery: Delivery, payload: bytes, *, plan: Plan, now_ms: int) -> Change:
+    """A corrected payload takes the place of the old one, which is kept under its number."""
+    after = replace(
+        delivery,
+        payload_no=delivery.payload_no + 1,
+        stage=plan.first_stage.name,
+        fanned_out=False,
+        updated_at_ms=now_ms,
+    )
+    return Change(after, payload=payload, drop_results=True)
+
+
+@_transition(
+    sources=("pending", "waiting", "delivered", "suppressed", "failed", "dismissed"),
+    targets=("pending", "waiting", "delivered", "suppressed", "failed", "dismissed"),
+)
+def pay(delivery: Delivery, notices: tuple[str, ...]) -> Change:
+    """Notices that were owed have been given."""
+    return Change(
+        replace(delivery, owed=tuple(notice for notice in delivery.owed if notice not in notices))
+    )
+
+
+def clone(  # noqa: PLR0913 - the lineage of a resend is many small facts
+    original: Delivery,
+    content: Content,
+    *,
+    plan: Plan,
+    new_id: str,
+    source: str,
+    key: str,
+    now_ms: int,
+) -> New:
+    """A deliberate second delivery of the same payload, with its own identity and history."""
+    if original.state not in TERMINAL_STATES:
+        raise NotAllowed(f"cannot resend delivery {original.id}: it is {original.state}")
+    delivery = Delivery(
+        id=new_id,
+        route=original.route,
+        lane=original.lane,
+        stage=plan.first_stage.name,
+        created_at_ms=now_ms,
+        updated_at_ms=now_ms,
+        due_at_ms=now_ms,
+        source=source,
+        key=key,
+        fingerprint=original.fingerprint,
+        topic=original.topic,
+        priority=original.priority,
+        generation=original.generation,
+        recipients=tuple(Recipient(r.address) for r in original.recipients),
+        clone_of=original.id,
+        metadata=original.metadata,
+    )
+    return New(
+        delivery,
+        payload=content.payload,
+        keys=(Key(source, key, new_id, original.fingerprint, _key_end(plan, now_ms)),),
+    )
+
+
+def overspent(delivery: Delivery, plan: Plan) -> FailedBecause | None:
+    """Why no further attempt may start, if so: too many crashes or no budget left."""
+    if delivery.crashes >= plan.max_crashes:
+        return "poison"
+    budget = delivery.max_attempts or plan.stage(delivery.stage).retry.max_attempts
+    return "exhausted" if delivery.attempts >= budget else None
+
+
+def waive_doubt(delivery: Delivery) -> Delivery:
+    """Send again although an attempt may have been accepted; whoever asks is told so."""
+    return replace(delivery, maybe_duplicate=True, doubt_waived=True)
+
+
+def dispel_doubt(delivery: Delivery) -> Delivery:
+    """The provider has shown that the attempt in doubt was not accepted."""
+    return replace(
+        delivery, maybe_sent_at_ms=None, recipients=recipients.dispel_doubt(delivery.recipients)
+    )
+
+
+def _let_go(delivery: Delivery, *, due_at_ms: int | None, now_ms: int) -> Delivery:
+    return replace(
+        delivery,
+        state="pending",
+        holder=None,
+        claims=0,
+        claimed_at_ms=None,
+        committing=False,
+        phase="worker",
+        due_at_ms=due_at_ms,
+        updated_at_ms=now_ms,
+    )
+
+
+def _ended(delivery: Delivery, state: State, now_ms: int) -> Delivery:
+    return replace(
+        _let_go(delivery, due_at_ms=None, now_ms=now_ms),
+        state=state,
+        ended_at_ms=now_ms,
+    )
+
+
+def _delivered(
+    delivery: Delivery,
+    plan: Plan,
+    now_ms: int,
+    *,
+    ended: tuple[Attempt, ...] = (),
+    results: Mapping[str, bytes] | None = None,
+) -> Change:
+    after = replace(
+        _ended(delivery, "delivered", now_ms),
+        crashes=0,
+        failed_because=None,
+        owed=_owing(delivery, plan.owes_on_delivered),
+    )
+    forget = not (plan.keep_delivered or after.owed)
+    return _closing(Change(after, ended=ended, results=dict(results or {}), forget=forget))
+
+
+def _dead(
+    delivery: Delivery,
+    because: FailedBecause,
+    plan: Plan,
+    now_ms: int,
+    *,
+    ended: tuple[Attempt, ...] = (),
+) -> Change:
+    # Never call "not sent" what may have been sent.
+    because = "uncertain" if delivery.maybe_sent else because
+    notices = (*plan.owes_on_failed, *plan.owes_by_reason.get(because, ()))
+    after = replace(
+        _ended(delivery, "failed", now_ms),
+        failed_because=because,
+        first_failed_at_ms=delivery.first_failed_at_ms or now_ms,
+        last_failed_at_ms=delivery.last_failed_at_ms or now_ms,
+        owed=_owing(delivery, notices),
+    )
+    return _closing(Change(after, ended=ended))
+
+
+def _back_to_route(delivery: Delivery, failure: Failure, now_ms: int) -> Change:
+    """The route is at fault, not the message: no budget is spent, and its turn is kept."""
+    ended = _attempt(delivery, "route_fault", now_ms, counted=False, failure=failure)
+    after = _note_failure(delivery, failure, now_ms)
+    after = replace(after, attempt_no=delivery.attempt_no + 1, crashes=0)
+    due_at_ms = delivery.claimed_at_ms or now_ms
+    return Change(_let_go(after, due_at_ms=due_at_ms, now_ms=now_ms), ended=(ended,))
+
+
+def _attempt(
+    delivery: Delivery,
+    status: AttemptStatus,
+    now_ms: int,
+    *,
+    counted: bool = True,
+    failure: Failure | None = None,
+    receipt: Receipt | None = None,
+    window: DoubtWindow | None = None,
+) -> Attempt:
+    maybe_sent = bool(failure and failure.maybe_sent)
+    return Attempt(
+        delivery_id=delivery.id,
+        number=delivery.attempt_no + 1,
+        stage=delivery.stage,
+        status=status,
+        cycle=delivery.cycle,
+        phase=delivery.phase,
+        counted=counted,
+        started_at_ms=delivery.claimed_at_ms,
+        ended_at_ms=now_ms,
+        holder=delivery.holder,
+        error_class=failure.error_class if failure else None,
+        code=failure.code if failure else None,
+        detail=failure.detail if failure else None,
+        notification_id=receipt.notification_id if receipt else None,
+        maybe_sent=maybe_sent,
+        window=window or ("W1" if maybe_sent else None),
+    )
+
+
+def _counted(delivery: Delivery, plan: Plan) -> int:
+    counts = delivery.phase == "worker" or plan.inline_counts
+    return delivery.attempts + int(counts)
+
+
+def _note_failure(delivery: Delivery, failure: Failure, now_ms: int) -> Delivery:
+    answered = delivery.recipients
+    maybe_sent_at_ms, doubt_waived = delivery.maybe_sent_at_ms, delivery.doubt_waived
+    if failure.refused:
+        answered = recipients.note_refusals(answered, failure.refused)
+    if failure.maybe_sent:
+        maybe_sent_at_ms, doubt_waived = now_ms, False
+        answered = recipients.put_in_doubt(answered)
+    return replace(
+        delivery,
+        failure=failure,
+        recipients=answered,
+        maybe_sent_at_ms=maybe_sent_at_ms,
+        doubt_waived=doubt_waived,
+        first_failed_at_ms=delivery.first_failed_at_ms or now_ms,
+        last_failed_at_ms=now_ms,
+    )
+
+
+def _kept(delivery: Delivery, result: bytes | None) -> dict[str, bytes]:
+    return {} if result is None else {delivery.stage: result}
+
+
+def _dated(receipt: Receipt | None, now_ms: int) -> Receipt:
+    receipt = receipt or Receipt()
+    if receipt.accepted_at_ms is not None:
+        return receipt
+    return replace(receipt, accepted_at_ms=now_ms)
+
+
+def _owing(delivery: Delivery, notices: tuple[str, ...]) -> tuple[str, ...]:
+    return (*delivery.owed, *(notice for notice in notices if notice not in delivery.owed))
+
+
+def _closing(change: Change) -> Change:
+    """A child that ends takes itself off its parent's open count."""
+    return replace(change, child_delta=-1) if change.delivery.parent_id else change
+
+
+def _reopening(change: Change) -> Change:
+    return replace(change, child_delta=1) if change.delivery.parent_id else change
+
+
+def _key_end(plan: Plan, now_ms: int) -> int | None:
+    key_s = plan.retention.key_s
+    return None if key_s is None else now_ms + round(key_s * 1000)

@@ -1,0 +1,348 @@
+"""The seams: what the engine needs of the world. A capability is a Protocol, not a flag."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+from msgspec import Struct, field
+
+from homing.domain.delivery import (
+    Attempt,
+    Change,
+    Content,
+    Delivery,
+    Fact,
+    FailedBecause,
+    Key,
+    New,
+    Receipt,
+    State,
+)
+from homing.domain.failure import Failure, Refusal
+
+
+class Added(Struct, frozen=True):
+    """Stored, durably."""
+
+    delivery_id: str
+
+
+class Existing(Struct, frozen=True):
+    """Not stored: this key, or (with no key) this very id, is taken."""
+
+    delivery_id: str
+    key: Key | None = None
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """A worker's wish for work: due, of its lanes, by priority, then due time.
+
+    `spare` names holders known to be alive: a lease of theirs is left alone even when the
+    wall clock says that it has ended.
+    """
+
+    worker: str
+    now_ms: int
+    lease_until_ms: int
+    limit: int
+    lanes: tuple[str, ...]
+    spare: frozenset[str] = frozenset()
+
+
+class Claimed(Struct, frozen=True):
+    """A delivery in the hands of the worker that asked, with what it carries."""
+
+    delivery: Delivery
+    content: Content
+
+
+class Facet(Struct, frozen=True, kw_only=True):
+    """One combination that a label stands for; None means any."""
+
+    state: State
+    stage: str | None = None
+    attempted: bool | None = None
+    failed_because: FailedBecause | None = None
+
+
+class Query(Struct, frozen=True, kw_only=True):
+    """Which deliveries; all conditions hold together. `facets` are alternatives."""
+
+    route: str | None = None
+    source: str | None = None
+    key: str | None = None
+    topic: str | None = None
+    recipient: str | None = None
+    error_class: str | None = None
+    parent_id: str | None = None
+    clone_of: str | None = None
+    holder: str | None = None
+    owing: bool | None = None
+    facets: tuple[Facet, ...] | None = None
+    created_from_ms: int | None = None
+    created_before_ms: int | None = None
+
+
+class Cursor(Struct, frozen=True):
+    """The last item seen; the listing goes on below it."""
+
+    created_at_ms: int
+    delivery_id: str
+
+
+class Page(Struct, frozen=True):
+    """Newest first: by creation time, then id, both descending."""
+
+    items: tuple[Delivery, ...]
+    next: Cursor | None = None
+
+
+GroupBy: TypeAlias = Literal[
+    "route", "state", "failed_because", "error_class", "stage", "required", "lane", "source"
+]
+PurgeKind: TypeAlias = Literal["delivery", "payload", "attempts", "keys", "facts"]
+
+
+class PurgeRule(Struct, frozen=True, kw_only=True):
+    """What may go: ended deliveries of these states, or old payloads, attempts, keys, facts.
+
+    `delivery` and `payload` look at `ended_at_ms`, `attempts` at their own end, `keys` at their
+    expiry, `facts` at their time. What has not ended is never purged.
+    """
+
+    what: PurgeKind
+    before_ms: int
+    route: str | None = None
+    states: tuple[State, ...] = ()
+    fact_kind: str | None = None
+    limit: int = 1000
+
+
+class Store(Protocol):
+    """Durable memory, batch first. It never decides; `transitions` do."""
+
+    async def open(self) -> None:
+        """Connect, migrate, and check durability; refuse when it is weaker than the promise."""
+
+    async def close(self) -> None: ...
+
+    async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
+        """Store each one with its keys, children and facts, unless a key or its id is taken."""
+
+    async def claim(self, claim: Claim) -> list[Claimed]: ...
+
+    async def renew(
+        self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
+    ) -> list[bool]:
+        """Longer leases for (id, version) pairs still held; the version stays."""
+
+    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
+        """Write each change iff the stored version is the one read; raise it by one.
+
+        False means that the claim was lost. All changes and facts of one call are one commit.
+        A `waiting` delivery is due exactly while it has no open children.
+        """
+
+    async def get(self, delivery_id: str) -> Delivery | None: ...
+
+    async def content(self, delivery_id: str) -> Content | None: ...
+
+    async def find(self, source: str, key: str) -> Key | None:
+        """The key's record, expired or not, as long as it is stored."""
+
+    async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page: ...
+
+    async def count(
+        self, query: Query, by: tuple[GroupBy, ...] = ()
+    ) -> dict[tuple[str, ...], int]: ...
+
+    async def attempts(self, delivery_id: str) -> list[Attempt]: ...
+
+    async def facts(self, kind: str, prefix: str = "", limit: int = 1000) -> list[Fact]:
+        """Facts of a kind whose key starts with `prefix`, by key."""
+
+    async def purge(self, rule: PurgeRule) -> int: ...
+
+    async def next_due_ms(self, lanes: Sequence[str]) -> int | None: ...
+
+    async def wait(self, timeout_s: float) -> None:
+        """Return when something may have become due, or after the timeout."""
+
+
+class Transaction(Protocol):
+    """The caller's own open transaction. Homing writes into it and never commits it."""
+
+    def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
+        """As `Store.add`, at once and in the caller's thread."""
+
+
+@runtime_checkable
+class TransactionalStore(Protocol):
+    """A store that can write inside the caller's own transaction."""
+
+    def within(self, connection: object) -> Transaction:
+        """Check the connection's durability and wrap it; refuse what is not of this store."""
+
+
+class Envelope(Struct, frozen=True, kw_only=True):
+    """What a provider is asked to accept: frozen bytes for these recipients."""
+
+    delivery_id: str
+    token: str
+    recipients: tuple[str, ...]
+    data: bytes
+    sender: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+class Accepted(Struct, frozen=True):
+    """The provider has it now; `refused` names recipients answered apart."""
+
+    receipt: Receipt
+    refused: dict[str, Refusal] = field(default_factory=dict)
+
+
+class Ready(Protocol):
+    """A send brought to the point where one more byte may make it real."""
+
+    async def commit(self) -> Accepted | Failure:
+        """Send for good. Never raises for an answer or a broken line: those are Failures."""
+
+    async def abandon(self) -> None:
+        """Back out; provably not sent."""
+
+
+class Provider(Protocol):
+    """A mail or message service. `token_window_s` is how long it folds equal tokens (0: never)."""
+
+    token_window_s: float
+
+    async def prepare(self, envelope: Envelope) -> Ready | Failure:
+        """Do all that can be done before the durable mark; nothing is sent yet."""
+
+    async def close(self) -> None: ...
+
+
+class Found(Struct, frozen=True):
+    receipt: Receipt
+
+
+class Absent(Struct, frozen=True):
+    """Provably not accepted: the provider's settle time is over and it has nothing."""
+
+
+class Unknown(Struct, frozen=True):
+    """No evidence either way; ask again after `ask_again_s`."""
+
+    ask_again_s: float = 30.0
+
+
+@runtime_checkable
+class Lookup(Protocol):
+    """A provider that can tell whether it accepted a token."""
+
+    async def lookup(self, token: str) -> Found | Absent | Unknown: ...
+
+
+class Done(Struct, frozen=True):
+    """A stage finished; `result` is kept, `receipt` is evidence of the last one."""
+
+    result: bytes | None = None
+    receipt: Receipt | None = None
+    refused: dict[str, Refusal] = field(default_factory=dict)
+
+
+class FanOut(Struct, frozen=True):
+    """A stage became several deliveries; it is done when they are."""
+
+    children: tuple[New, ...]
+    result: bytes | None = None
+
+
+Outcome: TypeAlias = Done | FanOut | Failure
+
+
+class Work(Protocol):
+    """What a step sees of the attempt it runs in."""
+
+    @property
+    def delivery(self) -> Delivery: ...
+
+    @property
+    def content(self) -> Content: ...
+
+    @property
+    def now_ms(self) -> int: ...
+
+    async def mark_committing(self, frozen: Mapping[str, bytes]) -> bool:
+        """Write the durable mark; False: the claim was lost or its time is over, do not send."""
+
+
+class Step(Protocol):
+    """The code of one stage. Expected failures are returned, surprises may be raised."""
+
+    async def __call__(self, work: Work) -> Outcome: ...
+
+
+class Transitioned(Struct, frozen=True):
+    """What observers are told, after it was stored."""
+
+    name: str
+    delivery: Delivery
+    previous: Delivery | None
+    ended: tuple[Attempt, ...]
+    at_ms: int
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """Is told of every transition; may not fail the engine."""
+
+    def observe(self, events: Sequence[Transitioned]) -> None: ...
+
+
+@runtime_checkable
+class Notifier(Protocol):
+    """Gives what a transition owes (an alert, a log line). True once it is safely given."""
+
+    notices: Collection[str]
+
+    async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
+        """Idempotent: a notice may be asked for again after a crash."""
+
+
+class Journal(Protocol):
+    """The emergency journal: outcomes of finished sends that the store refused (P8)."""
+
+    async def append(self, changes: Sequence[Change]) -> None:
+        """Durable when it returns, even on a full disk."""
+
+    async def entries(self) -> list[Change]: ...
+
+    async def clear(self) -> None: ...
+
+
+class Clock(Protocol):
+    """`now_ms` is the wall's, for due times; `steady_s` never jumps, for leases and timeouts."""
+
+    def now_ms(self) -> int: ...
+
+    def steady_s(self) -> float: ...
+
+    @property
+    def boot(self) -> str:
+        """Steady times of one boot can be compared, also between processes."""
+
+
+class Dice(Protocol):
+    """Chance, handed in so that a run can be repeated."""
+
+    def roll(self) -> float:
+        """Uniform in [0, 1)."""
+
+    def entropy(self, size: int) -> bytes: ...
+
+
+Guard: TypeAlias = Callable[[Any], None]
+Handler: TypeAlias = Callable[[Any], Awaitable[Any]]
