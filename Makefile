@@ -30,8 +30,8 @@ check: .venv/.ready ## lint, format, types and the dependency rule
 	.venv/bin/lint-imports
 
 audit: .venv/.ready ## look for known vulnerabilities in the locked packages (asks the network)
-	.venv/bin/pip-audit --disable-pip --require-hashes --requirement requirements/run.txt
-	.venv/bin/pip-audit --disable-pip --require-hashes --requirement requirements/dev.txt
+	.venv/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements/run.txt
+	.venv/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements/dev.txt
 
 format: .venv/.ready ## rewrite the code as `check` wants it
 	.venv/bin/ruff check --fix .
