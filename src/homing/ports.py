@@ -278,6 +278,20 @@ class Work(Protocol):
     async def mark_committing(self, frozen: Mapping[str, bytes]) -> bool:
         """Write the durable mark; False: the claim was lost or its time is over, do not send."""
 
+    def child(
+        self,
+        *,
+        lane: str,
+        payload: bytes,
+        stage: str | None = None,
+        topic: str | None = None,
+        intent: str | None = None,
+        recipients: tuple[str, ...] = (),
+        required: bool = True,
+        metadata: Mapping[str, str] | None = None,
+    ) -> New:
+        """A delivery of its own under this one, for a step that fans out."""
+
 
 class Step(Protocol):
     """The code of one stage. Expected failures are returned, surprises may be raised."""
@@ -310,6 +324,22 @@ class Notifier(Protocol):
 
     async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
         """Idempotent: a notice may be asked for again after a crash."""
+
+
+class Alert(Struct, frozen=True):
+    """Something a person should know, apart from any single delivery."""
+
+    kind: str
+    key: str
+    text: str
+    at_ms: int
+
+
+@runtime_checkable
+class Alarm(Protocol):
+    """Where alerts go. True once it is safely given; asked again otherwise."""
+
+    async def sound(self, alert: Alert) -> bool: ...
 
 
 class Journal(Protocol):

@@ -29,6 +29,7 @@ AttemptStatus: TypeAlias = Literal[
     "route_fault",
 ]
 DoubtWindow: TypeAlias = Literal["W1", "W2", "W3"]
+FactValue: TypeAlias = dict[str, str | int | float | bool | None]
 
 # Facts as data: which states end a delivery's automatic life, and which may be claimed.
 TERMINAL_STATES: frozenset[State] = frozenset({"delivered", "suppressed", "failed", "dismissed"})
@@ -198,7 +199,7 @@ class Fact(Struct, frozen=True):
     kind: str
     key: str
     at_ms: int
-    value: dict[str, str | int | float | bool | None] | None = field(default_factory=dict)
+    value: FactValue | None = field(default_factory=dict)
 
 
 class New(Struct, frozen=True):

@@ -8,13 +8,20 @@ import msgspec
 
 from homing.domain.delivery import Delivery
 
+_encoder = msgspec.json.Encoder(order="deterministic")
+
 INTENT_SOURCE = "homing.intent"
 
 
 def fingerprint(*parts: object) -> str:
     """The same normalised request gives the same text, on every machine and in every process."""
-    encoded = msgspec.json.encode(parts, order="deterministic")
-    return hashlib.sha256(encoded).hexdigest()[:32]
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else _encoder.encode(part)
+        # The length goes first, so that no two different lists of parts read the same.
+        digest.update(len(data).to_bytes(8, "big"))
+        digest.update(data)
+    return digest.hexdigest()[:32]
 
 
 def provider_token(delivery: Delivery) -> str:

@@ -79,7 +79,8 @@ class Job(Struct, frozen=True, tag="job"):
 Message: TypeAlias = Email | Event | Job
 MessageKind: TypeAlias = Literal["email", "event", "job"]
 
-_encoder = msgspec.msgpack.Encoder()
+# Sorted keys: the same request gives the same bytes, whoever wrote it down.
+_encoder = msgspec.msgpack.Encoder(order="deterministic")
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 

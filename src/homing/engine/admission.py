@@ -1,0 +1,254 @@
+"""Admission: guards, identity, durable intake; and the inline attempt that may follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from homing.domain import identity
+from homing.domain.delivery import (
+    DEFAULT_PRIORITY,
+    FIRST_PRIORITY,
+    LAST_PRIORITY,
+    Content,
+    Delivery,
+    Fact,
+    Key,
+    New,
+    Recipient,
+)
+from homing.domain.errors import IdempotencyConflict, InvalidRequest
+from homing.domain.message import Email, Message, encode_message
+from homing.engine.attempt import Attempts
+from homing.engine.holding import Holding
+from homing.engine.parking import Parking
+from homing.engine.route import Route
+from homing.ports import Added, Claimed, Existing, Transaction
+
+MAX_KEY_CHARS = 512
+MAX_METADATA_CHARS = 8192
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """One message with all that a caller may say about it."""
+
+    message: Message
+    key: str | None = None
+    source: str = ""
+    priority: int = DEFAULT_PRIORITY
+    not_before_ms: int | None = None
+    expires_at_ms: int | None = None
+    generation: int = 0
+    delivery_id: str | None = None
+    metadata: Mapping[str, str] = {}
+
+
+class Ticket(Struct, frozen=True):
+    """What a caller gets: the durable record, and whether this call made it."""
+
+    delivery: Delivery
+    created: bool
+
+    @property
+    def delivery_id(self) -> str:
+        return self.delivery.id
+
+
+class Taker(Protocol):
+    """A worker of this process that may be handed a delivery stored already claimed."""
+
+    holder: str
+
+    @property
+    def has_room(self) -> bool: ...
+
+    def take(self, delivery: Delivery, content: Claimed) -> None: ...
+
+
+class Admission:
+    """The way in. What it returns is stored and fsynced."""
+
+    def __init__(self, attempts: Attempts, parking: Parking, holder: str) -> None:
+        self._attempts = attempts
+        self._parking = parking
+        self._holder = holder
+
+    def prepare(self, route: Route, request: Request) -> New:
+        """Check and freeze a request; pure but for the clock and an id."""
+        for guard in route.guards:
+            guard(request.message)
+        message: Any = request.message
+        if route.normalise is not None:
+            message = route.normalise(message)
+        now_ms = self._attempts.clock.now_ms()
+        _check(request, now_ms)
+        payload = encode_message(message)
+        delivery_id = request.delivery_id or self._attempts.new_id()
+        fingerprint = identity.fingerprint(
+            route.name, payload, request.not_before_ms, request.expires_at_ms
+        )
+        intent = route.intent(message) if route.intent is not None else None
+        lane = (
+            route.lane_of(message, request.generation) if route.lane_of is not None else route.name
+        )
+        metadata = {**message.metadata, **request.metadata}
+        delivery = Delivery(
+            id=delivery_id,
+            route=route.name,
+            lane=lane,
+            stage=route.plan.first_stage.name,
+            created_at_ms=now_ms,
+            updated_at_ms=now_ms,
+            due_at_ms=max(request.not_before_ms or now_ms, now_ms),
+            expires_at_ms=request.expires_at_ms,
+            source=request.source,
+            key=request.key,
+            fingerprint=fingerprint,
+            intent=intent,
+            topic=_topic(message),
+            priority=request.priority,
+            generation=request.generation,
+            recipients=_recipients(message),
+            metadata=metadata,
+        )
+        return New(delivery, payload=payload, keys=_keys(route, delivery))
+
+    async def submit(
+        self, route: Route, requests: Sequence[Request], *, taker: Taker | None = None
+    ) -> list[Ticket]:
+        """Record, durably, and return: each new one or the one that its key stands for."""
+        new = [self.prepare(route, request) for request in requests]
+        if taker is not None and self._may_claim(route, new) and taker.has_room:
+            new = [self._claimed(route, item, "worker", taker.holder) for item in new]
+        answers = await self._attempts.store.add(new)
+        tickets = []
+        for item, answer in zip(new, answers, strict=True):
+            ticket = await self._ticket(route, item, answer)
+            tickets.append(ticket)
+            if taker is not None and ticket.created and ticket.delivery.state == "in_flight":
+                taker.take(ticket.delivery, Claimed(ticket.delivery, Content(item.payload)))
+        return tickets
+
+    def submit_within(
+        self, route: Route, requests: Sequence[Request], transaction: Transaction
+    ) -> list[Ticket]:
+        """Record inside the caller's own transaction; it exists if and when the caller commits."""
+        new = [self.prepare(route, request) for request in requests]
+        tickets = []
+        for item, answer in zip(new, transaction.add(new), strict=True):
+            if isinstance(answer, Added):
+                tickets.append(Ticket(item.delivery, created=True))
+                continue
+            known = self._same_request(route, item, answer)
+            tickets.append(Ticket(replace(item.delivery, id=known), created=False))
+        return tickets
+
+    async def send(self, route: Route, request: Request) -> Ticket:
+        """Record first, then attempt that very record at once, in the caller's call."""
+        new = self.prepare(route, request)
+        inline = self._may_claim(route, [new])
+        if inline:
+            new = self._claimed(route, new, "inline", self._holder)
+        [answer] = await self._attempts.store.add([new])
+        ticket = await self._ticket(route, new, answer)
+        if not (inline and ticket.created):
+            return ticket
+        held = Holding(
+            self._attempts,
+            route,
+            new.delivery,
+            Content(new.payload),
+            self._attempts.clock.steady_s(),
+        )
+        await self._attempts.run(held, wait=True)
+        return Ticket(held.delivery, created=True)
+
+    def _may_claim(self, route: Route, new: Sequence[New]) -> bool:
+        now_ms = self._attempts.clock.now_ms()
+        return not self._parking.is_parked(route.name) and all(
+            (item.delivery.due_at_ms or 0) <= now_ms for item in new
+        )
+
+    def _claimed(self, route: Route, new: New, phase: str, holder: str) -> New:
+        """Stored already claimed by this process: nobody else can start it in between."""
+        delivery = replace(
+            new.delivery,
+            state="in_flight",
+            holder=holder,
+            claims=1,
+            claimed_at_ms=new.delivery.created_at_ms,
+            due_at_ms=self._attempts.lease_until_ms(route),
+            phase="inline" if phase == "inline" else "worker",
+        )
+        return replace(new, delivery=delivery)
+
+    async def _ticket(self, route: Route, new: New, answer: Added | Existing) -> Ticket:
+        if isinstance(answer, Added):
+            return Ticket(new.delivery, created=True)
+        known = self._same_request(route, new, answer)
+        stored = await self._attempts.store.get(known)
+        if answer.key is not None and stored is not None and _differs(new, answer):
+            now_ms = self._attempts.clock.now_ms()
+            audit = Fact("mismatch", f"{known}/{now_ms}", now_ms, {"key": new.delivery.key})
+            await self._attempts.store.save([], [audit])
+        # Retention may have taken the record while its key still stands.
+        return Ticket(stored or replace(new.delivery, id=known), created=False)
+
+    def _same_request(self, route: Route, new: New, answer: Existing) -> str:
+        if answer.key is None:
+            if answer.delivery_id == new.delivery.id:
+                raise InvalidRequest("delivery_id", "is taken by another delivery")
+            return answer.delivery_id
+        if _differs(new, answer) and route.on_mismatch == "conflict":
+            raise IdempotencyConflict(answer.key.source, answer.key.key, answer.delivery_id)
+        return answer.delivery_id
+
+
+def _differs(new: New, answer: Existing) -> bool:
+    return answer.key is not None and answer.key.fingerprint != new.delivery.fingerprint
+
+
+def _keys(route: Route, delivery: Delivery) -> tuple[Key, ...]:
+    keys = []
+    key_s = route.plan.retention.key_s
+    expires_at_ms = None if key_s is None else delivery.created_at_ms + round(key_s * 1000)
+    if delivery.key is not None:
+        keys.append(
+            Key(delivery.source, delivery.key, delivery.id, delivery.fingerprint, expires_at_ms)
+        )
+    if delivery.intent is not None:
+        name = f"{route.name}/{delivery.intent}"
+        keys.append(Key(identity.INTENT_SOURCE, name, delivery.id, delivery.fingerprint))
+    return tuple(keys)
+
+
+def _topic(message: Any) -> str | None:
+    for name in ("template_id", "type", "name"):
+        topic = getattr(message, name, None)
+        if topic is not None:
+            return str(topic)
+    return None
+
+
+def _recipients(message: Any) -> tuple[Recipient, ...]:
+    if not isinstance(message, Email):
+        return ()
+    return tuple(Recipient(address) for address in message.envelope)
+
+
+def _check(request: Request, now_ms: int) -> None:
+    if request.key is not None and not 0 < len(request.key) <= MAX_KEY_CHARS:
+        raise InvalidRequest("key", f"must have 1 to {MAX_KEY_CHARS} characters")
+    if request.source == identity.INTENT_SOURCE:
+        raise InvalidRequest("source", "is reserved")
+    if not FIRST_PRIORITY <= request.priority <= LAST_PRIORITY:
+        raise InvalidRequest("priority", f"must be {FIRST_PRIORITY} to {LAST_PRIORITY}")
+    if request.expires_at_ms is not None and request.expires_at_ms <= now_ms:
+        raise InvalidRequest("expires_at_ms", "is in the past")
+    if isinstance(request.message, Email) and not request.message.envelope:
+        raise InvalidRequest("to", "must name at least one recipient")
+    if sum(len(k) + len(v) for k, v in request.metadata.items()) > MAX_METADATA_CHARS:
+        raise InvalidRequest("metadata", f"is longer than {MAX_METADATA_CHARS} characters")

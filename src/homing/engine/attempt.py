@@ -1,0 +1,244 @@
+"""One attempt: settle what is in doubt, run the stage's step, turn its outcome into a change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeAlias, cast
+
+from msgspec.structs import replace
+
+from homing.domain import identity, transitions
+from homing.domain.delivery import (
+    TERMINAL_STATES,
+    Change,
+    Delivery,
+    Fact,
+    FailedBecause,
+    Receipt,
+    State,
+)
+from homing.domain.failure import TIMED_OUT, Failure
+from homing.domain.policy import Plan
+from homing.engine.holding import ClaimLost, Holding
+from homing.engine.route import Route
+from homing.engine.settling import Settlement, Settler
+from homing.ports import Absent, Clock, Dice, Done, FanOut, Found, Outcome, Query, Store, Unknown
+
+Verdict: TypeAlias = tuple[str, Change]
+
+OnRouteFault: TypeAlias = Callable[[Route, Failure], tuple[Fact, ...]]
+
+
+class Attempts:
+    """Runs attempts for workers and for inline calls alike."""
+
+    def __init__(
+        self,
+        store: Store,
+        settler: Settler,
+        clock: Clock,
+        dice: Dice,
+        on_route_fault: OnRouteFault,
+    ) -> None:
+        self.store = store
+        self.settler = settler
+        self.clock = clock
+        self.dice = dice
+        self._on_route_fault = on_route_fault
+
+    def new_id(self) -> str:
+        return identity.id_from(self.clock.now_ms(), self.dice.entropy(10))
+
+    def lease_until_ms(self, route: Route) -> int:
+        return self.clock.now_ms() + round(route.lease_s * 1000)
+
+    async def run(self, held: Holding, *, wait: bool = False) -> str | None:
+        """Carry the holding to its next resting state; the name of the transition, or None.
+
+        With `wait` the outcome is durable when this returns. A finished send is always waited
+        for, so that no more of them are at risk than there are slots.
+        """
+        if held.delivery.claims > 1:
+            plan = held.route.plan_of(held.delivery)
+            change = transitions.note_interruption(
+                held.delivery, plan=plan, now_ms=self.clock.now_ms()
+            )
+            if not await held.write("note_interruption", change):
+                return None
+        while True:
+            verdict = await self._verdict(held)
+            if verdict is None:
+                return None
+            name, change = verdict
+            if name == "advance" and change.delivery.state == "in_flight":
+                if not await held.write(name, change):
+                    return None
+                continue
+            return await self._settle(held, name, change, wait=wait)
+
+    async def _settle(self, held: Holding, name: str, change: Change, *, wait: bool) -> str | None:
+        settlement = Settlement(
+            name,
+            change,
+            held.delivery,
+            held.lease_end_s,
+            must_keep=held.delivery.committing,
+            facts=self._route_facts(held.route, change),
+        )
+        if not wait and not settlement.must_keep:
+            self.settler.put(settlement)
+            await self.settler.room()
+            return name
+        if not await self.settler.write(settlement):
+            held.lost = True
+            return None
+        held.delivery = replace(change.delivery, version=change.delivery.version + 1)
+        return name
+
+    def _route_facts(self, route: Route, change: Change) -> tuple[Fact, ...]:
+        if change.ended and change.ended[-1].status == "route_fault" and change.delivery.failure:
+            return self._on_route_fault(route, change.delivery.failure)
+        return ()
+
+    async def _verdict(self, held: Holding) -> Verdict | None:
+        plan = held.route.plan_of(held.delivery)
+        if held.delivery.maybe_sent:
+            settled = await self._settle_doubt(held, plan)
+            if settled is not None:
+                return settled
+        delivery, now_ms = held.delivery, self.clock.now_ms()
+        if delivery.expires_at_ms is not None and now_ms >= delivery.expires_at_ms:
+            return "expire", transitions.give_up(delivery, "expired", plan=plan, now_ms=now_ms)
+        if (because := transitions.overspent(delivery, plan)) is not None:
+            return because, transitions.give_up(delivery, because, plan=plan, now_ms=now_ms)
+        if delivery.fanned_out:
+            return await self._join(delivery, plan)
+        try:
+            outcome = await self._call_step(held, plan)
+        except ClaimLost:
+            return None
+        return self._change_for(held, plan, outcome)
+
+    async def _settle_doubt(self, held: Holding, plan: Plan) -> Verdict | None:
+        """None: go on and send. Evidence first, then the token window, then the route's policy."""
+        delivery, now_ms = held.delivery, self.clock.now_ms()
+        found = await self._evidence(held)
+        if isinstance(found, Found):
+            change = transitions.settle_found(
+                delivery, plan=plan, now_ms=now_ms, receipt=found.receipt
+            )
+            return "settle_found", change
+        if isinstance(found, Absent):
+            held.delivery = transitions.dispel_doubt(delivery)
+            return None
+        since_ms = delivery.maybe_sent_at_ms or now_ms
+        patient = now_ms < since_ms + plan.doubt_patience_s * 1000
+        if isinstance(found, Unknown) and patient and not delivery.doubt_waived:
+            due_at_ms = now_ms + max(round(found.ask_again_s * 1000), 1)
+            change = transitions.await_evidence(delivery, now_ms=now_ms, due_at_ms=due_at_ms)
+            return "await_evidence", change
+        if self._token_still_folds(held.route, delivery, now_ms):
+            return None
+        if plan.on_doubt == "hold" and not delivery.doubt_waived:
+            return "hold", transitions.give_up(delivery, "uncertain", plan=plan, now_ms=now_ms)
+        if transitions.overspent(delivery, plan) is None:
+            held.delivery = transitions.waive_doubt(delivery)
+        return None
+
+    async def _evidence(self, held: Holding) -> Found | Absent | Unknown | None:
+        """What an earlier owner learnt too late, or what the provider can tell."""
+        delivery = held.delivery
+        for fact in await self.store.facts("late_outcome", f"{delivery.id}/"):
+            value = fact.value or {}
+            if value.get("status") == "done" and value.get("stage") == delivery.stage:
+                receipt = Receipt(str(value.get("notification_id") or ""), evidence="late")
+                return Found(receipt)
+        lookup = held.route.lookup
+        if lookup is None:
+            return None
+        try:
+            return await lookup.lookup(identity.provider_token(delivery))
+        except Exception:  # noqa: BLE001 - whatever went wrong, it is no evidence
+            return Unknown()
+
+    def _token_still_folds(self, route: Route, delivery: Delivery, now_ms: int) -> bool:
+        if route.provider is None or delivery.committed_at_ms is None:
+            return False
+        # Half of the window is kept back for clocks that disagree and for the send itself.
+        window_ms = route.provider.token_window_s * 500
+        return now_ms < delivery.committed_at_ms + window_ms
+
+    async def _call_step(self, held: Holding, plan: Plan) -> Outcome:
+        stage = plan.stage(held.delivery.stage)
+        try:
+            async with asyncio.timeout(stage.timeout_s):
+                return await held.route.steps[stage.name](held)
+        except ClaimLost:
+            raise
+        except TimeoutError:
+            detail = f"no answer within {stage.timeout_s:g} s"
+            return Failure(TIMED_OUT, detail=detail, maybe_sent=held.delivery.committing)
+        except Exception as error:  # noqa: BLE001 - the route's table judges every surprise
+            return replace(held.route.classify(error), maybe_sent=held.delivery.committing)
+
+    async def _join(self, delivery: Delivery, plan: Plan) -> Verdict:
+        """A parent looks at its children: all ended well, some failed, or not all ended."""
+        counts = await self.store.count(
+            Query(parent_id=delivery.id), by=("state", "required", "failed_because")
+        )
+        now_ms = self.clock.now_ms()
+        reasons: dict[FailedBecause, int] = {}
+        for (state, required, because), number in counts.items():
+            if cast(State, state) not in TERMINAL_STATES:
+                return "keep_waiting", transitions.keep_waiting(delivery, now_ms=now_ms)
+            if state == "failed" and required == "true":
+                reasons[cast(FailedBecause, because)] = number
+        if reasons:
+            change = transitions.fail_with_children(delivery, reasons, plan=plan, now_ms=now_ms)
+            return "fail_with_children", change
+        return self._finish_stage(delivery, plan, Done())
+
+    def _change_for(self, held: Holding, plan: Plan, outcome: Outcome) -> Verdict:
+        delivery, now_ms = held.delivery, self.clock.now_ms()
+        if isinstance(outcome, Done):
+            keep_until_ms = None
+            if delivery.phase == "inline":
+                keep_until_ms = self.lease_until_ms(held.route)
+            return self._finish_stage(delivery, plan, outcome, keep_until_ms=keep_until_ms)
+        if isinstance(outcome, FanOut):
+            change = transitions.fan_out(
+                delivery, outcome.children, now_ms=now_ms, result=outcome.result
+            )
+            return "fan_out", change
+        if outcome.disposition == "suppress":
+            return "suppress", transitions.suppress(delivery, outcome, plan=plan, now_ms=now_ms)
+        change = transitions.fail(
+            delivery,
+            outcome,
+            plan=plan,
+            now_ms=now_ms,
+            roll=self.dice.roll(),
+            can_look=held.route.lookup is not None,
+        )
+        return "fail", change
+
+    def _finish_stage(
+        self, delivery: Delivery, plan: Plan, done: Done, *, keep_until_ms: int | None = None
+    ) -> Verdict:
+        now_ms = self.clock.now_ms()
+        if plan.stage_after(delivery.stage) is not None:
+            change = transitions.advance(
+                delivery, plan=plan, now_ms=now_ms, result=done.result, keep_until_ms=keep_until_ms
+            )
+            return "advance", change
+        change = transitions.succeed(
+            delivery,
+            plan=plan,
+            now_ms=now_ms,
+            roll=self.dice.roll() if done.refused else 0.0,
+            receipt=done.receipt,
+            refused=done.refused,
+            result=done.result,
+        )
+        return "succeed", change

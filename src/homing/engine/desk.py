@@ -1,0 +1,274 @@
+"""The desk: the operator's verbs. The same transitions as everywhere, each with actor and reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from homing.domain import transitions
+from homing.domain.delivery import Attempt, Change, Delivery, Fact, FactValue
+from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
+from homing.domain.policy import Plan
+from homing.engine.attempt import Attempts
+from homing.engine.parking import Parking
+from homing.engine.route import Route, Verb
+from homing.ports import Added, Cursor, Facet, Page, Query
+
+AUDIT = "audit"
+RESEND_SOURCE = "operator_resend"
+MAX_TEXT_CHARS = 2000
+# How often a verb meets a delivery that somebody else is changing before it gives up.
+CONTENTION_TRIES = 5
+
+
+class Desk:
+    def __init__(self, attempts: Attempts, parking: Parking, routes: Mapping[str, Route]) -> None:
+        self._attempts = attempts
+        self._store = attempts.store
+        self._clock = attempts.clock
+        self._parking = parking
+        self._routes = routes
+
+    async def show(self, delivery_id: str) -> Delivery:
+        delivery = await self._store.get(delivery_id)
+        if delivery is None:
+            raise NotFound(f"no delivery {delivery_id}")
+        return delivery
+
+    async def list(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
+        return await self._store.page(query, cursor, limit)
+
+    async def attempts(self, delivery_id: str) -> Sequence[Attempt]:
+        """The ledger, with the scheduled or running one last."""
+        ended = await self._store.attempts(delivery_id)
+        delivery = await self._store.get(delivery_id)
+        if delivery is None:
+            if not ended:
+                raise NotFound(f"no delivery {delivery_id}")
+            return ended
+        return [*ended, *_current(delivery)]
+
+    async def audit(self, delivery_id: str) -> Sequence[Fact]:
+        return await self._store.facts(AUDIT, f"{delivery_id}/")
+
+    async def replay(
+        self, delivery_id: str, *, actor: str, reason: str, generation: int | None = None
+    ) -> Delivery:
+        """In place, from the failed stage, with a new budget; a parent takes its children along."""
+
+        def change(delivery: Delivery) -> Change:
+            return transitions.replay(
+                delivery,
+                actor=actor,
+                reason=reason,
+                now_ms=self._clock.now_ms(),
+                generation=generation,
+            )
+
+        replayed = await self._apply("replay", delivery_id, change, actor, reason)
+        await self._replay_family(replayed, actor=actor, reason=reason)
+        return replayed
+
+    async def restart(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
+        """From the first stage, results dropped."""
+        return await self._apply(
+            "restart",
+            delivery_id,
+            lambda delivery: transitions.restart(
+                delivery,
+                plan=self._plan(delivery),
+                actor=actor,
+                reason=reason,
+                now_ms=self._clock.now_ms(),
+            ),
+            actor,
+            reason,
+        )
+
+    async def dismiss(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
+        return await self._apply(
+            "dismiss", delivery_id, self._timed(transitions.dismiss), actor, reason
+        )
+
+    async def restore(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
+        return await self._apply(
+            "restore", delivery_id, self._timed(transitions.restore), actor, reason
+        )
+
+    async def cancel(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
+        return await self._apply(
+            "cancel", delivery_id, self._timed(transitions.cancel), actor, reason
+        )
+
+    async def confirm(
+        self, delivery_id: str, *, actor: str, reason: str, evidence: str
+    ) -> Delivery:
+        """An uncertain one was accepted after all; the evidence is kept."""
+        _demand("evidence", evidence)
+        return await self._apply(
+            "confirm",
+            delivery_id,
+            lambda delivery: transitions.confirm(
+                delivery,
+                plan=self._plan(delivery),
+                evidence=evidence,
+                now_ms=self._clock.now_ms(),
+            ),
+            actor,
+            reason,
+        )
+
+    async def amend(self, delivery_id: str, payload: bytes, *, actor: str, reason: str) -> Delivery:
+        """Attach a corrected payload; the old one stays readable."""
+        return await self._apply(
+            "amend",
+            delivery_id,
+            lambda delivery: transitions.amend(
+                delivery, payload, plan=self._plan(delivery), now_ms=self._clock.now_ms()
+            ),
+            actor,
+            reason,
+        )
+
+    async def resend(
+        self, delivery_id: str, *, actor: str, reason: str, key: str | None = None
+    ) -> Delivery:
+        """A deliberate second delivery: a clone with its own id, key and history."""
+        _demand("actor", actor)
+        _demand("reason", reason)
+        original = await self.show(delivery_id)
+        self._allowed("resend", original)
+        content = await self._store.content(delivery_id)
+        if content is None or not content.payload:
+            raise NotAllowed(f"cannot resend delivery {delivery_id}: its payload is gone")
+        clones = await self._store.count(Query(clone_of=delivery_id))
+        new = transitions.clone(
+            original,
+            content,
+            plan=self._plan(original),
+            new_id=self._attempts.new_id(),
+            source=RESEND_SOURCE,
+            key=key or f"resend:{delivery_id}:{sum(clones.values()) + 1}",
+            now_ms=self._clock.now_ms(),
+        )
+        facts = [
+            self._audit_fact("resend", delivery_id, actor, reason, clone=new.delivery.id),
+            self._audit_fact("resend", new.delivery.id, actor, reason, original=delivery_id),
+        ]
+        [answer] = await self._store.add([replace(new, facts=tuple(facts))])
+        if isinstance(answer, Added):
+            return new.delivery
+        return await self.show(answer.delivery_id)
+
+    async def annotate(self, delivery_id: str, *, actor: str, note: str) -> None:
+        _demand("actor", actor)
+        _demand("note", note)
+        self._allowed("annotate", await self.show(delivery_id))
+        await self._store.save([], [self._audit_fact("annotate", delivery_id, actor, note)])
+
+    async def park(self, route: str, *, actor: str, reason: str) -> None:
+        """Stop a route by hand; nothing of it is tried until it is unparked."""
+        self._route(route)
+        _demand("actor", actor)
+        _demand("reason", reason)
+        await self._store.save([], [self._audit_fact("park", f"route:{route}", actor, reason)])
+        await self._parking.park(route, actor=actor, reason=reason)
+
+    async def unpark(self, route: str, *, actor: str, reason: str) -> None:
+        self._route(route)
+        _demand("actor", actor)
+        _demand("reason", reason)
+        await self._store.save([], [self._audit_fact("unpark", f"route:{route}", actor, reason)])
+        await self._parking.unpark(route)
+
+    async def _apply(
+        self,
+        verb: Verb,
+        delivery_id: str,
+        change_for: Callable[[Delivery], Change],
+        actor: str,
+        reason: str,
+    ) -> Delivery:
+        _demand("actor", actor)
+        _demand("reason", reason)
+        for _ in range(CONTENTION_TRIES):
+            before = await self.show(delivery_id)
+            self._allowed(verb, before)
+            change = change_for(before)
+            audit = self._audit_fact(verb, delivery_id, actor, reason, was=before.state)
+            [saved] = await self._store.save([replace(change, facts=(*change.facts, audit))])
+            if saved:
+                return replace(change.delivery, version=before.version + 1)
+        raise NotAllowed(f"cannot {verb} delivery {delivery_id}: it is being changed by others")
+
+    async def _replay_family(self, replayed: Delivery, *, actor: str, reason: str) -> None:
+        """A parent's failed children go with it; a child's failed parent looks again."""
+        if replayed.fanned_out:
+            query = Query(parent_id=replayed.id, facets=(Facet(state="failed"),))
+            page = await self._store.page(query, limit=200)
+            while page.items:
+                for child in page.items:
+                    await self._replay_one(child, actor=actor, reason=reason)
+                if page.next is None:
+                    break
+                page = await self._store.page(query, page.next, limit=200)
+        if replayed.parent_id is not None:
+            parent = await self._store.get(replayed.parent_id)
+            if parent is not None and parent.state == "failed":
+                await self._replay_one(parent, actor=actor, reason=reason)
+
+    async def _replay_one(self, delivery: Delivery, *, actor: str, reason: str) -> None:
+        now_ms = self._clock.now_ms()
+        change = transitions.replay(delivery, actor=actor, reason=reason, now_ms=now_ms)
+        audit = self._audit_fact("replay", delivery.id, actor, reason, was=delivery.state)
+        await self._store.save([replace(change, facts=(audit,))])
+
+    def _timed(self, transition: Callable[..., Change]) -> Callable[[Delivery], Change]:
+        return lambda delivery: transition(delivery, now_ms=self._clock.now_ms())
+
+    def _plan(self, delivery: Delivery) -> Plan:
+        return self._route(delivery.route).plan_of(delivery)
+
+    def _route(self, name: str) -> Route:
+        route = self._routes.get(name)
+        if route is None:
+            raise NotFound(f"no route {name!r}")
+        return route
+
+    def _allowed(self, verb: Verb, delivery: Delivery) -> None:
+        if verb not in self._route(delivery.route).verbs:
+            raise NotAllowed(f"route {delivery.route!r} does not offer {verb}")
+
+    def _audit_fact(self, verb: str, subject: str, actor: str, reason: str, **more: str) -> Fact:
+        now_ms = self._clock.now_ms()
+        value: FactValue = {"verb": verb, "actor": actor, "reason": reason, **more}
+        # The random end keeps two verbs of one millisecond apart.
+        unique = self._attempts.dice.entropy(4).hex()
+        return Fact(AUDIT, f"{subject}/{now_ms:015d}-{unique}", now_ms, value)
+
+
+def _current(delivery: Delivery) -> list[Attempt]:
+    if delivery.state not in ("pending", "in_flight"):
+        return []
+    running = delivery.state == "in_flight"
+    return [
+        Attempt(
+            delivery_id=delivery.id,
+            number=delivery.attempt_no + 1,
+            stage=delivery.stage,
+            status="running" if running else "scheduled",
+            cycle=delivery.cycle,
+            phase=delivery.phase,
+            scheduled_for_ms=None if running else delivery.due_at_ms,
+            started_at_ms=delivery.claimed_at_ms,
+            holder=delivery.holder,
+        )
+    ]
+
+
+def _demand(field: str, text: str) -> None:
+    if not text.strip():
+        raise InvalidRequest(field, "must not be empty")
+    if len(text) > MAX_TEXT_CHARS:
+        raise InvalidRequest(field, f"is longer than {MAX_TEXT_CHARS} characters")

@@ -1,0 +1,116 @@
+"""A delivery in this process's hands: what a step sees of the attempt it runs in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from homing.domain import identity, transitions
+from homing.domain.delivery import Change, Content, Delivery, Key, New, Recipient
+from homing.engine.settling import Settlement
+
+if TYPE_CHECKING:
+    from homing.engine.attempt import Attempts
+    from homing.engine.route import Route
+
+# No commit may start unless its whole time, and this, still fit into the lease (I12).
+COMMIT_MARGIN_S = 1.0
+
+
+class ClaimLost(Exception):  # noqa: N818 - it is no error of the step, only its end
+    """Somebody else owns the delivery now: stop, and write nothing."""
+
+
+class Holding:
+    """One claimed delivery. The version moves on with every write of its owner."""
+
+    __slots__ = ("_attempts", "content", "delivery", "lease_end_s", "lost", "route")
+
+    def __init__(
+        self,
+        attempts: Attempts,
+        route: Route,
+        delivery: Delivery,
+        content: Content,
+        claimed_at_s: float,
+    ) -> None:
+        self._attempts = attempts
+        self.route = route
+        self.delivery = delivery
+        self.content = content
+        self.lease_end_s = claimed_at_s + route.lease_s
+        self.lost = False
+
+    @property
+    def now_ms(self) -> int:
+        return self._attempts.clock.now_ms()
+
+    async def mark_committing(self, frozen: Mapping[str, bytes]) -> bool:
+        """Write the durable mark; False: the claim was lost or its time is over, do not send."""
+        clock = self._attempts.clock
+        asked_at_s = clock.steady_s()
+        change = transitions.mark_committing(
+            self.delivery,
+            now_ms=clock.now_ms(),
+            lease_until_ms=self._attempts.lease_until_ms(self.route),
+            frozen=frozen,
+        )
+        if self.lost or not await self.write("mark_committing", change):
+            return False
+        self.lease_end_s = asked_at_s + self.route.lease_s
+        timeout_s = self.route.plan_of(self.delivery).stage(self.delivery.stage).timeout_s
+        return clock.steady_s() < self.lease_end_s - timeout_s - COMMIT_MARGIN_S
+
+    async def write(self, name: str, change: Change) -> bool:
+        """Save a change and go on holding; False and `lost` when somebody else has it."""
+        settlement = Settlement(name, change, self.delivery, self.lease_end_s)
+        if not await self._attempts.settler.write(settlement):
+            self.lost = True
+            return False
+        self.delivery = replace(change.delivery, version=change.delivery.version + 1)
+        results = {} if change.drop_results else self.content.results
+        if change.results:
+            self.content = Content(self.content.payload, {**results, **change.results})
+        return True
+
+    def child(  # noqa: PLR0913 - a child may differ from its parent in each of these
+        self,
+        *,
+        lane: str,
+        payload: bytes,
+        stage: str | None = None,
+        topic: str | None = None,
+        intent: str | None = None,
+        recipients: tuple[str, ...] = (),
+        required: bool = True,
+        metadata: Mapping[str, str] | None = None,
+    ) -> New:
+        """A delivery of its own under this one, for a step that fans out."""
+        parent, now_ms = self.delivery, self.now_ms
+        child = Delivery(
+            id=self._attempts.new_id(),
+            route=parent.route,
+            lane=lane,
+            stage=stage or parent.stage,
+            created_at_ms=now_ms,
+            updated_at_ms=now_ms,
+            due_at_ms=now_ms,
+            source=parent.source,
+            topic=topic or parent.topic,
+            priority=parent.priority,
+            generation=parent.generation,
+            intent=intent,
+            fingerprint=identity.fingerprint(payload),
+            recipients=tuple(Recipient(address) for address in recipients),
+            parent_id=parent.id,
+            required=required,
+            expires_at_ms=parent.expires_at_ms,
+            metadata={**parent.metadata, **(metadata or {})},
+        )
+        # Without an intent of its own, a child is one of a kind under its parent: fanning out
+        # again after a crash or a restart finds it and makes no second one.
+        name = intent or f"{parent.id}/{lane}"
+        key = Key(identity.INTENT_SOURCE, f"{parent.route}/{name}", child.id, child.fingerprint)
+        return New(child, payload=payload, keys=(key,))

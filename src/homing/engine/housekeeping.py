@@ -1,0 +1,215 @@
+"""Housekeeping: notices owed, leases of the dead, retention, and what nobody serves."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+
+from homing.domain import transitions
+from homing.domain.delivery import Change, Delivery
+from homing.domain.errors import StoreError
+from homing.domain.policy import Retention
+from homing.engine.liveness import WORKER, Liveness
+from homing.engine.parking import Parking
+from homing.engine.route import Route
+from homing.engine.settling import late_outcome
+from homing.ports import (
+    Alarm,
+    Alert,
+    Clock,
+    Facet,
+    Journal,
+    Notifier,
+    PurgeRule,
+    Query,
+    Store,
+)
+
+PAGE = 200
+# A heartbeat this much older than the patience is no longer of interest to anyone.
+FORGET_DEAD_AFTER_S = 24 * 3600.0
+
+
+class Housekeeping:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        routes: Mapping[str, Route],
+        parking: Parking,
+        liveness: Liveness,
+        *,
+        notifiers: Sequence[Notifier] = (),
+        alarm: Alarm | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._routes = routes
+        self._parking = parking
+        self._liveness = liveness
+        self._notifiers = notifiers
+        self._alarm = alarm
+        self._journal = journal
+        self._unserved: set[str] = set()
+
+    async def at_start(self) -> int:
+        """Read back what the emergency journal kept; how many outcomes were applied (P8)."""
+        if self._journal is None:
+            return 0
+        entries = await self._journal.entries()
+        if not entries:
+            return 0
+        saved = await self._store.save(entries)
+        lost = [change for change, kept in zip(entries, saved, strict=True) if not kept]
+        for change in lost:
+            await self._keep_late(change)
+        await self._journal.clear()
+        return len(entries)
+
+    async def _keep_late(self, change: Change) -> None:
+        await self._store.save([], late_outcome(change, self._clock.now_ms()))
+
+    async def often(self) -> None:
+        """Every beat: who is alive, which routes are parked, what is owed."""
+        await self._liveness.beat()
+        await self._liveness.look()
+        await self._parking.refresh()
+        await self.end_leases_of_the_dead()
+        await self.give_notices()
+
+    async def seldom(self) -> None:
+        """Now and then: retention, and what no live worker serves."""
+        await self.purge()
+        await self.look_for_unserved()
+
+    async def give_notices(self) -> int:
+        """Pay what transitions owe; a notice is repeated rather than lost."""
+        paid = 0
+        page = await self._store.page(Query(owing=True), limit=PAGE)
+        while page.items:
+            for delivery in page.items:
+                paid += await self._pay(delivery)
+            if page.next is None:
+                break
+            page = await self._store.page(Query(owing=True), page.next, limit=PAGE)
+        if self._alarm is not None:
+            for fact in self._parking.unalerted():
+                text = f"route {fact.key} is parked: {(fact.value or {}).get('reason')}"
+                if await self._alarm.sound(Alert("route_parked", fact.key, text, fact.at_ms)):
+                    await self._parking.mark_alerted(fact)
+        return paid
+
+    async def _pay(self, delivery: Delivery) -> int:
+        given = []
+        attempts = await self._store.attempts(delivery.id)
+        for notice in delivery.owed:
+            for notifier in self._notifiers:
+                if notice in notifier.notices and await notifier.notify(notice, delivery, attempts):
+                    given.append(notice)
+                    break
+        if not given:
+            return 0
+        change = transitions.pay(delivery, tuple(given)) if delivery.state != "in_flight" else None
+        if change is None:
+            return 0
+        route = self._routes.get(delivery.route)
+        forget = (
+            delivery.state == "delivered"
+            and route is not None
+            and not route.plan_of(delivery).keep_delivered
+            and not change.delivery.owed
+        )
+        if forget:
+            change = Change(change.delivery, forget=True)
+        await self._store.save([change])
+        return len(given)
+
+    async def end_leases_of_the_dead(self) -> int:
+        """A dead holder's lease ends now, even if a clock step has moved its end far away."""
+        ended = 0
+        for holder in self._liveness.dead:
+            query = Query(holder=holder, facets=(Facet(state="in_flight"),))
+            page = await self._store.page(query, limit=PAGE)
+            now_ms = self._clock.now_ms()
+            changes = [
+                transitions.end_lease(delivery, now_ms=now_ms)
+                for delivery in page.items
+                if (delivery.due_at_ms or 0) > now_ms
+            ]
+            if changes:
+                ended += sum(await self._store.save(changes))
+            elif not page.items:
+                await self._forget_if_old(holder)
+        return ended
+
+    async def _forget_if_old(self, holder: str) -> None:
+        for fact in await self._store.facts(WORKER, holder):
+            age_ms = self._clock.now_ms() - fact.at_ms
+            if fact.key == holder and age_ms > FORGET_DEAD_AFTER_S * 1000:
+                await self._liveness.forget(holder)
+
+    async def purge(self) -> int:
+        """Retention, class by class; open dead letters stay."""
+        purged = 0
+        for route in self._routes.values():
+            for rule in _rules(route.name, route.plan.retention, self._clock.now_ms()):
+                while (number := await self._store.purge(rule)) > 0:
+                    purged += number
+                    if number < rule.limit:
+                        break
+        keys = PurgeRule(what="keys", before_ms=self._clock.now_ms())
+        return purged + await self._store.purge(keys)
+
+    async def look_for_unserved(self) -> frozenset[str]:
+        """Lanes with due work that no route of this process serves raise an alert, once."""
+        served = {lane for route in self._routes.values() for lane in route.served_lanes}
+        counts = await self._store.count(Query(facets=(Facet(state="pending"),)), by=("lane",))
+        unserved = {lane for (lane,) in counts} - served
+        for lane in unserved - self._unserved:
+            if self._alarm is not None:
+                text = f"nobody here serves {lane}: {counts[(lane,)]} waiting"
+                with contextlib.suppress(StoreError):
+                    alert = Alert("unserved", lane, text, self._clock.now_ms())
+                    await self._alarm.sound(alert)
+        self._unserved = unserved
+        return frozenset(unserved)
+
+
+def _rules(route: str, retention: Retention, now_ms: int) -> list[PurgeRule]:
+    def before(kept_s: float) -> int:
+        return now_ms - round(kept_s * 1000)
+
+    rules: list[PurgeRule] = []
+    if retention.delivered_s is not None:
+        rules.append(
+            PurgeRule(
+                what="delivery",
+                route=route,
+                states=("delivered", "suppressed"),
+                before_ms=before(retention.delivered_s),
+            )
+        )
+    if retention.dismissed_s is not None:
+        rules.append(
+            PurgeRule(
+                what="delivery",
+                route=route,
+                states=("dismissed",),
+                before_ms=before(retention.dismissed_s),
+            )
+        )
+    if retention.payload_s is not None:
+        rules.append(
+            PurgeRule(
+                what="payload",
+                route=route,
+                states=("delivered", "suppressed", "dismissed"),
+                before_ms=before(retention.payload_s),
+            )
+        )
+    if retention.attempts_s is not None:
+        rules.append(
+            PurgeRule(what="attempts", route=route, before_ms=before(retention.attempts_s))
+        )
+    return rules

@@ -1,0 +1,79 @@
+"""Label tables: a design's own status words, as data, used both to show and to filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Literal, TypeAlias, get_args
+
+from msgspec import Struct
+
+from homing.domain.delivery import Delivery, FailedBecause, State
+from homing.ports import Facet
+
+# What a waiting parent's children are about, for designs that show it.
+ChildrenAre: TypeAlias = Literal["open", "failed"]
+
+
+class Label(Struct, frozen=True):
+    """A row: the word for deliveries that fit every condition given; None is any."""
+
+    word: str
+    state: State
+    stage: str | None = None
+    attempted: bool | None = None
+    failed_because: FailedBecause | None = None
+    children: ChildrenAre | None = None
+
+    def fits(self, facet: Facet, children: ChildrenAre | None = None) -> bool:
+        return (
+            self.state == facet.state
+            and self.stage in (None, facet.stage)
+            and self.attempted in (None, facet.attempted)
+            and self.failed_because in (None, facet.failed_because)
+            and self.children in (None, children)
+        )
+
+
+class LabelTable(Struct, frozen=True):
+    """Rows in order; the first that fits names the delivery."""
+
+    rows: tuple[Label, ...]
+
+    def word(self, delivery: Delivery, children: ChildrenAre | None = None) -> str:
+        facet = Facet(
+            state=delivery.state,
+            stage=delivery.stage,
+            attempted=delivery.attempts > 0,
+            failed_because=delivery.failed_because,
+        )
+        return self._word(facet, children)
+
+    def words(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(row.word for row in self.rows))
+
+    def facets(self, word: str, stages: tuple[str, ...]) -> tuple[Facet, ...]:
+        """The combinations shown as `word`: what a filter by that word must match."""
+        return tuple(facet for facet in _all_facets(stages) if self._word(facet) == word)
+
+    def _word(self, facet: Facet, children: ChildrenAre | None = None) -> str:
+        for row in self.rows:
+            if row.fits(facet, children):
+                return row.word
+        return facet.state
+
+
+def labels(words: Mapping[State, str]) -> LabelTable:
+    """The simple table: one word per state."""
+    return LabelTable(tuple(Label(word, state) for state, word in words.items()))
+
+
+def _all_facets(stages: tuple[str, ...]) -> Iterator[Facet]:
+    reasons: tuple[FailedBecause | None, ...] = (None, *get_args(FailedBecause))
+    for state, stage, attempted in product(get_args(State), stages, (False, True)):
+        # Only failed and dismissed ones carry a reason.
+        for because in reasons if state in ("failed", "dismissed") else (None,):
+            yield Facet(state=state, stage=stage, attempted=attempted, failed_because=because)
+
+
+ENGINE_LABELS = LabelTable(tuple(Label(state, state) for state in get_args(State)))

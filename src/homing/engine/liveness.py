@@ -1,0 +1,79 @@
+"""Who is alive: leases do not trust the wall clock alone.
+
+Each process beats by writing a fact with its boot's steady time. Processes of one boot compare
+steady times, which no clock step can move; a process of another machine is dead when its beat
+was not seen to change for the whole of our own patience.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from homing.domain.delivery import Fact, FactValue
+from homing.ports import Clock, Store
+
+WORKER = "worker"
+
+
+class Liveness:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        name: str,
+        *,
+        patience_s: float,
+        about: Mapping[str, str | int] | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._name = name
+        self._about = dict(about or {})
+        self._patience_s = patience_s
+        self._beats = 0
+        self._seen: dict[str, tuple[int, float]] = {}
+        self.alive: frozenset[str] = frozenset()
+        self.dead: frozenset[str] = frozenset()
+
+    @property
+    def beat_every_s(self) -> float:
+        return self._patience_s / 6
+
+    async def beat(self) -> None:
+        self._beats += 1
+        value: FactValue = {
+            **self._about,
+            "beats": self._beats,
+            "boot": self._clock.boot,
+            "steady_s": self._clock.steady_s(),
+        }
+        await self._store.save([], [Fact(WORKER, self._name, self._clock.now_ms(), value)])
+
+    async def look(self) -> None:
+        """Read the others' beats and judge."""
+        alive: set[str] = set()
+        dead: set[str] = set()
+        now_s = self._clock.steady_s()
+        for fact in await self._store.facts(WORKER):
+            if fact.key != self._name:
+                (alive if self._is_alive(fact, now_s) else dead).add(fact.key)
+        self.alive, self.dead = frozenset(alive), frozenset(dead)
+
+    def _is_alive(self, fact: Fact, now_s: float) -> bool:
+        value = fact.value or {}
+        beats = int(value.get("beats") or 0)
+        if value.get("boot") == self._clock.boot:
+            return now_s < float(value.get("steady_s") or 0.0) + self._patience_s
+        known, since_s = self._seen.get(fact.key, (-1, now_s))
+        if beats != known:
+            since_s = now_s
+            self._seen[fact.key] = (beats, now_s)
+        return now_s < since_s + self._patience_s
+
+    async def farewell(self) -> None:
+        """A graceful end leaves nothing for others to wait for."""
+        await self._store.save([], [Fact(WORKER, self._name, self._clock.now_ms(), None)])
+
+    async def forget(self, name: str) -> None:
+        self._seen.pop(name, None)
+        await self._store.save([], [Fact(WORKER, name, self._clock.now_ms(), None)])

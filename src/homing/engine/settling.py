@@ -1,0 +1,203 @@
+"""Settling: outcomes are written in groups, and none of a finished send is ever dropped.
+
+What gathers while one save is under way goes into the next: the group grows with the load and
+a lone outcome does not wait. An outcome that the store refuses is tried again until the lease
+has ended; after that a finished send goes to the emergency journal (P8), anything else is left
+to the next owner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from homing.domain.delivery import Change, Delivery, Fact
+from homing.domain.errors import StoreError
+from homing.ports import Clock, Journal, Store, Transitioned
+
+GROUP_LIMIT = 512
+FIRST_RETRY_S = 0.05
+LONGEST_RETRY_S = 2.0
+
+
+class Settlement(Struct):
+    """A change on its way to the store, with whom to tell."""
+
+    name: str
+    change: Change
+    previous: Delivery | None
+    give_up_at_s: float
+    done: asyncio.Future[bool] | None = None
+    must_keep: bool = False
+    facts: tuple[Fact, ...] = ()
+
+
+class Settler:
+    """Gathers settlements and saves them in groups."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        journal: Journal | None = None,
+        tell: Callable[[Sequence[Transitioned]], None] | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._journal = journal
+        self._tell = tell
+        self._gathered: list[Settlement] = []
+        self._under_way = 0
+        self._task: asyncio.Task[None] | None = None
+        self._room = asyncio.Event()
+        self._room.set()
+        self.lost_claims = 0
+        self.journaled = 0
+
+    @property
+    def outstanding(self) -> int:
+        return len(self._gathered) + self._under_way
+
+    def put(self, settlement: Settlement) -> None:
+        """Hand it over; it is written with the next group."""
+        self._gathered.append(settlement)
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._flush())
+        if len(self._gathered) >= GROUP_LIMIT:
+            self._room.clear()
+
+    async def room(self) -> None:
+        """Wait while too much is waiting to be written."""
+        await self._room.wait()
+
+    async def write(self, settlement: Settlement) -> bool:
+        """Write it and say whether the claim still held."""
+        settlement.done = asyncio.get_running_loop().create_future()
+        self.put(settlement)
+        return await settlement.done
+
+    async def drain(self) -> None:
+        """Everything handed over so far has been written (or journaled) when this returns."""
+        while self._task is not None and not self._task.done():
+            await asyncio.shield(self._task)
+
+    async def _flush(self) -> None:
+        while self._gathered:
+            group, self._gathered = self._gathered[:GROUP_LIMIT], self._gathered[GROUP_LIMIT:]
+            self._under_way = len(group)
+            try:
+                await self._save(group)
+            finally:
+                self._under_way = 0
+                if len(self._gathered) < GROUP_LIMIT:
+                    self._room.set()
+
+    async def _save(self, group: list[Settlement]) -> None:
+        delay_s = FIRST_RETRY_S
+        unsure = False
+        while group:
+            try:
+                saved = await self._store.save(
+                    [settlement.change for settlement in group],
+                    [fact for settlement in group for fact in settlement.facts],
+                )
+            except StoreError as error:
+                unsure = True  # the failed save may have been stored all the same
+                group = await self._past_their_time(group, error)
+                if group:
+                    await asyncio.sleep(delay_s)
+                    delay_s = min(delay_s * 2, LONGEST_RETRY_S)
+                continue
+            await self._finish(group, saved, unsure=unsure)
+            return
+
+    async def _finish(
+        self, group: list[Settlement], saved: Sequence[bool], *, unsure: bool
+    ) -> None:
+        events: list[Transitioned] = []
+        late: list[Fact] = []
+        for settlement, stored in zip(group, saved, strict=True):
+            kept = stored or (unsure and await self._was_stored(settlement.change))
+            if kept and self._tell is not None:
+                events.append(_told(settlement, self._clock.now_ms()))
+            elif not kept:
+                self.lost_claims += 1
+                late.extend(late_outcome(settlement.change, self._clock.now_ms()))
+            if settlement.done is not None and not settlement.done.done():
+                settlement.done.set_result(kept)
+        if late:
+            await self._note_late(late)
+        if events and self._tell is not None:
+            self._tell(events)
+
+    async def _was_stored(self, change: Change) -> bool:
+        """After an unanswered commit: is what stands there exactly what we wrote?"""
+        stored = await self._store.get(change.delivery.id)
+        if stored is None:
+            return change.forget
+        ours = replace(
+            change.delivery,
+            version=change.delivery.version + 1,
+            open_children=stored.open_children,
+            due_at_ms=stored.due_at_ms if stored.state == "waiting" else change.delivery.due_at_ms,
+        )
+        return stored == ours
+
+    async def _note_late(self, facts: list[Fact]) -> None:
+        try:
+            await self._store.save([], facts)
+        except StoreError:
+            return  # the attempt stays in doubt, which is the truth as the store knows it
+
+    async def _past_their_time(
+        self, group: list[Settlement], error: StoreError
+    ) -> list[Settlement]:
+        """Take out those whose lease has ended: kept in the journal, or left to the next owner."""
+        now_s = self._clock.steady_s()
+        ended = [s for s in group if now_s >= s.give_up_at_s]
+        keep = [s.change for s in ended if s.must_keep]
+        if keep and self._journal is not None:
+            await self._journal.append(keep)
+            self.journaled += len(keep)
+        for settlement in ended:
+            if settlement.done is not None and not settlement.done.done():
+                if settlement.must_keep:
+                    settlement.done.set_result(False)
+                else:
+                    settlement.done.set_exception(error)
+        return [s for s in group if now_s < s.give_up_at_s]
+
+
+def late_outcome(change: Change, now_ms: int) -> list[Fact]:
+    """What a worker that lost its claim still knows: the next owner must read it (P8, P9)."""
+    return [
+        Fact(
+            "late_outcome",
+            f"{attempt.delivery_id}/{attempt.number}",
+            now_ms,
+            {
+                "status": attempt.status,
+                "notification_id": attempt.notification_id,
+                "maybe_sent": attempt.maybe_sent,
+                "stage": attempt.stage,
+                "holder": attempt.holder,
+                "window": "W3",
+            },
+        )
+        for attempt in change.ended
+        if attempt.maybe_sent or (attempt.status == "done" and change.delivery.state != "pending")
+    ]
+
+
+def _told(settlement: Settlement, now_ms: int) -> Transitioned:
+    change = settlement.change
+    return Transitioned(
+        settlement.name,
+        replace(change.delivery, version=change.delivery.version + 1),
+        settlement.previous,
+        change.ended,
+        now_ms,
+    )

@@ -1,0 +1,75 @@
+"""The ready-made steps: sending through a provider, and calling a function of the user's."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from homing.domain.delivery import Content, Delivery
+from homing.domain.failure import Failure
+from homing.domain.identity import provider_token
+from homing.domain.redaction import redact
+from homing.engine.holding import ClaimLost
+from homing.ports import Done, Envelope, Outcome, Provider, Work
+
+FROZEN = "frozen"
+
+
+class SendStep:
+    """Hands frozen bytes to a provider, with the durable mark between prepare and commit.
+
+    `freeze` builds the bytes once, at the first attempt; they are stored with the mark and
+    every later attempt sends the same ones. `notice` may add a fixed text to what may be a
+    duplicate.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        freeze: Callable[[Delivery, Content], bytes],
+        *,
+        sender: str | None = None,
+        notice: Callable[[bytes], bytes] | None = None,
+    ) -> None:
+        self._provider = provider
+        self._freeze = freeze
+        self._sender = sender
+        self._notice = notice
+
+    async def __call__(self, work: Work) -> Outcome:
+        delivery = work.delivery
+        frozen = work.content.results.get(FROZEN)
+        data = self._freeze(delivery, work.content) if frozen is None else frozen
+        to_store = {FROZEN: data} if frozen is None else {}
+        if delivery.maybe_duplicate and self._notice is not None:
+            data = self._notice(data)
+        ready = await self._provider.prepare(
+            Envelope(
+                delivery_id=delivery.id,
+                token=provider_token(delivery),
+                recipients=delivery.open_addresses,
+                data=data,
+                sender=self._sender,
+                metadata=delivery.metadata,
+            )
+        )
+        if isinstance(ready, Failure):
+            return ready
+        try:
+            marked = await work.mark_committing(to_store)
+        except BaseException:
+            await ready.abandon()
+            raise
+        if not marked:
+            with contextlib.suppress(Exception):
+                await ready.abandon()
+            raise ClaimLost
+        answer = await ready.commit()
+        if isinstance(answer, Failure):
+            return answer
+        return Done(receipt=answer.receipt, refused=answer.refused)
+
+
+def refuse(error_class: str, detail: str) -> Failure:
+    """A permanent failure found before any provider was used."""
+    return Failure(error_class, "reject", detail=redact(detail))

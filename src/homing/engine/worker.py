@@ -1,0 +1,254 @@
+"""The worker of one route: claims in batches, runs bounded attempts, stops gracefully."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from homing.domain import transitions
+from homing.domain.delivery import Delivery
+from homing.domain.errors import StoreError
+from homing.engine.attempt import Attempts
+from homing.engine.holding import Holding
+from homing.engine.liveness import Liveness
+from homing.engine.parking import Parking
+from homing.engine.route import Route
+from homing.engine.settling import Settlement
+from homing.engine.wakeup import WakeUp
+from homing.ports import Claim, Claimed
+
+# Claimed beyond the free slots while steps are quick against the lease.
+READ_AHEAD = 256
+QUICK_SHARE_OF_LEASE = 0.1
+STORE_RETRY_S = 1.0
+
+
+class RouteWorker:
+    """Works off one route. `holder` names this process in the store."""
+
+    def __init__(
+        self,
+        route: Route,
+        attempts: Attempts,
+        parking: Parking,
+        liveness: Liveness,
+        wakeup: WakeUp,
+        holder: str,
+    ) -> None:
+        self.route = route
+        self.holder = holder
+        self._attempts = attempts
+        self._parking = parking
+        self._liveness = liveness
+        self._wakeup = wakeup
+        self._inbox: asyncio.Queue[Holding] = asyncio.Queue()
+        self._held: dict[str, Holding] = {}
+        self._running: set[str] = set()
+        self._freed = asyncio.Event()
+        self._stopping = False
+        self._slots: list[asyncio.Task[None]] = []
+        self._slowest_s = 0.0
+        self._last_probe_s = float("-inf")
+
+    async def run(self) -> None:
+        """Claim and attempt until stopped."""
+        self._start_slots()
+        try:
+            while not self._stopping:
+                moment = self._wakeup.moment
+                try:
+                    idle_s = await self._claim_once()
+                except StoreError:
+                    idle_s = STORE_RETRY_S
+                if idle_s > 0:
+                    await self._wakeup.after(moment, idle_s)
+                await self._for_room()
+        finally:
+            self._stopping = True
+
+    async def run_until_idle(self) -> int:
+        """Attempt all that is due now and wait for the outcomes; how many were attempted."""
+        attempted = 0
+        while claimed := await self._claim(self._claim_limit()):
+            for held in self._take(claimed):
+                await self._attempt(held, wait=True)
+                attempted += 1
+        return attempted
+
+    def take(self, delivery: Delivery, content: Claimed) -> None:
+        """Work off a delivery that was stored already claimed by this process."""
+        for held in self._take([replace(content, delivery=delivery)]):
+            self._inbox.put_nowait(held)
+
+    @property
+    def has_room(self) -> bool:
+        return (
+            bool(self._slots)
+            and not self._stopping
+            and len(self._held) < self.route.concurrency
+            and not self._parking.is_parked(self.route.name)
+        )
+
+    async def stop(self, grace_s: float) -> None:
+        """Claim no more, give back what has not started, finish what runs; then end."""
+        self._stopping = True
+        self._freed.set()
+        while not self._inbox.empty():
+            await self._release(self._inbox.get_nowait())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                while self._running:
+                    self._freed.clear()
+                    await self._freed.wait()
+        unfinished = [self._held[delivery_id] for delivery_id in self._running]
+        for slot in self._slots:
+            slot.cancel()
+        await asyncio.gather(*self._slots, return_exceptions=True)
+        for held in unfinished:
+            # After the mark nobody knows: the lease ends by itself and the next owner looks.
+            if not held.delivery.committing:
+                await self._release(held)
+        self._slots.clear()
+
+    async def renew_leases(self) -> None:
+        """Longer leases for all that is still in hand; what is lost is told to its holder."""
+        now_s = self._attempts.clock.steady_s()
+        aged = [
+            held
+            for held in self._held.values()
+            if held.lease_end_s - now_s < self.route.lease_s * 2 / 3
+        ]
+        if not aged:
+            return
+        renewed = await self._attempts.store.renew(
+            self.holder,
+            [(held.delivery.id, held.delivery.version) for held in aged],
+            self._attempts.lease_until_ms(self.route),
+        )
+        for held, kept in zip(aged, renewed, strict=True):
+            if kept:
+                held.lease_end_s = now_s + self.route.lease_s
+
+    def _start_slots(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._slots = [
+            loop.create_task(self._slot(), name=f"{self.route.name} slot {number}")
+            for number in range(self.route.concurrency)
+        ]
+
+    async def _slot(self) -> None:
+        while True:
+            held = await self._inbox.get()
+            await self._attempt(held)
+
+    async def _attempt(self, held: Holding, *, wait: bool = False) -> None:
+        delivery_id = held.delivery.id
+        clock = self._attempts.clock
+        started_s = clock.steady_s()
+        self._running.add(delivery_id)
+        try:
+            name = await self._attempts.run(held, wait=wait)
+            await self._after_probe(held, name)
+        except StoreError:
+            pass  # the lease ends by itself; nothing was said to be sent that was not
+        finally:
+            self._running.discard(delivery_id)
+            self._held.pop(delivery_id, None)
+            # Remember the slowest, and forget it slowly.
+            took_s = clock.steady_s() - started_s
+            self._slowest_s = max(took_s, self._slowest_s * 0.99)
+            self._freed.set()
+
+    async def _after_probe(self, held: Holding, name: str | None) -> None:
+        """On a parked route, anything but another route fault shows that it works again."""
+        if name is None or not self._parking.may_probe(self.route.name):
+            return
+        failure = held.delivery.failure
+        if name == "fail" and (failure is None or failure.disposition == "route_fault"):
+            return
+        if name in ("fail", "succeed", "advance", "suppress", "fan_out"):
+            await self._parking.unpark(self.route.name)
+            self._wakeup.ring()
+
+    async def _claim_once(self) -> float:
+        """Claim what there is room for; how long to rest before looking again."""
+        if self._parking.is_parked(self.route.name):
+            return await self._probe()
+        limit = self._claim_limit()
+        claimed = await self._claim(limit)
+        for held in self._take(claimed):
+            self._inbox.put_nowait(held)
+        if len(claimed) == limit:
+            return 0.0
+        return await self._until_due_s()
+
+    async def _probe(self) -> float:
+        """One message now and then shows whether the fault of the route is mended."""
+        now_s = self._attempts.clock.steady_s()
+        rest_s = self._last_probe_s + self.route.probe_every_s - now_s
+        if not self._parking.may_probe(self.route.name):
+            return self.route.poll_s
+        if rest_s > 0:
+            return rest_s
+        if self._held:
+            return self.route.probe_every_s
+        self._last_probe_s = now_s
+        for held in self._take(await self._claim(1)):
+            self._inbox.put_nowait(held)
+        return self.route.probe_every_s
+
+    async def _claim(self, limit: int) -> list[Claimed]:
+        clock = self._attempts.clock
+        return await self._attempts.store.claim(
+            Claim(
+                worker=self.holder,
+                now_ms=clock.now_ms(),
+                lease_until_ms=self._attempts.lease_until_ms(self.route),
+                limit=limit,
+                lanes=self.route.served_lanes,
+                spare=self._liveness.alive,
+            )
+        )
+
+    def _take(self, claimed: list[Claimed]) -> Iterator[Holding]:
+        now_s = self._attempts.clock.steady_s()
+        for item in claimed:
+            held = self._held.get(item.delivery.id)
+            if held is not None:
+                # Our own lease looked ended (the wall clock jumped): it is still ours.
+                held.delivery = replace(held.delivery, version=item.delivery.version)
+                continue
+            held = Holding(self._attempts, self.route, item.delivery, item.content, now_s)
+            self._held[item.delivery.id] = held
+            yield held
+
+    def _claim_limit(self) -> int:
+        return max(self._capacity() - len(self._held), 1)
+
+    def _capacity(self) -> int:
+        quick = self._slowest_s < self.route.lease_s * QUICK_SHARE_OF_LEASE
+        return self.route.concurrency + (READ_AHEAD if quick else 0)
+
+    async def _for_room(self) -> None:
+        """Claim again once half of the room is free: few large claims, not many small ones."""
+        while not self._stopping and len(self._held) > self._capacity() // 2:
+            self._freed.clear()
+            await self._freed.wait()
+
+    async def _until_due_s(self) -> float:
+        due_at_ms = await self._attempts.store.next_due_ms(self.route.served_lanes)
+        if due_at_ms is None:
+            return self.route.poll_s
+        due_in_s = (due_at_ms - self._attempts.clock.now_ms()) / 1000
+        # Due already but not given to us: somebody alive holds it. Look again, not at once.
+        return min(max(due_in_s, 0.0) or self.route.poll_s / 10, self.route.poll_s)
+
+    async def _release(self, held: Holding) -> None:
+        self._held.pop(held.delivery.id, None)
+        change = transitions.release(held.delivery, now_ms=self._attempts.clock.now_ms())
+        settlement = Settlement("release", change, held.delivery, held.lease_end_s)
+        with contextlib.suppress(StoreError):
+            await self._attempts.settler.write(settlement)

@@ -1,0 +1,42 @@
+"""The real clock and real chance: the two adapters every process needs."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from functools import cached_property
+from pathlib import Path
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class SystemClock:
+    """Wall time for due times; the boot's own clock, which also runs in sleep, for leases."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def steady_s(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    @cached_property
+    def boot(self) -> str:
+        try:
+            return _BOOT_ID.read_text(encoding="ascii").strip()
+        except OSError:
+            # Unknown boot: no other process is compared with by steady time.
+            return secrets.token_hex(16)
+
+
+class SystemDice:
+    """Jitter from a quick generator, identities from the system's own."""
+
+    def __init__(self) -> None:
+        self._random = random.Random()  # noqa: S311 - jitter needs spread, not secrecy
+
+    def roll(self) -> float:
+        return self._random.random()
+
+    def entropy(self, size: int) -> bytes:
+        return secrets.token_bytes(size)
