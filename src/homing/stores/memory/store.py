@@ -1,0 +1,136 @@
+"""`MemoryStore`: a handle on a `MemoryDisk`, as a process holds a connection to a database."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from homing.domain import transitions
+from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
+from homing.ports import Added, Claim, Claimed, Cursor, Existing, GroupBy, Page, PurgeRule, Query
+from homing.stores.memory.disk import MemoryDisk
+from homing.stores.memory.purging import purge
+from homing.stores.memory.queries import GROUPS, predicate
+from homing.stores.memory.writing import add_one, save_one
+
+
+class MemoryStore:
+    """Keeps everything in this process. No method gives way in the middle, so each is atomic."""
+
+    def __init__(self, disk: MemoryDisk | None = None) -> None:
+        self.disk = MemoryDisk() if disk is None else disk
+        self._news_seen = self.disk.news
+
+    async def open(self) -> None:
+        """There is nothing to connect to, and nothing to check."""
+
+    async def close(self) -> None:
+        """The disk keeps what was stored."""
+
+    async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
+        answers = [add_one(self.disk, one) for one in new]
+        self.disk.note(facts)
+        return answers
+
+    async def claim(self, claim: Claim) -> list[Claimed]:
+        self._news_seen = self.disk.news
+        taken: list[Delivery] = []
+        spared: list[Delivery] = []
+        if claim.limit > 0:
+            for delivery_id in self.disk.due.take_due(claim.lanes, claim.now_ms):
+                delivery = self.disk.deliveries[delivery_id]
+                if delivery.state == "in_flight" and delivery.holder in claim.spare:
+                    spared.append(delivery)
+                    continue
+                taken.append(delivery)
+                if len(taken) == claim.limit:
+                    break
+        for delivery in spared:
+            self.disk.due.place(delivery)
+        return [self._hand_over(delivery, claim) for delivery in taken]
+
+    def _hand_over(self, delivery: Delivery, claim: Claim) -> Claimed:
+        change = transitions.claim(
+            delivery,
+            holder=claim.worker,
+            now_ms=claim.now_ms,
+            lease_until_ms=claim.lease_until_ms,
+        )
+        self.disk.put(change.delivery)
+        return Claimed(change.delivery, self.disk.contents[delivery.id])
+
+    async def renew(
+        self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
+    ) -> list[bool]:
+        return [self._renew_one(holder, *one, lease_until_ms) for one in held]
+
+    def _renew_one(self, holder: str, delivery_id: str, version: int, lease_until_ms: int) -> bool:
+        stored = self.disk.deliveries.get(delivery_id)
+        if stored is None or stored.state != "in_flight":
+            return False
+        if (stored.holder, stored.version) != (holder, version):
+            return False
+        self.disk.put(replace(stored, due_at_ms=lease_until_ms))
+        return True
+
+    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
+        answers = [save_one(self.disk, change) for change in changes]
+        self.disk.note(facts)
+        return answers
+
+    async def get(self, delivery_id: str) -> Delivery | None:
+        return self.disk.deliveries.get(delivery_id)
+
+    async def content(self, delivery_id: str) -> Content | None:
+        return self.disk.contents.get(delivery_id)
+
+    async def find(self, source: str, key: str) -> Key | None:
+        return self.disk.keys.get((source, key))
+
+    async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
+        wanted = predicate(query)
+        below = None if cursor is None else (cursor.created_at_ms, cursor.delivery_id)
+        found = heapq.nlargest(
+            limit + 1,
+            (
+                (d.created_at_ms, d.id)
+                for d in self.disk.candidates(query)
+                if wanted(d) and (below is None or (d.created_at_ms, d.id) < below)
+            ),
+        )
+        items = tuple(self.disk.deliveries[delivery_id] for _, delivery_id in found[:limit])
+        if len(found) <= limit or not items:
+            return Page(items)
+        return Page(items, Cursor(items[-1].created_at_ms, items[-1].id))
+
+    async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
+        wanted = predicate(query)
+        groups = [GROUPS[name] for name in by]
+        counts = Counter(
+            tuple(group(d) for group in groups) for d in self.disk.candidates(query) if wanted(d)
+        )
+        return dict(counts) if by else {(): counts[()]}
+
+    async def attempts(self, delivery_id: str) -> list[Attempt]:
+        ledger = self.disk.attempts.get(delivery_id, {})
+        return [ledger[number][1] for number in sorted(ledger)]
+
+    async def facts(self, kind: str, prefix: str = "", limit: int = 1000) -> list[Fact]:
+        stored = self.disk.facts.get(kind, {})
+        keys = heapq.nsmallest(limit, (key for key in stored if key.startswith(prefix)))
+        return [stored[key] for key in keys]
+
+    async def purge(self, rule: PurgeRule) -> int:
+        return purge(self.disk, rule)
+
+    async def next_due_ms(self, lanes: Sequence[str]) -> int | None:
+        return self.disk.due.next_due_ms(lanes)
+
+    async def wait(self, timeout_s: float) -> None:
+        """What was told since this handle's last claim counts: nothing is slept through."""
+        if self._news_seen == self.disk.news:
+            await self.disk.hear(timeout_s)
+        self._news_seen = self.disk.news

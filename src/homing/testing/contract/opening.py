@@ -1,0 +1,37 @@
+"""How the suite gets at a store: the one thing that a store's own tests must bring."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+import pytest_asyncio
+
+from homing.ports import Store
+
+
+class Opener(Protocol):
+    """Opens handles on one and the same data, which is empty at first.
+
+    `url` and `factory` let other processes open it too: `factory` is "module:function", and
+    the function takes the URL and returns a store that is not yet open. A store that lives in
+    one process has no URL; its races run between two handles instead.
+    """
+
+    url: str | None
+    factory: str | None
+
+    async def open(self) -> Store:
+        """A new, open handle, as another process or a restarted one would have."""
+
+    async def close_all(self) -> None:
+        """Close every handle that was opened."""
+
+
+class Opened:
+    """Gives each case a store of its own."""
+
+    @pytest_asyncio.fixture
+    async def store(self, opener: Opener) -> AsyncIterator[Store]:
+        yield await opener.open()
+        await opener.close_all()
