@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct, field
@@ -28,7 +28,7 @@ class Invitation(Struct, frozen=True):
     method: str = "REQUEST"
 
 
-class Email(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="email"):
+class Email(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="email"):
     """One message to one envelope. Either text (and HTML), or a template with variables."""
 
     to: Addresses
@@ -60,7 +60,7 @@ class Email(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="email"):
         return tuple(dict.fromkeys((*self.to, *self.cc, *self.bcc)))
 
 
-class Event(Struct, frozen=True, tag="event"):
+class Event(Struct, frozen=True, tag_field="kind", tag="event"):
     """Something that happened, for the handlers of its type."""
 
     type: str
@@ -68,7 +68,7 @@ class Event(Struct, frozen=True, tag="event"):
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-class Job(Struct, frozen=True, tag="job"):
+class Job(Struct, frozen=True, tag_field="kind", tag="job"):
     """A piece of staged work."""
 
     name: str
@@ -77,7 +77,7 @@ class Job(Struct, frozen=True, tag="job"):
 
 
 Message: TypeAlias = Email | Event | Job
-MessageKind: TypeAlias = Literal["email", "event", "job"]
+
 
 # Sorted keys: the same request gives the same bytes, whoever wrote it down.
 _encoder = msgspec.msgpack.Encoder(order="deterministic")

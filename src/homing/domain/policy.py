@@ -133,7 +133,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     stages: tuple[Stage, ...]
     on_doubt: OnDoubt = "resend"
     on_route_fault: OnRouteFault = "park"
-    inline_counts: bool = False
+    inline_counts: bool = True
     interrupted_counts: bool = False
     max_crashes: int = 5
     doubt_patience_s: float = 3600.0

@@ -118,15 +118,22 @@ class Admission:
 
     async def submit(
         self, route: Route, requests: Sequence[Request], *, taker: Taker | None = None
-    ) -> list[Ticket]:
-        """Record, durably, and return: each new one or the one that its key stands for."""
+    ) -> list[Ticket | IdempotencyConflict]:
+        """Record, durably, and return: each new one or the one that its key stands for.
+
+        A conflict is answered in its place and keeps none of the others from being stored.
+        """
         new = [self.prepare(route, request) for request in requests]
         if taker is not None and self._may_claim(route, new) and taker.has_room:
             new = [self._claimed(route, item, "worker", taker.holder) for item in new]
         answers = await self._attempts.store.add(new)
-        tickets = []
+        tickets: list[Ticket | IdempotencyConflict] = []
         for item, answer in zip(new, answers, strict=True):
-            ticket = await self._ticket(route, item, answer)
+            try:
+                ticket = await self._ticket(route, item, answer)
+            except IdempotencyConflict as conflict:
+                tickets.append(conflict)
+                continue
             tickets.append(ticket)
             if taker is not None and ticket.created and ticket.delivery.state == "in_flight":
                 taker.take(ticket.delivery, Claimed(ticket.delivery, Content(item.payload)))

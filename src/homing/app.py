@@ -1,0 +1,303 @@
+"""`Homing`: the one composition root. URLs become stores and providers; routes become an engine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from homing.domain.errors import IdempotencyConflict, NotAllowed, NotFound
+from homing.domain.message import Email, Event, Message
+from homing.domain.policy import Retry
+from homing.engine.admission import Request, Ticket
+from homing.engine.desk import Desk
+from homing.engine.engine import STOP_GRACE_S, Engine
+from homing.engine.handlers import EVENT_ROUTE, Handlers, TerminalErrors, job_route
+from homing.engine.route import Route
+from homing.mailing import MAIL_ROUTE, mail_route
+from homing.ports import (
+    Alarm,
+    Clock,
+    Dice,
+    Journal,
+    Notifier,
+    Observer,
+    Provider,
+    Store,
+    TransactionalStore,
+)
+from homing.sync import SyncHoming
+from homing.system import SystemClock, SystemDice
+from homing.urls import journal_for, provider_from_url, store_from_url
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Homing:
+    """Accepts what you owe somebody and delivers it once, or tells a person why not.
+
+    Inside `async with` the worker runs in this process; with `worker=False` it only accepts,
+    and leaves the work to another process on the same store.
+    """
+
+    def __init__(  # noqa: PLR0913 - every port may be replaced; all have a default
+        self,
+        store: str | Store = "sqlite:///homing.db",
+        *,
+        provider: str | Provider | None = None,
+        sender: str | None = None,
+        routes: Sequence[Route] = (),
+        worker: bool = True,
+        generation: int = 0,
+        clock: Clock | None = None,
+        dice: Dice | None = None,
+        journal: Journal | None = None,
+        observers: Sequence[Observer] = (),
+        notifiers: Sequence[Notifier] = (),
+        alarm: Alarm | None = None,
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._dice = dice or SystemDice()
+        self.store = store_from_url(store) if isinstance(store, str) else store
+        self.provider = provider_from_url(provider) if isinstance(provider, str) else provider
+        self._routes = {route.name: route for route in routes}
+        if self.provider is not None and MAIL_ROUTE not in self._routes:
+            self._routes[MAIL_ROUTE] = mail_route(self.provider, sender=sender)
+        self._worker = worker
+        self._generation = generation
+        self._journal = journal or journal_for(store)
+        self._observers = observers
+        self._notifiers = notifiers
+        self._alarm = alarm
+        self._handlers = Handlers()
+        self._engine: Engine | None = None
+        self._sync: SyncHoming | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Open the store, read back what an earlier life left, and start working."""
+        await self.store.open()
+        routes = {EVENT_ROUTE: self._handlers.route(self._generation), **self._routes}
+        host, pid = socket.gethostname(), os.getpid()
+        self._engine = Engine(
+            self.store,
+            tuple(routes.values()),
+            clock=self._clock,
+            dice=self._dice,
+            holder=f"{host}-{pid}-{self._dice.entropy(4).hex()}",
+            journal=self._journal,
+            observers=self._observers,
+            notifiers=self._notifiers,
+            alarm=self._alarm,
+            about={"host": host, "pid": pid},
+        )
+        if self._worker:
+            await self._engine.start()
+        else:
+            await self._engine.parking.refresh()
+
+    async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
+        """Finish or give back what is in hand, then close."""
+        if self._engine is not None:
+            await self._engine.stop(grace_s)
+            self._engine = None
+        if self.provider is not None:
+            await self.provider.close()
+        await self.store.close()
+
+    @property
+    def engine(self) -> Engine:
+        if self._engine is None:
+            raise NotAllowed("Homing is not started: use `async with homing:` or `start()`")
+        return self._engine
+
+    @property
+    def desk(self) -> Desk:
+        """The operator's verbs."""
+        return self.engine.desk
+
+    @property
+    def sync(self) -> SyncHoming:
+        """The same, for callers without an event loop."""
+        if self._sync is None:
+            self._sync = SyncHoming(self)
+        return self._sync
+
+    async def submit(
+        self,
+        message: Message,
+        *,
+        key: str | None = None,
+        route: str | None = None,
+        within: object = None,
+        **words: Any,
+    ) -> Ticket:
+        """Record, durably, and return; a worker delivers it.
+
+        `within` is your own open connection or session: the record is then part of your
+        transaction and exists if and when you commit. Other words: `source`, `priority`,
+        `not_before_ms`, `expires_at_ms`, `metadata`, `generation`, `delivery_id`.
+        """
+        if within is not None:
+            return self.submit_within(message, within, key=key, route=route, **words)
+        chosen = self._route_for(message, route)
+        request = Request(message=message, key=key, **words)
+        taker = self.engine.workers.get(chosen.name) if chosen.claim_on_accept else None
+        [ticket] = await self.engine.admission.submit(chosen, [request], taker=taker)
+        return _ticket(ticket)
+
+    async def submit_many(
+        self,
+        messages: Iterable[Message | tuple[str, Message]],
+        *,
+        route: str | None = None,
+        **words: Any,
+    ) -> list[Ticket | IdempotencyConflict]:
+        """Record many in one durable write; give (key, message) pairs to make each idempotent.
+
+        The answers stand in the order given; a key that another request has taken is answered
+        by the conflict itself, and the others are stored all the same.
+        """
+        by_route: dict[str, list[tuple[int, Request]]] = {}
+        total = 0
+        for position, item in enumerate(messages):
+            key, message = item if isinstance(item, tuple) else (None, item)
+            chosen = self._route_for(message, route)
+            request = Request(message=message, key=key, **words)
+            by_route.setdefault(chosen.name, []).append((position, request))
+            total += 1
+        tickets: list[Ticket | IdempotencyConflict | None] = [None] * total
+        for name, placed in by_route.items():
+            made = await self.engine.admission.submit(
+                self.engine.routes[name], [request for _, request in placed]
+            )
+            for (position, _), ticket in zip(placed, made, strict=True):
+                tickets[position] = ticket
+        return [ticket for ticket in tickets if ticket is not None]
+
+    def submit_within(
+        self,
+        message: Message,
+        connection: object,
+        *,
+        key: str | None = None,
+        route: str | None = None,
+        **words: Any,
+    ) -> Ticket:
+        """As `submit(within=…)`, without awaiting: it runs in the caller's own thread."""
+        if not isinstance(self.store, TransactionalStore):
+            raise NotAllowed("this store cannot write inside your transaction")
+        chosen = self._route_for(message, route)
+        request = Request(message=message, key=key, **words)
+        transaction = self.store.within(connection)
+        [ticket] = self.engine.admission.submit_within(chosen, [request], transaction)
+        return ticket
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        key: str | None = None,
+        route: str | None = None,
+        wait: bool = True,
+        **words: Any,
+    ) -> Ticket:
+        """Record first, then attempt that very record at once; `wait=False`: in the background."""
+        chosen = self._route_for(message, route)
+        request = Request(message=message, key=key, **words)
+        if wait:
+            return await self.engine.admission.send(chosen, request)
+        taker = self.engine.workers[chosen.name]
+        [ticket] = await self.engine.admission.submit(chosen, [request], taker=taker)
+        return _ticket(ticket)
+
+    def on(
+        self,
+        event_type: str,
+        *,
+        name: str | None = None,
+        retry: Retry | None = None,
+        timeout_s: float = 30.0,
+        terminal_errors: TerminalErrors = (),
+    ) -> Callable[[F], F]:
+        """Make a function the handler of an event type. It is called at least once."""
+        self._not_started("on")
+
+        def register(function: F) -> F:
+            self._handlers.add(
+                event_type,
+                function,
+                name=name,
+                retry=retry,
+                timeout_s=timeout_s,
+                terminal_errors=terminal_errors,
+            )
+            return function
+
+        return register
+
+    def job(
+        self,
+        name: str,
+        *,
+        stages: Sequence[str] = ("run",),
+        retry: Retry | None = None,
+        timeout_s: float = 30.0,
+        terminal_errors: TerminalErrors = (),
+    ) -> Callable[[F], F]:
+        """Make a class with a method per stage (or one function) a kind of staged work."""
+        self._not_started("job")
+
+        def register(work: F) -> F:
+            doer = work() if isinstance(work, type) else work
+            self._routes[name] = job_route(
+                name,
+                doer,
+                stages,
+                retry=retry,
+                timeout_s=timeout_s,
+                terminal_errors=terminal_errors,
+            )
+            return work
+
+        return register
+
+    async def run_forever(self) -> None:
+        """For a worker process: work until cancelled."""
+        async with self:
+            await asyncio.Event().wait()
+
+    def _route_for(self, message: Message, name: str | None) -> Route:
+        if name is None:
+            if isinstance(message, Email):
+                name = MAIL_ROUTE
+            else:
+                name = EVENT_ROUTE if isinstance(message, Event) else message.name
+        route = self.engine.routes.get(name)
+        if route is None:
+            raise NotFound(f"no route {name!r}; there are {', '.join(self.engine.routes)}")
+        return route
+
+    def _not_started(self, what: str) -> None:
+        if self._engine is not None:
+            raise NotAllowed(f"`{what}` comes before the start: Homing is running already")
+
+
+def _ticket(answer: Ticket | IdempotencyConflict) -> Ticket:
+    if isinstance(answer, IdempotencyConflict):
+        raise answer
+    return answer

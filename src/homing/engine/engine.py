@@ -1,0 +1,177 @@
+"""The engine of one process: the parts put together over ports, started and stopped as one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from homing.engine.admission import Admission
+from homing.engine.attempt import Attempts
+from homing.engine.desk import Desk
+from homing.engine.housekeeping import Housekeeping
+from homing.engine.liveness import Liveness
+from homing.engine.parking import Parking
+from homing.engine.route import Route
+from homing.engine.settling import Settler
+from homing.engine.wakeup import WakeUp
+from homing.engine.worker import RouteWorker
+from homing.ports import (
+    Alarm,
+    Clock,
+    Dice,
+    Journal,
+    Notifier,
+    Observer,
+    Store,
+    Transitioned,
+)
+
+log = logging.getLogger("homing.engine")
+
+SELDOM_EVERY_S = 60.0
+REVIVE_AFTER_S = 1.0
+STOP_GRACE_S = 20.0
+
+
+class Engine:
+    """Give it a store and routes; `start` it to work, or only use `admission` and `desk`."""
+
+    def __init__(  # noqa: PLR0913 - the composition of a process is its ports
+        self,
+        store: Store,
+        routes: Sequence[Route],
+        *,
+        clock: Clock,
+        dice: Dice,
+        holder: str | None = None,
+        journal: Journal | None = None,
+        observers: Sequence[Observer] = (),
+        notifiers: Sequence[Notifier] = (),
+        alarm: Alarm | None = None,
+        about: Mapping[str, str | int] | None = None,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.routes = {route.name: route for route in routes}
+        self.holder = holder or f"worker-{dice.entropy(6).hex()}"
+        self._observers = observers
+        self._owing = asyncio.Event()
+        self.parking = Parking(store, clock)
+        self.settler = Settler(store, clock, journal, tell=self._tell)
+        self.attempts = Attempts(store, self.settler, clock, dice, self.parking.by_fault)
+        self.admission = Admission(self.attempts, self.parking, self.holder)
+        self.desk = Desk(self.attempts, self.parking, self.routes)
+        self.wakeup = WakeUp(store)
+        self.liveness = Liveness(
+            store,
+            clock,
+            self.holder,
+            patience_s=max((route.lease_s for route in routes), default=60.0),
+            about={**(about or {}), "routes": ",".join(self.routes)},
+        )
+        self.housekeeping = Housekeeping(
+            store,
+            clock,
+            self.routes,
+            self.parking,
+            self.liveness,
+            notifiers=notifiers,
+            alarm=alarm,
+            journal=journal,
+        )
+        self.workers = {route.name: self._worker(route) for route in routes}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def _worker(self, route: Route) -> RouteWorker:
+        return RouteWorker(
+            route, self.attempts, self.parking, self.liveness, self.wakeup, self.holder
+        )
+
+    async def recover(self) -> None:
+        """Before anything else: what an earlier life could not store, and who else is here."""
+        await self.housekeeping.at_start()
+        await self.parking.refresh()
+        await self.liveness.beat()
+        await self.liveness.look()
+
+    async def start(self) -> None:
+        """Work in the background until stopped."""
+        await self.recover()
+        lease_s = min((route.lease_s for route in self.routes.values()), default=60.0)
+        self._spawn("wake-up", self.wakeup.listen)
+        self._spawn("housekeeping", self._keep_house)
+        self._spawn("retention", self._every(SELDOM_EVERY_S, self.housekeeping.seldom))
+        self._spawn("leases", self._every(lease_s / 3, self._renew_leases))
+        for worker in self.workers.values():
+            self._spawn(f"worker {worker.route.name}", worker.run)
+
+    async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
+        """Finish or give back what is in hand, write all outcomes, say farewell."""
+        await asyncio.gather(*(worker.stop(grace_s) for worker in self.workers.values()))
+        await self.settler.drain()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            await self.liveness.farewell()
+        self._tasks.clear()
+
+    async def run_until_idle(self) -> int:
+        """Attempt all that is due now, on every route; for scripts and tests with their own clock."""
+        attempted = 0
+        while batch := sum([await w.run_until_idle() for w in self.workers.values()]):
+            attempted += batch
+        await self.settler.drain()
+        await self.housekeeping.give_notices()
+        return attempted
+
+    def _spawn(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        self._tasks.append(
+            asyncio.get_running_loop().create_task(self._revive(name, run), name=name)
+        )
+
+    async def _revive(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        """No background task may die in silence: it is logged and begins again."""
+        while True:
+            try:
+                await run()
+            except Exception:
+                log.exception("%s failed and begins again", name)
+                await asyncio.sleep(REVIVE_AFTER_S)
+            else:
+                return
+
+    def _every(
+        self, rest_s: float, act: Callable[[], Awaitable[object]]
+    ) -> Callable[[], Awaitable[None]]:
+        async def forever() -> None:
+            while True:
+                await asyncio.sleep(rest_s)
+                await act()
+
+        return forever
+
+    async def _keep_house(self) -> None:
+        rest_s = self.liveness.beat_every_s
+        while True:
+            self._owing.clear()
+            await self.housekeeping.often()
+            try:
+                async with asyncio.timeout(rest_s):
+                    await self._owing.wait()
+            except TimeoutError:
+                continue
+
+    async def _renew_leases(self) -> None:
+        for worker in self.workers.values():
+            await worker.renew_leases()
+
+    def _tell(self, events: Sequence[Transitioned]) -> None:
+        if any(event.delivery.owed for event in events):
+            self._owing.set()
+        for observer in self._observers:
+            try:
+                observer.observe(events)
+            except Exception:
+                log.exception("observer %s failed", type(observer).__name__)

@@ -1,0 +1,199 @@
+"""Handlers and jobs of the user's own: plain functions become steps of a route."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from homing.domain.delivery import Delivery
+from homing.domain.errors import HomingError
+from homing.domain.failure import Failure
+from homing.domain.message import Event, Job, Json, decode_message
+from homing.domain.policy import Exponential, FullJitter, Plan, Retry, Stage
+from homing.engine.route import Route, classify_exception
+from homing.ports import Done, FanOut, Outcome, Step, Work
+
+Function: TypeAlias = Callable[["Assignment"], Any]
+TerminalErrors: TypeAlias = tuple[type[Exception], ...]
+
+EVENT_ROUTE = "event"
+HANDLE = "handle"
+DEFAULT_RETRY = Retry(FullJitter(Exponential(initial_s=1.0, max_s=300.0)), max_attempts=5)
+
+
+class Assignment(Struct, frozen=True, kw_only=True):
+    """What a handler or a stage is called with."""
+
+    id: str
+    name: str
+    data: Json
+    key: str | None
+    source: str
+    attempt: int
+    cycle: int
+    metadata: Mapping[str, str]
+    results: Mapping[str, Json]
+
+
+class FunctionStep:
+    """Calls one function; what it returns is kept as the stage's result."""
+
+    def __init__(self, function: Function, terminal_errors: TerminalErrors = ()) -> None:
+        self._function = function
+        self._terminal_errors = terminal_errors
+
+    async def __call__(self, work: Work) -> Outcome:
+        try:
+            returned = self._function(_assignment(work))
+            if inspect.isawaitable(returned):
+                returned = await returned
+        except self._terminal_errors as error:
+            return replace(classify_exception(error), disposition="reject")
+        if isinstance(returned, Done | FanOut | Failure):
+            return returned
+        return Done(result=None if returned is None else msgspec.json.encode(returned))
+
+
+class Handler(Struct, frozen=True):
+    """One function for one type of event, with a policy of its own."""
+
+    name: str
+    step: FunctionStep
+    retry: Retry
+    timeout_s: float
+
+    @property
+    def plan(self) -> Plan:
+        return Plan(stages=(Stage(name=HANDLE, retry=self.retry, timeout_s=self.timeout_s),))
+
+
+class Handlers:
+    """All handlers of a process. An event with one handler is handled in its own row; with
+    several, its first claim adds a row for each, and each has its own budget."""
+
+    def __init__(self) -> None:
+        self._by_type: dict[str, dict[str, Handler]] = {}
+
+    def add(  # noqa: PLR0913 - each is a word of the decorator
+        self,
+        event_type: str,
+        function: Function,
+        *,
+        name: str | None,
+        retry: Retry | None,
+        timeout_s: float,
+        terminal_errors: TerminalErrors,
+    ) -> None:
+        name = name or getattr(function, "__name__", repr(function))
+        known = self._by_type.setdefault(event_type, {})
+        if name in known:
+            raise HomingError(f"event {event_type!r} has a handler {name!r} already")
+        step = FunctionStep(function, terminal_errors)
+        known[name] = Handler(name, step, retry or DEFAULT_RETRY, timeout_s)
+
+    def route(self, generation: int = 0) -> Route:
+        lanes: list[str] = []
+        plans: dict[str, Plan] = {}
+        for event_type, handlers in self._by_type.items():
+            names = [event_lane(event_type), event_lane(event_type, generation)]
+            for lane in dict.fromkeys(names):
+                lanes.append(lane)
+                if len(handlers) == 1:
+                    plans[lane] = next(iter(handlers.values())).plan
+                    continue
+                for handler in handlers.values():
+                    lanes.append(f"{lane}/{handler.name}")
+                    plans[f"{lane}/{handler.name}"] = handler.plan
+        return Route(
+            name=EVENT_ROUTE,
+            plan=Plan(stages=(Stage(name=HANDLE, retry=DEFAULT_RETRY),)),
+            plans=plans,
+            steps={HANDLE: self._handle},
+            lanes=tuple(lanes) or (EVENT_ROUTE,),
+            lane_of=lambda event, of_generation: event_lane(event.type, of_generation),
+        )
+
+    async def _handle(self, work: Work) -> Outcome:
+        delivery = work.delivery
+        handlers = self._by_type[delivery.topic or ""]
+        chosen = delivery.metadata.get("handler")
+        if chosen is not None:
+            return await handlers[chosen].step(work)
+        if len(handlers) == 1:
+            return await next(iter(handlers.values())).step(work)
+        return FanOut(
+            tuple(
+                work.child(
+                    lane=f"{delivery.lane}/{name}",
+                    payload=work.content.payload,
+                    metadata={"handler": name},
+                )
+                for name in handlers
+            )
+        )
+
+
+def event_lane(event_type: str, generation: int = 0) -> str:
+    """Generation 0 is for any worker; another one only for workers of that generation."""
+    lane = f"{EVENT_ROUTE}/{event_type}"
+    return f"{lane}@{generation}" if generation else lane
+
+
+def job_route(
+    name: str,
+    work: object,
+    stages: Sequence[str],
+    *,
+    retry: Retry | None = None,
+    timeout_s: float = 30.0,
+    terminal_errors: TerminalErrors = (),
+) -> Route:
+    """A route for staged work: an object with a method per stage, or one function."""
+    if inspect.isfunction(work):
+        functions: dict[str, Function] = {stage: work for stage in stages}
+    else:
+        functions = {stage: getattr(work, stage, _missing) for stage in stages}
+    for stage, function in functions.items():
+        if function is _missing:
+            raise HomingError(f"job {name!r} has no method for its stage {stage!r}")
+    steps: dict[str, Step] = {
+        stage: FunctionStep(function, terminal_errors) for stage, function in functions.items()
+    }
+    plan = Plan(
+        stages=tuple(
+            Stage(name=stage, retry=retry or DEFAULT_RETRY, timeout_s=timeout_s) for stage in stages
+        )
+    )
+    return Route(name=name, plan=plan, steps=steps)
+
+
+def _missing(assignment: Assignment) -> None:
+    raise AssertionError(f"no stage for {assignment.name}")
+
+
+def _assignment(work: Work) -> Assignment:
+    delivery: Delivery = work.delivery
+    message = decode_message(work.content.payload)
+    if not isinstance(message, Event | Job):
+        raise HomingError("this payload is not an event or a job")
+    results = work.content.results
+    return Assignment(
+        id=delivery.id,
+        name=message.type if isinstance(message, Event) else message.name,
+        data=message.data,
+        key=delivery.key,
+        source=delivery.source,
+        attempt=delivery.attempts + 1,
+        cycle=delivery.cycle,
+        metadata=delivery.metadata,
+        results={
+            stage: msgspec.json.decode(result)
+            for stage, result in results.items()
+            if not stage.startswith("payload.")
+        },
+    )

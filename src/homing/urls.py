@@ -1,0 +1,81 @@
+"""The tables of URLs: which scheme is which store or provider. Imports happen on use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from homing.domain.errors import SettingsError
+from homing.ports import Journal, Provider, Store
+
+T = TypeVar("T")
+
+
+def _memory(url: str) -> Store:
+    from homing.stores.memory import MemoryStore
+
+    del url
+    return MemoryStore()
+
+
+def _sqlite(url: str) -> Store:
+    from homing.stores.sql.sqlite import SqliteStore
+
+    return SqliteStore(_path_of(url))
+
+
+def _stub(url: str) -> Provider:
+    from homing.providers.stub import stub_from_url
+
+    return stub_from_url(url)
+
+
+def _smtp(url: str) -> Provider:
+    from homing.providers.smtp import smtp_from_url
+
+    return smtp_from_url(url)
+
+
+STORES: dict[str, Callable[[str], Store]] = {"memory": _memory, "sqlite": _sqlite}
+PROVIDERS: dict[str, Callable[[str], Provider]] = {
+    "stub": _stub,
+    "smtp": _smtp,
+    "smtps": _smtp,
+}
+
+
+def store_from_url(url: str) -> Store:
+    return _from(STORES, "store", url)
+
+
+def provider_from_url(url: str) -> Provider:
+    return _from(PROVIDERS, "provider", url)
+
+
+def journal_for(store: str | Store) -> Journal | None:
+    """The emergency journal lies beside a store that is a file; others name their own."""
+    if not (isinstance(store, str) and urlsplit(store).scheme == "sqlite"):
+        return None
+    from homing.stores.emergency import FileJournal
+
+    path = _path_of(store)
+    return FileJournal(path.with_name(path.name + ".emergency"))
+
+
+def _from(table: dict[str, Callable[[str], T]], setting: str, url: str) -> T:
+    scheme = urlsplit(url).scheme
+    make = table.get(scheme)
+    if make is None:
+        known = ", ".join(f"{name}:" for name in table)
+        raise SettingsError(setting, f"unknown kind {scheme!r}; known are {known}")
+    return make(url)
+
+
+def _path_of(url: str) -> Path:
+    """`sqlite:///relative.db` and `sqlite:////absolute.db`, as elsewhere in Python."""
+    rest = url.split(":", 1)[1]
+    if not rest.startswith("///") or len(rest) == len("///"):
+        raise SettingsError("store", "a file is named as scheme:///path")
+    return Path(rest[len("///") :])
