@@ -1,0 +1,1 @@
+"""What goes into a mail: addresses, headers, bodies, templates, calendar parts."""

@@ -1,0 +1,50 @@
+"""Which characters may stand in a line that becomes part of a header."""
+
+from __future__ import annotations
+
+import re
+
+from homing.domain.errors import InvalidRequest
+
+# Every control character, not only CR and LF: parsers differ in what ends a line for them
+# (VT, FF, FS, GS, RS, NEL, U+2028, U+2029 do for some). A lone surrogate has no encoding.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# They make a name or file name read differently from what it is.
+_DIRECTION = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def require_text(value: object, field: str) -> str:
+    """A caller of the library may hand in anything; a message is made of text."""
+    if not isinstance(value, str):
+        raise InvalidRequest(field, f"must be text, not {type(value).__name__}")
+    return value
+
+
+def check_line(text: str, field: str) -> None:
+    """Refuse what could end the line; it is never stripped in silence."""
+    if text.isascii() and text.isprintable():
+        return
+    found = _CONTROL.search(text)
+    if found is not None:
+        raise InvalidRequest(field, f"holds the control character {_point(found.group())}")
+
+
+def check_label(text: str, field: str) -> None:
+    """As `check_line`, and for what people judge by its look: no change of direction either."""
+    if text.isascii() and text.isprintable():
+        return
+    check_line(text, field)
+    found = _DIRECTION.search(text)
+    if found is not None:
+        raise InvalidRequest(field, f"holds the direction character {_point(found.group())}")
+
+
+def check_body(text: str, field: str) -> None:
+    """Refuse what has no encoding; everything else is encoded on the way out."""
+    if not text.isascii() and _SURROGATE.search(text):
+        raise InvalidRequest(field, "holds a lone surrogate, which is not a character")
+
+
+def _point(character: str) -> str:
+    return f"U+{ord(character):04X}"

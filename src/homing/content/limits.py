@@ -1,0 +1,37 @@
+"""How much one e-mail may hold. Limits are data, so that a route can bring its own."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from homing.domain.errors import InvalidRequest
+
+MIB = 1024 * 1024
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Everything is counted as given, never unpacked: a packed bomb is as big as its file."""
+
+    recipients: int = 100
+    reply_to: int = 10
+    subject_chars: int = 998
+    body_bytes: int = MIB
+    attachments: int = 50
+    attachments_bytes: int = 25 * MIB
+    filename_bytes: int = 255
+    nested_messages: int = 3
+    ics_bytes: int = MIB // 4
+    headers: int = 50
+    header_chars: int = 2000
+    variables_bytes: int = MIB
+    json_depth: int = 32
+    metadata: int = 50
+    metadata_chars: int = 1000
+
+
+DEFAULT = Limits()
+
+
+def too_large(field: str, size: int, limit: int, unit: str) -> InvalidRequest:
+    """The one refusal for size, so that it can be told from a wrong value."""
+    return InvalidRequest(field, f"is too large: {size:,} {unit}, at most {limit:,} are allowed")

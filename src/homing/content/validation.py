@@ -1,0 +1,131 @@
+"""The gate for e-mails: what passes is normalised and can be sent; the rest names its field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from homing.content import addresses, json_values
+from homing.content.attachments import check_attachments
+from homing.content.characters import check_body, check_line, require_text
+from homing.content.headers import check_headers
+from homing.content.ics import check_invitation
+from homing.content.limits import DEFAULT, Limits, too_large
+from homing.content.locales import DEFAULT_LOCALE, canonical_locale
+from homing.domain.errors import InvalidRequest
+from homing.domain.message import Email
+
+MAX_TEMPLATE_ID_CHARS = 100
+_TEMPLATE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def validate_email(email: Email, limits: Limits = DEFAULT) -> Email:
+    """The e-mail in its normal form, free of anything the caller can still change.
+
+    Addresses keep their display names; `envelope_of` gives the bare ones. InvalidRequest names
+    the first field that is wrong.
+    """
+    people = {
+        name: _addresses(getattr(email, name), name, limits)
+        for name in ("to", "cc", "bcc", "reply_to")
+    }
+    if not people["to"]:
+        raise InvalidRequest("to", "names nobody")
+    count = sum(len(people[name]) for name in ("to", "cc", "bcc"))
+    if count > limits.recipients:
+        raise too_large("to", count, limits.recipients, "recipients")
+    if len(people["reply_to"]) > limits.reply_to:
+        raise too_large("reply_to", len(people["reply_to"]), limits.reply_to, "addresses")
+    content = _template(email, limits) if email.template_id is not None else _written(email, limits)
+    return replace(
+        email,
+        **people,
+        **content,
+        sender=None if email.sender is None else str(addresses.parse(email.sender, "sender")),
+        attachments=check_attachments(email.attachments, limits) if email.attachments else (),
+        invitation=email.invitation and check_invitation(email.invitation, limits),
+        headers=check_headers(email.headers, limits) if email.headers else {},
+        metadata=_metadata(email.metadata, limits) if email.metadata else {},
+    )
+
+
+def envelope_of(email: Email) -> tuple[str, ...]:
+    """The bare addresses that get the mail, each once, in order: exactly what goes on the wire."""
+    given = (*email.to, *email.cc, *email.bcc)
+    return tuple(dict.fromkeys(addresses.parse(address).spec for address in given))
+
+
+def check_subject(subject: object, field: str, limits: Limits) -> str:
+    text = require_text(subject, field)
+    if len(text) > limits.subject_chars:
+        raise too_large(field, len(text), limits.subject_chars, "characters")
+    check_line(text, field)
+    return text
+
+
+def _addresses(given: Sequence[str], field: str, limits: Limits) -> tuple[str, ...]:
+    # Counted before they are parsed: the work for a hostile list is bounded too.
+    if len(given) > limits.recipients:
+        raise too_large(field, len(given), limits.recipients, "addresses")
+    return tuple(
+        address
+        if addresses.is_plain(address)
+        else str(addresses.parse(address, f"{field}[{index}]"))
+        for index, address in enumerate(given)
+    )
+
+
+def _written(email: Email, limits: Limits) -> dict[str, object]:
+    if email.locale is not None:
+        raise InvalidRequest("locale", "goes with a template_id only")
+    if email.variables:
+        raise InvalidRequest("variables", "go with a template_id only")
+    subject = check_subject(email.subject, "subject", limits)
+    text = require_text(email.text, "text")
+    html = None if email.html is None else require_text(email.html, "html") or None
+    if not text and not html:
+        raise InvalidRequest("text", "is missing: give text, html or a template_id")
+    check_size(text, html, limits)
+    return {"subject": subject, "text": text, "html": html}
+
+
+def check_size(text: str, html: str | None, limits: Limits) -> None:
+    """Both bodies together are within the limit and can be encoded."""
+    size = 0
+    for field, body in (("text", text), ("html", html or "")):
+        if len(body) > limits.body_bytes:
+            raise too_large(field, len(body), limits.body_bytes, "bytes")
+        check_body(body, field)
+        size += len(body) if body.isascii() else len(body.encode())
+        if size > limits.body_bytes:
+            raise too_large(field, size, limits.body_bytes, "bytes")
+
+
+def _template(email: Email, limits: Limits) -> dict[str, object]:
+    for field in ("subject", "text", "html"):
+        if getattr(email, field):
+            raise InvalidRequest(field, "is made by the template: give one or the other")
+    template_id = require_text(email.template_id, "template_id")
+    if len(template_id) > MAX_TEMPLATE_ID_CHARS or not _TEMPLATE_ID.fullmatch(template_id):
+        raise InvalidRequest("template_id", "is not a template's name")
+    locale = DEFAULT_LOCALE if email.locale is None else canonical_locale(email.locale)
+    variables = json_values.copy_object(email.variables, "variables", limits)
+    return {"template_id": template_id, "locale": locale, "variables": variables, "html": None}
+
+
+def _metadata(given: Mapping[str, str], limits: Limits) -> dict[str, str]:
+    if not isinstance(given, Mapping):
+        raise InvalidRequest("metadata", "must be an object of names and values")
+    if len(given) > limits.metadata:
+        raise too_large("metadata", len(given), limits.metadata, "entries")
+    checked: dict[str, str] = {}
+    for key, value in given.items():
+        name = require_text(key, "metadata")
+        for text in (name, require_text(value, f"metadata.{name}")):
+            if len(text) > limits.metadata_chars:
+                raise too_large("metadata", len(text), limits.metadata_chars, "characters")
+            check_body(text, "metadata")
+        checked[name] = value
+    return checked
