@@ -33,7 +33,9 @@ class SyncHoming:
             return self._homing.submit_within(message, within, **words)
         return self._call(self._homing.submit(message, **words))
 
-    def submit_many(self, messages: Iterable[Message], **words: Any) -> list[Ticket | IdempotencyConflict]:
+    def submit_many(
+        self, messages: Iterable[Message], **words: Any
+    ) -> list[Ticket | IdempotencyConflict]:
         self._start()
         return self._call(self._homing.submit_many(messages, **words))
 

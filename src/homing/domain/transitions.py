@@ -470,7 +470,7 @@ def pay(delivery: Delivery, notices: tuple[str, ...]) -> Change:
     )
 
 
-def clone(  # noqa: PLR0913 - the lineage of a resend is many small facts
+def clone(
     original: Delivery,
     content: Content,
     *,

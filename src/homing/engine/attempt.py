@@ -159,7 +159,7 @@ class Attempts:
             return None
         try:
             return await lookup.lookup(identity.provider_token(delivery))
-        except Exception:  # noqa: BLE001 - whatever went wrong, it is no evidence
+        except Exception:
             return Unknown()
 
     def _token_still_folds(self, route: Route, delivery: Delivery, now_ms: int) -> bool:
@@ -179,7 +179,7 @@ class Attempts:
         except TimeoutError:
             detail = f"no answer within {stage.timeout_s:g} s"
             return Failure(TIMED_OUT, detail=detail, maybe_sent=held.delivery.committing)
-        except Exception as error:  # noqa: BLE001 - the route's table judges every surprise
+        except Exception as error:
             return replace(held.route.classify(error), maybe_sent=held.delivery.committing)
 
     async def _join(self, delivery: Delivery, plan: Plan) -> Verdict:

@@ -1,4 +1,4 @@
-"""The desk: the operator's verbs. The same transitions as everywhere, each with actor and reason."""
+"""The desk: the operator's verbs, over the same transitions, each with actor and reason."""
 
 from __future__ import annotations
 

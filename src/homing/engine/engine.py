@@ -118,7 +118,7 @@ class Engine:
         self._tasks.clear()
 
     async def run_until_idle(self) -> int:
-        """Attempt all that is due now, on every route; for scripts and tests with their own clock."""
+        """Attempt all that is due now, on every route; for scripts and tests with own clocks."""
         attempted = 0
         while batch := sum([await w.run_until_idle() for w in self.workers.values()]):
             attempted += batch

@@ -79,7 +79,7 @@ class Handlers:
     def __init__(self) -> None:
         self._by_type: dict[str, dict[str, Handler]] = {}
 
-    def add(  # noqa: PLR0913 - each is a word of the decorator
+    def add(
         self,
         event_type: str,
         function: Function,
@@ -89,7 +89,7 @@ class Handlers:
         timeout_s: float,
         terminal_errors: TerminalErrors,
     ) -> None:
-        name = name or getattr(function, "__name__", repr(function))
+        name = name or str(getattr(function, "__name__", repr(function)))
         known = self._by_type.setdefault(event_type, {})
         if name in known:
             raise HomingError(f"event {event_type!r} has a handler {name!r} already")
@@ -155,7 +155,7 @@ def job_route(
 ) -> Route:
     """A route for staged work: an object with a method per stage, or one function."""
     if inspect.isfunction(work):
-        functions: dict[str, Function] = {stage: work for stage in stages}
+        functions: dict[str, Function] = dict.fromkeys(stages, work)
     else:
         functions = {stage: getattr(work, stage, _missing) for stage in stages}
     for stage, function in functions.items():

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COMMIT_MARGIN_S = 1.0
 
 
-class ClaimLost(Exception):  # noqa: N818 - it is no error of the step, only its end
+class ClaimLost(Exception):
     """Somebody else owns the delivery now: stop, and write nothing."""
 
 

@@ -31,7 +31,7 @@ FORGET_DEAD_AFTER_S = 24 * 3600.0
 
 
 class Housekeeping:
-    def __init__(
+    def __init__(  # noqa: PLR0913 - it looks after every part of a process
         self,
         store: Store,
         clock: Clock,

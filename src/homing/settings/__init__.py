@@ -1,0 +1,12 @@
+"""Settings: homing.toml and HOMING_* into one frozen value. A wrong or unknown one stops the start.
+
+Names nest by `__` in the environment (`HOMING_SERVER__PORT`); a secret may be given as a file
+(`HOMING_PROVIDER_FILE`). The environment wins over the file, the file over the defaults.
+"""
+
+from homing.settings.applying import apply_to
+from homing.settings.durations import Seconds, seconds
+from homing.settings.loading import Loaded, load
+from homing.settings.tree import RouteSettings, Settings
+
+__all__ = ["Loaded", "RouteSettings", "Seconds", "Settings", "apply_to", "load", "seconds"]
