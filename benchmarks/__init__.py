@@ -1,0 +1,1 @@
+"""Homing measured beside its peers: `python -m benchmarks`, or `make bench`."""

@@ -1,0 +1,1 @@
+"""What a contestant's own process runs. Only the standard library: peers bring no more."""

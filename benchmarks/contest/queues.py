@@ -1,0 +1,141 @@
+"""The contest every job queue runs, ours and theirs: enqueue, drain, latency, memory.
+
+The job does nothing and carries about 1 KB. Each measure is sized by time, not by count, so that
+a queue of 500 jobs/s and one of 50,000 are both measured over seconds.
+"""
+
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from benchmarks.contest import processes, tally
+from benchmarks.contest.plan import Plan, report
+from benchmarks.contest.stopwatch import Enqueue
+
+WARM_JOBS = 1_000
+MAX_JOBS = 200_000
+START_S = 30.0
+SETTLE_S = 15.0
+POLL_S = 0.05
+WEIGH_EVERY_S = 0.2
+
+
+class Queue(Protocol):
+    """One contestant, fairly set."""
+
+    config: Mapping[str, object]
+
+    def reset(self) -> None:
+        """Leave an empty queue, as after a fresh start."""
+
+    def ways(self) -> Mapping[str, Enqueue]:
+        """The calls it has, by name: `single`, `concurrent`, `bulk`."""
+
+    def pace(self, rate_per_s: float, span_s: float) -> int:
+        """Enqueue at an even rate, each job with the time of its call; how many."""
+
+    def worker_commands(self) -> Sequence[Sequence[str]]: ...
+
+    def remaining(self) -> int:
+        """Jobs not yet settled."""
+
+
+def compete(queue: Queue, plan: Plan) -> None:
+    """Run what the plan wants and report it."""
+    values: dict[str, float] = {}
+    config: dict[str, object] = dict(queue.config) | {"load": round(os.getloadavg()[0], 1)}
+    ways = queue.ways()
+    drains = plan.wants("drain", "worker_rss")
+    sizes = {
+        way: _affordable(queue, enqueue, plan.budget_s)
+        for way, enqueue in ways.items()
+        if drains or plan.wants(f"enqueue_{way}")
+    }
+    for way, jobs in sizes.items():
+        if plan.wants(f"enqueue_{way}"):
+            queue.reset()
+            values[f"enqueue_{way}"] = jobs / ways[way](jobs)
+            config[f"enqueue_{way}_jobs"] = jobs
+    if drains:
+        queue.reset()
+        fastest = max(sizes, key=sizes.__getitem__)
+        ways[fastest](sizes[fastest])
+        values |= _drain(queue, sizes[fastest], plan, config)
+    if plan.wants("latency_p50", "latency_p99"):
+        values |= _latency(queue, ways["single"], plan, config)
+    report({name: value for name, value in values.items() if plan.wants(name)}, config)
+
+
+def _affordable(queue: Queue, enqueue: Enqueue, budget_s: float) -> int:
+    queue.reset()
+    rate_per_s = WARM_JOBS / enqueue(WARM_JOBS)
+    # Whole thousands: some bulk calls are made a thousand at a time.
+    return min(MAX_JOBS, math.ceil(rate_per_s * budget_s / 1000) * 1000)
+
+
+def _drain(queue: Queue, jobs: int, plan: Plan, config: dict[str, object]) -> dict[str, float]:
+    """Work off what is in the queue, or as much of it as the time allows."""
+    tally.clear(plan.path)
+    with processes.running(queue.worker_commands(), plan.path) as workers:
+        peak_mb = work_off(jobs, workers, plan.path, limit_s=3 * plan.budget_s)
+        count = tally.read(plan.path)
+        if count.jobs >= jobs:
+            config["drain_left"] = _settled(queue)
+        config |= {"drain_jobs": count.jobs, "worker_processes": len(workers.pids())}
+    return {"drain": count.rate_per_s, "worker_rss": peak_mb}
+
+
+def work_off(jobs: int, workers: processes.Workers, folder: Path, *, limit_s: float) -> float:
+    """Wait until all jobs have started or the time is over; the workers' peak memory in MB."""
+    began_s, weighed_s, peak_mb = time.monotonic(), 0.0, 0.0
+    first_s: float | None = None
+    while (count := tally.read(folder)).jobs < jobs:
+        now_s = time.monotonic()
+        if count.jobs and first_s is None:
+            first_s = now_s
+        if first_s is not None and now_s - first_s > limit_s:
+            break
+        if first_s is None and now_s - began_s > START_S:
+            raise RuntimeError(f"no job started in {START_S} s: {workers.log.read_text()[-800:]}")
+        workers.demand_alive()
+        if now_s - weighed_s > WEIGH_EVERY_S:
+            weighed_s, peak_mb = now_s, max(peak_mb, workers.rss_mb())
+        time.sleep(POLL_S)
+    return max(peak_mb, workers.rss_mb())
+
+
+def _settled(queue: Queue) -> int:
+    """Started is not settled: wait for the last acknowledgements; how many are missing."""
+    deadline_s = time.monotonic() + SETTLE_S
+    while (left := queue.remaining()) and time.monotonic() < deadline_s:
+        time.sleep(POLL_S)
+    return left
+
+
+def _latency(
+    queue: Queue, enqueue: Enqueue, plan: Plan, config: dict[str, object]
+) -> dict[str, float]:
+    queue.reset()
+    tally.clear(plan.path)
+    with processes.running(queue.worker_commands(), plan.path) as workers:
+        enqueue(1)
+        work_off(1, workers, plan.path, limit_s=START_S)
+        time.sleep(1.0)  # the second worker process of a peer may still be starting
+        jobs = queue.pace(plan.rate_per_s, plan.latency_s)
+        deadline_s = time.monotonic() + SETTLE_S
+        while len(waits_ms := tally.latencies_ms(plan.path)) < jobs:
+            if time.monotonic() > deadline_s:
+                raise RuntimeError(f"only {len(waits_ms)} of {jobs} paced jobs started")
+            time.sleep(POLL_S)
+    config |= {"latency_jobs": jobs, "latency_max_ms": round(waits_ms[-1], 2)}
+    return {
+        "latency_p50": percentile(waits_ms, 0.5),
+        "latency_p99": percentile(waits_ms, 0.99),
+    }
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]

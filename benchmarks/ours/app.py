@@ -1,0 +1,51 @@
+"""The application under test: one event type whose handler does nothing but count."""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.contest.plan import PAYLOAD
+from homing import Assignment, Event, Homing
+from homing.domain.delivery import TERMINAL_STATES
+from homing.ports import Query
+
+TYPE = "noop"
+BULK = 1_000
+
+Handle = Callable[[Assignment], None]
+
+
+def open_homing(file: Path, handle: Handle | None = None) -> Homing:
+    """With a handler it works; without one it only accepts."""
+    homing = Homing(f"sqlite:///{file}", worker=handle is not None)
+    if handle is not None:
+        call = handle
+
+        @homing.on(TYPE, timeout_s=1.0)
+        async def noop(assignment: Assignment) -> None:
+            call(assignment)
+
+    return homing
+
+
+def event(enqueued_at_s: float = 0.0, number: int = 0) -> Event:
+    return Event(TYPE, {"payload": PAYLOAD, "ts": enqueued_at_s, "number": number})
+
+
+def keys() -> Iterator[str]:
+    """Idempotency keys: every delivery has one of its own, as in real use."""
+    run = os.urandom(4).hex()
+    return (f"{run}-{number}" for number in itertools.count())
+
+
+def remove(file: Path) -> None:
+    """The database with its companions (WAL, locks, emergency journal)."""
+    for path in file.parent.glob(f"{file.name}*"):
+        path.unlink()
+
+
+async def unsettled(homing: Homing) -> int:
+    """Deliveries that have not ended."""
+    by_state = await homing.store.count(Query(), by=("state",))
+    return sum(count for (state,), count in by_state.items() if state not in TERMINAL_STATES)

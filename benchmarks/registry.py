@@ -1,0 +1,170 @@
+"""Who takes part: each contestant is one module, run in a process of its own.
+
+A new measurement is a new line here (and in `measures` when its name is new). The module reads its
+`Plan` from the environment and answers with `report`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+QUEUE = (
+    "enqueue_single",
+    "enqueue_concurrent",
+    "enqueue_bulk",
+    "drain",
+    "worker_rss",
+    "latency_p50",
+    "latency_p99",
+)
+MAIL = ("mail_accept", "mail_end_to_end")
+OURS = "homing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contestant:
+    """One system on one store. `needs` names the servers the harness starts for it.
+
+    With `once` a single round does: it is long, or repeats its work itself.
+    """
+
+    name: str
+    store: str
+    module: str
+    measures: tuple[str, ...] = QUEUE
+    needs: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    once: bool = False
+    in_quick: bool = True
+    limit_s: float = 240.0
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} {self.module.rpartition('.')[2]} {self.store}".strip()
+
+    @property
+    def is_peer(self) -> bool:
+        return self.module.startswith("benchmarks.peers.")
+
+
+CONTESTANTS = (
+    Contestant(
+        name="machine",
+        store="",
+        module="benchmarks.ours.machine",
+        measures=("loops", "fsyncs"),
+    ),
+    Contestant(
+        name=OURS,
+        store="sqlite",
+        module="benchmarks.ours.sqlite_queue",
+    ),
+    Contestant(
+        name=OURS,
+        store="memory",
+        module="benchmarks.ours.memory_queue",
+        measures=("enqueue_concurrent", "enqueue_bulk", "drain"),
+    ),
+    Contestant(
+        name=OURS,
+        store="sqlite",
+        module="benchmarks.ours.own_process",
+        measures=("latency_own_process_p50", "latency_own_process_p99"),
+    ),
+    Contestant(
+        name=OURS,
+        store="",
+        module="benchmarks.ours.startup",
+        measures=("import_time",),
+        once=True,
+    ),
+    Contestant(
+        name=OURS,
+        store="memory",
+        module="benchmarks.ours.simulator",
+        measures=("simulator",),
+        once=True,
+        limit_s=600.0,
+    ),
+    Contestant(
+        name=OURS,
+        store="sqlite",
+        module="benchmarks.ours.scale",
+        measures=("cost_small", "cost_large", "cost_growth"),
+        once=True,
+        limit_s=900.0,
+    ),
+    Contestant(
+        name=OURS,
+        store="sqlite",
+        module="benchmarks.ours.kills",
+        measures=("kill_duplicates", "kill_lost", "kill_drain"),
+        once=True,
+        in_quick=False,
+        limit_s=600.0,
+    ),
+    Contestant(
+        name="huey",
+        store="sqlite",
+        module="benchmarks.peers.huey_peer",
+        options={"store": "sqlite"},
+    ),
+    Contestant(
+        name="pgqueuer",
+        store="postgres",
+        module="benchmarks.peers.pgqueuer_peer",
+        needs=("postgres",),
+    ),
+    Contestant(
+        name="procrastinate",
+        store="postgres",
+        module="benchmarks.peers.procrastinate_peer",
+        needs=("postgres",),
+    ),
+    Contestant(
+        name="graphile-worker",
+        store="postgres",
+        module="benchmarks.peers.node_peers",
+        options={"peer": "graphile-worker"},
+        needs=("postgres",),
+    ),
+    Contestant(
+        name="bullmq",
+        store="redis",
+        module="benchmarks.peers.node_peers",
+        options={"peer": "bullmq"},
+        needs=("redis",),
+    ),
+    Contestant(
+        name="dramatiq",
+        store="redis",
+        module="benchmarks.peers.dramatiq_peer",
+        needs=("redis",),
+    ),
+    Contestant(
+        name="celery",
+        store="redis",
+        module="benchmarks.peers.celery_peer",
+        needs=("redis",),
+    ),
+    Contestant(
+        name="huey",
+        store="redis",
+        module="benchmarks.peers.huey_peer",
+        options={"store": "redis"},
+        needs=("redis",),
+    ),
+    Contestant(
+        name="postfix",
+        store="files",
+        module="benchmarks.peers.postfix_peer",
+        measures=MAIL,
+        needs=("smtp", "postfix"),
+    ),
+    Contestant(
+        name="django-post_office",
+        store="postgres",
+        module="benchmarks.peers.post_office_peer",
+        measures=MAIL,
+        needs=("smtp", "postgres"),
+    ),
+)
