@@ -36,7 +36,6 @@ class MemoryStore:
         return answers
 
     async def claim(self, claim: Claim) -> list[Claimed]:
-        self._news_seen = self.disk.news
         taken: list[Delivery] = []
         spared: list[Delivery] = []
         if claim.limit > 0:
@@ -130,7 +129,7 @@ class MemoryStore:
         return self.disk.due.next_due_ms(lanes)
 
     async def wait(self, timeout_s: float) -> None:
-        """What was told since this handle's last claim counts: nothing is slept through."""
+        """What came since this handle's last wait counts: nothing is slept through."""
         if self._news_seen == self.disk.news:
             await self.disk.hear(timeout_s)
         self._news_seen = self.disk.news

@@ -12,17 +12,72 @@ import pytest
 
 # Before they are imported, so that a failing assert shows its values.
 pytest.register_assert_rewrite(
-    *(f"{__name__}.{concept}" for concept in ("adding", "claiming", "saving"))
+    *(
+        f"{__name__}.{concept}"
+        for concept in (
+            "adding",
+            "children",
+            "claiming",
+            "filtering",
+            "histories",
+            "history",
+            "naming",
+            "noting",
+            "paging",
+            "purging",
+            "racing",
+            "reading",
+            "reopening",
+            "saving",
+            "waiting",
+        )
+    )
 )
 
-from homing.testing.contract.adding import Adding  # noqa: E402 - see above
-from homing.testing.contract.claiming import Claiming, Renewing  # noqa: E402
-from homing.testing.contract.opening import Opener  # noqa: E402
-from homing.testing.contract.saving import Carrying, Saving  # noqa: E402
+# ruff: noqa: E402 - the line above must come first
+from homing.testing.contract.adding import Adding
+from homing.testing.contract.children import AddingFamilies, Closing, FanningOut
+from homing.testing.contract.claiming import Claiming, Renewing
+from homing.testing.contract.filtering import Counting, Filtering
+from homing.testing.contract.histories import Histories
+from homing.testing.contract.naming import Naming
+from homing.testing.contract.noting import Noting
+from homing.testing.contract.opening import Opener
+from homing.testing.contract.paging import Paging
+from homing.testing.contract.purging import PurgingDeliveries, PurgingPayloads, PurgingTheRest
+from homing.testing.contract.racing import RacingHandles, RacingProcesses
+from homing.testing.contract.reading import Reading
+from homing.testing.contract.reopening import Reopening
+from homing.testing.contract.saving import Carrying, Saving
+from homing.testing.contract.waiting import KnowingWhen, Waiting
 
 __all__ = ["Opener", "StoreContract"]
 
 
 @pytest.mark.asyncio
-class StoreContract(Adding, Claiming, Renewing, Saving, Carrying):
+class StoreContract(
+    Adding,
+    AddingFamilies,
+    Claiming,
+    Renewing,
+    Saving,
+    Carrying,
+    FanningOut,
+    Closing,
+    Reading,
+    Filtering,
+    Counting,
+    Paging,
+    Naming,
+    Noting,
+    PurgingDeliveries,
+    PurgingPayloads,
+    PurgingTheRest,
+    Reopening,
+    Waiting,
+    KnowingWhen,
+    RacingHandles,
+    RacingProcesses,
+    Histories,
+):
     """Everything that the engine relies on."""

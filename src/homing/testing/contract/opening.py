@@ -35,3 +35,9 @@ class Opened:
     async def store(self, opener: Opener) -> AsyncIterator[Store]:
         yield await opener.open()
         await opener.close_all()
+
+    @pytest_asyncio.fixture
+    async def other(self, store: Store, opener: Opener) -> Store:
+        """A second handle, as a second process would have; closed with the first."""
+        del store  # only opened before
+        return await opener.open()
