@@ -1,0 +1,153 @@
+"""Jinja2 as mail templates see it: sandboxed, immutable, strict, and metered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import BuiltinMethodType, MethodType
+from typing import Any
+
+import jinja2
+from jinja2.exceptions import SecurityError
+from jinja2.runtime import Context, LoopContext, StrictUndefined, Undefined
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from homing.content.templates import html_contexts, language
+from homing.content.templates.budget import Budget
+from homing.content.templates.filters import (
+    ALLOWED_FILTERS,
+    ALLOWED_TESTS,
+    MeteredContext,
+    printf,
+)
+
+MAX_RANGE = 10_000
+MAX_NUMBER = 2**63
+
+# What may be asked of a value, beside the items of a list or object.
+_ATTRIBUTES: Mapping[type, frozenset[str]] = {
+    str: frozenset(
+        ("capitalize", "endswith", "lower", "lstrip", "rstrip", "startswith", "strip", "title",
+         "upper")
+    ),
+    dict: frozenset(("get", "items", "keys", "values")),
+    LoopContext: frozenset(
+        ("cycle", "first", "index", "index0", "last", "length", "nextitem", "previtem", "revindex",
+         "revindex0")
+    ),
+}  # fmt: skip
+
+
+class Missing(StrictUndefined):
+    """Its error says the variable's name and nothing else, least of all a value."""
+
+    @property
+    def _undefined_message(self) -> str:
+        return str(self._undefined_name)
+
+
+class TemplateEnvironment(ImmutableSandboxedEnvironment):
+    """One for text, one for HTML; holds no state of any rendering."""
+
+    context_class = MeteredContext
+    intercepted_binops = frozenset(("+", "*", "%"))
+
+    def __init__(self, *, html: bool) -> None:
+        super().__init__(
+            autoescape=html,
+            undefined=Missing,
+            finalize=_present,
+            optimized=False,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self.filters = dict(ALLOWED_FILTERS)
+        self.tests = dict(ALLOWED_TESTS)
+        self.globals = {"range": _bounded_range}
+        self._html = html
+
+    def load(self, source: str, name: str) -> tuple[jinja2.Template, frozenset[str]]:
+        """The compiled template, and the names it speaks of."""
+        tree = self.parse(source, name)
+        names = language.check(tree)
+        if self._html:
+            html_contexts.guard(tree.body)
+        language.Metering().visit(tree)
+        tree.set_environment(self)
+        code = self.compile(tree, name)
+        return self.template_class.from_code(self, code, self.globals), names
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """The item first: `order.items` is the caller's data, not a method of dicts."""
+        if isinstance(obj, dict) and attribute in obj:
+            return obj[attribute]
+        if attribute in _ATTRIBUTES.get(type(obj), ()):
+            return getattr(obj, attribute)
+        if isinstance(obj, Undefined):
+            return getattr(obj, attribute)  # raises, naming the missing one
+        return self.undefined(obj=obj, name=attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        if isinstance(obj, Undefined):
+            return obj[argument]
+        try:
+            return (
+                obj[argument]
+                if isinstance(obj, dict | list | tuple | str)
+                else self._none(argument)
+            )
+        except (LookupError, TypeError):
+            return self._none(argument)
+
+    def _none(self, argument: Any) -> Undefined:
+        return self.undefined(name=argument if isinstance(argument, str) else None)
+
+    def call(self, context: Context, method: Any, /, *args: Any, **options: Any) -> Any:
+        if not (method is _bounded_range or _is_allowed_method(method)):
+            raise SecurityError("not callable")
+        return _budget(context).charge(method(*args, **options))
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        budget = _budget(context)
+        if operator == "%" and isinstance(left, str):
+            return budget.charge(printf(left, *(right if isinstance(right, tuple) else (right,))))
+        if operator == "*":
+            return budget.charge(_product(left, right))
+        if operator == "+" and isinstance(left, str | list) and isinstance(right, str | list):
+            budget.room_for(len(left) + len(right))
+        budget.step()
+        return self.binop_table[operator](left, right)
+
+
+def _budget(context: Context) -> Budget:
+    assert isinstance(context, MeteredContext)  # noqa: S101 - the environment makes no other
+    return context.budget
+
+
+def _bounded_range(*args: int) -> range:
+    numbers = range(*args)
+    if len(numbers) > MAX_RANGE:
+        raise OverflowError("range is too long")
+    return numbers
+
+
+def _is_allowed_method(method: object) -> bool:
+    if not isinstance(method, BuiltinMethodType | MethodType):
+        return False
+    return method.__name__ in _ATTRIBUTES.get(type(method.__self__), ())
+
+
+def _product(left: Any, right: Any) -> int | float:
+    if not (isinstance(left, int | float) and isinstance(right, int | float)):
+        raise TypeError("only numbers can be multiplied")
+    product = left * right
+    if abs(product) > MAX_NUMBER:
+        raise OverflowError("the number is too large")
+    return product
+
+
+def _present(value: Any) -> Any:
+    """A null in a mail would read "None": it is as good as missing."""
+    if value is None:
+        raise jinja2.UndefinedError("")
+    return value

@@ -1,0 +1,173 @@
+"""The filters and tests that a template may use: all that is not here does not exist.
+
+What could grow, take long, reach into objects or differ between two runs is left out or bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from jinja2 import Undefined, UndefinedError, pass_context
+from jinja2.filters import FILTERS
+from jinja2.runtime import Context
+from jinja2.tests import TESTS
+
+from homing.content.templates.budget import Budget, MeteredLoop, TooLarge
+
+FOR_LOOPS = "__for"
+FOR_CONCATENATION = "__concatenate"
+FOR_URLS = "__url"
+
+# They look at their argument alone and make nothing longer than a few times its length.
+_AS_JINJA_HAS_THEM = (
+    "abs", "capitalize", "count", "d", "default", "float", "int", "items", "length", "list",
+    "lower", "reverse", "string", "title", "trim", "upper", "urlencode",
+)  # fmt: skip
+_TEST_NAMES = (
+    "!=", "<", "<=", "==", ">", ">=", "boolean", "defined", "divisibleby", "eq", "even", "false",
+    "float", "ge", "gt", "in", "integer", "iterable", "le", "lt", "mapping", "ne", "none",
+    "number", "odd", "sequence", "string", "true", "undefined",
+)  # fmt: skip
+
+ALLOWED_TESTS: dict[str, Any] = {name: TESTS[name] for name in _TEST_NAMES}
+
+_FORMAT = re.compile(r"(?:[^%]|%%|%[-+ ]?[0-9]{0,2}(?:\.[0-9])?[sdifgxX])*", re.DOTALL)
+_SAFE_SCHEMES = frozenset(("http", "https", "mailto", "tel", "sms", "cid"))
+_UNSAFE_URL = "#unsafe-link"
+_IGNORED_IN_URLS = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029]")
+
+
+class MeteredContext(Context):
+    """The variables of one rendering, and what it may still cost."""
+
+    budget: Budget
+
+
+def printf(pattern: str, *values: Any) -> str:
+    """`%` formatting without the widths that make a short template a long string."""
+    if not _FORMAT.fullmatch(pattern):
+        raise ValueError("a format may have two digits of width and one of precision")
+    return pattern % values
+
+
+def is_safe_url(text: str) -> bool:
+    """Whether a link goes where a mail's link may go; a link without a scheme does."""
+    address = _IGNORED_IN_URLS.sub("", text)
+    scheme, colon, _ = address.partition(":")
+    return not colon or any(c in scheme for c in "/?#") or scheme.lower() in _SAFE_SCHEMES
+
+
+def _url(value: Any) -> str:
+    text = str(value)
+    return text if is_safe_url(text) else _UNSAFE_URL
+
+
+def _first(values: Iterable[Any]) -> Any:
+    for value in values:
+        return value
+    raise UndefinedError("")
+
+
+def _last(values: Any) -> Any:
+    return _first(reversed(values))
+
+
+def _round(value: float, digits: int = 0) -> float:
+    if abs(digits) > 15:
+        raise ValueError("too many digits")
+    return round(float(value), digits)
+
+
+def _truncate(text: str, length: int = 255, end: str = "…") -> str:
+    return text if len(text) <= length else text[: max(length - len(end), 0)].rstrip() + end
+
+
+def _unique(values: Iterable[Any]) -> list[Any]:
+    return list(dict.fromkeys(values))
+
+
+def _smallest(values: Iterable[Any]) -> Any:
+    return min(values)
+
+
+def _largest(values: Iterable[Any]) -> Any:
+    return max(values)
+
+
+def _sort(values: Iterable[Any], *, reverse: bool = False) -> list[Any]:
+    return sorted(values, reverse=reverse)
+
+
+_PLAIN: dict[str, Callable[..., Any]] = {
+    **{name: FILTERS[name] for name in _AS_JINJA_HAS_THEM},
+    "first": _first,
+    "format": printf,
+    "last": _last,
+    "max": _largest,
+    "min": _smallest,
+    "round": _round,
+    "sort": _sort,
+    "truncate": _truncate,
+    "unique": _unique,
+    FOR_URLS: _url,
+}
+
+
+def _metered(function: Callable[..., Any]) -> Callable[..., Any]:
+    # Taking the context also keeps Jinja from calling it when it compiles.
+    @pass_context
+    def call(context: MeteredContext, value: Any, *args: Any, **options: Any) -> Any:
+        return context.budget.charge(function(value, *args, **options))
+
+    return call
+
+
+@pass_context
+def _loop(context: MeteredContext, items: Any) -> MeteredLoop:
+    if isinstance(items, Undefined):
+        iter(items)  # raises, naming the variable
+    return MeteredLoop(items, context.budget)
+
+
+@pass_context
+def concatenate(context: MeteredContext, values: Iterable[Any], separator: str = "") -> str:
+    """`~` and `join`: stops while it gathers, not when the string is made."""
+    budget = context.budget
+    parts: list[str] = []
+    size = 0
+    for value in values:
+        budget.step()
+        if value is None:
+            raise UndefinedError("")
+        parts.append(str(value))
+        size += len(parts[-1]) + len(separator)
+        if size > budget.max_chars:
+            raise TooLarge
+    budget.room_for(size)
+    return separator.join(parts)
+
+
+@pass_context
+def _replace(context: MeteredContext, text: str, old: str, new: str) -> str:
+    text = str(text)
+    context.budget.room_for(len(text) + text.count(old) * len(new))
+    return str(context.budget.charge(text.replace(old, new)))
+
+
+@pass_context
+def _indent(context: MeteredContext, text: str, width: int = 4) -> str:
+    if not 0 <= width <= 40:
+        raise ValueError("too wide")
+    return _replace(context, text, "\n", "\n" + " " * width)
+
+
+ALLOWED_FILTERS: dict[str, Callable[..., Any]] = {
+    **{name: _metered(function) for name, function in _PLAIN.items()},
+    "indent": _indent,
+    "join": concatenate,
+    "replace": _replace,
+    FOR_CONCATENATION: concatenate,
+    FOR_LOOPS: _loop,
+}
