@@ -3,6 +3,7 @@
 HomingError
 ├── Refused                    the caller asked for something that cannot be done
 │   ├── InvalidRequest         a field is wrong; `field` names it
+│   │   └── TooLarge           a field is over a limit
 │   ├── IdempotencyConflict    the key is taken by another request
 │   ├── NotFound               no such delivery
 │   ├── NotAllowed             the state or the route does not allow this verb
@@ -33,6 +34,10 @@ class InvalidRequest(Refused):
         super().__init__(f"{field}: {problem}")
         self.field = field
         self.problem = problem
+
+
+class TooLarge(InvalidRequest):
+    pass
 
 
 class IdempotencyConflict(Refused):

@@ -111,7 +111,7 @@ class Admission:
             topic=_topic(message),
             priority=request.priority,
             generation=request.generation,
-            recipients=_recipients(message),
+            recipients=_recipients(route, message),
             metadata=metadata,
         )
         return New(delivery, payload=payload, keys=_keys(route, delivery))
@@ -240,10 +240,12 @@ def _topic(message: Any) -> str | None:
     return None
 
 
-def _recipients(message: Any) -> tuple[Recipient, ...]:
-    if not isinstance(message, Email):
-        return ()
-    return tuple(Recipient(address) for address in message.envelope)
+def _recipients(route: Route, message: Any) -> tuple[Recipient, ...]:
+    if route.recipients_of is not None:
+        addresses = route.recipients_of(message)
+    else:
+        addresses = message.envelope if isinstance(message, Email) else ()
+    return tuple(Recipient(address) for address in addresses)
 
 
 def _check(request: Request, now_ms: int) -> None:

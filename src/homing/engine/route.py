@@ -68,6 +68,7 @@ class Route(Struct, frozen=True, kw_only=True):
     guards: tuple[Callable[[Any], None], ...] = ()
     normalise: Callable[[Any], Any] | None = None
     intent: Callable[[Any], str | None] | None = None
+    recipients_of: Callable[[Any], tuple[str, ...]] | None = None
     lane_of: Callable[[Any, int], str] | None = None
     classify: Callable[[Exception], Failure] = classify_exception
     verbs: frozenset[Verb] = ALL_VERBS

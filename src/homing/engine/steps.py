@@ -26,7 +26,7 @@ class SendStep:
     def __init__(
         self,
         provider: Provider,
-        freeze: Callable[[Delivery, Content], bytes],
+        freeze: Callable[[Delivery, Content], bytes | Failure],
         *,
         sender: str | None = None,
         notice: Callable[[bytes], bytes] | None = None,
@@ -40,6 +40,8 @@ class SendStep:
         delivery = work.delivery
         frozen = work.content.results.get(FROZEN)
         data = self._freeze(delivery, work.content) if frozen is None else frozen
+        if isinstance(data, Failure):
+            return data
         to_store = {FROZEN: data} if frozen is None else {}
         if delivery.maybe_duplicate and self._notice is not None:
             data = self._notice(data)

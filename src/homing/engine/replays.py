@@ -1,0 +1,122 @@
+"""Replay by filter: many dead letters, paced, stopping itself when nothing is mended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from homing.domain.delivery import Fact, FactValue
+from homing.domain.errors import NotAllowed, NotFound
+from homing.engine.desk import Desk
+from homing.ports import Clock, Dice, Query, Store, Transitioned
+
+REPLAYS = "replays"
+PAGE = 100
+
+
+class Progress(Struct):
+    """How far a replay has come; kept as a fact, so that it can be asked for later."""
+
+    replay_id: str
+    matched: int
+    replayed: int = 0
+    state: str = "running"
+    stopped_because: str | None = None
+
+
+class Replays:
+    """Runs replays in the background. As an observer it sees whether the old error comes back."""
+
+    def __init__(self, store: Store, desk: Desk, clock: Clock, dice: Dice) -> None:
+        self._store = store
+        self._desk = desk
+        self._clock = clock
+        self._dice = dice
+        self._expected: dict[str, tuple[Progress, str]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def matching(self, query: Query) -> int:
+        return sum((await self._store.count(query)).values())
+
+    async def start(
+        self, query: Query, *, actor: str, reason: str, per_second: float, limit: int
+    ) -> Progress:
+        progress = Progress(self._dice.entropy(8).hex(), await self.matching(query))
+        await self._keep(progress)
+        run = self._run(
+            progress, query, actor=actor, reason=reason, pause_s=1 / per_second, limit=limit
+        )
+        task = asyncio.get_running_loop().create_task(run)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return progress
+
+    async def show(self, replay_id: str) -> Progress:
+        for fact in await self._store.facts(REPLAYS, replay_id):
+            value = fact.value or {}
+            return Progress(
+                fact.key,
+                int(value.get("matched") or 0),
+                int(value.get("replayed") or 0),
+                str(value.get("state") or ""),
+                None if value.get("stopped_because") is None else str(value["stopped_because"]),
+            )
+        raise NotFound(f"no replay {replay_id}")
+
+    def observe(self, events: Sequence[Transitioned]) -> None:
+        for event in events:
+            expected = self._expected.get(event.delivery.id)
+            if expected is None or not event.ended:
+                continue
+            progress, error_class = expected
+            failure = event.delivery.failure
+            if failure is not None and failure.error_class == error_class:
+                progress.stopped_because = error_class
+            del self._expected[event.delivery.id]
+
+    async def _run(
+        self,
+        progress: Progress,
+        query: Query,
+        *,
+        actor: str,
+        reason: str,
+        pause_s: float,
+        limit: int,
+    ) -> None:
+        cursor = None
+        while not self._must_stop(progress, limit):
+            page = await self._store.page(query, cursor, PAGE)
+            for delivery in page.items:
+                if self._must_stop(progress, limit):
+                    break
+                error_class = delivery.failure.error_class if delivery.failure else ""
+                self._expected[delivery.id] = (progress, error_class)
+                try:
+                    await self._desk.replay(delivery.id, actor=actor, reason=reason)
+                    progress.replayed += 1
+                except (NotAllowed, NotFound):
+                    self._expected.pop(delivery.id, None)
+                    continue  # somebody else was quicker
+                await asyncio.sleep(pause_s)
+            await self._keep(progress)
+            cursor = page.next
+            if cursor is None:
+                break
+        progress.state = "stopped" if progress.stopped_because else "done"
+        await self._keep(progress)
+
+    def _must_stop(self, progress: Progress, limit: int) -> bool:
+        return progress.stopped_because is not None or progress.replayed >= limit
+
+    async def _keep(self, progress: Progress) -> None:
+        value: FactValue = {
+            "matched": progress.matched,
+            "replayed": progress.replayed,
+            "state": progress.state,
+            "stopped_because": progress.stopped_because,
+        }
+        fact = Fact(REPLAYS, progress.replay_id, self._clock.now_ms(), value)
+        await self._store.save([], [fact])
