@@ -16,6 +16,7 @@ from homing.domain.delivery import (
     FailedBecause,
     Key,
     New,
+    Phase,
     Receipt,
     State,
 )
@@ -64,6 +65,7 @@ class Facet(Struct, frozen=True, kw_only=True):
     stage: str | None = None
     attempted: bool | None = None
     failed_because: FailedBecause | None = None
+    phase: Phase | None = None
 
 
 class Query(Struct, frozen=True, kw_only=True):
@@ -108,7 +110,8 @@ class PurgeRule(Struct, frozen=True, kw_only=True):
     """What may go: ended deliveries of these states, or old payloads, attempts, keys, facts.
 
     `delivery` and `payload` look at `ended_at_ms`, `attempts` at their own end, `keys` at their
-    expiry, `facts` at their time. What has not ended is never purged.
+    expiry, `facts` at their time. What has not ended is never purged, and a `failed` one (an
+    open dead letter) only where `states` names it.
     """
 
     what: PurgeKind

@@ -117,11 +117,13 @@ class Stage(Struct, frozen=True, kw_only=True):
 class Retention(Struct, frozen=True):
     """How long each class is kept after its end, in seconds; None is for ever.
 
-    Open dead letters (`failed`) are never removed by retention.
+    Open dead letters (`failed`) and their payloads stay unless the route sets a time for them.
     """
 
     delivered_s: float | None = None
     dismissed_s: float | None = None
+    failed_s: float | None = None
+    failed_payload_s: float | None = None
     payload_s: float | None = None
     attempts_s: float | None = None
     key_s: float | None = None
@@ -143,6 +145,9 @@ class Plan(Struct, frozen=True, kw_only=True):
     retention: Retention = Retention()
     # Extra notices by the reason of the failure, e.g. a page for a code defect.
     owes_by_reason: dict[FailedBecause, tuple[str, ...]] = field(default_factory=dict)
+    owes_by_class: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # When a replay is refused again with the very error class of the cycle before.
+    owes_on_repeat: tuple[str, ...] = ()
 
     def stage(self, name: str) -> Stage:
         for stage in self.stages:

@@ -133,9 +133,12 @@ def mark_committing(
     )
 
 
-@_transition(sources=("in_flight",), targets=("in_flight",))
-def note_interruption(delivery: Delivery, *, plan: Plan, now_ms: int) -> Change:
-    """The next owner records that earlier holders ended without an outcome."""
+@_transition(sources=("in_flight",), targets=("in_flight", "pending"))
+def note_interruption(delivery: Delivery, *, plan: Plan, now_ms: int, roll: float) -> Change:
+    """The next owner records that earlier holders ended without an outcome.
+
+    Where interrupted attempts count, the schedule goes on as after any failed one.
+    """
     lost_claims = max(delivery.claims - 1, 0)
     may_count = delivery.phase == "worker" or plan.inline_counts
     failure = Failure(
@@ -165,6 +168,9 @@ def note_interruption(delivery: Delivery, *, plan: Plan, now_ms: int) -> Change:
         phase="worker",
         updated_at_ms=now_ms,
     )
+    if may_count and plan.interrupted_counts and overspent(after, plan) is None:
+        due_at_ms = _next_attempt_ms(after, failure, plan, now_ms, roll)
+        after = _let_go(after, due_at_ms=due_at_ms, now_ms=now_ms)
     return Change(after, ended=tuple(ended))
 
 
@@ -234,10 +240,12 @@ def succeed(
     if outcomes & {"open", "maybe"}:
         deferred = recipients.summary(refused, permanent=False)
         return _failed(after, deferred, plan, now_ms, roll=roll, can_look=False)
-    ended = _attempt(after, "done", now_ms, receipt=receipt)
+    failure = recipients.summary(refused, permanent=True) if "refused" in outcomes else None
+    status: AttemptStatus = "done" if failure is None else "rejected"
+    ended = _attempt(after, status, now_ms, failure=failure, receipt=receipt)
     after = replace(after, attempt_no=after.attempt_no + 1, attempts=_counted(after, plan))
-    if "refused" in outcomes:
-        after = _note_failure(after, recipients.summary(refused, permanent=True), now_ms)
+    if failure is not None:
+        after = _note_failure(after, failure, now_ms)
         return _dead(after, "rejected", plan, now_ms, ended=(ended,))
     return _delivered(after, plan, now_ms, ended=(ended,), results=_kept(delivery, result))
 
@@ -263,6 +271,13 @@ def suppress(delivery: Delivery, failure: Failure, *, plan: Plan, now_ms: int) -
     after = _ended(delivery, "suppressed", now_ms)
     after = replace(after, failure=failure, attempt_no=delivery.attempt_no + 1)
     return _closing(Change(after, ended=(ended,)))
+
+
+@_transition(sources=("pending",), targets=("suppressed",))
+def suppress_at_intake(delivery: Delivery, reason: str, *, now_ms: int) -> Change:
+    """Skipped on purpose before it is stored: no attempt is ever made."""
+    failure = Failure("suppressed", "suppress", detail=reason)
+    return Change(replace(_ended(delivery, "suppressed", now_ms), failure=failure))
 
 
 @_transition(sources=("in_flight",), targets=("pending", "failed"))
@@ -312,10 +327,19 @@ def _failed(
     # Out of budget but in doubt: one more claim, for the lookup alone, before any verdict.
     if spent and not (after.maybe_sent and can_look):
         return _dead(after, "exhausted", plan, now_ms, ended=(ended,))
-    due_at_ms = now_ms + retry.delay_ms(after.attempts + 1, failure, roll)
-    if delivery.expires_at_ms is not None:
-        due_at_ms = min(due_at_ms, max(delivery.expires_at_ms, now_ms))
+    due_at_ms = _next_attempt_ms(after, failure, plan, now_ms, roll)
     return Change(_let_go(after, due_at_ms=due_at_ms, now_ms=now_ms), ended=(ended,))
+
+
+def _next_attempt_ms(
+    delivery: Delivery, failure: Failure, plan: Plan, now_ms: int, roll: float
+) -> int:
+    retry = plan.stage(delivery.stage).retry
+    due_at_ms = now_ms + retry.delay_ms(delivery.attempts + 1, failure, roll)
+    if delivery.expires_at_ms is None:
+        return due_at_ms
+    # At its expiry it is looked at again, to be dead-lettered in time.
+    return min(due_at_ms, max(delivery.expires_at_ms, now_ms))
 
 
 @_transition(sources=("in_flight",), targets=("failed",))
@@ -360,7 +384,13 @@ def fail_with_children(
 
 @_transition(sources=("failed",), targets=("pending",))
 def replay(
-    delivery: Delivery, *, actor: str, reason: str, now_ms: int, generation: int | None = None
+    delivery: Delivery,
+    *,
+    actor: str,
+    reason: str,
+    now_ms: int,
+    generation: int | None = None,
+    lane: str | None = None,
 ) -> Change:
     """Try again from the failed stage, in place, with a new budget and the old cycle kept."""
     cycle = Cycle(
@@ -396,6 +426,7 @@ def replay(
         recipients=recipients.reopen_refused(delivery.recipients),
         failure_history=(*delivery.failure_history, cycle),
         generation=delivery.generation if generation is None else generation,
+        lane=lane or delivery.lane,
     )
     return _reopening(Change(after))
 
@@ -578,7 +609,14 @@ def _dead(
 ) -> Change:
     # Never call "not sent" what may have been sent.
     because = "uncertain" if delivery.maybe_sent else because
-    notices = (*plan.owes_on_failed, *plan.owes_by_reason.get(because, ()))
+    error_class = delivery.failure.error_class if delivery.failure else ""
+    notices = (
+        *plan.owes_on_failed,
+        *plan.owes_by_reason.get(because, ()),
+        *plan.owes_by_class.get(error_class, ()),
+    )
+    if because == "rejected" and _same_class_again(delivery, error_class):
+        notices = (*notices, *plan.owes_on_repeat)
     after = replace(
         _ended(delivery, "failed", now_ms),
         failed_because=because,
@@ -587,6 +625,13 @@ def _dead(
         owed=_owing(delivery, notices),
     )
     return _closing(Change(after, ended=ended))
+
+
+def _same_class_again(delivery: Delivery, error_class: str) -> bool:
+    """A replay ended in the very error that it was to mend."""
+    return bool(delivery.failure_history) and (
+        delivery.failure_history[-1].error_class == error_class
+    )
 
 
 def _back_to_route(delivery: Delivery, failure: Failure, now_ms: int) -> Change:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from homing.domain import identity
+from homing.domain import identity, transitions
 from homing.domain.delivery import (
     DEFAULT_PRIORITY,
     FIRST_PRIORITY,
@@ -84,7 +84,7 @@ class Admission:
         if route.normalise is not None:
             message = route.normalise(message)
         now_ms = self._attempts.clock.now_ms()
-        _check(request, now_ms)
+        _check(route, request, now_ms)
         payload = encode_message(message)
         delivery_id = request.delivery_id or self._attempts.new_id()
         fingerprint = identity.fingerprint(
@@ -99,7 +99,7 @@ class Admission:
             id=delivery_id,
             route=route.name,
             lane=lane,
-            stage=route.plan.first_stage.name,
+            stage=route.plan_in(lane).first_stage.name,
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
             due_at_ms=max(request.not_before_ms or now_ms, now_ms),
@@ -114,6 +114,9 @@ class Admission:
             recipients=_recipients(route, message),
             metadata=metadata,
         )
+        reason = route.suppress(message) if route.suppress is not None else None
+        if reason is not None:
+            delivery = transitions.suppress_at_intake(delivery, reason, now_ms=now_ms).delivery
         return New(delivery, payload=payload, keys=_keys(route, delivery))
 
     async def submit(
@@ -176,7 +179,8 @@ class Admission:
     def _may_claim(self, route: Route, new: Sequence[New]) -> bool:
         now_ms = self._attempts.clock.now_ms()
         return not self._parking.is_parked(route.name) and all(
-            (item.delivery.due_at_ms or 0) <= now_ms for item in new
+            item.delivery.state == "pending" and (item.delivery.due_at_ms or 0) <= now_ms
+            for item in new
         )
 
     def _claimed(self, route: Route, new: New, phase: str, holder: str) -> New:
@@ -220,7 +224,7 @@ def _differs(new: New, answer: Existing) -> bool:
 
 def _keys(route: Route, delivery: Delivery) -> tuple[Key, ...]:
     keys = []
-    key_s = route.plan.retention.key_s
+    key_s = route.plan_of(delivery).retention.key_s
     expires_at_ms = None if key_s is None else delivery.created_at_ms + round(key_s * 1000)
     if delivery.key is not None:
         keys.append(
@@ -248,7 +252,9 @@ def _recipients(route: Route, message: Any) -> tuple[Recipient, ...]:
     return tuple(Recipient(address) for address in addresses)
 
 
-def _check(request: Request, now_ms: int) -> None:
+def _check(route: Route, request: Request, now_ms: int) -> None:
+    if request.key is None and route.needs_key:
+        raise InvalidRequest("key", "is required")
     if request.key is not None and not 0 < len(request.key) <= MAX_KEY_CHARS:
         raise InvalidRequest("key", f"must have 1 to {MAX_KEY_CHARS} characters")
     if request.source == identity.INTENT_SOURCE:

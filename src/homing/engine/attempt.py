@@ -18,8 +18,15 @@ from homing.domain.delivery import (
     Receipt,
     State,
 )
-from homing.domain.failure import TIMED_OUT, Failure
-from homing.domain.policy import Plan
+from homing.domain.failure import (
+    RECIPIENT_DEFERRED,
+    RECIPIENT_REFUSED,
+    TIMED_OUT,
+    Disposition,
+    Failure,
+    Refusal,
+)
+from homing.domain.policy import Plan, Stage
 from homing.engine.holding import ClaimLost, Holding
 from homing.engine.route import Route
 from homing.engine.settling import Settlement, Settler
@@ -62,10 +69,12 @@ class Attempts:
         if held.delivery.claims > 1:
             plan = held.route.plan_of(held.delivery)
             change = transitions.note_interruption(
-                held.delivery, plan=plan, now_ms=self.clock.now_ms()
+                held.delivery, plan=plan, now_ms=self.clock.now_ms(), roll=self.dice.roll()
             )
             if not await held.write("note_interruption", change):
                 return None
+            if change.delivery.state == "pending":
+                return "note_interruption"
         while True:
             verdict = await self._verdict(held)
             if verdict is None:
@@ -118,6 +127,8 @@ class Attempts:
             outcome = await self._call_step(held, plan)
         except ClaimLost:
             return None
+        if held.route.judge is not None:
+            outcome = judged(outcome, plan.stage(delivery.stage), held.route.judge)
         return self._change_for(held, plan, outcome)
 
     async def _settle_doubt(self, held: Holding, plan: Plan) -> Verdict | None:
@@ -242,3 +253,25 @@ class Attempts:
             result=done.result,
         )
         return "succeed", change
+
+
+def judged(outcome: Outcome, stage: Stage, judge: Callable[[Failure, Stage], Failure]) -> Outcome:
+    """The route's own verdict on a failure, and on each recipient refused apart."""
+    if isinstance(outcome, FanOut):
+        return outcome
+    refused = {
+        address: _judged_refusal(refusal, stage, judge)
+        for address, refusal in outcome.refused.items()
+    }
+    if isinstance(outcome, Done):
+        return replace(outcome, refused=refused) if refused else outcome
+    return replace(judge(outcome, stage), refused=refused)
+
+
+def _judged_refusal(
+    refusal: Refusal, stage: Stage, judge: Callable[[Failure, Stage], Failure]
+) -> Refusal:
+    word = RECIPIENT_REFUSED if refusal.permanent else RECIPIENT_DEFERRED
+    disposition: Disposition = "reject" if refusal.permanent else "retry"
+    failure = Failure(word, disposition, code=refusal.code, detail=refusal.detail or "")
+    return replace(refusal, permanent=judge(failure, stage).disposition == "reject")

@@ -58,16 +58,10 @@ class Desk:
         """In place, from the failed stage, with a new budget; a parent takes its children along."""
 
         def change(delivery: Delivery) -> Change:
-            return transitions.replay(
-                delivery,
-                actor=actor,
-                reason=reason,
-                now_ms=self._clock.now_ms(),
-                generation=generation,
-            )
+            return self._replay_change(delivery, actor, reason, generation)
 
         replayed = await self._apply("replay", delivery_id, change, actor, reason)
-        await self._replay_family(replayed, actor=actor, reason=reason)
+        await self._replay_family(replayed, actor, reason, generation)
         return replayed
 
     async def restart(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
@@ -202,27 +196,46 @@ class Desk:
                 return replace(change.delivery, version=before.version + 1)
         raise NotAllowed(f"cannot {verb} delivery {delivery_id}: it is being changed by others")
 
-    async def _replay_family(self, replayed: Delivery, *, actor: str, reason: str) -> None:
+    async def _replay_family(
+        self, replayed: Delivery, actor: str, reason: str, generation: int | None
+    ) -> None:
         """A parent's failed children go with it; a child's failed parent looks again."""
         if replayed.fanned_out:
             query = Query(parent_id=replayed.id, facets=(Facet(state="failed"),))
             page = await self._store.page(query, limit=200)
             while page.items:
                 for child in page.items:
-                    await self._replay_one(child, actor=actor, reason=reason)
+                    await self._replay_one(child, actor, reason, generation)
                 if page.next is None:
                     break
                 page = await self._store.page(query, page.next, limit=200)
         if replayed.parent_id is not None:
             parent = await self._store.get(replayed.parent_id)
             if parent is not None and parent.state == "failed":
-                await self._replay_one(parent, actor=actor, reason=reason)
+                await self._replay_one(parent, actor, reason, generation)
 
-    async def _replay_one(self, delivery: Delivery, *, actor: str, reason: str) -> None:
-        now_ms = self._clock.now_ms()
-        change = transitions.replay(delivery, actor=actor, reason=reason, now_ms=now_ms)
+    async def _replay_one(
+        self, delivery: Delivery, actor: str, reason: str, generation: int | None
+    ) -> None:
+        change = self._replay_change(delivery, actor, reason, generation)
         audit = self._audit_fact("replay", delivery.id, actor, reason, was=delivery.state)
         await self._store.save([replace(change, facts=(audit,))])
+
+    def _replay_change(
+        self, delivery: Delivery, actor: str, reason: str, generation: int | None
+    ) -> Change:
+        relane = self._route(delivery.route).relane
+        lane = None
+        if generation is not None and relane is not None:
+            lane = relane(delivery, generation)
+        return transitions.replay(
+            delivery,
+            actor=actor,
+            reason=reason,
+            now_ms=self._clock.now_ms(),
+            generation=generation,
+            lane=lane,
+        )
 
     def _timed(self, transition: Callable[..., Change]) -> Callable[[Delivery], Change]:
         return lambda delivery: transition(delivery, now_ms=self._clock.now_ms())

@@ -116,6 +116,7 @@ class Handlers:
             steps={HANDLE: self._handle},
             lanes=tuple(lanes) or (EVENT_ROUTE,),
             lane_of=lambda event, of_generation: event_lane(event.type, of_generation),
+            relane=_relane,
         )
 
     async def _handle(self, work: Work) -> Outcome:
@@ -142,6 +143,12 @@ def event_lane(event_type: str, generation: int = 0) -> str:
     """Generation 0 is for any worker; another one only for workers of that generation."""
     lane = f"{EVENT_ROUTE}/{event_type}"
     return f"{lane}@{generation}" if generation else lane
+
+
+def _relane(delivery: Delivery, generation: int) -> str:
+    lane = event_lane(delivery.topic or "", generation)
+    handler = delivery.metadata.get("handler")
+    return lane if handler is None else f"{lane}/{handler}"
 
 
 def job_route(

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 
 from homing.domain import transitions
-from homing.domain.delivery import Change, Delivery
+from homing.domain.delivery import Change, Delivery, State
 from homing.domain.errors import StoreError
 from homing.domain.policy import Retention
 from homing.engine.liveness import WORKER, Liveness
@@ -20,6 +20,7 @@ from homing.ports import (
     Facet,
     Journal,
     Notifier,
+    PurgeKind,
     PurgeRule,
     Query,
     Store,
@@ -177,39 +178,16 @@ class Housekeeping:
 
 
 def _rules(route: str, retention: Retention, now_ms: int) -> list[PurgeRule]:
-    def before(kept_s: float) -> int:
-        return now_ms - round(kept_s * 1000)
-
-    rules: list[PurgeRule] = []
-    if retention.delivered_s is not None:
-        rules.append(
-            PurgeRule(
-                what="delivery",
-                route=route,
-                states=("delivered", "suppressed"),
-                before_ms=before(retention.delivered_s),
-            )
-        )
-    if retention.dismissed_s is not None:
-        rules.append(
-            PurgeRule(
-                what="delivery",
-                route=route,
-                states=("dismissed",),
-                before_ms=before(retention.dismissed_s),
-            )
-        )
-    if retention.payload_s is not None:
-        rules.append(
-            PurgeRule(
-                what="payload",
-                route=route,
-                states=("delivered", "suppressed", "dismissed"),
-                before_ms=before(retention.payload_s),
-            )
-        )
-    if retention.attempts_s is not None:
-        rules.append(
-            PurgeRule(what="attempts", route=route, before_ms=before(retention.attempts_s))
-        )
-    return rules
+    table: tuple[tuple[PurgeKind, float | None, tuple[State, ...]], ...] = (
+        ("delivery", retention.delivered_s, ("delivered", "suppressed")),
+        ("delivery", retention.dismissed_s, ("dismissed",)),
+        ("delivery", retention.failed_s, ("failed",)),
+        ("payload", retention.payload_s, ("delivered", "suppressed", "dismissed")),
+        ("payload", retention.failed_payload_s, ("failed",)),
+        ("attempts", retention.attempts_s, ()),
+    )
+    return [
+        PurgeRule(what=what, route=route, states=states, before_ms=now_ms - round(kept_s * 1000))
+        for what, kept_s, states in table
+        if kept_s is not None
+    ]

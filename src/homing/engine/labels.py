@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import product
-from typing import Literal, TypeAlias, get_args
+from typing import get_args
 
 from msgspec import Struct
 
-from homing.domain.delivery import Delivery, FailedBecause, State
+from homing.domain.delivery import Delivery, FailedBecause, Phase, State
 from homing.ports import Facet
-
-# What a waiting parent's children are about, for designs that show it.
-ChildrenAre: TypeAlias = Literal["open", "failed"]
 
 
 class Label(Struct, frozen=True):
@@ -23,15 +20,15 @@ class Label(Struct, frozen=True):
     stage: str | None = None
     attempted: bool | None = None
     failed_because: FailedBecause | None = None
-    children: ChildrenAre | None = None
+    phase: Phase | None = None
 
-    def fits(self, facet: Facet, children: ChildrenAre | None = None) -> bool:
+    def fits(self, facet: Facet) -> bool:
         return (
             self.state == facet.state
             and self.stage in (None, facet.stage)
             and self.attempted in (None, facet.attempted)
             and self.failed_because in (None, facet.failed_because)
-            and self.children in (None, children)
+            and self.phase in (None, facet.phase)
         )
 
 
@@ -40,14 +37,15 @@ class LabelTable(Struct, frozen=True):
 
     rows: tuple[Label, ...]
 
-    def word(self, delivery: Delivery, children: ChildrenAre | None = None) -> str:
+    def word(self, delivery: Delivery) -> str:
         facet = Facet(
             state=delivery.state,
             stage=delivery.stage,
             attempted=delivery.attempts > 0,
             failed_because=delivery.failed_because,
+            phase=delivery.phase,
         )
-        return self._word(facet, children)
+        return self._word(facet)
 
     def words(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(row.word for row in self.rows))
@@ -56,9 +54,9 @@ class LabelTable(Struct, frozen=True):
         """The combinations shown as `word`: what a filter by that word must match."""
         return tuple(facet for facet in _all_facets(stages) if self._word(facet) == word)
 
-    def _word(self, facet: Facet, children: ChildrenAre | None = None) -> str:
+    def _word(self, facet: Facet) -> str:
         for row in self.rows:
-            if row.fits(facet, children):
+            if row.fits(facet):
                 return row.word
         return facet.state
 
@@ -69,11 +67,15 @@ def labels(words: Mapping[State, str]) -> LabelTable:
 
 
 def _all_facets(stages: tuple[str, ...]) -> Iterator[Facet]:
-    reasons: tuple[FailedBecause | None, ...] = (None, *get_args(FailedBecause))
+    """Every combination that a stored delivery can show."""
     for state, stage, attempted in product(get_args(State), stages, (False, True)):
-        # Only failed and dismissed ones carry a reason.
-        for because in reasons if state in ("failed", "dismissed") else (None,):
-            yield Facet(state=state, stage=stage, attempted=attempted, failed_because=because)
+        # A failed one always has a reason; only one under way can be in an inline call.
+        reasons = get_args(FailedBecause) if state == "failed" else (None,)
+        phases: tuple[Phase | None, ...] = get_args(Phase) if state == "in_flight" else (None,)
+        for because, phase in product(reasons, phases):
+            yield Facet(
+                state=state, stage=stage, attempted=attempted, failed_because=because, phase=phase
+            )
 
 
 ENGINE_LABELS = LabelTable(tuple(Label(state, state) for state in get_args(State)))

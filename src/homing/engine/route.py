@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias, get_args
@@ -11,7 +12,7 @@ from msgspec import Struct, field
 from homing.domain.delivery import Delivery
 from homing.domain.errors import TerminalError
 from homing.domain.failure import TIMED_OUT, Disposition, Failure
-from homing.domain.policy import Plan
+from homing.domain.policy import Plan, Stage
 from homing.domain.redaction import redact, redact_trace
 from homing.engine.labels import ENGINE_LABELS, LabelTable
 from homing.ports import Lookup, Provider, Step
@@ -46,12 +47,14 @@ def classify_exception(error: Exception) -> Failure:
     )
 
 
-class Route(Struct, frozen=True, kw_only=True):
+class Route(Struct, frozen=True, kw_only=True, dict=True):
     """How one kind of delivery is taken in, tried, shown and repaired.
 
     `plans` overrides the plan for single lanes (a handler with a policy of its own). `intent`
     gives the business key that may exist only once; `normalise` is applied before the
-    fingerprint, so that harmless spelling differences are no conflict.
+    fingerprint, so that harmless spelling differences are no conflict. `suppress` gives a
+    reason to skip a message on purpose at intake. `classify` judges exceptions, `judge` every
+    failure, also those that a step returned.
     """
 
     name: str
@@ -70,18 +73,25 @@ class Route(Struct, frozen=True, kw_only=True):
     intent: Callable[[Any], str | None] | None = None
     recipients_of: Callable[[Any], tuple[str, ...]] | None = None
     lane_of: Callable[[Any, int], str] | None = None
+    relane: Callable[[Delivery, int], str] | None = None
+    needs_key: bool = False
+    suppress: Callable[[Any], str | None] | None = None
     classify: Callable[[Exception], Failure] = classify_exception
+    judge: Callable[[Failure, Stage], Failure] | None = None
     verbs: frozenset[Verb] = ALL_VERBS
     labels: LabelTable = ENGINE_LABELS
 
     def plan_of(self, delivery: Delivery) -> Plan:
-        return self.plans.get(delivery.lane, self.plan) if self.plans else self.plan
+        return self.plan_in(delivery.lane)
+
+    def plan_in(self, lane: str) -> Plan:
+        return self.plans.get(lane, self.plan) if self.plans else self.plan
 
     @property
     def served_lanes(self) -> tuple[str, ...]:
         return self.lanes or (self.name,)
 
-    @property
+    @functools.cached_property
     def lease_s(self) -> float:
         plans = (self.plan, *self.plans.values())
         return max(s.timeout_s for plan in plans for s in plan.stages) + LEASE_MARGIN_S
