@@ -1,0 +1,1 @@
+"""Stores that speak SQL: what they share, and one package per database."""

@@ -1,0 +1,158 @@
+"""Connections that keep the promise: accepted means synced to the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+from homing.domain.errors import StoreUnsafe
+from homing.stores.sql.migrate import outstanding, shipped
+from homing.stores.sql.sqlite.checkpoint import LONG_LOG_BYTES
+
+OLDEST_SQLITE = (3, 38, 0)
+FULL = 2
+CACHE_KIB = 32 * 1024
+_RETRY_S = 0.02
+_OWNER_ONLY = 0o600
+_SIDE_FILES = ("", "-wal", "-shm")
+
+
+def create_file(path: Path) -> None:
+    """The database, readable by its owner alone; SQLite gives its side files the same mode.
+
+    An existing file is never opened here: closing it would drop the locks that SQLite holds on
+    it elsewhere in this process.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _OWNER_ONLY))
+        folder = os.open(path.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+    for suffix in _SIDE_FILES:
+        with contextlib.suppress(FileNotFoundError):
+            side = path.with_name(path.name + suffix)
+            if side.stat().st_mode & 0o077:
+                side.chmod(_OWNER_ONLY)
+
+
+def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
+    """A connection without implicit transactions that never checkpoints by itself."""
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        needed = ".".join(map(str, OLDEST_SQLITE))
+        raise StoreUnsafe(f"SQLite {sqlite3.sqlite_version} is too old: {needed} is needed")
+    connection = sqlite3.connect(
+        path,
+        timeout=busy_timeout_s,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=512,
+    )
+    for pragma in (
+        "pragma wal_autocheckpoint = 0",
+        "pragma synchronous = full",
+        "pragma fullfsync = on",
+        "pragma checkpoint_fullfsync = on",
+        f"pragma cache_size = -{CACHE_KIB}",
+        f"pragma journal_size_limit = {LONG_LOG_BYTES}",
+        "pragma trusted_schema = off",
+    ):
+        connection.execute(pragma)
+    return connection
+
+
+def connect_to_write(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
+    """The file is made, brought to the newest schema, and found durable; or it is refused."""
+    create_file(path)
+    connection = connect(path, busy_timeout_s)
+    try:
+        _use_write_ahead_log(connection, busy_timeout_s)
+        check_durability(connection)
+        _migrate(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_to_read(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
+    connection = connect(path, busy_timeout_s)
+    connection.execute("pragma query_only = on")
+    return connection
+
+
+def check_durability(connection: sqlite3.Connection) -> None:
+    """Refuse a connection whose commits a power cut could undo, naming the pragma."""
+    cursor = sqlite3.Cursor(connection)
+    journal_mode = _text(cursor.execute("pragma journal_mode").fetchone()[0])
+    if journal_mode != "wal":
+        raise StoreUnsafe(f"pragma journal_mode is {journal_mode}, and must be wal")
+    synchronous = cursor.execute("pragma synchronous").fetchone()[0]
+    if synchronous < FULL:
+        raise StoreUnsafe(f"pragma synchronous is {synchronous}, and must be 2 (full) or more")
+
+
+def database_file(connection: sqlite3.Connection) -> str:
+    """Which file the connection's main database is; empty for one in memory."""
+    rows = sqlite3.Cursor(connection).execute("pragma database_list").fetchall()
+    return next((_text(row[2]) for row in rows if _text(row[1]) == "main"), "")
+
+
+def _text(value: object) -> str:
+    # A caller's connection may give text as bytes, or as something of its own.
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection, busy_timeout_s: float) -> None:
+    """The row of the pragma is the only honest answer; and SQLite does not wait for this lock."""
+    deadline_s = time.monotonic() + busy_timeout_s
+    while True:
+        try:
+            row = connection.execute("pragma journal_mode = wal").fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(_RETRY_S)
+            continue
+        if row != ("wal",):
+            raise StoreUnsafe(f"pragma journal_mode stays {row[0]}, and must become wal")
+        return
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    connection.execute("begin immediate")
+    try:
+        connection.execute(
+            "create table if not exists homing_migrations ("
+            " number integer primary key, name text not null, checksum text not null,"
+            " applied_at text not null default current_timestamp) strict"
+        )
+        applied = dict(connection.execute("select number, checksum from homing_migrations"))
+        for migration in outstanding(shipped(__package__), applied):
+            for statement in _statements(migration.script):
+                connection.execute(statement)
+            connection.execute(
+                "insert into homing_migrations (number, name, checksum) values (?, ?, ?)",
+                (migration.number, migration.name, migration.checksum),
+            )
+        connection.execute("commit")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("rollback")
+        raise
+
+
+def _statements(script: str) -> list[str]:
+    """One by one, because running a script as a whole would first commit what is open."""
+    found: list[str] = []
+    gathered = ""
+    for line in script.splitlines(keepends=True):
+        gathered += line
+        if sqlite3.complete_statement(gathered):
+            found.append(gathered)
+            gathered = ""
+    return found

@@ -1,0 +1,105 @@
+"""What may be taken away for good. What has not ended, and an open dead letter, never may."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import ExitStack, closing
+from itertools import islice, product
+
+from homing.domain.delivery import TERMINAL_STATES, Delivery, State
+from homing.ports import PurgeRule
+from homing.stores.codec import decode_delivery
+from homing.stores.sql.rows import Row
+from homing.stores.sql.sqlite.session import Session
+from homing.stores.sql.statements import load
+
+_SQL = load(__package__, "purge.sql")
+REMOVABLE_STATES: frozenset[State] = TERMINAL_STATES - {"failed"}
+
+
+def purge_all(session: Session, rules: Sequence[PurgeRule]) -> list[int]:
+    return [_PURGES[rule.what](session, rule) for rule in rules]
+
+
+def remove(session: Session, gone: Iterable[tuple[int, Delivery]]) -> None:
+    """Take away records and what they carry; keys and attempts have lives of their own."""
+    for seq, delivery in gone:
+        session.run(_SQL["remove_delivery"], (seq,))
+        _remove_content(session, seq)
+        for recipient in delivery.recipients:
+            session.run(_SQL["remove_recipient"], (recipient.address, seq))
+
+
+def _remove_content(session: Session, seq: int) -> None:
+    session.run(_SQL["remove_content"], (seq,))
+    session.run(_SQL["remove_results"], (seq,))
+
+
+def _purge_deliveries(session: Session, rule: PurgeRule) -> int:
+    states = REMOVABLE_STATES.intersection(rule.states or REMOVABLE_STATES)
+    gone = _oldest(session, rule, states, carrying=(0, 1, 2, 3))
+    remove(session, [(seq, decode_delivery(record)) for _, _, seq, record in gone])
+    return len(gone)
+
+
+def _purge_payloads(session: Session, rule: PurgeRule) -> int:
+    """The payload of a dead letter goes only where the rule names `failed`."""
+    states = TERMINAL_STATES.intersection(rule.states or REMOVABLE_STATES)
+    emptied = _oldest(session, rule, states, carrying=(1, 2, 3))
+    for _, _, seq, _ in emptied:
+        _remove_content(session, seq)
+        session.run(_SQL["empty"], (seq,))
+    return len(emptied)
+
+
+def _oldest(
+    session: Session, rule: PurgeRule, states: frozenset[State], carrying: tuple[int, ...]
+) -> list[Row]:
+    routes = _routes(session, rule, "routes_of_deliveries")
+    statement = _SQL["removable" if 0 in carrying else "emptiable"]
+    ranges = [
+        (route, state, carries, rule.before_ms)
+        for route, state, carries in product(routes, sorted(states), carrying)
+    ]
+    return _first(session, statement, ranges, rule.limit)
+
+
+def _purge_attempts(session: Session, rule: PurgeRule) -> int:
+    routes = _routes(session, rule, "routes_of_attempts")
+    ranges = [(route, rule.before_ms) for route in routes]
+    gone = _first(session, _SQL["old_attempts"], ranges, rule.limit)
+    session.run_each(_SQL["remove_attempt"], [(row[1], row[2]) for row in gone])
+    return len(gone)
+
+
+def _purge_keys(session: Session, rule: PurgeRule) -> int:
+    return session.run(_SQL["remove_keys"], (rule.before_ms, max(rule.limit, 0)))
+
+
+def _purge_facts(session: Session, rule: PurgeRule) -> int:
+    return session.run(_SQL["remove_facts"], (rule.before_ms, rule.fact_kind, max(rule.limit, 0)))
+
+
+def _routes(session: Session, rule: PurgeRule, all_routes: str) -> list[str]:
+    if rule.route is not None:
+        return [rule.route]
+    return [route for (route,) in session.ask(_SQL[all_routes])]
+
+
+def _first(session: Session, statement: str, ranges: Sequence[Row], limit: int) -> list[Row]:
+    """The first rows of several ordered streams; the rest is not read."""
+    with ExitStack() as stack:
+        streams: list[Generator[Row, None, None]] = [
+            stack.enter_context(closing(session.stream(statement, one))) for one in ranges
+        ]
+        return list(islice(heapq.merge(*streams), max(limit, 0)))
+
+
+_PURGES = {
+    "delivery": _purge_deliveries,
+    "payload": _purge_payloads,
+    "attempts": _purge_attempts,
+    "keys": _purge_keys,
+    "facts": _purge_facts,
+}

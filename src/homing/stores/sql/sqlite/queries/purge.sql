@@ -1,0 +1,64 @@
+-- The oldest go first: each statement below gives one ordered stream, and the streams are merged.
+
+-- name: routes_of_deliveries
+select distinct route from homing_deliveries;
+
+-- A child is kept as long as its parent's record.
+-- name: removable
+select d.ended_at_ms, d.id, d.seq, d.record
+from homing_deliveries as d
+where
+    d.route = ? and d.state = ? and d.carries = ? and d.ended_at_ms < ?
+    and not exists (select 1 from homing_deliveries as p where p.id = d.parent_id)
+order by d.ended_at_ms, d.id;
+
+-- name: emptiable
+select d.ended_at_ms, d.id, d.seq, null
+from homing_deliveries as d
+where d.route = ? and d.state = ? and d.carries = ? and d.ended_at_ms < ?
+order by d.ended_at_ms, d.id;
+
+-- name: empty
+update homing_deliveries set carries = 0 where seq = ?;
+
+-- name: remove_delivery
+delete from homing_deliveries where seq = ?;
+
+-- name: remove_content
+delete from homing_contents where seq = ?;
+
+-- name: remove_results
+delete from homing_results where seq = ?;
+
+-- name: remove_recipient
+delete from homing_recipients where address = ? and seq = ?;
+
+-- name: routes_of_attempts
+select distinct route from homing_attempts;
+
+-- name: old_attempts
+select ended_at_ms, delivery_id, number
+from homing_attempts
+where route = ? and ended_at_ms < ?
+order by ended_at_ms, delivery_id, number;
+
+-- name: remove_attempt
+delete from homing_attempts where delivery_id = ? and number = ?;
+
+-- name: remove_keys
+delete from homing_keys
+where (source, key) in (
+    select source, key from homing_keys
+    where expires_at_ms < ?
+    order by expires_at_ms, source, key
+    limit ?
+);
+
+-- name: remove_facts
+delete from homing_facts
+where (kind, key) in (
+    select kind, key from homing_facts
+    where at_ms < ?1 and (?2 is null or kind = ?2)
+    order by at_ms, kind, key
+    limit ?3
+);

@@ -1,0 +1,93 @@
+-- Rows come back only for what is out of the ordinary: a claim that was lost (1), or a lease
+-- that was cut short (0), which makes something due. The third value is null unless it is leased.
+-- name: surprises
+select w.column1, d.version is not w.column3
+from (values (?, ?, ?, ?)) as w
+left join homing_deliveries as d on d.id = w.column2
+where d.version is not w.column3 or w.column4 < d.due_at_ms;
+
+-- The row is known to be there: the conflict is the rule. Who it is and where it came from
+-- (id, creation, parent, original) never changes. Its open children are counted here alone.
+-- name: put_deliveries
+insert into homing_deliveries (
+    id, route, lane, priority, state, stage, failed_because, error_class, source, key, topic,
+    parent_id, clone_of, holder, owing, attempted, required, created_at_ms, updated_at_ms,
+    due_at_ms, ended_at_ms, version, claims, claimed_at_ms, open_children, carries, record
+)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (id) do update set
+    route = excluded.route,
+    lane = excluded.lane,
+    priority = excluded.priority,
+    state = excluded.state,
+    stage = excluded.stage,
+    failed_because = excluded.failed_because,
+    error_class = excluded.error_class,
+    source = excluded.source,
+    key = excluded.key,
+    topic = excluded.topic,
+    holder = excluded.holder,
+    owing = excluded.owing,
+    attempted = excluded.attempted,
+    required = excluded.required,
+    updated_at_ms = excluded.updated_at_ms,
+    due_at_ms = case
+        when excluded.state <> 'waiting' then excluded.due_at_ms
+        when open_children = 0 then excluded.updated_at_ms
+    end,
+    ended_at_ms = excluded.ended_at_ms,
+    version = excluded.version + 1,
+    claims = excluded.claims,
+    claimed_at_ms = excluded.claimed_at_ms,
+    carries = carries | excluded.carries,
+    record = excluded.record;
+
+-- name: put_attempts
+insert into homing_attempts (delivery_id, number, route, ended_at_ms, record)
+values (?, ?, ?, ?, ?)
+on conflict (delivery_id, number) do update set
+    route = excluded.route,
+    ended_at_ms = excluded.ended_at_ms,
+    record = excluded.record;
+
+-- name: put_results
+insert into homing_results (seq, name, data)
+select d.seq, w.column2, w.column3
+from (values (?, ?, ?)) as w
+cross join homing_deliveries as d on d.id = w.column1
+where true
+on conflict (seq, name) do update set data = excluded.data;
+
+-- The parent's version stays: a child that ends must not cost its parent's holder the claim.
+-- name: tell_parent
+update homing_deliveries
+set
+    open_children = max(open_children + ?1, 0),
+    due_at_ms = case
+        when state <> 'waiting' then due_at_ms
+        when open_children + ?1 <= 0 then ?2
+    end
+where id = ?3;
+
+-- name: stored
+select seq, coalesce(record ->> '$.payload_no', 1), record from homing_deliveries where id = ?;
+
+-- name: count_children
+update homing_deliveries set open_children = open_children + ? where seq = ?;
+
+-- name: drop_results
+delete from homing_results where seq = ? and substr(name, 1, 8) <> 'payload.';
+
+-- name: keep_payload
+insert into homing_results (seq, name, data)
+select ?1, ?2, coalesce((select payload from homing_contents where seq = ?1), x'')
+where true
+on conflict (seq, name) do update set data = excluded.data;
+
+-- name: put_payload
+insert into homing_contents (seq, payload)
+values (?, ?)
+on conflict (seq) do update set payload = excluded.payload;
+
+-- name: forget_attempts
+delete from homing_attempts where delivery_id = ?;

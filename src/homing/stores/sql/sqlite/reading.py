@@ -1,0 +1,108 @@
+"""Questions to the database, each on a connection that only reads."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from itertools import islice, takewhile
+from typing import Any
+
+from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
+from homing.ports import Cursor, GroupBy, Page, Query
+from homing.stores.codec import decode_attempt, decode_fact_value
+from homing.stores.sql.rows import FRESH, delivery_of
+from homing.stores.sql.sqlite.claiming import PRIORITIES
+from homing.stores.sql.sqlite.filters import BELOW, GROUPS, conditions
+from homing.stores.sql.statements import load
+
+_SQL = load(__package__, "read.sql")
+_RECORD = len(FRESH)
+
+
+def get(connection: sqlite3.Connection, delivery_id: str) -> Delivery | None:
+    row = connection.execute(_SQL["get"], (delivery_id,)).fetchone()
+    return None if row is None else _delivery(row)
+
+
+def _delivery(row: tuple[Any, ...]) -> Delivery:
+    return delivery_of(row[_RECORD], row[:_RECORD])
+
+
+def content(connection: sqlite3.Connection, delivery_id: str) -> Content | None:
+    connection.execute("begin")
+    try:
+        row = connection.execute(_SQL["payload"], (delivery_id,)).fetchone()
+        if row is None:
+            return None
+        seq, payload = row
+        return Content(payload or b"", dict(connection.execute(_SQL["results"], (seq,))))
+    finally:
+        connection.execute("commit")
+
+
+def find(connection: sqlite3.Connection, source: str, key: str) -> Key | None:
+    row = connection.execute(_SQL["find"], (source, key)).fetchone()
+    return None if row is None else Key(*row)
+
+
+def page(connection: sqlite3.Connection, query: Query, cursor: Cursor | None, limit: int) -> Page:
+    where, wanted, values = conditions(query)
+    if cursor is not None:
+        wanted.append(BELOW)
+        values |= {"seen_at_ms": cursor.created_at_ms, "seen_id": cursor.delivery_id}
+    values["limit"] = max(limit, 0) + 1
+    statement = " ".join(
+        (
+            _SQL["page"],
+            where,
+            f"where {' and '.join(wanted)}" if wanted else "",
+            "order by d.created_at_ms desc, d.id desc limit :limit",
+        )
+    )
+    found = [_delivery(row) for row in connection.execute(statement, values)]
+    items = tuple(found[:limit])
+    if len(found) <= limit or not items:
+        return Page(items)
+    return Page(items, Cursor(items[-1].created_at_ms, items[-1].id))
+
+
+def count(
+    connection: sqlite3.Connection, query: Query, by: tuple[GroupBy, ...]
+) -> dict[tuple[str, ...], int]:
+    where, wanted, values = conditions(query)
+    groups = [GROUPS[name] for name in by]
+    statement = " ".join(
+        (
+            f"select {', '.join([*groups, 'count(*)'])}",
+            where,
+            f"where {' and '.join(wanted)}" if wanted else "",
+            f"group by {', '.join(groups)}" if groups else "",
+        )
+    )
+    return {row[:-1]: row[-1] for row in connection.execute(statement, values)}
+
+
+def attempts(connection: sqlite3.Connection, delivery_id: str) -> list[Attempt]:
+    rows = connection.execute(_SQL["attempts"], (delivery_id,))
+    return [decode_attempt(record) for (record,) in rows]
+
+
+def facts(connection: sqlite3.Connection, kind: str, prefix: str, limit: int) -> list[Fact]:
+    rows = connection.execute(_SQL["facts"], (kind, prefix))
+    # Those that start with the prefix stand together, and first.
+    matching = takewhile(lambda row: row[1].startswith(prefix), rows)
+    found = [
+        Fact(kind, key, at_ms, decode_fact_value(value))
+        for kind, key, at_ms, value in islice(matching, max(limit, 0))
+    ]
+    rows.close()
+    return found
+
+
+def next_due_ms(connection: sqlite3.Connection, lanes: Sequence[str]) -> int | None:
+    firsts = [
+        connection.execute(_SQL["next_due"], (lane, priority)).fetchone()
+        for lane in dict.fromkeys(lanes)
+        for priority in PRIORITIES
+    ]
+    return min((first[0] for first in firsts if first is not None), default=None)

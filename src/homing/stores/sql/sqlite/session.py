@@ -1,0 +1,72 @@
+"""One write transaction: the hands that run its statements, and what is written at its end."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any
+
+from homing.domain.delivery import Fact
+from homing.stores.sql.rows import Row, fact_row
+from homing.stores.sql.statements import Bulk, load
+
+_ADD = load(__package__, "add.sql")
+_PUT_FACTS = Bulk(_ADD["put_facts"])
+_DROP_FACT = _ADD["drop_fact"]
+
+
+class Session:
+    """Statements inside a transaction that somebody else begins and commits.
+
+    It uses cursors of its own, so that a caller's row factory is neither met nor changed.
+    `news` becomes true when something may have become due for whoever waits.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._cursor = sqlite3.Cursor(connection)
+        self._facts: dict[tuple[str, str], Fact] = {}
+        self.news = False
+
+    def run(self, statement: str, parameters: Sequence[Any] = ()) -> int:
+        """Run one statement; how many rows it changed."""
+        return self._cursor.execute(statement, parameters).rowcount
+
+    def run_each(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        self._cursor.executemany(statement, rows)
+
+    def ask(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        return self._cursor.execute(statement, parameters).fetchall()
+
+    def stream(self, statement: str, parameters: Sequence[Any]) -> Generator[Row, None, None]:
+        """Rows one by one: what is not asked for is not read. Close it before writing."""
+        cursor = sqlite3.Cursor(self._connection)
+        try:
+            yield from cursor.execute(statement, parameters)
+        finally:
+            cursor.close()
+
+    def write(self, bulk: Bulk, rows: Sequence[Row]) -> None:
+        for statement, parameters in bulk.whole(rows):
+            self._cursor.execute(statement, parameters)
+
+    def ask_about(self, bulk: Bulk, rows: Sequence[Row]) -> list[Row]:
+        found: list[Row] = []
+        for statement, parameters in bulk.padded(rows):
+            found += self._cursor.execute(statement, parameters).fetchall()
+        return found
+
+    def note(self, facts: Iterable[Fact]) -> None:
+        """Facts are written at the end; the last word on a key is the one that counts."""
+        for fact in facts:
+            self._facts[fact.kind, fact.key] = fact
+
+    def finish(self) -> None:
+        """Write what was only noted."""
+        if not self._facts:
+            return
+        facts = self._facts.values()
+        self.write(_PUT_FACTS, [fact_row(fact) for fact in facts if fact.value is not None])
+        gone = [(fact.kind, fact.key) for fact in facts if fact.value is None]
+        if gone:
+            self.run_each(_DROP_FACT, gone)

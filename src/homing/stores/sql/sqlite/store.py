@@ -1,0 +1,150 @@
+"""`SqliteStore`: the Store port over one file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
+from homing.domain.errors import StoreUnavailable
+from homing.ports import (
+    Added,
+    Claim,
+    Claimed,
+    Cursor,
+    Existing,
+    GroupBy,
+    Page,
+    PurgeRule,
+    Query,
+)
+from homing.stores.sql.sqlite import reading
+from homing.stores.sql.sqlite.adding import AddRequest, add_all, entry_of
+from homing.stores.sql.sqlite.claiming import (
+    Held,
+    RenewRequest,
+    claim_all,
+    claimed_of,
+    renew_all,
+)
+from homing.stores.sql.sqlite.news import News
+from homing.stores.sql.sqlite.purging import purge_all
+from homing.stores.sql.sqlite.reader import Reader
+from homing.stores.sql.sqlite.saving import SaveRequest, save_all, saved_of
+from homing.stores.sql.sqlite.within import SqliteTransaction, join
+from homing.stores.sql.sqlite.writer import Writer
+
+BUSY_TIMEOUT_S = 5.0
+
+
+class SqliteStore:
+    """Durable in one file; several processes may share it.
+
+    Use it from the event loop in which it was opened. A call that is cancelled may or may not
+    have been stored. Other connections of an application to the same file should set
+    `wal_autocheckpoint = 0` while SQLite is older than 3.51.3 (see checkpoint.py); `within` sees
+    to that for those that it is given.
+    """
+
+    def __init__(self, path: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+        self.path = Path(path)
+        self._busy_timeout_s = busy_timeout_s
+        self._news = News()
+        self._threads: _Threads | None = None
+
+    async def open(self) -> None:
+        if self._threads is not None:
+            raise StoreUnavailable(f"{self.path.name}: the store is already open")
+        writer = Writer(self.path, self._busy_timeout_s, self._news.tell)
+        await writer.start()
+        self._threads = _Threads(
+            writer,
+            Reader(self.path, self._busy_timeout_s),
+            Reader(self.path, self._busy_timeout_s),
+        )
+
+    async def close(self) -> None:
+        """What was asked for is finished first."""
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            # Readers first: the log can be emptied only when nobody reads it.
+            await threads.quick.stop()
+            await threads.slow.stop()
+            await threads.writer.stop()
+            self._news.tell()
+
+    def within(self, connection: object) -> SqliteTransaction:
+        return join(connection, self.path)
+
+    async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
+        request = AddRequest([entry_of(one) for one in new], facts)
+        answer: list[Added | Existing] = await self._open.writer.submit(add_all, request, len(new))
+        return answer
+
+    async def claim(self, claim: Claim) -> list[Claimed]:
+        self._news.look()
+        if claim.limit <= 0:
+            return []
+        held: Held = await self._open.writer.submit(claim_all, claim, claim.limit)
+        return claimed_of(claim, held)
+
+    async def renew(
+        self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
+    ) -> list[bool]:
+        request = RenewRequest(holder, held, lease_until_ms)
+        answer: list[bool] = await self._open.writer.submit(renew_all, request, len(held))
+        return answer
+
+    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
+        request = SaveRequest([saved_of(change) for change in changes], facts)
+        answer: list[bool] = await self._open.writer.submit(save_all, request, len(changes))
+        return answer
+
+    async def purge(self, rule: PurgeRule) -> int:
+        answer: int = await self._open.writer.submit(purge_all, rule, rule.limit)
+        return answer
+
+    async def get(self, delivery_id: str) -> Delivery | None:
+        return await self._open.quick.ask(reading.get, delivery_id)
+
+    async def content(self, delivery_id: str) -> Content | None:
+        return await self._open.quick.ask(reading.content, delivery_id)
+
+    async def find(self, source: str, key: str) -> Key | None:
+        return await self._open.quick.ask(reading.find, source, key)
+
+    async def attempts(self, delivery_id: str) -> list[Attempt]:
+        return await self._open.quick.ask(reading.attempts, delivery_id)
+
+    async def facts(self, kind: str, prefix: str = "", limit: int = 1000) -> list[Fact]:
+        return await self._open.quick.ask(reading.facts, kind, prefix, limit)
+
+    async def next_due_ms(self, lanes: Sequence[str]) -> int | None:
+        return await self._open.quick.ask(reading.next_due_ms, lanes)
+
+    async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
+        return await self._open.slow.ask(reading.page, query, cursor, limit)
+
+    async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
+        return await self._open.slow.ask(reading.count, query, by)
+
+    async def wait(self, timeout_s: float) -> None:
+        """Commits of other processes and of `within` are noticed within 10 ms."""
+        self._open.writer.listen()
+        await self._news.wait(timeout_s)
+
+    @property
+    def _open(self) -> _Threads:
+        if self._threads is None:
+            raise StoreUnavailable(f"{self.path.name}: the store is not open")
+        return self._threads
+
+
+class _Threads(Struct):
+    """What runs while the store is open. Listings and counts may be slow: they have their own."""
+
+    writer: Writer
+    quick: Reader
+    slow: Reader

@@ -1,0 +1,66 @@
+"""SQL lives in files; here it is read, and made wide enough to write many rows at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from itertools import chain
+from typing import Any
+
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_ROW = re.compile(r"(?<=values )\(\?(?:, \?)*\)")
+
+
+def load(package: str, name: str) -> dict[str, str]:
+    """The statements of one file by the name that stands in the comment above each."""
+    text = files(package).joinpath("queries", name).read_text("utf-8")
+    parts = _NAME.split(text)
+    return {
+        name: re.sub(r"^--.*\n?", "", body, flags=re.MULTILINE).strip().rstrip(";")
+        for name, body in zip(parts[1::2], parts[2::2], strict=True)
+    }
+
+
+class Bulk:
+    """A statement whose one `values (?, …)` row can stand for many.
+
+    One wide statement lets go of the interpreter once where many narrow ones fight for it row
+    by row. Widths are powers of two, so that few statements have to be kept prepared.
+    """
+
+    def __init__(self, statement: str, widest: int = 64) -> None:
+        rows = _ROW.findall(statement)
+        if len(rows) != 1:
+            raise ValueError(f"one row of values is needed: {statement}")
+        self._row: str = rows[0]
+        self._statement = statement
+        self._widest = widest
+        self._made: dict[int, str] = {}
+        self._blank = (None,) * self._row.count("?")
+
+    def whole(self, rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """Statements and parameters that write exactly these rows, in order."""
+        start, left, width = 0, len(rows), self._widest
+        while left:
+            while width > left:
+                width //= 2
+            part = rows[start : start + width]
+            yield self._wide(width), tuple(chain.from_iterable(part))
+            start += width
+            left -= width
+
+    def padded(self, rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """As `whole`, in fewer statements: for questions, where a row of nulls asks nothing."""
+        for start in range(0, len(rows), self._widest):
+            part = rows[start : start + self._widest]
+            width = 1 << (len(part) - 1).bit_length()
+            blanks = self._blank * (width - len(part))
+            yield self._wide(width), (*chain.from_iterable(part), *blanks)
+
+    def _wide(self, width: int) -> str:
+        made = self._made.get(width)
+        if made is None:
+            repeated = ", ".join([self._row] * width)
+            made = self._made[width] = self._statement.replace(self._row, repeated)
+        return made
