@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, TypeAlias
 
 from msgspec.structs import force_setattr
@@ -27,6 +28,7 @@ FRESH = (
 
 _DUE = 19
 _OPEN_CHILDREN = 24
+ENVELOPE = 26
 
 
 def delivery_row(delivery: Delivery, carries: int) -> Row:
@@ -59,8 +61,18 @@ def delivery_row(delivery: Delivery, carries: int) -> Row:
         delivery.claimed_at_ms,
         0,
         carries,
+        envelope_digest(delivery),
         encode_text(delivery),
     )
+
+
+def envelope_digest(delivery: Delivery) -> int | None:
+    """Tells two envelopes apart, so that addresses are indexed anew only when they changed."""
+    if not delivery.recipients:
+        return None
+    addresses = "\0".join([recipient.address for recipient in delivery.recipients])
+    digest = hashlib.blake2b(addresses.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
 
 
 def with_children(row: Row, open_children: int, due_at_ms: int | None) -> Row:

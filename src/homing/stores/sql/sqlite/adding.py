@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from homing.domain.delivery import Fact, Key, New
+from homing.domain.delivery import Delivery, Fact, Key, New
 from homing.ports import Added, Existing
 from homing.stores.sql.rows import CARRIES_PAYLOAD, Row, delivery_row, with_children
 from homing.stores.sql.sqlite.session import Session
@@ -106,8 +106,8 @@ class Adding:
         self._deliveries.append((*row, seq))
         if new.payload:
             self._contents.append((seq, new.payload))
-        for recipient in delivery.recipients:
-            self._recipients.append((recipient.address, seq))
+        if delivery.recipients:
+            self._recipients += _addresses(seq, delivery)
         if due_at_ms is not None and delivery.state != "in_flight":
             self._session.news = True
         self._session.note(new.facts)
@@ -139,6 +139,14 @@ class Adding:
                 for key in self._new_keys.values()
             ],
         )
+
+
+def note_recipients(session: Session, seq: int, delivery: Delivery) -> None:
+    session.write(_INSERT_RECIPIENTS, _addresses(seq, delivery))
+
+
+def _addresses(seq: int, delivery: Delivery) -> list[Row]:
+    return [(recipient.address, seq) for recipient in delivery.recipients]
 
 
 def _family(new: New) -> Iterator[New]:

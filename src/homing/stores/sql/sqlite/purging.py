@@ -27,8 +27,12 @@ def remove(session: Session, gone: Iterable[tuple[int, Delivery]]) -> None:
     for seq, delivery in gone:
         session.run(_SQL["remove_delivery"], (seq,))
         _remove_content(session, seq)
-        for recipient in delivery.recipients:
-            session.run(_SQL["remove_recipient"], (recipient.address, seq))
+        forget_recipients(session, seq, delivery)
+
+
+def forget_recipients(session: Session, seq: int, delivery: Delivery) -> None:
+    for recipient in delivery.recipients:
+        session.run(_SQL["remove_recipient"], (recipient.address, seq))
 
 
 def _remove_content(session: Session, seq: int) -> None:

@@ -11,17 +11,18 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from homing.domain.delivery import Change, Fact
+from homing.domain.delivery import Change, Delivery, Fact
 from homing.stores.codec import decode_delivery
 from homing.stores.sql.rows import (
     CARRIES_PAYLOAD,
     CARRIES_RESULTS,
+    ENVELOPE,
     Row,
     attempt_row,
     delivery_row,
 )
-from homing.stores.sql.sqlite.adding import Adding, Entry, entry_of
-from homing.stores.sql.sqlite.purging import remove
+from homing.stores.sql.sqlite.adding import Adding, Entry, entry_of, note_recipients
+from homing.stores.sql.sqlite.purging import forget_recipients, remove
 from homing.stores.sql.sqlite.session import Session
 from homing.stores.sql.statements import Bulk, load
 
@@ -90,12 +91,22 @@ def _find_lost(session: Session, run: list[Saved]) -> None:
         delivery = saved.change.delivery
         saved.kept = True
         leased_until_ms = delivery.due_at_ms if delivery.state == "in_flight" else None
-        asked.append((number, delivery.id, delivery.version, leased_until_ms))
-    for number, lost in session.ask_about(_SURPRISES, asked):
+        envelope = saved.row[ENVELOPE]
+        asked.append((number, delivery.id, delivery.version, leased_until_ms, envelope))
+    for number, lost, cut_short, other_envelope in session.ask_about(_SURPRISES, asked):
         if lost:
             run[number].kept = False
-        else:
+            continue
+        if cut_short:
             session.news = True
+        if other_envelope:
+            _readdress(session, run[number].change.delivery)
+
+
+def _readdress(session: Session, delivery: Delivery) -> None:
+    [(seq, _, record)] = session.ask(_SQL["stored"], (delivery.id,))
+    forget_recipients(session, seq, decode_delivery(record))
+    note_recipients(session, seq, delivery)
 
 
 def _save_plain(session: Session, run: list[Saved]) -> None:

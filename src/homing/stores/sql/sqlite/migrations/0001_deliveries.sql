@@ -30,6 +30,7 @@ create table homing_deliveries (
     claimed_at_ms integer,
     open_children integer not null,
     carries integer not null, -- 1: a payload, 2: results of stages, 3: both
+    envelope integer, -- a digest of the recipients' addresses
     record text not null
 ) strict;
 

@@ -22,9 +22,10 @@ cross join homing_keys as k on k.source = w.column1 and k.key = w.column2;
 insert into homing_deliveries (
     id, route, lane, priority, state, stage, failed_because, error_class, source, key, topic,
     parent_id, clone_of, holder, owing, attempted, required, created_at_ms, updated_at_ms,
-    due_at_ms, ended_at_ms, version, claims, claimed_at_ms, open_children, carries, record, seq
+    due_at_ms, ended_at_ms, version, claims, claimed_at_ms, open_children, carries, envelope, record,
+    seq
 )
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_contents
 insert into homing_contents (seq, payload)

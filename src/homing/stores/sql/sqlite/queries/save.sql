@@ -1,10 +1,17 @@
--- Rows come back only for what is out of the ordinary: a claim that was lost (1), or a lease
--- that was cut short (0), which makes something due. The third value is null unless it is leased.
+-- Rows come back only for what is out of the ordinary: the claim was lost, the lease was cut
+-- short (the fourth value is null unless it is leased), or other recipients are named.
 -- name: surprises
-select w.column1, d.version is not w.column3
-from (values (?, ?, ?, ?)) as w
+select
+    w.column1,
+    d.version is not w.column3,
+    w.column4 < d.due_at_ms,
+    d.envelope is not w.column5
+from (values (?, ?, ?, ?, ?)) as w
 left join homing_deliveries as d on d.id = w.column2
-where d.version is not w.column3 or w.column4 < d.due_at_ms;
+where
+    d.version is not w.column3
+    or w.column4 < d.due_at_ms
+    or d.envelope is not w.column5;
 
 -- The row is known to be there: the conflict is the rule. Who it is and where it came from
 -- (id, creation, parent, original) never changes. Its open children are counted here alone.
@@ -12,9 +19,9 @@ where d.version is not w.column3 or w.column4 < d.due_at_ms;
 insert into homing_deliveries (
     id, route, lane, priority, state, stage, failed_because, error_class, source, key, topic,
     parent_id, clone_of, holder, owing, attempted, required, created_at_ms, updated_at_ms,
-    due_at_ms, ended_at_ms, version, claims, claimed_at_ms, open_children, carries, record
+    due_at_ms, ended_at_ms, version, claims, claimed_at_ms, open_children, carries, envelope, record
 )
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 on conflict (id) do update set
     route = excluded.route,
     lane = excluded.lane,
@@ -40,6 +47,7 @@ on conflict (id) do update set
     claims = excluded.claims,
     claimed_at_ms = excluded.claimed_at_ms,
     carries = carries | excluded.carries,
+    envelope = excluded.envelope,
     record = excluded.record;
 
 -- name: put_attempts
