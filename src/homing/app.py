@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from homing.domain.delivery import Fact
 from homing.domain.errors import IdempotencyConflict, NotAllowed, NotFound
 from homing.domain.message import Email, Event, Message
 from homing.domain.policy import Retry
@@ -16,7 +17,10 @@ from homing.engine.admission import Request, Ticket
 from homing.engine.desk import Desk
 from homing.engine.engine import STOP_GRACE_S, Engine
 from homing.engine.handlers import EVENT_ROUTE, Handlers, TerminalErrors, job_route
+from homing.engine.replays import Replays
 from homing.engine.route import Route
+from homing.engine.tokens import Tokens
+from homing.engine.why import explain
 from homing.mailing import MAIL_ROUTE, mail_route
 from homing.ports import (
     Alarm,
@@ -30,8 +34,10 @@ from homing.ports import (
     TransactionalStore,
 )
 from homing.sync import SyncHoming
-from homing.system import SystemClock, SystemDice
+from homing.system import ScaledClock, SystemClock, SystemDice
 from homing.urls import journal_for, provider_from_url, store_from_url
+
+TIME_ANCHOR = "time_scale"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,8 +64,10 @@ class Homing:
         observers: Sequence[Observer] = (),
         notifiers: Sequence[Notifier] = (),
         alarm: Alarm | None = None,
+        time_scale: float = 1.0,
     ) -> None:
-        self._clock = clock or SystemClock()
+        self._time_scale = time_scale
+        self._clock = clock or (SystemClock() if time_scale == 1.0 else ScaledClock(time_scale))
         self._dice = dice or SystemDice()
         self.store = store_from_url(store) if isinstance(store, str) else store
         self.provider = provider_from_url(provider) if isinstance(provider, str) else provider
@@ -74,6 +82,7 @@ class Homing:
         self._alarm = alarm
         self._handlers = Handlers()
         self._engine: Engine | None = None
+        self._replays: Replays | None = None
         self._sync: SyncHoming | None = None
 
     async def __aenter__(self) -> Self:
@@ -91,6 +100,8 @@ class Homing:
     async def start(self) -> None:
         """Open the store, read back what an earlier life left, and start working."""
         await self.store.open()
+        if isinstance(self._clock, ScaledClock):
+            await self._agree_on_time(self._clock)
         routes = {EVENT_ROUTE: self._handlers.route(self._generation), **self._routes}
         host, pid = socket.gethostname(), os.getpid()
         self._engine = Engine(
@@ -104,7 +115,10 @@ class Homing:
             notifiers=self._notifiers,
             alarm=self._alarm,
             about={"host": host, "pid": pid},
+            time_scale=self._time_scale,
         )
+        self._replays = Replays(self.store, self._engine.desk, self._clock, self._dice)
+        self._engine.add_observer(self._replays)
         if self._worker:
             await self._engine.start()
         else:
@@ -129,6 +143,32 @@ class Homing:
     def desk(self) -> Desk:
         """The operator's verbs."""
         return self.engine.desk
+
+    @property
+    def replays(self) -> Replays:
+        """Replays of many dead letters by filter."""
+        if self._replays is None:
+            raise NotAllowed("Homing is not started")
+        return self._replays
+
+    @property
+    def tokens(self) -> Tokens:
+        """API tokens; the store keeps only their hashes."""
+        return Tokens(self.store, self._clock, self._dice)
+
+    async def explain(self, delivery_id: str) -> list[str]:
+        """What happened to a delivery, what comes next and when, in plain sentences."""
+        engine = self.engine
+        delivery = await engine.desk.show(delivery_id)
+        await engine.parking.refresh()
+        return explain(
+            delivery,
+            await engine.desk.attempts(delivery_id),
+            engine.routes.get(delivery.route),
+            now_ms=self._clock.now_ms(),
+            parked=engine.parking.fact(delivery.route),
+            audit=await engine.desk.audit(delivery_id),
+        )
 
     @property
     def sync(self) -> SyncHoming:
@@ -172,14 +212,23 @@ class Homing:
         The answers stand in the order given; a key that another request has taken is answered
         by the conflict itself, and the others are stored all the same.
         """
+        batch = [
+            (*(item if isinstance(item, tuple) else (None, item)), {"route": route, **words})
+            for item in messages
+        ]
+        return await self.submit_batch(batch)
+
+    async def submit_batch(
+        self, batch: Sequence[tuple[str | None, Message, Mapping[str, Any]]]
+    ) -> list[Ticket | IdempotencyConflict]:
+        """As `submit_many`, with words of its own for each (key, message, words)."""
         by_route: dict[str, list[tuple[int, Request]]] = {}
-        total = 0
-        for position, item in enumerate(messages):
-            key, message = item if isinstance(item, tuple) else (None, item)
-            chosen = self._route_for(message, route)
-            request = Request(message=message, key=key, **words)
+        total = len(batch)
+        for position, (key, message, words) in enumerate(batch):
+            given = dict(words)
+            chosen = self._route_for(message, given.pop("route", None))
+            request = Request(message=message, key=key, **given)
             by_route.setdefault(chosen.name, []).append((position, request))
-            total += 1
         tickets: list[Ticket | IdempotencyConflict | None] = [None] * total
         for name, placed in by_route.items():
             made = await self.engine.admission.submit(
@@ -280,6 +329,16 @@ class Homing:
         """For a worker process: work until cancelled."""
         async with self:
             await asyncio.Event().wait()
+
+    async def _agree_on_time(self, clock: ScaledClock) -> None:
+        """The first process sets the anchor of scaled time; the others take it over."""
+        for fact in await self.store.facts(TIME_ANCHOR):
+            value = fact.value or {}
+            if value.get("scale") == clock.scale:
+                clock.anchor_ms = int(value.get("anchor_ms") or 0)
+                return
+        value = {"scale": clock.scale, "anchor_ms": clock.anchor_ms}
+        await self.store.save([], [Fact(TIME_ANCHOR, "anchor", clock.anchor_ms, value)])
 
     def _route_for(self, message: Message, name: str | None) -> Route:
         if name is None:

@@ -47,18 +47,21 @@ class Attempts:
         clock: Clock,
         dice: Dice,
         on_route_fault: OnRouteFault,
+        time_scale: float = 1.0,
     ) -> None:
         self.store = store
         self.settler = settler
         self.clock = clock
         self.dice = dice
         self._on_route_fault = on_route_fault
+        # How many seconds of the clock pass in a real one; leases are real, due times are not.
+        self.time_scale = time_scale
 
     def new_id(self) -> str:
         return identity.id_from(self.clock.now_ms(), self.dice.entropy(10))
 
     def lease_until_ms(self, route: Route) -> int:
-        return self.clock.now_ms() + round(route.lease_s * 1000)
+        return self.clock.now_ms() + round(route.lease_s * 1000 * self.time_scale)
 
     async def run(self, held: Holding, *, wait: bool = False) -> str | None:
         """Carry the holding to its next resting state; the name of the transition, or None.

@@ -50,16 +50,19 @@ class Engine:
         notifiers: Sequence[Notifier] = (),
         alarm: Alarm | None = None,
         about: Mapping[str, str | int] | None = None,
+        time_scale: float = 1.0,
     ) -> None:
         self.store = store
         self.clock = clock
         self.routes = {route.name: route for route in routes}
         self.holder = holder or f"worker-{dice.entropy(6).hex()}"
-        self._observers = observers
+        self._observers = list(observers)
         self._owing = asyncio.Event()
         self.parking = Parking(store, clock)
         self.settler = Settler(store, clock, journal, tell=self._tell)
-        self.attempts = Attempts(store, self.settler, clock, dice, self.parking.by_fault)
+        self.attempts = Attempts(
+            store, self.settler, clock, dice, self.parking.by_fault, time_scale
+        )
         self.admission = Admission(self.attempts, self.parking, self.holder)
         self.desk = Desk(self.attempts, self.parking, self.routes)
         self.wakeup = WakeUp(store)
@@ -87,6 +90,9 @@ class Engine:
         return RouteWorker(
             route, self.attempts, self.parking, self.liveness, self.wakeup, self.holder
         )
+
+    def add_observer(self, observer: Observer) -> None:
+        self._observers.append(observer)
 
     async def recover(self) -> None:
         """Before anything else: what an earlier life could not store, and who else is here."""

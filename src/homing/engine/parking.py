@@ -25,6 +25,9 @@ class Parking:
     def is_parked(self, route: str) -> bool:
         return route in self._parked
 
+    def fact(self, route: str) -> Fact | None:
+        return self._parked.get(route)
+
     def may_probe(self, route: str) -> bool:
         """A fault is probed now and then; what a person parked stays parked."""
         fact = self._parked.get(route)

@@ -242,7 +242,8 @@ class RouteWorker:
         due_at_ms = await self._attempts.store.next_due_ms(self.route.served_lanes)
         if due_at_ms is None:
             return self.route.poll_s
-        due_in_s = (due_at_ms - self._attempts.clock.now_ms()) / 1000
+        due_in_ms = due_at_ms - self._attempts.clock.now_ms()
+        due_in_s = due_in_ms / 1000 / self._attempts.time_scale
         # Due already but not given to us: somebody alive holds it. Look again, not at once.
         return min(max(due_in_s, 0.0) or self.route.poll_s / 10, self.route.poll_s)
 

@@ -12,8 +12,7 @@ from homing.app import Homing
 from homing.domain.delivery import Delivery, FailedBecause
 from homing.domain.errors import NotFound
 from homing.engine.route import Verb
-from homing.engine.views import attempt_view, audit_view, delivery_view
-from homing.engine.why import explain
+from homing.engine.views import DeliveryView, attempt_view, audit_view, delivery_view
 from homing.ports import Facet, Query
 from homing.web.problems import BadRequest
 from homing.web.reading import (
@@ -166,7 +165,10 @@ class Operator:
         counts = await self._homing.store.count(
             query, by=("error_class", "failed_because", "route")
         )
-        groups = [ErrorGroup(*names, count) for names, count in counts.items()]
+        groups = [
+            ErrorGroup(error_class, because, route, count)
+            for (error_class, because, route), count in counts.items()
+        ]
         return _json(ErrorsOut(sorted(groups, key=lambda group: -group.count)))
 
     def _query(self, request: Request) -> Query:
@@ -202,7 +204,7 @@ class Operator:
             raise BadRequest(f"must be one of {', '.join(words)}", "status")
         return tuple(facets)
 
-    def _view(self, delivery: Delivery):  # type: ignore[no-untyped-def]
+    def _view(self, delivery: Delivery) -> DeliveryView:
         return delivery_view(delivery, self._homing.engine.routes.get(delivery.route))
 
 
