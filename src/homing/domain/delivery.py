@@ -125,6 +125,7 @@ class Delivery(Struct, frozen=True, omit_defaults=True, kw_only=True):
     due_at_ms: int | None = None
     expires_at_ms: int | None = None
     ended_at_ms: int | None = None
+    resume_at_ms: int | None = None
 
     version: int = 1
     holder: str | None = None
@@ -155,6 +156,7 @@ class Delivery(Struct, frozen=True, omit_defaults=True, kw_only=True):
     open_children: int = 0
     clone_of: str | None = None
     payload_no: int = 1
+    restart_at: str | None = None
     owed: tuple[str, ...] = ()
     metadata: dict[str, str] = field(default_factory=dict)
 

@@ -18,21 +18,32 @@ def fingerprint(*parts: object) -> str:
     digest = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else _encoder.encode(part)
-        # The length goes first, so that no two different lists of parts read the same.
+        # Kind and length go first, so that no two different lists of parts read the same.
+        digest.update(b"b" if isinstance(part, bytes) else b"j")
         digest.update(len(data).to_bytes(8, "big"))
         digest.update(data)
     return digest.hexdigest()[:32]
 
 
 def provider_token(delivery: Delivery) -> str:
-    """The idempotency token handed to a provider: the same for every attempt of one intent."""
-    seed = delivery.intent or delivery.id
-    return hashlib.sha256(f"homing:{delivery.route}:{seed}".encode()).hexdigest()[:40]
+    """The idempotency token handed to a provider: the same for every attempt of one intent.
+
+    Once some recipients have it, what is left is another request and gets another token: a
+    provider that folds equal tokens would fold the rest away.
+    """
+    accepted = sorted(r.address for r in delivery.recipients if r.outcome == "accepted")
+    whole = fingerprint("homing", delivery.route, delivery.intent or delivery.id)
+    return whole if not accepted else fingerprint(whole, accepted)
 
 
 def message_id(delivery: Delivery, domain: str) -> str:
     """A fixed Message-ID lets receivers fold a possible duplicate."""
-    return f"<{provider_token(delivery)}@{domain}>"
+    return f"<{fingerprint('message', delivery.route, delivery.intent or delivery.id)}@{domain}>"
+
+
+def intent_key(route: str, intent: str) -> str:
+    """The key under which an intent is taken; no two (route, intent) share one."""
+    return f"{len(route)}/{route}/{intent}"
 
 
 def id_from(now_ms: int, entropy: bytes) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
 from homing.domain.delivery import FailedBecause
 from homing.domain.failure import RATE_LIMITED, Failure
+
+LONGEST_DELAY_S = 366 * 86_400.0
 
 OnDoubt: TypeAlias = Literal["resend", "hold"]
 OnRouteFault: TypeAlias = Literal["park", "fail", "retry"]
@@ -40,9 +43,10 @@ class Exponential(Struct, frozen=True, tag=True):
     def ceiling_s(self, attempt: int) -> float:
         if attempt < self.first:
             return 0.0
-        # Beyond 64 doublings every wait is past any cap, and floats would overflow.
-        exponent = min(attempt - self.first, 64)
-        ceiling_s = self.initial_s * self.multiplier**exponent
+        try:
+            ceiling_s = self.initial_s * self.multiplier ** (attempt - self.first)
+        except OverflowError:
+            ceiling_s = LONGEST_DELAY_S
         return ceiling_s if self.max_s is None else min(ceiling_s, self.max_s)
 
     def delay_s(self, attempt: int, roll: float) -> float:
@@ -79,10 +83,12 @@ class RetryAfter(Struct, frozen=True):
     cap_s: float | None = None
 
     def apply(self, delay_s: float, failure: Failure) -> float:
-        delay_s = max(delay_s, failure.retry_after_s or 0.0)
+        wish_s = failure.retry_after_s or 0.0
+        if self.cap_s is not None:
+            wish_s = min(wish_s, self.cap_s)
         if failure.error_class == RATE_LIMITED:
-            delay_s = max(delay_s, self.min_s)
-        return delay_s if self.cap_s is None else min(delay_s, max(self.cap_s, self.min_s))
+            wish_s = max(wish_s, self.min_s)
+        return max(delay_s, wish_s)
 
 
 class Retry(Struct, frozen=True):
@@ -95,7 +101,9 @@ class Retry(Struct, frozen=True):
     def delay_ms(self, attempt: int, failure: Failure, roll: float) -> int:
         """The wait before counted attempt number `attempt`, after `failure`."""
         own_s = self.schedule.delay_s(attempt, roll)
-        return round(self.retry_after.apply(own_s, failure) * 1000)
+        delay_s = self.retry_after.apply(own_s, failure)
+        # Rounded up: never early. Bounded: a provider may ask for any nonsense.
+        return math.ceil(min(delay_s, LONGEST_DELAY_S) * 1000)
 
 
 class Stage(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from homing.domain.delivery import Recipient
+from homing.domain.delivery import Recipient, RecipientOutcome
 from homing.domain.failure import RECIPIENT_DEFERRED, RECIPIENT_REFUSED, Failure, Refusal
 
 Recipients = tuple[Recipient, ...]
@@ -16,18 +16,26 @@ def accept_open(recipients: Recipients, refused: Mapping[str, Refusal]) -> Recip
     """The provider took the message: every open one has it, but for those refused apart."""
     answered: list[Recipient] = []
     for recipient in recipients:
-        if recipient.outcome not in ("open", "maybe"):
-            answered.append(recipient)
-        elif (refusal := refused.get(recipient.address)) is not None:
-            answered.append(_refuse(replace(recipient, outcome="open"), refusal))
-        else:
+        refusal = refused.get(recipient.address)
+        if recipient.outcome in ("open", "maybe") and refusal is None:
             answered.append(Recipient(recipient.address, "accepted"))
+        else:
+            answered.append(_refuse(recipient, refusal))
     return tuple(answered)
 
 
 def note_refusals(recipients: Recipients, refused: Mapping[str, Refusal]) -> Recipients:
     """The message was not taken, but some recipients were answered for good."""
-    return tuple(_refuse(r, refused[r.address]) if r.address in refused else r for r in recipients)
+    return tuple(_refuse(r, refused.get(r.address)) for r in recipients)
+
+
+def left_to_try(recipients: Recipients, refused: Mapping[str, Refusal]) -> bool:
+    """Whether somebody who does not have it yet was only put off."""
+    return any(
+        r.outcome in ("open", "maybe") and not refused[r.address].permanent
+        for r in recipients
+        if r.address in refused
+    )
 
 
 def put_in_doubt(recipients: Recipients) -> Recipients:
@@ -43,18 +51,22 @@ def reopen_refused(recipients: Recipients) -> Recipients:
     return tuple(Recipient(r.address) if r.outcome == "refused" else r for r in recipients)
 
 
-def summary(refused: Mapping[str, Refusal], *, permanent: bool) -> Failure:
+def summary(recipients: Recipients, *, permanent: bool) -> Failure:
     """One failure that stands for the refusals; it counts addresses and names none."""
-    matching = [refusal for refusal in refused.values() if refusal.permanent is permanent]
-    example = matching[0] if matching else None
+    missed = [r for r in recipients if r.outcome != "accepted"]
+    example = next((r for r in missed if r.code), None)
     return Failure(
         RECIPIENT_REFUSED if permanent else RECIPIENT_DEFERRED,
         "reject" if permanent else "retry",
         code=example.code if example else None,
-        detail=f"{len(matching)} recipient(s) {'refused' if permanent else 'put off'}",
+        detail=f"{len(missed)} recipient(s) {'refused' if permanent else 'put off'}",
     )
 
 
-def _refuse(recipient: Recipient, refusal: Refusal) -> Recipient:
-    outcome = "refused" if refusal.permanent else recipient.outcome
+def _refuse(recipient: Recipient, refusal: Refusal | None) -> Recipient:
+    """Who has it, keeps it; who may have it is never called refused."""
+    if refusal is None or recipient.outcome not in ("open", "maybe"):
+        return recipient
+    refused_for_good = refusal.permanent and recipient.outcome == "open"
+    outcome: RecipientOutcome = "refused" if refused_for_good else recipient.outcome
     return replace(recipient, outcome=outcome, code=refusal.code, detail=refusal.detail)

@@ -105,8 +105,23 @@ def claim(delivery: Delivery, *, holder: str, now_ms: int, lease_until_ms: int) 
 
 @_transition(sources=("in_flight",), targets=("pending",))
 def release(delivery: Delivery, *, now_ms: int) -> Change:
-    """The holder gives it back untouched; that is no attempt and no crash."""
-    return Change(_let_go(delivery, due_at_ms=delivery.claimed_at_ms or now_ms, now_ms=now_ms))
+    """The holder gives it back untouched; that is no attempt and no crash.
+
+    Only its own claim is taken off: what an earlier holder left in doubt stays so.
+    """
+    if delivery.committing and delivery.claims <= 1:
+        raise NotAllowed(f"cannot release delivery {delivery.id}: it may have been sent")
+    return Change(
+        replace(
+            delivery,
+            state="pending",
+            holder=None,
+            claimed_at_ms=None,
+            claims=delivery.claims - 1,
+            due_at_ms=delivery.claimed_at_ms or now_ms,
+            updated_at_ms=now_ms,
+        )
+    )
 
 
 @_transition(sources=("in_flight",), targets=("in_flight",))
@@ -141,25 +156,36 @@ def note_interruption(delivery: Delivery, *, plan: Plan, now_ms: int, roll: floa
     """
     lost_claims = max(delivery.claims - 1, 0)
     may_count = delivery.phase == "worker" or plan.inline_counts
+    counts = may_count and (delivery.committing or plan.interrupted_counts)
     failure = Failure(
         "interrupted",
         detail="the worker ended before the outcome was recorded",
         maybe_sent=delivery.committing,
     )
+    # Whose claim and when is gone with them; the new owner's own claim is another story.
+    after = replace(delivery, holder=None, claimed_at_ms=None)
     ended: list[Attempt] = []
-    after = delivery
     for nth in range(lost_claims):
-        # Only the newest lost claim can have got as far as the mark: a mark resets `claims`.
-        in_doubt = delivery.committing and nth == 0
-        counts = may_count and (in_doubt or plan.interrupted_counts)
-        window: DoubtWindow | None = "W1" if in_doubt else None
+        # The oldest lost claim is the one that ran; the others ended before they began, since
+        # each owner notes the loss of the one before it first.
+        oldest = nth == 0
         ended.append(
-            _attempt(after, "interrupted", now_ms, counted=counts, failure=failure, window=window)
+            _attempt(
+                after,
+                "interrupted",
+                now_ms,
+                counted=counts and oldest,
+                failure=failure if oldest else replace(failure, maybe_sent=False),
+            )
         )
         after = replace(
-            after, attempt_no=after.attempt_no + 1, attempts=after.attempts + int(counts)
+            after,
+            attempt_no=after.attempt_no + 1,
+            attempts=after.attempts + int(counts and oldest),
+            phase="worker",
         )
     after = _note_failure(after, failure, now_ms)
+    after = replace(after, holder=delivery.holder, claimed_at_ms=delivery.claimed_at_ms)
     after = replace(
         after,
         crashes=delivery.crashes + lost_claims,
@@ -212,6 +238,8 @@ def advance(
         failure=None,
         first_failed_at_ms=None,
         last_failed_at_ms=None,
+        maybe_sent_at_ms=None,
+        doubt_waived=False,
     )
     return Change(after, ended=ended, results=_kept(delivery, result))
 
@@ -229,48 +257,39 @@ def succeed(
 ) -> Change:
     """The last stage was accepted; recipients refused apart keep it from being delivered."""
     refused = refused or {}
-    after = replace(
-        delivery,
-        receipt=_dated(receipt, now_ms),
-        recipients=recipients.accept_open(delivery.recipients, refused),
-        maybe_sent_at_ms=None,
-        doubt_waived=False,
-    )
-    outcomes = {r.outcome for r in after.recipients}
-    if outcomes & {"open", "maybe"}:
-        deferred = recipients.summary(refused, permanent=False)
+    answered = recipients.accept_open(delivery.recipients, refused)
+    after = _with_evidence(delivery, answered, _dated(receipt, now_ms))
+    if recipients.left_to_try(answered, refused):
+        deferred = recipients.summary(answered, permanent=False)
         return _failed(after, deferred, plan, now_ms, roll=roll, can_look=False)
-    failure = recipients.summary(refused, permanent=True) if "refused" in outcomes else None
+    everybody = all(r.outcome == "accepted" for r in answered)
+    failure = None if everybody else recipients.summary(answered, permanent=True)
     status: AttemptStatus = "done" if failure is None else "rejected"
-    ended = _attempt(after, status, now_ms, failure=failure, receipt=receipt)
-    after = replace(after, attempt_no=after.attempt_no + 1, attempts=_counted(after, plan))
+    counts = _counts(delivery, plan)
+    ended = _attempt(after, status, now_ms, counted=counts, failure=failure, receipt=receipt)
+    after = replace(after, attempt_no=after.attempt_no + 1, attempts=after.attempts + int(counts))
     if failure is not None:
         after = _note_failure(after, failure, now_ms)
         return _dead(after, "rejected", plan, now_ms, ended=(ended,))
     return _delivered(after, plan, now_ms, ended=(ended,), results=_kept(delivery, result))
 
 
-@_transition(sources=("in_flight",), targets=("delivered",))
+@_transition(sources=("in_flight",), targets=("delivered", "failed"))
 def settle_found(delivery: Delivery, *, plan: Plan, now_ms: int, receipt: Receipt) -> Change:
-    """Evidence shows that an attempt in doubt was accepted: delivered, with no second send."""
-    after = replace(
-        delivery,
-        receipt=_dated(receipt, now_ms),
-        recipients=recipients.accept_open(delivery.recipients, {}),
-        maybe_sent_at_ms=None,
-        doubt_waived=False,
-    )
-    return _delivered(after, plan, now_ms)
+    """Evidence shows that an attempt in doubt was accepted: no second send is made."""
+    return _settle_by_evidence(delivery, plan, now_ms, _dated(receipt, now_ms))
 
 
-@_transition(sources=("in_flight",), targets=("suppressed",))
+@_transition(sources=("in_flight",), targets=("suppressed", "failed"))
 def suppress(delivery: Delivery, failure: Failure, *, plan: Plan, now_ms: int) -> Change:
-    """Skipped on purpose, by the provider or a rule; counted as a good end."""
-    del plan
-    ended = _attempt(delivery, "suppressed", now_ms, failure=failure)
-    after = _ended(delivery, "suppressed", now_ms)
-    after = replace(after, failure=failure, attempt_no=delivery.attempt_no + 1)
-    return _closing(Change(after, ended=(ended,)))
+    """Skipped on purpose, by the provider or a rule; counted as a good end unless in doubt."""
+    ended = _attempt(
+        delivery, "suppressed", now_ms, counted=_counts(delivery, plan), failure=failure
+    )
+    after = replace(delivery, attempt_no=delivery.attempt_no + 1, failure=failure)
+    if delivery.maybe_sent:
+        return _dead(after, "uncertain", plan, now_ms, ended=(ended,))
+    return _closing(Change(_ended(after, "suppressed", now_ms), ended=(ended,)))
 
 
 @_transition(sources=("pending",), targets=("suppressed",))
@@ -314,11 +333,13 @@ def _failed(
     status: AttemptStatus = "rejected" if disposition == "reject" else "failed"
     if status == "failed" and failure.error_class == "timed_out":
         status = "timed_out"
-    counts = delivery.phase == "worker" or plan.inline_counts
+    counts = _counts(delivery, plan)
     ended = _attempt(delivery, status, now_ms, counted=counts, failure=failure)
-    after = _note_failure(delivery, failure, now_ms)
     after = replace(
-        after, attempt_no=delivery.attempt_no + 1, attempts=_counted(delivery, plan), crashes=0
+        _note_failure(delivery, failure, now_ms),
+        attempt_no=delivery.attempt_no + 1,
+        attempts=delivery.attempts + int(counts),
+        crashes=0,
     )
     if disposition == "reject":
         return _dead(after, "rejected", plan, now_ms, ended=(ended,))
@@ -427,6 +448,9 @@ def replay(
         failure_history=(*delivery.failure_history, cycle),
         generation=delivery.generation if generation is None else generation,
         lane=lane or delivery.lane,
+        stage=delivery.restart_at or delivery.stage,
+        fanned_out=delivery.fanned_out and delivery.restart_at is None,
+        restart_at=None,
     )
     return _reopening(Change(after))
 
@@ -448,45 +472,53 @@ def dismiss(delivery: Delivery, *, now_ms: int) -> Change:
 @_transition(sources=("pending", "waiting"), targets=("dismissed",))
 def cancel(delivery: Delivery, *, now_ms: int) -> Change:
     """An operator or the caller withdraws what has not ended."""
-    return _closing(Change(_ended(delivery, "dismissed", now_ms)))
+    after = replace(_ended(delivery, "dismissed", now_ms), resume_at_ms=delivery.due_at_ms)
+    return _closing(Change(after))
 
 
 @_transition(sources=("dismissed",), targets=("failed", "pending"))
 def restore(delivery: Delivery, *, now_ms: int) -> Change:
-    """Undo a dismissal (back to the dead letters) or a cancellation (due again)."""
+    """Undo a dismissal (back to the dead letters) or a cancellation (due when it was)."""
     if delivery.failed_because is not None:
         return Change(replace(delivery, state="failed", updated_at_ms=now_ms))
-    after = replace(_let_go(delivery, due_at_ms=now_ms, now_ms=now_ms), ended_at_ms=None)
-    return _reopening(Change(after))
+    due_at_ms = max(delivery.resume_at_ms or now_ms, now_ms)
+    after = _let_go(delivery, due_at_ms=due_at_ms, now_ms=now_ms)
+    return _reopening(Change(replace(after, ended_at_ms=None, resume_at_ms=None)))
 
 
-@_transition(sources=("failed",), targets=("delivered",))
+@_transition(sources=("failed",), targets=("delivered", "failed"))
 def confirm(delivery: Delivery, *, plan: Plan, evidence: str, now_ms: int) -> Change:
     """An operator has evidence that an uncertain one was accepted after all."""
     if delivery.failed_because != "uncertain":
         raise NotAllowed(f"cannot confirm delivery {delivery.id}: it is not uncertain")
     receipt = Receipt(accepted_at_ms=now_ms, evidence="operator", detail=evidence)
-    after = replace(
-        delivery,
-        receipt=receipt,
-        failed_because=None,
-        recipients=recipients.accept_open(delivery.recipients, {}),
-        maybe_sent_at_ms=None,
-        doubt_waived=False,
-    )
-    return replace(_delivered(after, plan, now_ms), child_delta=0)
+    # It had ended before: its parent's count knows already.
+    return replace(_settle_by_evidence(delivery, plan, now_ms, receipt), child_delta=0)
 
 
 @_transition(sources=("failed", "pending"), targets=("failed", "pending"))
-def amend(delivery: Delivery, payload: bytes, *, plan: Plan, now_ms: int) -> Change:
-    """A corrected payload takes the place of the old one, which is kept under its number."""
-    after = replace(
-        delivery,
-        payload_no=delivery.payload_no + 1,
-        stage=plan.first_stage.name,
-        fanned_out=False,
-        updated_at_ms=now_ms,
-    )
+def amend(
+    delivery: Delivery,
+    payload: bytes,
+    *,
+    plan: Plan,
+    now_ms: int,
+    addresses: tuple[str, ...] | None = None,
+) -> Change:
+    """A corrected payload takes the place of the old one, which is kept under its number.
+
+    It is worked off from the first stage, by the replay if it has failed. `addresses` is the
+    corrected envelope; whoever has it already is left alone.
+    """
+    first = plan.first_stage.name
+    after = replace(delivery, payload_no=delivery.payload_no + 1, updated_at_ms=now_ms)
+    if addresses is not None:
+        known = {r.address: r for r in delivery.recipients if r.outcome != "refused"}
+        after = replace(after, recipients=tuple(known.get(a) or Recipient(a) for a in addresses))
+    if delivery.state == "failed":
+        after = replace(after, restart_at=first)
+    else:
+        after = replace(after, stage=first, fanned_out=False, attempts=0, crashes=0)
     return Change(after, payload=payload, drop_results=True)
 
 
@@ -579,6 +611,29 @@ def _ended(delivery: Delivery, state: State, now_ms: int) -> Delivery:
         state=state,
         ended_at_ms=now_ms,
     )
+
+
+def _with_evidence(
+    delivery: Delivery, answered: recipients.Recipients, receipt: Receipt
+) -> Delivery:
+    """Acceptance dispels the doubt, but for a recipient refused now who may have it already."""
+    in_doubt = any(r.outcome == "maybe" for r in answered)
+    return replace(
+        delivery,
+        receipt=receipt,
+        recipients=answered,
+        maybe_sent_at_ms=delivery.maybe_sent_at_ms if in_doubt else None,
+        doubt_waived=delivery.doubt_waived and in_doubt,
+    )
+
+
+def _settle_by_evidence(delivery: Delivery, plan: Plan, now_ms: int, receipt: Receipt) -> Change:
+    answered = recipients.accept_open(delivery.recipients, {})
+    after = _with_evidence(delivery, answered, receipt)
+    if all(r.outcome == "accepted" for r in answered):
+        return _delivered(after, plan, now_ms)
+    after = _note_failure(after, recipients.summary(answered, permanent=True), now_ms)
+    return _dead(after, "rejected", plan, now_ms)
 
 
 def _delivered(
@@ -674,9 +729,8 @@ def _attempt(
     )
 
 
-def _counted(delivery: Delivery, plan: Plan) -> int:
-    counts = delivery.phase == "worker" or plan.inline_counts
-    return delivery.attempts + int(counts)
+def _counts(delivery: Delivery, plan: Plan) -> bool:
+    return delivery.phase == "worker" or plan.inline_counts
 
 
 def _note_failure(delivery: Delivery, failure: Failure, now_ms: int) -> Delivery:

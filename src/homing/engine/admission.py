@@ -22,6 +22,7 @@ from homing.domain.delivery import (
 )
 from homing.domain.errors import IdempotencyConflict, InvalidRequest
 from homing.domain.message import Email, Message, encode_message
+from homing.domain.redaction import redact
 from homing.engine.attempt import Attempts
 from homing.engine.holding import Holding
 from homing.engine.parking import Parking
@@ -85,7 +86,7 @@ class Admission:
             message = route.normalise(message)
         now_ms = self._attempts.clock.now_ms()
         _check(route, request, now_ms)
-        payload = encode_message(message)
+        payload = _encoded(message)
         delivery_id = request.delivery_id or self._attempts.new_id()
         fingerprint = identity.fingerprint(
             route.name, payload, request.not_before_ms, request.expires_at_ms
@@ -162,17 +163,12 @@ class Admission:
         inline = self._may_claim(route, [new])
         if inline:
             new = self._claimed(route, new, "inline", self._holder)
+        asked_at_s = self._attempts.clock.steady_s()
         [answer] = await self._attempts.store.add([new])
         ticket = await self._ticket(route, new, answer)
         if not (inline and ticket.created):
             return ticket
-        held = Holding(
-            self._attempts,
-            route,
-            new.delivery,
-            Content(new.payload),
-            self._attempts.clock.steady_s(),
-        )
+        held = Holding(self._attempts, route, new.delivery, Content(new.payload), asked_at_s)
         await self._attempts.run(held, wait=True)
         return Ticket(held.delivery, created=True)
 
@@ -218,6 +214,13 @@ class Admission:
         return answer.delivery_id
 
 
+def _encoded(message: Message) -> bytes:
+    try:
+        return encode_message(message)
+    except (TypeError, OverflowError, UnicodeEncodeError) as error:
+        raise InvalidRequest("data", f"cannot be stored: {redact(str(error))}") from error
+
+
 def _differs(new: New, answer: Existing) -> bool:
     return answer.key is not None and answer.key.fingerprint != new.delivery.fingerprint
 
@@ -231,7 +234,7 @@ def _keys(route: Route, delivery: Delivery) -> tuple[Key, ...]:
             Key(delivery.source, delivery.key, delivery.id, delivery.fingerprint, expires_at_ms)
         )
     if delivery.intent is not None:
-        name = f"{route.name}/{delivery.intent}"
+        name = identity.intent_key(route.name, delivery.intent)
         keys.append(Key(identity.INTENT_SOURCE, name, delivery.id, delivery.fingerprint))
     return tuple(keys)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import TypeAlias, cast
 
@@ -18,6 +19,7 @@ from homing.domain.delivery import (
     Receipt,
     State,
 )
+from homing.domain.errors import StoreError
 from homing.domain.failure import (
     RECIPIENT_DEFERRED,
     RECIPIENT_REFUSED,
@@ -28,9 +30,11 @@ from homing.domain.failure import (
 )
 from homing.domain.policy import Plan, Stage
 from homing.engine.holding import ClaimLost, Holding
-from homing.engine.route import Route
+from homing.engine.route import Route, classify_exception
 from homing.engine.settling import Settlement, Settler
 from homing.ports import Absent, Clock, Dice, Done, FanOut, Found, Outcome, Query, Store, Unknown
+
+log = logging.getLogger("homing.engine")
 
 Verdict: TypeAlias = tuple[str, Change]
 
@@ -79,7 +83,7 @@ class Attempts:
             if change.delivery.state == "pending":
                 return "note_interruption"
         while True:
-            verdict = await self._verdict(held)
+            verdict = await self._safe_verdict(held)
             if verdict is None:
                 return None
             name, change = verdict
@@ -98,13 +102,13 @@ class Attempts:
             must_keep=held.delivery.committing,
             facts=self._route_facts(held.route, change),
         )
-        if not wait and not settlement.must_keep:
+        if wait or settlement.must_keep:
+            if not await self.settler.write(settlement):
+                held.lost = True
+                return None
+        else:
             self.settler.put(settlement)
             await self.settler.room()
-            return name
-        if not await self.settler.write(settlement):
-            held.lost = True
-            return None
         held.delivery = replace(change.delivery, version=change.delivery.version + 1)
         return name
 
@@ -112,6 +116,26 @@ class Attempts:
         if change.ended and change.ended[-1].status == "route_fault" and change.delivery.failure:
             return self._on_route_fault(route, change.delivery.failure)
         return ()
+
+    async def _safe_verdict(self, held: Holding) -> Verdict | None:
+        """A fault of ours or of a step's is a failed attempt, and in the end a dead letter."""
+        try:
+            return await self._verdict(held)
+        except StoreError:
+            raise
+        except Exception as error:
+            log.exception("the attempt of %s went wrong", held.delivery.id)
+            plan, now_ms = held.route.plan_of(held.delivery), self.clock.now_ms()
+            failure = replace(
+                classify_exception(error),
+                error_class="engine_error",
+                maybe_sent=held.delivery.committing,
+            )
+            if any(stage.name == held.delivery.stage for stage in plan.stages):
+                return self._change_for(held, plan, failure)
+            # The plan has lost this stage: no policy speaks for it any more.
+            failed = replace(held.delivery, failure=failure)
+            return "poison", transitions.give_up(failed, "poison", plan=plan, now_ms=now_ms)
 
     async def _verdict(self, held: Holding) -> Verdict | None:
         plan = held.route.plan_of(held.delivery)
@@ -194,7 +218,8 @@ class Attempts:
             detail = f"no answer within {stage.timeout_s:g} s"
             return Failure(TIMED_OUT, detail=detail, maybe_sent=held.delivery.committing)
         except Exception as error:
-            return replace(held.route.classify(error), maybe_sent=held.delivery.committing)
+            failure = held.route.classify(error)
+            return replace(failure, maybe_sent=failure.maybe_sent or held.delivery.committing)
 
     async def _join(self, delivery: Delivery, plan: Plan) -> Verdict:
         """A parent looks at its children: all ended well, some failed, or not all ended."""
@@ -206,8 +231,9 @@ class Attempts:
         for (state, required, because), number in counts.items():
             if cast(State, state) not in TERMINAL_STATES:
                 return "keep_waiting", transitions.keep_waiting(delivery, now_ms=now_ms)
-            if state == "failed" and required == "true":
-                reasons[cast(FailedBecause, because)] = number
+            if state in ("failed", "dismissed") and required == "true":
+                reason = cast(FailedBecause, because or "rejected")
+                reasons[reason] = reasons.get(reason, 0) + number
         if reasons:
             change = transitions.fail_with_children(delivery, reasons, plan=plan, now_ms=now_ms)
             return "fail_with_children", change

@@ -57,16 +57,24 @@ class Desk:
     ) -> Delivery:
         """In place, from the failed stage, with a new budget; a parent takes its children along."""
 
-        def change(delivery: Delivery) -> Change:
-            return self._replay_change(delivery, actor, reason, generation)
-
-        replayed = await self._apply("replay", delivery_id, change, actor, reason)
-        await self._replay_family(replayed, actor, reason, generation)
+        before = await self._checked("replay", delivery_id, actor, reason)
+        # Children first: a worker that finds the parent due must not see them failed still.
+        await self._replay_children(before, actor, reason, generation)
+        replayed = await self._apply(
+            "replay",
+            delivery_id,
+            lambda delivery: self._replay_change(delivery, actor, reason, generation),
+            actor,
+            reason,
+        )
+        await self._reopen_parent(replayed, actor, reason, generation)
         return replayed
 
     async def restart(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
         """From the first stage, results dropped."""
-        return await self._apply(
+        before = await self._checked("restart", delivery_id, actor, reason)
+        await self._replay_children(before, actor, reason, None)
+        restarted = await self._apply(
             "restart",
             delivery_id,
             lambda delivery: transitions.restart(
@@ -79,6 +87,8 @@ class Desk:
             actor,
             reason,
         )
+        await self._reopen_parent(restarted, actor, reason, None)
+        return restarted
 
     async def dismiss(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
         return await self._apply(
@@ -100,7 +110,7 @@ class Desk:
     ) -> Delivery:
         """An uncertain one was accepted after all; the evidence is kept."""
         _demand("evidence", evidence)
-        return await self._apply(
+        confirmed = await self._apply(
             "confirm",
             delivery_id,
             lambda delivery: transitions.confirm(
@@ -112,14 +122,28 @@ class Desk:
             actor,
             reason,
         )
+        await self._reopen_parent(confirmed, actor, reason, None)
+        return confirmed
 
-    async def amend(self, delivery_id: str, payload: bytes, *, actor: str, reason: str) -> Delivery:
-        """Attach a corrected payload; the old one stays readable."""
+    async def amend(
+        self,
+        delivery_id: str,
+        payload: bytes,
+        *,
+        actor: str,
+        reason: str,
+        addresses: tuple[str, ...] | None = None,
+    ) -> Delivery:
+        """Attach a corrected payload (and envelope); the old one stays readable."""
         return await self._apply(
             "amend",
             delivery_id,
             lambda delivery: transitions.amend(
-                delivery, payload, plan=self._plan(delivery), now_ms=self._clock.now_ms()
+                delivery,
+                payload,
+                plan=self._plan(delivery),
+                now_ms=self._clock.now_ms(),
+                addresses=addresses,
             ),
             actor,
             reason,
@@ -196,23 +220,41 @@ class Desk:
                 return replace(change.delivery, version=before.version + 1)
         raise NotAllowed(f"cannot {verb} delivery {delivery_id}: it is being changed by others")
 
-    async def _replay_family(
-        self, replayed: Delivery, actor: str, reason: str, generation: int | None
+    async def _checked(self, verb: Verb, delivery_id: str, actor: str, reason: str) -> Delivery:
+        """The delivery, if this verb may be used on it at all."""
+        _demand("actor", actor)
+        _demand("reason", reason)
+        delivery = await self.show(delivery_id)
+        self._allowed(verb, delivery)
+        if delivery.state not in transitions.EDGES[verb].sources:
+            raise NotAllowed(f"cannot {verb} delivery {delivery_id}: it is {delivery.state}")
+        return delivery
+
+    async def _replay_children(
+        self, parent: Delivery, actor: str, reason: str, generation: int | None
     ) -> None:
-        """A parent's failed children go with it; a child's failed parent looks again."""
-        if replayed.fanned_out:
-            query = Query(parent_id=replayed.id, facets=(Facet(state="failed"),))
-            page = await self._store.page(query, limit=200)
-            while page.items:
-                for child in page.items:
-                    await self._replay_one(child, actor, reason, generation)
-                if page.next is None:
-                    break
-                page = await self._store.page(query, page.next, limit=200)
-        if replayed.parent_id is not None:
-            parent = await self._store.get(replayed.parent_id)
-            if parent is not None and parent.state == "failed":
-                await self._replay_one(parent, actor, reason, generation)
+        """Replaying a parent replays its failed children."""
+        if not parent.fanned_out:
+            return
+        query = Query(parent_id=parent.id, facets=(Facet(state="failed"),))
+        cursor: Cursor | None = None
+        while True:
+            page = await self._store.page(query, cursor, limit=200)
+            for child in page.items:
+                await self._replay_one(child, actor, reason, generation)
+            cursor = page.next
+            if cursor is None:
+                return
+
+    async def _reopen_parent(
+        self, child: Delivery, actor: str, reason: str, generation: int | None
+    ) -> None:
+        """A failed parent looks again when a child of it was mended."""
+        if child.parent_id is None:
+            return
+        parent = await self._store.get(child.parent_id)
+        if parent is not None and parent.state == "failed":
+            await self._replay_one(parent, actor, reason, generation)
 
     async def _replay_one(
         self, delivery: Delivery, actor: str, reason: str, generation: int | None

@@ -71,7 +71,7 @@ class Engine:
             clock,
             self.holder,
             patience_s=max((route.lease_s for route in routes), default=60.0),
-            about={**(about or {}), "routes": ",".join(self.routes)},
+            about={**(about or {}), "lanes": "\n".join(_lanes(routes))},
         )
         self.housekeeping = Housekeeping(
             store,
@@ -181,3 +181,7 @@ class Engine:
                 observer.observe(events)
             except Exception:
                 log.exception("observer %s failed", type(observer).__name__)
+
+
+def _lanes(routes: Sequence[Route]) -> list[str]:
+    return [lane for route in routes for lane in route.served_lanes]

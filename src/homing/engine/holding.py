@@ -111,6 +111,7 @@ class Holding:
         )
         # Without an intent of its own, a child is one of a kind under its parent: fanning out
         # again after a crash or a restart finds it and makes no second one.
-        name = intent or f"{parent.id}/{lane}"
-        key = Key(identity.INTENT_SOURCE, f"{parent.route}/{name}", child.id, child.fingerprint)
+        name = intent or f"{parent.id}/{child.fingerprint}/{lane}"
+        taken = identity.intent_key(parent.route, name)
+        key = Key(identity.INTENT_SOURCE, taken, child.id, child.fingerprint)
         return New(child, payload=payload, keys=(key,))

@@ -27,6 +27,8 @@ from homing.ports import (
 )
 
 PAGE = 200
+# Small notes that nobody asks for after a while; audits stay with us.
+FACTS_KEPT_S = {"late_outcome": 30 * 86_400.0, "mismatch": 90 * 86_400.0, "replays": 30 * 86_400.0}
 # A heartbeat this much older than the patience is no longer of interest to anyone.
 FORGET_DEAD_AFTER_S = 24 * 3600.0
 
@@ -102,6 +104,8 @@ class Housekeeping:
         return paid
 
     async def _pay(self, delivery: Delivery) -> int:
+        if delivery.state == "in_flight":
+            return 0  # its holder writes next; then it is asked for again
         given = []
         attempts = await self._store.attempts(delivery.id)
         for notice in delivery.owed:
@@ -111,9 +115,7 @@ class Housekeeping:
                     break
         if not given:
             return 0
-        change = transitions.pay(delivery, tuple(given)) if delivery.state != "in_flight" else None
-        if change is None:
-            return 0
+        change = transitions.pay(delivery, tuple(given))
         route = self._routes.get(delivery.route)
         forget = (
             delivery.state == "delivered"
@@ -152,24 +154,36 @@ class Housekeeping:
 
     async def purge(self) -> int:
         """Retention, class by class; open dead letters stay."""
+        now_ms = self._clock.now_ms()
+        rules = [
+            rule
+            for route in self._routes.values()
+            for rule in _rules(route.name, route.plan.retention, now_ms)
+        ]
+        rules.append(PurgeRule(what="keys", before_ms=now_ms))
+        rules.extend(
+            PurgeRule(what="facts", fact_kind=kind, before_ms=now_ms - round(kept_s * 1000))
+            for kind, kept_s in FACTS_KEPT_S.items()
+        )
         purged = 0
-        for route in self._routes.values():
-            for rule in _rules(route.name, route.plan.retention, self._clock.now_ms()):
-                while (number := await self._store.purge(rule)) > 0:
-                    purged += number
-                    if number < rule.limit:
-                        break
-        keys = PurgeRule(what="keys", before_ms=self._clock.now_ms())
-        return purged + await self._store.purge(keys)
+        for rule in rules:
+            while (number := await self._store.purge(rule)) > 0:
+                purged += number
+                if number < rule.limit:
+                    break
+        return purged
 
     async def look_for_unserved(self) -> frozenset[str]:
-        """Lanes with due work that no route of this process serves raise an alert, once."""
+        """Lanes with waiting work that no living process serves raise an alert, once."""
         served = {lane for route in self._routes.values() for lane in route.served_lanes}
+        for fact in await self._store.facts(WORKER):
+            if fact.key in self._liveness.alive:
+                served.update(str((fact.value or {}).get("lanes") or "").split("\n"))
         counts = await self._store.count(Query(facets=(Facet(state="pending"),)), by=("lane",))
         unserved = {lane for (lane,) in counts} - served
         for lane in unserved - self._unserved:
             if self._alarm is not None:
-                text = f"nobody here serves {lane}: {counts[(lane,)]} waiting"
+                text = f"nobody serves {lane}: {counts[(lane,)]} waiting"
                 with contextlib.suppress(StoreError):
                     alert = Alert("unserved", lane, text, self._clock.now_ms())
                     await self._alarm.sound(alert)

@@ -9,6 +9,7 @@ to the next owner.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
@@ -17,6 +18,8 @@ from msgspec.structs import replace
 from homing.domain.delivery import Change, Delivery, Fact
 from homing.domain.errors import StoreError
 from homing.ports import Clock, Journal, Store, Transitioned
+
+log = logging.getLogger("homing.engine")
 
 GROUP_LIMIT = 512
 FIRST_RETRY_S = 0.05
@@ -100,34 +103,51 @@ class Settler:
         unsure = False
         while group:
             try:
-                saved = await self._store.save(
-                    [settlement.change for settlement in group],
-                    [fact for settlement in group for fact in settlement.facts],
-                )
+                kept = await self._save_once(group, unsure=unsure)
             except StoreError as error:
                 unsure = True  # the failed save may have been stored all the same
                 group = await self._past_their_time(group, error)
                 if group:
                     await asyncio.sleep(delay_s)
                     delay_s = min(delay_s * 2, LONGEST_RETRY_S)
-                continue
-            await self._finish(group, saved, unsure=unsure)
-            return
+            except Exception as error:
+                # No fault of the store: something in the group cannot be written at all. The
+                # others must not go down with it.
+                log.exception("a group of %d outcomes cannot be written", len(group))
+                if len(group) == 1:
+                    await self._give_up(group, error)
+                    return
+                for settlement in group:
+                    await self._save([settlement])
+                return
+            else:
+                await self._finish(group, kept)
+                return
 
-    async def _finish(
-        self, group: list[Settlement], saved: Sequence[bool], *, unsure: bool
-    ) -> None:
+    async def _save_once(self, group: list[Settlement], *, unsure: bool) -> list[bool]:
+        saved = await self._store.save(
+            [settlement.change for settlement in group],
+            [fact for settlement in group for fact in settlement.facts],
+        )
+        if not unsure or all(saved):
+            return saved
+        return [
+            stored or await self._was_stored(settlement.change)
+            for settlement, stored in zip(group, saved, strict=True)
+        ]
+
+    async def _finish(self, group: list[Settlement], kept: Sequence[bool]) -> None:
         events: list[Transitioned] = []
         late: list[Fact] = []
-        for settlement, stored in zip(group, saved, strict=True):
-            kept = stored or (unsure and await self._was_stored(settlement.change))
-            if kept and self._tell is not None:
-                events.append(_told(settlement, self._clock.now_ms()))
-            elif not kept:
+        now_ms = self._clock.now_ms()
+        for settlement, stored in zip(group, kept, strict=True):
+            if not stored:
                 self.lost_claims += 1
-                late.extend(late_outcome(settlement.change, self._clock.now_ms()))
+                late.extend(late_outcome(settlement.change, now_ms))
+            elif self._tell is not None:
+                events.append(_told(settlement, now_ms))
             if settlement.done is not None and not settlement.done.done():
-                settlement.done.set_result(kept)
+                settlement.done.set_result(stored)
         if late:
             await self._note_late(late)
         if events and self._tell is not None:
@@ -155,20 +175,26 @@ class Settler:
     async def _past_their_time(
         self, group: list[Settlement], error: StoreError
     ) -> list[Settlement]:
-        """Take out those whose lease has ended: kept in the journal, or left to the next owner."""
+        """Take out those whose lease has ended; the others are tried again."""
         now_s = self._clock.steady_s()
-        ended = [s for s in group if now_s >= s.give_up_at_s]
-        keep = [s.change for s in ended if s.must_keep]
+        await self._give_up([s for s in group if now_s >= s.give_up_at_s], error)
+        return [s for s in group if now_s < s.give_up_at_s]
+
+    async def _give_up(self, group: list[Settlement], error: Exception) -> None:
+        """A finished send is kept in the journal; anything else is left to the next owner."""
+        keep = [s.change for s in group if s.must_keep]
         if keep and self._journal is not None:
-            await self._journal.append(keep)
-            self.journaled += len(keep)
-        for settlement in ended:
+            try:
+                await self._journal.append(keep)
+                self.journaled += len(keep)
+            except Exception:
+                log.exception("%d finished sends could not even be journaled", len(keep))
+        for settlement in group:
             if settlement.done is not None and not settlement.done.done():
                 if settlement.must_keep:
                     settlement.done.set_result(False)
                 else:
                     settlement.done.set_exception(error)
-        return [s for s in group if now_s < s.give_up_at_s]
 
 
 def late_outcome(change: Change, now_ms: int) -> list[Fact]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Iterator
 
 from msgspec.structs import replace
@@ -19,6 +20,8 @@ from homing.engine.route import Route
 from homing.engine.settling import Settlement
 from homing.engine.wakeup import WakeUp
 from homing.ports import Claim, Claimed
+
+log = logging.getLogger("homing.engine")
 
 # Claimed beyond the free slots while steps are quick against the lease.
 READ_AHEAD = 256
@@ -73,14 +76,15 @@ class RouteWorker:
         """Attempt all that is due now and wait for the outcomes; how many were attempted."""
         attempted = 0
         while claimed := await self._claim(self._claim_limit()):
-            for held in self._take(claimed):
+            for held in claimed:
                 await self._attempt(held, wait=True)
                 attempted += 1
         return attempted
 
     def take(self, delivery: Delivery, content: Claimed) -> None:
         """Work off a delivery that was stored already claimed by this process."""
-        for held in self._take([replace(content, delivery=delivery)]):
+        now_s = self._attempts.clock.steady_s()
+        for held in self._take([replace(content, delivery=delivery)], now_s):
             self._inbox.put_nowait(held)
 
     @property
@@ -108,9 +112,7 @@ class RouteWorker:
             slot.cancel()
         await asyncio.gather(*self._slots, return_exceptions=True)
         for held in unfinished:
-            # After the mark nobody knows: the lease ends by itself and the next owner looks.
-            if not held.delivery.committing:
-                await self._release(held)
+            await self._release(held)
         self._slots.clear()
 
     async def renew_leases(self) -> None:
@@ -142,7 +144,10 @@ class RouteWorker:
     async def _slot(self) -> None:
         while True:
             held = await self._inbox.get()
-            await self._attempt(held)
+            try:
+                await self._attempt(held)
+            except Exception:
+                log.exception("a slot of %s went wrong and goes on", self.route.name)
 
     async def _attempt(self, held: Holding, *, wait: bool = False) -> None:
         delivery_id = held.delivery.id
@@ -179,7 +184,7 @@ class RouteWorker:
             return await self._probe()
         limit = self._claim_limit()
         claimed = await self._claim(limit)
-        for held in self._take(claimed):
+        for held in claimed:
             self._inbox.put_nowait(held)
         if len(claimed) == limit:
             return 0.0
@@ -196,13 +201,14 @@ class RouteWorker:
         if self._held:
             return self.route.probe_every_s
         self._last_probe_s = now_s
-        for held in self._take(await self._claim(1)):
+        for held in await self._claim(1):
             self._inbox.put_nowait(held)
         return self.route.probe_every_s
 
-    async def _claim(self, limit: int) -> list[Claimed]:
+    async def _claim(self, limit: int) -> list[Holding]:
         clock = self._attempts.clock
-        return await self._attempts.store.claim(
+        asked_at_s = clock.steady_s()
+        claimed = await self._attempts.store.claim(
             Claim(
                 worker=self.holder,
                 now_ms=clock.now_ms(),
@@ -212,16 +218,16 @@ class RouteWorker:
                 spare=self._liveness.alive,
             )
         )
+        return list(self._take(claimed, asked_at_s))
 
-    def _take(self, claimed: list[Claimed]) -> Iterator[Holding]:
-        now_s = self._attempts.clock.steady_s()
+    def _take(self, claimed: list[Claimed], asked_at_s: float) -> Iterator[Holding]:
         for item in claimed:
             held = self._held.get(item.delivery.id)
             if held is not None:
                 # Our own lease looked ended (the wall clock jumped): it is still ours.
                 held.delivery = replace(held.delivery, version=item.delivery.version)
                 continue
-            held = Holding(self._attempts, self.route, item.delivery, item.content, now_s)
+            held = Holding(self._attempts, self.route, item.delivery, item.content, asked_at_s)
             self._held[item.delivery.id] = held
             yield held
 
@@ -249,6 +255,8 @@ class RouteWorker:
 
     async def _release(self, held: Holding) -> None:
         self._held.pop(held.delivery.id, None)
+        if held.delivery.committing and held.delivery.claims <= 1:
+            return  # after its own mark nobody knows: the lease ends and the next owner looks
         change = transitions.release(held.delivery, now_ms=self._attempts.clock.now_ms())
         settlement = Settlement("release", change, held.delivery, held.lease_end_s)
         with contextlib.suppress(StoreError):
