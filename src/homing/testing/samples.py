@@ -7,18 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from homing.domain.delivery import (
-    Attempt,
-    Change,
-    Cycle,
-    Delivery,
-    Fact,
-    Key,
-    New,
-    Receipt,
-    Recipient,
-)
-from homing.domain.failure import Failure, Refusal
+from homing.domain.delivery import Attempt, Change, Delivery, Fact, Key, New
 from homing.ports import Claim
 
 NOW_MS = 1_800_000_000_000
@@ -106,84 +95,3 @@ def ended(before: Delivery, state: str = "delivered", *, at_ms: int = NOW_MS) ->
         before, at_ms=at_ms, state=state, holder=None, due_at_ms=None, ended_at_ms=at_ms
     )
     return Change(after, child_delta=-1 if before.parent_id else 0)
-
-
-def with_every_field_set(delivery_id: str) -> Delivery:
-    """No field has its default value, so that none can be lost unseen."""
-    failure = Failure(
-        "mailbox_full",
-        "reject",
-        code="452",
-        detail="4.2.2 full",
-        retry_after_s=1.5,
-        maybe_sent=True,
-        refused={"bob@example.org": Refusal(permanent=True, code="550", detail="unknown")},
-        trace="at line 1",
-    )
-    cycle = Cycle(
-        number=1,
-        attempts=5,
-        stage="render",
-        failed_because="exhausted",
-        last_error="timed out",
-        error_class="timed_out",
-        code="421",
-        first_failed_at_ms=NOW_MS + 1,
-        failed_at_ms=NOW_MS + 2,
-        generation=3,
-        replayed_at_ms=NOW_MS + 3,
-        replayed_by="ann",
-        reason="provider is back",
-    )
-    return Delivery(
-        id=delivery_id,
-        route=ROUTE,
-        lane=LANE,
-        stage="send",
-        created_at_ms=NOW_MS,
-        updated_at_ms=NOW_MS + 4,
-        source=SOURCE,
-        key="order-1",
-        fingerprint="f00d",
-        intent="order-1/2",
-        topic="order.paid",
-        priority=1,
-        generation=7,
-        state="failed",
-        failed_because="uncertain",
-        due_at_ms=NOW_MS + 5,
-        expires_at_ms=NOW_MS + 6,
-        ended_at_ms=NOW_MS + 7,
-        version=9,
-        holder="w1",
-        claims=2,
-        claimed_at_ms=NOW_MS + 8,
-        crashes=3,
-        phase="inline",
-        committing=True,
-        committed_at_ms=NOW_MS + 9,
-        cycle=2,
-        attempt_no=6,
-        attempts=4,
-        max_attempts=8,
-        recipients=(
-            Recipient("ann@example.org", "accepted"),
-            Recipient("bob@example.org", "refused", "550", "unknown"),
-        ),
-        receipt=Receipt("<1@example.org>", NOW_MS + 10, "lookup", "found"),
-        failure=failure,
-        first_failed_at_ms=NOW_MS + 11,
-        last_failed_at_ms=NOW_MS + 12,
-        maybe_sent_at_ms=NOW_MS + 13,
-        doubt_waived=True,
-        maybe_duplicate=True,
-        failure_history=(cycle,),
-        parent_id="parent",
-        required=False,
-        fanned_out=True,
-        open_children=0,
-        clone_of="original",
-        payload_no=2,
-        owed=("alert", "log"),
-        metadata={"trace_id": "abc", "ünï": "cödé"},
-    )

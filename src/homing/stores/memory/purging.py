@@ -1,9 +1,9 @@
 """What may be taken away for good, and what never.
 
-A delivery that has not ended, and an open dead letter (`failed`), are never removed, whatever
-the rule names. A child is kept as long as its parent's record: a replay of the parent must find
-it. The payload of a dead letter is emptied only where the rule names `failed`. No states named
-means all that may go. The oldest go first.
+A delivery that has not ended is never touched, whatever the rule names. An open dead letter
+(`failed`) and its payload go only where the rule names it; a rule that names no state means the
+other ends. A child is kept as long as its parent's record: a replay of the parent must find it.
+The oldest go first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from homing.domain.delivery import TERMINAL_STATES, Content, Delivery, State
 from homing.ports import PurgeRule
 from homing.stores.memory.disk import MemoryDisk
 
-REMOVABLE_STATES: frozenset[State] = TERMINAL_STATES - {"failed"}
+CLOSED_STATES: frozenset[State] = TERMINAL_STATES - {"failed"}
 NOTHING = Content()
 
 
@@ -24,12 +24,11 @@ def purge(disk: MemoryDisk, rule: PurgeRule) -> int:
 
 
 def _purge_deliveries(disk: MemoryDisk, rule: PurgeRule) -> int:
-    states = REMOVABLE_STATES.intersection(rule.states or REMOVABLE_STATES)
     gone = heapq.nsmallest(
         max(rule.limit, 0),
         (
             (d.ended_at_ms, d.id)
-            for d in _ended_before(disk, rule, states)
+            for d in _ended_before(disk, rule)
             if d.parent_id not in disk.deliveries
         ),
     )
@@ -39,12 +38,11 @@ def _purge_deliveries(disk: MemoryDisk, rule: PurgeRule) -> int:
 
 
 def _purge_payloads(disk: MemoryDisk, rule: PurgeRule) -> int:
-    states = TERMINAL_STATES.intersection(rule.states or REMOVABLE_STATES)
     emptied = heapq.nsmallest(
         max(rule.limit, 0),
         (
             (d.ended_at_ms, d.id)
-            for d in _ended_before(disk, rule, states)
+            for d in _ended_before(disk, rule)
             if disk.contents[d.id] != NOTHING
         ),
     )
@@ -53,9 +51,8 @@ def _purge_payloads(disk: MemoryDisk, rule: PurgeRule) -> int:
     return len(emptied)
 
 
-def _ended_before(
-    disk: MemoryDisk, rule: PurgeRule, states: frozenset[State]
-) -> Iterator[Delivery]:
+def _ended_before(disk: MemoryDisk, rule: PurgeRule) -> Iterator[Delivery]:
+    states = TERMINAL_STATES.intersection(rule.states or CLOSED_STATES)
     for delivery in disk.deliveries.values():
         if (
             delivery.state in states

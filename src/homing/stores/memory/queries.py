@@ -54,4 +54,5 @@ def fits(facet: Facet, delivery: Delivery) -> bool:
         and facet.stage in (None, delivery.stage)
         and facet.attempted in (None, delivery.attempts > 0)
         and facet.failed_because in (None, delivery.failed_because)
+        and facet.phase in (None, delivery.phase)
     )

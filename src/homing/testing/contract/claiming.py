@@ -182,6 +182,13 @@ class Renewing(Opened):
         assert stored is not None
         assert stored.due_at_ms == NOW_MS + 1
 
+    async def test_what_is_not_in_flight_has_no_lease_to_renew(self, store: Store) -> None:
+        new = samples.new("d1", state="pending", holder="w1")
+        await store.add([new])
+
+        assert await store.renew("w1", [("d1", 1)], NOW_MS + 9) == [False]
+        assert await store.get("d1") == new.delivery
+
     async def test_a_lease_lost_to_another_is_not_renewed(self, store: Store) -> None:
         await store.add(samples.many(1))
         (lost,) = await store.claim(samples.claim("w1"))

@@ -14,6 +14,7 @@ from homing.domain.delivery import Change, Delivery, New, Recipient
 from homing.domain.failure import Failure
 from homing.ports import Facet, GroupBy, Query, Store
 from homing.testing import samples
+from homing.testing.contract.filled import filled
 from homing.testing.contract.opening import Opened
 from homing.testing.samples import NOW_MS
 
@@ -28,6 +29,7 @@ FACETS: tuple[tuple[Facet, ...], ...] = (
     (Facet(state="failed", failed_because="exhausted"),),
     (Facet(state="failed", failed_because="uncertain"), Facet(state="in_flight", stage="render")),
     (Facet(state="pending"), Facet(state="pending", attempted=True)),
+    (Facet(state="pending", phase="inline"), Facet(state="in_flight", phase="worker")),
 )
 
 CONDITIONS: dict[str, tuple[tuple[Any, ...], Callable[[Delivery, Any], bool]]] = {
@@ -51,6 +53,7 @@ CONDITIONS: dict[str, tuple[tuple[Any, ...], Callable[[Delivery, Any], bool]]] =
             and (f.stage is None or d.stage == f.stage)
             and (f.attempted is None or (d.attempts > 0) == f.attempted)
             and (f.failed_because is None or d.failed_because == f.failed_because)
+            and (f.phase is None or d.phase == f.phase)
             for f in v
         ),
     ),
@@ -93,6 +96,7 @@ def _one(dice: random.Random, number: int) -> New:
         failed_because=pick(("exhausted", "uncertain")) if state == "failed" else None,
         state=state,
         attempts=pick((0, 0, 1, 5)),
+        phase=pick(("inline", "worker")),
         parent_id=pick((None, "p1", "p2")),
         clone_of=pick((None, "c1")),
         holder=pick(("w1", "w2")) if state == "in_flight" else None,
@@ -140,31 +144,34 @@ class Filtering(Opened):
         assert some_found > 60  # the lot is rich enough to prove something
 
     async def test_all_filters_at_once(self, store: Store) -> None:
-        lot = population()
-        await store.add(lot)
-        wanted = lot[0].delivery
-        await store.add([samples.new("twin", route=wanted.route)])
-        whole = samples.with_every_field_set("whole")
-        await store.add([New(whole)])
+        whole = filled(Delivery, state="failed", failure=Failure("mailbox_full"))
+        await store.add([*population(), New(whole)])
+        facet = Facet(
+            state="failed",
+            stage=whole.stage,
+            attempted=True,
+            failed_because=whole.failed_because,
+            phase=whole.phase,
+        )
         query = Query(
             route=whole.route,
             source=whole.source,
             key=whole.key,
             topic=whole.topic,
-            recipient="bob@example.org",
+            recipient=whole.recipients[1].address,
             error_class="mailbox_full",
             parent_id=whole.parent_id,
             clone_of=whole.clone_of,
             holder=whole.holder,
             owing=True,
-            facets=(
-                Facet(state="failed", stage="send", attempted=True, failed_because="uncertain"),
-            ),
-            created_from_ms=NOW_MS,
-            created_before_ms=NOW_MS + 1,
+            facets=(facet,),
+            created_from_ms=whole.created_at_ms,
+            created_before_ms=whole.created_at_ms + 1,
         )
 
-        assert [d.id for d in (await store.page(query)).items] == ["whole"]
+        assert [d.id for d in (await store.page(query)).items] == [whole.id]
+        for field in Query.__struct_fields__:
+            assert getattr(query, field) is not None, field
 
     async def test_filters_see_what_was_saved_last(self, store: Store) -> None:
         await store.add([samples.new("d1", recipients=(Recipient("ann"),), owed=("alert",))])

@@ -74,13 +74,13 @@ events: st.SearchStrategy[Event] = st.one_of(
 
 class Histories(Opened):
     @settings(
-        max_examples=60,
+        max_examples=30,
         deadline=None,
         derandomize=True,
         database=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
-    @given(history=st.lists(events, min_size=1, max_size=30))
+    @given(history=st.lists(events, min_size=40, max_size=80))
     async def test_the_same_history_has_the_same_outcome_i25(
         self, store: Store, other: Store, history: list[Event]
     ) -> None:

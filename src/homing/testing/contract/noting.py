@@ -89,13 +89,13 @@ class Noting(Opened):
             ("a*", ["a*c"]),
             ("a[", ["a[b"]),
             ("A", ["A"]),
-            ("", ["A", "a", "a%", "a*c", "a/1", "a[b", "a\U0010ffffz", "b"]),
+            ("", ["A", "a", "a%", "a*c", "a/1", "a[b", "a\U0010ffffz", "b", "ba"]),
         ],
     )
     async def test_a_prefix_is_plain_text(
         self, store: Store, prefix: str, found: list[str]
     ) -> None:
-        keys = ["b", "a/1", "a%", "a*c", "A", "a[b", "a", "a\U0010ffffz"]
+        keys = ["b", "ba", "a/1", "a%", "a*c", "A", "a[b", "a", "a\U0010ffffz"]
         await store.save([], facts=[samples.fact(key) for key in keys])
 
         assert [fact.key for fact in await store.facts("note", prefix)] == found

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from homing.domain.delivery import Change, Content, Delivery, State
+from homing.domain.delivery import Attempt, Change, Content, Delivery, State
 from homing.ports import Query, Store
 from homing.testing import samples
+from homing.testing.contract.filled import filled
 from homing.testing.contract.opening import Opened
 from homing.testing.samples import LEASE_MS, NOW_MS, SOURCE
 
@@ -31,14 +32,14 @@ class Saving(Opened):
 
     async def test_every_field_of_a_change_is_written(self, store: Store) -> None:
         await store.add([samples.new("d1")])
-        whole = replace(samples.with_every_field_set("d1"), version=1, state="pending")
+        whole = filled(Delivery, id="d1", version=1, state="pending", open_children=0)
 
         assert await store.save([Change(whole)]) == [True]
 
         assert await store.get("d1") == replace(whole, version=2)
 
     async def test_and_back_to_their_defaults(self, store: Store) -> None:
-        whole = replace(samples.with_every_field_set("d1"), version=1)
+        whole = filled(Delivery, id="d1", version=1, state="failed")
         await store.add([samples.new("d2"), replace(samples.new("d1"), delivery=whole)])
         plain = samples.delivery("d1", source="", due_at_ms=None)
 
@@ -239,22 +240,7 @@ class Carrying(Opened):
 
     async def test_every_field_of_an_attempt_is_kept(self, store: Store) -> None:
         held = await one_claimed(store)
-        whole = samples.attempt(
-            "d1",
-            3,
-            cycle=2,
-            phase="inline",
-            counted=False,
-            scheduled_for_ms=NOW_MS - 2,
-            started_at_ms=NOW_MS - 1,
-            holder="w1",
-            error_class="timed_out",
-            code="421",
-            detail="4.4.2 späť",
-            notification_id="<1@example.org>",
-            maybe_sent=True,
-            window="W1",
-        )
+        whole = filled(Attempt, delivery_id="d1")
         await store.save([Change(held, ended=(whole,))])
 
         assert await store.attempts("d1") == [whole]
