@@ -1,0 +1,185 @@
+"""Booking mails: sent while the request is handled, kept in `email_outbox` only if that failed.
+
+The row is gone once the mail is out; a host may retry or dismiss what has failed for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from homing.content import addresses
+from homing.content.validation import envelope_of, validate_email
+from homing.domain.delivery import Content, Delivery, New, Recipient
+from homing.domain.errors import InvalidRequest
+from homing.domain.failure import Failure
+from homing.domain.message import Email, Invitation, decode_message, encode_message
+from homing.domain.policy import Exponential, Plan, Retention, Retry, Stage
+from homing.engine.labels import Label, LabelTable
+from homing.engine.route import Route
+from homing.engine.steps import SendStep
+from homing.ports import Provider
+from homing.stores.shape import HIDDEN, Record, Shape, Stored, iso_utc, ms_from_iso
+
+NAME = "bookings"
+SEND = "send"
+FIRST_DELAY_S = 30.0
+MAX_ATTEMPTS = 5
+SEND_TIMEOUT_S = 30.0
+POLL_S = 30.0
+
+LABELS = LabelTable(
+    (
+        Label(HIDDEN, "in_flight", phase="inline"),
+        Label(HIDDEN, "dismissed"),
+        Label("pending", "pending"),
+        Label("pending", "in_flight"),
+        Label("failed", "failed"),
+    )
+)
+
+PLAN = Plan(
+    stages=(
+        Stage(
+            name=SEND,
+            retry=Retry(Exponential(initial_s=FIRST_DELAY_S, first=1), MAX_ATTEMPTS),
+            timeout_s=SEND_TIMEOUT_S,
+            sends=True,
+        ),
+    ),
+    on_doubt="resend",
+    on_route_fault="retry",
+    inline_counts=False,
+    keep_delivered=False,
+    owes_on_failed=(),
+    retention=Retention(dismissed_s=0.0),
+)
+
+
+def bookings_route(provider: Provider, compose: Callable[[Delivery, Content], bytes]) -> Route:
+    """`compose` makes the bytes of the mail from the payload that was frozen with the booking."""
+    return Route(
+        name=NAME,
+        plan=PLAN,
+        steps={SEND: SendStep(provider, compose)},
+        provider=provider,
+        poll_s=POLL_S,
+        normalise=validate_email,
+        recipients_of=envelope_of,
+        judge=judge,
+        verbs=frozenset({"replay", "dismiss"}),
+        labels=LABELS,
+    )
+
+
+def judge(failure: Failure, stage: Stage) -> Failure:
+    """Nothing is permanent here: whatever a mail server says is tried again."""
+    del stage
+    return replace(failure, disposition="retry")
+
+
+def _write(stored: Stored) -> Record:
+    delivery = stored.delivery
+    email = _email(stored.content.payload)
+    person = addresses.parse(email.to[0])
+    failure = delivery.failure
+    return {
+        "id": delivery.id,
+        "to_address": person.spec,
+        "to_name": person.name,
+        "subject": email.subject,
+        "body": email.text,
+        "bcc": ", ".join(email.bcc) or None,
+        "ics_content": email.invitation.ics if email.invitation else None,
+        "ics_method": email.invitation.method if email.invitation else None,
+        "status": LABELS.word(delivery),
+        "attempts": delivery.attempts,
+        "max_attempts": delivery.max_attempts or MAX_ATTEMPTS,
+        "next_retry_at": iso_utc(_next_retry_at_ms(stored)),
+        "last_error": (failure.detail or failure.error_class) if failure else None,
+        "created_at": iso_utc(delivery.created_at_ms),
+    }
+
+
+def _next_retry_at_ms(stored: Stored) -> int:
+    """The column is never empty: while a try runs, and after the last one, it keeps its time."""
+    delivery = stored.delivery
+    if delivery.state == "pending" and delivery.due_at_ms is not None:
+        return delivery.due_at_ms
+    return stored.newest_attempt_at_ms or delivery.ended_at_ms or delivery.created_at_ms
+
+
+def _read(row: Record) -> New:
+    """A row as an older program left it: it goes on with the attempts and times it has."""
+    email = Email(
+        to=str(addresses.Address(row["to_address"], row["to_name"])),
+        subject=row["subject"],
+        text=row["body"],
+        bcc=tuple(part.strip() for part in (row["bcc"] or "").split(",") if part.strip()),
+        invitation=None
+        if row["ics_content"] is None
+        else Invitation(row["ics_content"], row["ics_method"] or "REQUEST"),
+    )
+    next_retry_at_ms = ms_from_iso(row["next_retry_at"], "next_retry_at")
+    delivery = Delivery(
+        id=row["id"],
+        route=NAME,
+        lane=NAME,
+        stage=SEND,
+        created_at_ms=ms_from_iso(row["created_at"], "created_at"),
+        updated_at_ms=next_retry_at_ms,
+        due_at_ms=next_retry_at_ms,
+        attempts=row["attempts"],
+        max_attempts=None if row["max_attempts"] == MAX_ATTEMPTS else row["max_attempts"],
+        recipients=tuple(Recipient(address) for address in envelope_of(email)),
+        failure=None
+        if row["last_error"] is None
+        else Failure("imported", detail=row["last_error"]),
+    )
+    return New(_standing_as(row["status"], delivery), encode_message(email))
+
+
+def _standing_as(word: str, delivery: Delivery) -> Delivery:
+    if word == "pending":
+        return delivery
+    if word == "failed":
+        return replace(
+            delivery,
+            state="failed",
+            failed_because="exhausted",
+            due_at_ms=None,
+            ended_at_ms=delivery.updated_at_ms,
+        )
+    raise InvalidRequest("status", f"{word!r} is neither pending nor failed")
+
+
+def _email(payload: bytes) -> Email:
+    message = decode_message(payload)
+    if not isinstance(message, Email):
+        raise InvalidRequest("payload", "is not an e-mail")
+    return message
+
+
+SHAPE = Shape(
+    names={"table": "email_outbox", "due_index": "idx_email_outbox_pending"},
+    fields=(
+        "id",
+        "to_address",
+        "to_name",
+        "subject",
+        "body",
+        "bcc",
+        "ics_content",
+        "ics_method",
+        "status",
+        "attempts",
+        "max_attempts",
+        "next_retry_at",
+        "last_error",
+        "created_at",
+    ),
+    labels=LABELS,
+    write=_write,
+    read=_read,
+)

@@ -1,0 +1,141 @@
+"""The retry record: thirteen fields on one line of the queue file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from homing.assemblies.verdicts.graph_answers import error_code
+from homing.assemblies.verdicts.route import DEFAULT_MAX_ATTEMPTS, LABELS, NAME, SEND
+from homing.assemblies.verdicts.verdict import PAID, Verdict, request_for, variables_of
+from homing.domain import identity
+from homing.domain.delivery import Attempt, Delivery, Key, New, Receipt, Recipient
+from homing.domain.errors import InvalidRequest
+from homing.domain.failure import Failure
+from homing.domain.message import encode_message
+from homing.stores.shape import Record, Shape, Stored, iso_utc, iso_utc_or_none, ms_from_iso
+
+FIELDS = (
+    "retry_id",
+    "session_id",
+    "customer_email",
+    "tier",
+    "query",
+    "verdict",
+    "created_at",
+    "attempt_count",
+    "last_attempt_at",
+    "next_attempt_at",
+    "last_error_code",
+    "last_error_detail",
+    "status",
+)
+
+
+def dead_letter_record(stored: Stored) -> Record:
+    """The queue's record and, beside its last error, every code met on the way."""
+    return {**_write(stored), "error_codes": error_codes(stored.attempts)}
+
+
+def error_codes(attempts: Sequence[Attempt]) -> list[int]:
+    """In order, the inline call's among them."""
+    return [error_code(attempt.code) for attempt in attempts if attempt.error_class is not None]
+
+
+def _write(stored: Stored) -> Record:
+    delivery, failure = stored.delivery, stored.delivery.failure
+    variables = variables_of(stored.content.payload)
+    last = stored.attempts[-1] if stored.attempts else None
+    return {
+        "retry_id": delivery.id,
+        "session_id": delivery.key,
+        "customer_email": delivery.recipients[0].address,
+        "tier": variables["tier"],
+        "query": variables["query"],
+        "verdict": Raw(variables["verdict"].encode()),
+        "created_at": iso_utc(delivery.created_at_ms),
+        "attempt_count": delivery.attempts,
+        "last_attempt_at": iso_utc_or_none(last.started_at_ms if last else None),
+        "next_attempt_at": iso_utc(_next_attempt_at_ms(stored)),
+        "last_error_code": error_code(failure.code) if failure else None,
+        "last_error_detail": (failure.detail or failure.error_class) if failure else None,
+        "status": LABELS.word(delivery),
+    }
+
+
+def _next_attempt_at_ms(stored: Stored) -> int:
+    """When the next attempt is due, or when the newest one began: always after the creation."""
+    delivery = stored.delivery
+    at_ms = delivery.due_at_ms if delivery.state == "pending" else stored.newest_attempt_at_ms
+    return max(at_ms or 0, delivery.created_at_ms + 1)
+
+
+def _read(record: Record) -> New:
+    """A line of another program's: it goes on here where it stood there."""
+    verdict = Verdict(
+        session_id=record["session_id"],
+        customer_email=record["customer_email"],
+        tier=record["tier"],
+        query=record["query"],
+        verdict=bytes(record["verdict"]).decode(),
+        payment_status=PAID,
+    )
+    request = request_for(verdict)
+    payload = encode_message(request.message)
+    fingerprint = identity.fingerprint(NAME, payload, None, None)
+    created_at_ms = ms_from_iso(record["created_at"], "created_at")
+    last_at = record["last_attempt_at"]
+    last_at_ms = created_at_ms if last_at is None else ms_from_iso(last_at, "last_attempt_at")
+    code = record["last_error_code"]
+    delivery = Delivery(
+        id=record["retry_id"],
+        route=NAME,
+        lane=NAME,
+        stage=SEND,
+        created_at_ms=created_at_ms,
+        updated_at_ms=last_at_ms,
+        due_at_ms=ms_from_iso(record["next_attempt_at"], "next_attempt_at"),
+        source=request.source,
+        key=request.key,
+        fingerprint=fingerprint,
+        attempts=record["attempt_count"],
+        recipients=(Recipient(record["customer_email"]),),
+        failure=None
+        if code is None
+        else Failure("imported", code=str(code), detail=record["last_error_detail"] or ""),
+        metadata=dict(request.metadata),
+    )
+    key = Key(delivery.source, record["session_id"], delivery.id, fingerprint)
+    return New(_ended_as(record["status"], delivery, last_at_ms), payload, keys=(key,))
+
+
+def _ended_as(word: str, delivery: Delivery, at_ms: int) -> Delivery:
+    if word in ("PENDING", "RETRYING"):
+        return delivery
+    ended = replace(delivery, due_at_ms=None, ended_at_ms=at_ms)
+    if word == "DELIVERED":
+        receipt = Receipt(accepted_at_ms=at_ms, evidence="late")
+        return replace(ended, state="delivered", receipt=receipt)
+    if word == "DEAD":
+        is_spent = delivery.attempts >= DEFAULT_MAX_ATTEMPTS
+        because = "exhausted" if is_spent else "rejected"
+        return replace(ended, state="failed", failed_because=because)
+    raise InvalidRequest("status", f"{word!r} is no status of this queue")
+
+
+SHAPE = Shape(
+    names={
+        "queue": "oracle_email_retry_queue.jsonl",
+        "dead_letters": "oracle_email_dead_letter.jsonl",
+        "delivery_log": "oracle_email_delivery.log",
+        "alerts": "ALERT.log",
+    },
+    fields=FIELDS,
+    # Ours, on the lines that we wrote; a line without it is as good.
+    optional=frozenset({"_homing"}),
+    labels=LABELS,
+    write=_write,
+    read=_read,
+)
