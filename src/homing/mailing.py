@@ -1,25 +1,103 @@
-"""The route for e-mails: which plan they live by, and how their bytes are frozen."""
+"""The route for e-mails: checked at intake, rendered and frozen once, sent through a provider."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from homing.domain.delivery import Content, Delivery
+from homing.domain.errors import InvalidRequest
+from homing.domain.failure import Failure
+from homing.domain.identity import message_id
+from homing.domain.message import Email, decode_message
 from homing.domain.policy import Ladder, Plan, Retry, Stage
 from homing.engine.route import Route
 from homing.engine.steps import SendStep
 from homing.ports import Provider
 
+if TYPE_CHECKING:
+    from homing.content.limits import Limits
+    from homing.content.templates import Catalog
+
 MAIL_ROUTE = "mail"
 SEND = "send"
 SEND_RETRY = Retry(Ladder((60.0, 300.0, 1800.0, 7200.0, 21600.0, 43200.0)), max_attempts=7)
+SEND_TIMEOUT_S = 60.0
+# For providers that send nowhere; a real one needs a real sender.
+DEFAULT_SENDER = "homing@stub.test"
 
 
-def mail_route(provider: Provider, *, sender: str | None = None) -> Route:
-    plan = Plan(stages=(Stage(name=SEND, retry=SEND_RETRY, sends=True, timeout_s=60.0),))
-    step = SendStep(provider, freeze, sender=sender)
-    return Route(name=MAIL_ROUTE, plan=plan, steps={SEND: step}, provider=provider)
+def mail_route(
+    provider: Provider,
+    *,
+    sender: str | None = None,
+    catalog: Catalog | None = None,
+    limits: Limits | None = None,
+) -> Route:
+    """A route over this provider. The From is the route's own; a caller may only repeat it."""
+    mailing = Mailing(sender or getattr(provider, "sender", None), catalog, limits)
+    plan = Plan(stages=(Stage(name=SEND, retry=SEND_RETRY, sends=True, timeout_s=SEND_TIMEOUT_S),))
+    step = SendStep(provider, mailing.freeze, sender=mailing.envelope_sender)
+    return Route(
+        name=MAIL_ROUTE,
+        plan=plan,
+        steps={SEND: step},
+        provider=provider,
+        normalise=mailing.check,
+        recipients_of=mailing.envelope,
+    )
 
 
-def freeze(delivery: Delivery, content: Content) -> bytes:
-    """The bytes that every attempt sends."""
-    del delivery
-    return content.payload
+class Mailing:
+    """How e-mails of one route are checked and made into bytes."""
+
+    def __init__(self, sender: str | None, catalog: Catalog | None, limits: Limits | None) -> None:
+        # Late: what only mail needs is not loaded by `import homing`.
+        from homing.content import addresses, mime, validation
+        from homing.content.limits import DEFAULT
+
+        self._addresses = addresses
+        self._validation = validation
+        self._build = mime.build
+        self._limits = limits or DEFAULT
+        self._catalog = catalog
+        parsed = addresses.parse(sender or DEFAULT_SENDER, "sender")
+        self._sender = str(parsed)
+        self.envelope_sender = parsed.spec
+        self._domain = parsed.spec.rpartition("@")[2]
+
+    def check(self, email: Email) -> Email:
+        """The e-mail in its normal form; InvalidRequest names the field that is wrong."""
+        if not isinstance(email, Email):
+            raise InvalidRequest("message", "this route takes e-mails")
+        wish = email.sender
+        if wish and self._addresses.parse(wish, "from").spec != self.envelope_sender:
+            raise InvalidRequest("from", f"this route sends as {self.envelope_sender} only")
+        checked = self._validation.validate_email(email, self._limits)
+        if checked.template_id is not None and checked.template_id not in self._known():
+            raise InvalidRequest("template_id", "there is no such template")
+        return checked
+
+    def envelope(self, email: Email) -> tuple[str, ...]:
+        return self._validation.envelope_of(email)
+
+    def freeze(self, delivery: Delivery, content: Content) -> bytes | Failure:
+        """The bytes that every attempt sends: Message-ID and Date are the delivery's own."""
+        email = decode_message(content.payload)
+        if not isinstance(email, Email):
+            return Failure("payload_invalid", "reject", detail="the payload is no e-mail")
+        if email.template_id is not None:
+            if self._catalog is None:
+                return Failure("template_not_found", "reject", detail="no templates are loaded")
+            rendered = self._catalog.render(email.template_id, email.locale, email.variables)
+            if isinstance(rendered, Failure):
+                return rendered
+            email = rendered.into(email)
+        return self._build(
+            email,
+            message_id=message_id(delivery, self._domain),
+            date_ms=delivery.created_at_ms,
+            sender=self._sender,
+        )
+
+    def _known(self) -> dict[str, list[str]]:
+        return {} if self._catalog is None else self._catalog.locales()

@@ -33,9 +33,9 @@ def _stub(url: str) -> Provider:
 
 
 def _smtp(url: str) -> Provider:
-    from homing.providers.smtp import smtp_from_url
+    from homing.providers.smtp import SmtpProvider
 
-    return smtp_from_url(url)
+    return SmtpProvider.from_url(url)
 
 
 STORES: dict[str, Callable[[str], Store]] = {"memory": _memory, "sqlite": _sqlite}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from homing.domain.errors import InvalidRequest
+from homing.domain.errors import TooLarge
 
 MIB = 1024 * 1024
 
@@ -32,6 +32,6 @@ class Limits(Struct, frozen=True, kw_only=True):
 DEFAULT = Limits()
 
 
-def too_large(field: str, size: int, limit: int, unit: str) -> InvalidRequest:
+def too_large(field: str, size: int, limit: int, unit: str) -> TooLarge:
     """The one refusal for size, so that it can be told from a wrong value."""
-    return InvalidRequest(field, f"is too large: {size:,} {unit}, at most {limit:,} are allowed")
+    return TooLarge(field, f"is too large: {size:,} {unit}, at most {limit:,} are allowed")
