@@ -53,9 +53,10 @@ def chosen(
 
 def plan(measures: tuple[str, ...], *, quick: bool) -> Plan:
     if not quick:
-        return Plan(folder="", measures=measures)
+        return Plan(folder="", counts="", measures=measures)
     return Plan(
         folder="",
+        counts="",
         measures=measures,
         budget_s=0.7,
         latency_s=3.0,

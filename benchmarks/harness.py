@@ -18,6 +18,7 @@ from benchmarks.loopback import Loopback
 from benchmarks.registry import Contestant
 
 ROOT = Path(__file__).parents[1]
+MEMORY = Path("/dev/shm")
 PEERS_PYTHON = ROOT / ".venv-peers/bin/python"
 
 Say = Callable[[str], None]
@@ -72,8 +73,14 @@ def _reason(error: Exception) -> str:
 
 def _answer(contestant: Contestant, plan: Plan, loopback: Loopback) -> dict[str, dict[str, Any]]:
     addresses = loopback.addresses(*contestant.needs)
-    with tempfile.TemporaryDirectory(prefix="homing-bench-", ignore_cleanup_errors=True) as folder:
-        own = replace(plan, folder=folder, servers=addresses, options=dict(contestant.options))
+    with _folder(None) as folder, _folder(MEMORY) as counts:
+        own = replace(
+            plan,
+            folder=folder,
+            counts=counts,
+            servers=addresses,
+            options=dict(contestant.options),
+        )
         environment = os.environ | own.as_environment() | {"PYTHONPATH": str(ROOT)}
         python = str(PEERS_PYTHON) if contestant.is_peer else sys.executable
         with _running([python, "-m", contestant.module], environment) as process:
@@ -82,6 +89,13 @@ def _answer(contestant: Contestant, plan: Plan, loopback: Loopback) -> dict[str,
         raise RuntimeError(complained or f"ended with {process.returncode}")
     answer: dict[str, dict[str, Any]] = json.loads(printed.splitlines()[-1])
     return answer
+
+
+def _folder(where: Path | None) -> tempfile.TemporaryDirectory[str]:
+    place = where if where and where.is_dir() else None
+    return tempfile.TemporaryDirectory(
+        prefix="homing-bench-", dir=place, ignore_cleanup_errors=True
+    )
 
 
 @contextmanager

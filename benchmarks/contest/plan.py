@@ -17,9 +17,14 @@ PAYLOAD = "x" * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How much to measure, and where the servers are."""
+    """How much to measure, and where the servers are.
+
+    `folder` is on a disk, for the store; `counts` is in memory where there is such a place, so
+    that counting waits for no disk.
+    """
 
     folder: str
+    counts: str
     measures: tuple[str, ...]
     servers: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
@@ -33,8 +38,12 @@ class Plan:
     seeds: str = "0-19"
 
     @property
-    def path(self) -> Path:
+    def data(self) -> Path:
         return Path(self.folder)
+
+    @property
+    def tallies(self) -> Path:
+        return Path(self.counts)
 
     def wants(self, *measures: str) -> bool:
         return not set(measures).isdisjoint(self.measures)

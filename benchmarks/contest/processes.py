@@ -24,6 +24,9 @@ class Workers:
     def rss_mb(self) -> float:
         return sum(map(rss_mb, self.pids()))
 
+    def cpu_s(self) -> float:
+        return sum(map(cpu_s, self.pids()))
+
     def demand_alive(self) -> None:
         """Raise with what a worker printed if it has ended."""
         for process in self.started:
@@ -80,6 +83,16 @@ def rss_mb(pid: int) -> float:
     except OSError:
         return 0.0
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def cpu_s(pid: int) -> float:
+    """What it has used so far, in user and system mode."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0.0
+    fields = stat.rpartition(")")[2].split()  # the name before it may hold spaces
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _kill(pid: int) -> None:

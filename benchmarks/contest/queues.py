@@ -8,6 +8,7 @@ import math
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -20,7 +21,6 @@ MAX_JOBS = 200_000
 START_S = 30.0
 SETTLE_S = 15.0
 POLL_S = 0.05
-WEIGH_EVERY_S = 0.2
 
 
 class Queue(Protocol):
@@ -78,33 +78,49 @@ def _affordable(queue: Queue, enqueue: Enqueue, budget_s: float) -> int:
 
 def _drain(queue: Queue, jobs: int, plan: Plan, config: dict[str, object]) -> dict[str, float]:
     """Work off what is in the queue, or as much of it as the time allows."""
-    tally.clear(plan.path)
-    with processes.running(queue.worker_commands(), plan.path) as workers:
-        peak_mb = work_off(jobs, workers, plan.path, limit_s=3 * plan.budget_s)
-        count = tally.read(plan.path)
+    tally.clear(plan.tallies)
+    with processes.running(queue.worker_commands(), plan.data) as workers:
+        worked = work_off(jobs, workers, plan.tallies, limit_s=3 * plan.budget_s)
+        count = tally.read(plan.tallies)
         if count.jobs >= jobs:
             config["drain_left"] = _settled(queue)
-        config |= {"drain_jobs": count.jobs, "worker_processes": len(workers.pids())}
-    return {"drain": count.rate_per_s, "worker_rss": peak_mb}
+        config |= {
+            "drain_jobs": count.jobs,
+            "drain_cpu_us": round(worked.cpu_us_per_job, 1),
+            "worker_processes": len(workers.pids()),
+        }
+    return {"drain": count.rate_per_s, "worker_rss": worked.peak_mb}
 
 
-def work_off(jobs: int, workers: processes.Workers, folder: Path, *, limit_s: float) -> float:
-    """Wait until all jobs have started or the time is over; the workers' peak memory in MB."""
-    began_s, weighed_s, peak_mb = time.monotonic(), 0.0, 0.0
-    first_s: float | None = None
-    while (count := tally.read(folder)).jobs < jobs:
-        now_s = time.monotonic()
-        if count.jobs and first_s is None:
-            first_s = now_s
-        if first_s is not None and now_s - first_s > limit_s:
-            break
-        if first_s is None and now_s - began_s > START_S:
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """What the workers used meanwhile; a busy machine bends CPU per job less than the rate."""
+
+    peak_mb: float
+    cpu_us_per_job: float
+
+
+def work_off(jobs: int, workers: processes.Workers, tallies: Path, *, limit_s: float) -> Worked:
+    """Wait until all jobs have started or, after the first one, the time is over."""
+    first = _await_first(workers, tallies)
+    cpu_s, peak_mb = workers.cpu_s(), 0.0
+    deadline_s = time.monotonic() + limit_s
+    while (count := tally.read(tallies)).jobs < jobs and time.monotonic() < deadline_s:
+        workers.demand_alive()
+        peak_mb = max(peak_mb, workers.rss_mb())
+        time.sleep(POLL_S)
+    cpu_s = workers.cpu_s() - cpu_s
+    return Worked(max(peak_mb, workers.rss_mb()), cpu_s / max(count.jobs - first.jobs, 1) * 1e6)
+
+
+def _await_first(workers: processes.Workers, tallies: Path) -> tally.Count:
+    deadline_s = time.monotonic() + START_S
+    while not (count := tally.read(tallies)).jobs:
+        if time.monotonic() > deadline_s:
             raise RuntimeError(f"no job started in {START_S} s: {workers.log.read_text()[-800:]}")
         workers.demand_alive()
-        if now_s - weighed_s > WEIGH_EVERY_S:
-            weighed_s, peak_mb = now_s, max(peak_mb, workers.rss_mb())
         time.sleep(POLL_S)
-    return max(peak_mb, workers.rss_mb())
+    return count
 
 
 def _settled(queue: Queue) -> int:
@@ -119,14 +135,14 @@ def _latency(
     queue: Queue, enqueue: Enqueue, plan: Plan, config: dict[str, object]
 ) -> dict[str, float]:
     queue.reset()
-    tally.clear(plan.path)
-    with processes.running(queue.worker_commands(), plan.path) as workers:
+    tally.clear(plan.tallies)
+    with processes.running(queue.worker_commands(), plan.data) as workers:
         enqueue(1)
-        work_off(1, workers, plan.path, limit_s=START_S)
+        work_off(1, workers, plan.tallies, limit_s=START_S)
         time.sleep(1.0)  # the second worker process of a peer may still be starting
         jobs = queue.pace(plan.rate_per_s, plan.latency_s)
         deadline_s = time.monotonic() + SETTLE_S
-        while len(waits_ms := tally.latencies_ms(plan.path)) < jobs:
+        while len(waits_ms := tally.latencies_ms(plan.tallies)) < jobs:
             if time.monotonic() > deadline_s:
                 raise RuntimeError(f"only {len(waits_ms)} of {jobs} paced jobs started")
             time.sleep(POLL_S)

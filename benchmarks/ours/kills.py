@@ -33,19 +33,19 @@ async def enqueue(file: Path, jobs: int) -> None:
             )
 
 
-def handle_into(ledger: Path) -> None:
+def handle_into(ledger: Path, file: Path) -> None:
     """The worker's side."""
-    with ledger.open("r+b") as file:
-        marks = mmap.mmap(file.fileno(), 0)
+    with ledger.open("r+b") as opened:
+        marks = mmap.mmap(opened.fileno(), 0)
 
     def mark(assignment: Assignment) -> None:
         marks[assignment.data["number"]] += 1
 
-    asyncio.run(work(ledger.with_name("homing.db"), mark))
+    asyncio.run(work(file, mark))
 
 
-def start(ledger: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "benchmarks.ours.kills", str(ledger)])
+def start(ledger: Path, file: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "benchmarks.ours.kills", ledger, file])
 
 
 def handled(ledger: Path) -> int:
@@ -53,10 +53,10 @@ def handled(ledger: Path) -> int:
     return len(raw) - raw.count(0)
 
 
-def live_and_die(ledger: Path, dice: random.Random) -> float:
+def live_and_die(ledger: Path, file: Path, dice: random.Random) -> float:
     """One worker's life; deliveries per second in it."""
     before = handled(ledger)
-    process = start(ledger)
+    process = start(ledger, file)
     try:
         while handled(ledger) == before and process.poll() is None:
             time.sleep(POLL_S)
@@ -68,11 +68,11 @@ def live_and_die(ledger: Path, dice: random.Random) -> float:
     return (handled(ledger) - before) / (time.monotonic() - began_s)
 
 
-async def settle(ledger: Path) -> None:
-    process = start(ledger)
+async def settle(ledger: Path, file: Path) -> None:
+    process = start(ledger, file)
     try:
         deadline_s = time.monotonic() + SETTLE_S
-        async with open_homing(ledger.with_name("homing.db")) as homing:
+        async with open_homing(file) as homing:
             while (left := await unsettled(homing)) and time.monotonic() < deadline_s:  # noqa: ASYNC110
                 await asyncio.sleep(POLL_S * 10)  # another process settles: none can wake us
         if left:
@@ -85,11 +85,11 @@ async def settle(ledger: Path) -> None:
 def main() -> None:
     plan = Plan.from_environment()
     jobs, dice = plan.kills * PER_KILL, random.Random(1)
-    ledger = plan.path / "ledger"
+    ledger, file = plan.tallies / "ledger", plan.data / "homing.db"
     ledger.write_bytes(bytes(jobs))
-    asyncio.run(enqueue(ledger.with_name("homing.db"), jobs))
-    rates = [live_and_die(ledger, dice) for _ in range(plan.kills)]
-    asyncio.run(settle(ledger))
+    asyncio.run(enqueue(file, jobs))
+    rates = [live_and_die(ledger, file, dice) for _ in range(plan.kills)]
+    asyncio.run(settle(ledger, file))
     marks = ledger.read_bytes()
     report(
         {
@@ -103,6 +103,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        handle_into(Path(sys.argv[1]))
+        handle_into(*map(Path, sys.argv[1:]))
     else:
         main()

@@ -22,7 +22,7 @@ def loops_per_s() -> float:
 def fsyncs_per_s(plan: Plan) -> float:
     """Appends of 1 KB, each made durable: the ceiling of anything that groups nothing."""
     count, began_s = 0, time.perf_counter()
-    with (plan.path / "fsync").open("wb", buffering=0) as file:
+    with (plan.data / "fsync").open("wb", buffering=0) as file:
         while time.perf_counter() - began_s < plan.budget_s / 2:
             file.write(BLOCK)
             os.fdatasync(file.fileno())

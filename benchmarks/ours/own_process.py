@@ -24,7 +24,7 @@ async def waits_ms(plan: Plan) -> list[float]:
             all_started.set()
 
     unique = keys()
-    async with open_homing(plan.path / "homing.db", start) as homing:
+    async with open_homing(plan.data / "homing.db", start) as homing:
         await paced_async(
             lambda now_s: homing.submit(event(now_s), key=next(unique)),
             plan.rate_per_s,

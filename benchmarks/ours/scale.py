@@ -36,10 +36,10 @@ async def enqueue(file: Path, jobs: int, *, later: bool = False) -> float:
 
 def drain(file: Path, jobs: int, plan: Plan) -> float:
     """Seconds for so many, by one worker process, from the first start to the last."""
-    tally.clear(plan.path)
-    with processes.running([worker.command(file)], plan.path) as workers:
-        work_off(jobs, workers, plan.path, limit_s=LIMIT_S)
-    count = tally.read(plan.path)
+    tally.clear(plan.tallies)
+    with processes.running([worker.command(file)], plan.data) as workers:
+        work_off(jobs, workers, plan.tallies, limit_s=LIMIT_S)
+    count = tally.read(plan.tallies)
     if count.jobs < jobs:
         raise RuntimeError(f"only {count.jobs} of {jobs} were drained in {LIMIT_S} s")
     return count.last_s - count.first_s
@@ -55,7 +55,7 @@ def fill(file: Path, rows: int, plan: Plan) -> None:
 
 def cost_us(rows: int, plan: Plan) -> dict[str, float]:
     """Per delivery: enqueue, drain, and both, the median of some windows."""
-    file = plan.path / f"rows-{rows}.db"
+    file = plan.data / f"rows-{rows}.db"
     enqueued_us, drained_us = [], []
     for number in range(WINDOWS):
         # A window is larger than the small file: there each one gets a fresh file.

@@ -36,7 +36,7 @@ class HomingQueue:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._file = plan.path / "homing.db"
+        self._file = plan.data / "homing.db"
 
     async def _use(self, use: Callable[[Homing], Awaitable[float]]) -> float:
         async with open_homing(self._file) as homing:

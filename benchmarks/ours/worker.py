@@ -23,7 +23,7 @@ async def work(file: Path, handle: Handle) -> None:
 
 
 def main() -> None:
-    tally = Tally(Plan.from_environment().path)
+    tally = Tally(Plan.from_environment().tallies)
 
     def count(assignment: Assignment) -> None:
         tally.tick(assignment.data["ts"])

@@ -16,7 +16,7 @@ from benchmarks.contest.tally import Tally
 
 PLAN = Plan.from_environment()
 URL = PLAN.servers["redis"]
-TALLY = Tally(PLAN.path)
+TALLY = Tally(PLAN.tallies)
 PROCESSES = 2
 PREFETCH = 64
 

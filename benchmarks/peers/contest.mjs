@@ -12,7 +12,7 @@ export const nowSeconds = () => (performance.timeOrigin + performance.now()) / 1
 // The same file as benchmarks/contest/tally.py: jobs, first start, last start.
 export function tally() {
   const counter = Buffer.alloc(24);
-  const path = `${plan.folder}/${process.pid}`;
+  const path = `${plan.counts}/${process.pid}`;
   let jobs = 0n, first = 0, last = 0, dirty = false;
   const flush = () => {
     if (!dirty) return;

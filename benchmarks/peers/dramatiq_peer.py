@@ -17,7 +17,7 @@ from benchmarks.contest.tally import Tally
 
 PLAN = Plan.from_environment()
 URL = PLAN.servers["redis"]
-TALLY = Tally(PLAN.path)
+TALLY = Tally(PLAN.tallies)
 PROCESSES, THREADS, PREFETCH = 2, 8, 200
 
 dramatiq.set_broker(RedisBroker(url=URL))

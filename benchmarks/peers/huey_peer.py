@@ -18,13 +18,13 @@ from benchmarks.contest.tally import Tally
 
 PLAN = Plan.from_environment()
 ON_SQLITE = PLAN.options["store"] == "sqlite"
-TALLY = Tally(PLAN.path)
+TALLY = Tally(PLAN.tallies)
 WORKERS = 4
 # The faster kind of worker, on each store.
 KIND = "thread" if ON_SQLITE else "process"
 
 if ON_SQLITE:
-    huey = SqliteHuey("h", filename=str(PLAN.path / "huey.db"), fsync=True, results=False)
+    huey = SqliteHuey("h", filename=str(PLAN.data / "huey.db"), fsync=True, results=False)
 else:
     huey = RedisHuey("h", url=PLAN.servers["redis"], results=False, blocking=True)
 

@@ -24,7 +24,7 @@ UNSTAMPED = b"0|" + PAYLOAD.encode()
 
 
 async def work() -> None:
-    tally = Tally(PLAN.path)
+    tally = Tally(PLAN.tallies)
     pgqueuer = PgQueuer(AsyncpgDriver(await asyncpg.connect(URL)))
 
     @pgqueuer.entrypoint("noop")

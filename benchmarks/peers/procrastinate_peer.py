@@ -18,7 +18,7 @@ from benchmarks.contest.tally import Tally
 
 PLAN = Plan.from_environment()
 URL = PLAN.servers["postgres"]
-TALLY = Tally(PLAN.path)
+TALLY = Tally(PLAN.tallies)
 PROCESSES, CONCURRENCY, CHUNK, CONNECTIONS = 2, 20, 1000, 20
 
 
