@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from homing.domain.delivery import FIRST_PRIORITY, Delivery
+
 T = TypeVar("T", bound=msgspec.Struct)
 
 
@@ -19,6 +21,12 @@ def filled(struct: type[T], **fixed: Any) -> T:
         for number, field in enumerate(msgspec.structs.fields(struct), 101)
     }
     return struct(**(values | fixed))
+
+
+def filled_delivery(delivery_id: str, **fixed: Any) -> Delivery:
+    """A dead letter, with no open children: their count is the store's own."""
+    values = {"state": "failed", "priority": FIRST_PRIORITY, "open_children": 0}
+    return filled(Delivery, **({"id": delivery_id} | values | fixed))
 
 
 def _value(hint: Any, field: msgspec.structs.FieldInfo, number: int) -> Any:

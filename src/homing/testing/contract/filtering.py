@@ -14,7 +14,7 @@ from homing.domain.delivery import Change, Delivery, New, Recipient
 from homing.domain.failure import Failure
 from homing.ports import Facet, GroupBy, Query, Store
 from homing.testing import samples
-from homing.testing.contract.filled import filled
+from homing.testing.contract.filled import filled_delivery
 from homing.testing.contract.opening import Opened
 from homing.testing.samples import NOW_MS
 
@@ -144,7 +144,7 @@ class Filtering(Opened):
         assert some_found > 60  # the lot is rich enough to prove something
 
     async def test_all_filters_at_once(self, store: Store) -> None:
-        whole = filled(Delivery, state="failed", failure=Failure("mailbox_full"))
+        whole = filled_delivery("whole", failure=Failure("mailbox_full"))
         await store.add([*population(), New(whole)])
         facet = Facet(
             state="failed",

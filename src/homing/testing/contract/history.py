@@ -45,7 +45,6 @@ class History:
         return answer
 
     async def compare(self) -> None:
-        await self._compare_listing()
         for slot in SLOTS:
             for method in ("get", "content", "attempts"):
                 await self.same(0, method, self.id_of(slot))
@@ -58,7 +57,7 @@ class History:
         await self.same(0, "count", Query(route=self.name, owing=True), ("state", "lane"))
         await self.same(0, "next_due_ms", (self.lane(0), self.lane(1)))
 
-    async def _compare_listing(self) -> None:
+    async def compare_records(self) -> None:
         cursor: Cursor | None = None
         while True:
             page = await self.same(0, "page", Query(route=self.name), cursor, 4)

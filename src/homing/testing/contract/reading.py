@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.ports import Query, Store
 from homing.testing import samples
-from homing.testing.contract.filled import filled
+from homing.testing.contract.filled import filled_delivery
 from homing.testing.contract.generated import structs
 from homing.testing.contract.opening import Opened
 from homing.testing.samples import NOW_MS
@@ -41,8 +41,7 @@ class Reading(Opened):
         assert await store.count(Query()) == {(): 0}
 
     async def test_every_field_of_a_delivery_is_kept(self, store: Store) -> None:
-        # The count of children is the store's own.
-        whole = filled(Delivery, id="d1", state="failed", open_children=0)
+        whole = filled_delivery("d1")
 
         await store.add([New(whole)])
 

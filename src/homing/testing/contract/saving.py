@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from homing.domain.delivery import Attempt, Change, Content, Delivery, State
 from homing.ports import Query, Store
 from homing.testing import samples
-from homing.testing.contract.filled import filled
+from homing.testing.contract.filled import filled, filled_delivery
 from homing.testing.contract.opening import Opened
 from homing.testing.samples import LEASE_MS, NOW_MS, SOURCE
 
@@ -32,14 +32,14 @@ class Saving(Opened):
 
     async def test_every_field_of_a_change_is_written(self, store: Store) -> None:
         await store.add([samples.new("d1")])
-        whole = filled(Delivery, id="d1", version=1, state="pending", open_children=0)
+        whole = filled_delivery("d1", version=1, state="pending")
 
         assert await store.save([Change(whole)]) == [True]
 
         assert await store.get("d1") == replace(whole, version=2)
 
     async def test_and_back_to_their_defaults(self, store: Store) -> None:
-        whole = filled(Delivery, id="d1", version=1, state="failed")
+        whole = filled_delivery("d1", version=1)
         await store.add([samples.new("d2"), replace(samples.new("d1"), delivery=whole)])
         plain = samples.delivery("d1", source="", due_at_ms=None)
 
