@@ -22,6 +22,7 @@ from homing.ports import (
     Notifier,
     Query,
     Ready,
+    Transitioned,
     Unknown,
 )
 from homing.providers.stub import Accept, answer_for
@@ -30,7 +31,7 @@ from homing.stores.shape import Stored
 from homing.testing.clocks import ManualClock
 from homing.testing.dice import LoadedDice
 
-Answer: TypeAlias = str | Failure | Exception
+Answer: TypeAlias = str | Accepted | Failure | Exception
 
 START_MS = int(datetime(2026, 2, 23, 10, tzinfo=UTC).timestamp()) * 1000
 
@@ -48,14 +49,14 @@ def elapsed_s(clock: ManualClock) -> float:
 
 
 class ScriptedProvider:
-    """Answers with the script's words (as the stub knows them), failures or surprises, in turn;
-    then it accepts. `watch` is called in the middle of each send."""
+    """Answers in turn with the script's words (as the stub knows them), answers or surprises; then
+    it accepts. `watch` is called in the middle of each send."""
 
     token_window_s = 0.0
 
     def __init__(self, clock: ManualClock, script: Iterable[Answer] = ()) -> None:
         self._clock = clock
-        self._script: list[Accept | Failure | Exception] = []
+        self._script: list[Accept | Accepted | Failure | Exception] = []
         self.watch: Callable[[Envelope], Awaitable[None]] | None = None
         self.calls: list[Envelope] = []
         self.called_at_s: list[float] = []
@@ -80,6 +81,8 @@ class ScriptedProvider:
         if isinstance(answer, Failure):
             return answer
         self.accepted.append(envelope)
+        if isinstance(answer, Accepted):
+            return answer
         if answer.answer_lost:
             return Failure("answer_lost", detail="cut after the message", maybe_sent=True)
         return Accepted(Receipt(f"note-{len(self.accepted)}"))
@@ -131,6 +134,17 @@ class Listener:
         return [notice for notice, _ in self.heard]
 
 
+class Story:
+    """Every transition that was told, with the word that the delivery showed after it."""
+
+    def __init__(self, route: Route) -> None:
+        self._route = route
+        self.told: list[tuple[str, str]] = []
+
+    def observe(self, events: Sequence[Transitioned]) -> None:
+        self.told += [(event.name, self._route.word(event.delivery)) for event in events]
+
+
 class World:
     """One process with one route."""
 
@@ -146,8 +160,14 @@ class World:
         self.route = route
         self.clock = clock
         self.store = store or MemoryStore()
+        self.story = Story(route)
         self.engine = Engine(
-            self.store, (route,), clock=clock, dice=dice or EvenDice(), notifiers=notifiers
+            self.store,
+            (route,),
+            clock=clock,
+            dice=dice or EvenDice(),
+            observers=[self.story],
+            notifiers=notifiers,
         )
         self.desk = self.engine.desk
 

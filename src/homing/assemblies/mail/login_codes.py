@@ -1,0 +1,33 @@
+"""Login codes: the one mail whose content nobody but its reader may see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from homing.domain.message import Email, Json
+from homing.engine.admission import Request
+
+SOURCE = "authsession"
+TEMPLATE = "auth.login_code"
+MASK = "[masked]"
+
+
+def login_code_request(*, email: str, code: str, locale: str, key: str) -> Request:
+    message = Email(to=email, template_id=TEMPLATE, locale=locale, variables={"code": code})
+    return Request(message=message, key=key, source=SOURCE)
+
+
+def is_login_code(message: Email) -> bool:
+    return message.template_id == TEMPLATE
+
+
+def masked(message: Email) -> Mapping[str, Json]:
+    """The template's variables as operators and logs may see them."""
+    if is_login_code(message):
+        return dict.fromkeys(message.variables, MASK)
+    return message.variables
+
+
+def suppressed_in_stub_mode(message: Email) -> str | None:
+    """Where no mail leaves the house, a login code is not even tried."""
+    return "login codes are not sent in stub mode" if is_login_code(message) else None

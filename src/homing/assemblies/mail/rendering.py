@@ -1,0 +1,70 @@
+"""From a template to the bytes on the wire: rendered once, composed once, then never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from homing.content import addresses, mime
+from homing.content.templates import Rendered
+from homing.domain import identity
+from homing.domain.delivery import Content, Delivery
+from homing.domain.errors import InvalidRequest
+from homing.domain.failure import Failure
+from homing.domain.message import Email, decode_message
+from homing.engine.steps import refuse
+from homing.ports import Done, Outcome, Work
+
+RENDER = "render"
+
+Render: TypeAlias = Callable[[str, str | None, Mapping[str, Any]], Rendered | Failure]
+
+
+class RenderStep:
+    """Makes the content of a template mail. Whatever goes wrong here is no reason to try again."""
+
+    def __init__(self, render: Render) -> None:
+        self._render = render
+
+    async def __call__(self, work: Work) -> Outcome:
+        email = email_in(work.content)
+        try:
+            made = self._render(email.template_id or "", email.locale, email.variables)
+        except Exception as error:  # noqa: BLE001 - a template can break in any way
+            # Its words may quote a variable, and a variable may be a login code.
+            return refuse("template_failed", type(error).__name__)
+        if isinstance(made, Failure):
+            return replace(made, disposition="reject")
+        return Done(result=msgspec.json.encode(made))
+
+
+def composer(sender: str) -> Callable[[Delivery, Content], bytes]:
+    """The bytes of a mail: the same for every attempt, with a Message-ID of its own."""
+    domain = addresses.parse(sender, "sender").spec.rpartition("@")[2]
+
+    def compose(delivery: Delivery, content: Content) -> bytes:
+        email = email_in(content)
+        rendered = rendered_in(content)
+        return mime.build(
+            email if rendered is None else rendered.into(email),
+            message_id=identity.message_id(delivery, domain),
+            date_ms=delivery.created_at_ms,
+            sender=sender,
+        )
+
+    return compose
+
+
+def rendered_in(content: Content) -> Rendered | None:
+    made = content.results.get(RENDER)
+    return None if made is None else msgspec.json.decode(made, type=Rendered)
+
+
+def email_in(content: Content) -> Email:
+    message = decode_message(content.payload)
+    if not isinstance(message, Email):
+        raise InvalidRequest("payload", "is not an e-mail")
+    return message
