@@ -1,0 +1,183 @@
+"""What the next owner makes of a claim that ended without an outcome (P2 to P6)."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from homing.domain import transitions
+from homing.domain.delivery import Change, Delivery
+from homing.domain.policy import Plan
+from tests.unit.domain.lives import (
+    MINUTE_MS,
+    NOW_MS,
+    SEND,
+    addressed,
+    claimed,
+    marked,
+    pending,
+    plan,
+)
+
+COUNTING = plan(interrupted_counts=True)
+
+
+def lost(before: Delivery, times: int) -> Delivery:
+    """Claimed by one worker after another, each of which ended in silence but the last."""
+    for number in range(times + 1):
+        before = claimed(before, by=f"w{number}")
+    return before
+
+
+def note(before: Delivery, by_plan: Plan = SEND) -> Change:
+    return transitions.note_interruption(before, plan=by_plan, now_ms=NOW_MS, roll=0.0)
+
+
+def test_p2_a_crash_before_the_mark_is_no_attempt_but_a_crash() -> None:
+    change = note(lost(pending(), 1))
+
+    after = change.delivery
+    assert (after.state, after.holder, after.claims) == ("in_flight", "w1", 1)
+    assert (after.attempts, after.crashes, after.maybe_sent) == (0, 1, False)
+    [attempt] = change.ended
+    assert (attempt.status, attempt.counted, attempt.window) == ("interrupted", False, None)
+    assert after.attempt_no == attempt.number == 1
+
+
+def test_the_ledger_does_not_blame_the_new_owner_for_the_lost_attempt() -> None:
+    [attempt] = note(lost(pending(), 1)).ended
+
+    assert (attempt.holder, attempt.started_at_ms) == (None, None)
+
+
+def test_i16_where_interrupted_attempts_count_the_schedule_goes_on() -> None:
+    change = note(lost(pending(), 1), COUNTING)
+
+    after = change.delivery
+    assert (after.state, after.attempts, after.due_at_ms) == ("pending", 1, NOW_MS + MINUTE_MS)
+    assert (after.holder, change.ended[0].counted) == (None, True)
+
+
+def test_i16_several_lost_claims_cost_one_attempt_and_are_several_crashes() -> None:
+    # Each owner notes the loss before it begins: only the oldest of them can have begun.
+    change = note(lost(pending(attempts=2), 3), COUNTING)
+
+    after = change.delivery
+    assert (after.attempts, after.crashes) == (3, 3)
+    assert [(a.number, a.counted) for a in change.ended] == [(1, True), (2, False), (3, False)]
+
+
+def test_with_no_budget_left_it_stays_in_hand_to_be_given_up() -> None:
+    after = note(lost(pending(attempts=2), 1), COUNTING).delivery
+
+    assert (after.state, transitions.overspent(after, COUNTING)) == ("in_flight", "exhausted")
+
+
+@pytest.mark.parametrize("by_plan", [SEND, COUNTING], ids=["not counting", "counting"])
+def test_p4_a_crash_after_the_mark_leaves_doubt_and_counts(by_plan: Plan) -> None:
+    change = note(lost(marked(), 0), by_plan)
+
+    after = change.delivery
+    assert (after.maybe_sent, after.doubt_waived, after.committing) == (True, False, False)
+    assert (after.attempts, after.crashes) == (1, 1)
+    [attempt] = change.ended
+    assert (attempt.maybe_sent, attempt.window, attempt.counted) == (True, "W1", True)
+
+
+def test_i10_only_the_claim_that_wrote_the_mark_is_in_doubt() -> None:
+    # The mark begins the count of claims anew, so the oldest lost claim is the marked one.
+    change = note(lost(marked(lost(pending(), 0)), 2))
+
+    assert [a.maybe_sent for a in change.ended] == [True, False, False]
+    assert [a.window for a in change.ended] == ["W1", None, None]
+    assert [a.counted for a in change.ended] == [True, False, False]
+    assert change.delivery.crashes == 3
+
+
+def test_the_recipients_of_a_marked_attempt_are_in_doubt_as_well() -> None:
+    sent = marked(claimed(addressed("a@example.org", "b@example.org")))
+
+    after = note(claimed(sent, by="w2")).delivery
+
+    assert [r.outcome for r in after.recipients] == ["maybe", "maybe"]
+    assert after.open_addresses == ("a@example.org", "b@example.org")
+
+
+@pytest.mark.parametrize("inline_counts", [True, False])
+def test_an_interrupted_inline_attempt_counts_as_inline_ones_do(inline_counts: bool) -> None:
+    rules = plan(inline_counts=inline_counts, interrupted_counts=True)
+    inline = replace(claimed(), phase="inline")
+
+    change = note(claimed(claimed(inline, by="w2"), by="w3"), rules)
+
+    assert [(a.phase, a.counted) for a in change.ended] == [
+        ("inline", inline_counts),
+        ("worker", False),
+    ]
+    assert (change.delivery.attempts, change.delivery.phase) == (int(inline_counts), "worker")
+
+
+def test_a_delivery_that_kills_its_worker_five_times_is_poison() -> None:
+    after = pending()
+    for killed in range(1, 6):
+        after = note(lost(after, 1)).delivery
+        assert after.crashes == killed
+        because = transitions.overspent(after, SEND)
+        assert because == ("poison" if killed == 5 else None)
+        if because is None:
+            after = replace(after, claims=0)
+
+    ended = transitions.give_up(after, "poison", plan=SEND, now_ms=NOW_MS).delivery
+    assert (ended.state, ended.failed_because) == ("failed", "poison")
+
+
+def test_poison_comes_after_as_many_crashes_as_the_plan_says() -> None:
+    rules = plan(max_crashes=2)
+
+    assert transitions.overspent(note(lost(pending(), 1), rules).delivery, rules) is None
+    assert transitions.overspent(note(lost(pending(), 2), rules).delivery, rules) == "poison"
+
+
+def test_what_is_given_back_untouched_is_no_attempt_and_no_crash() -> None:
+    after = transitions.release(claimed(at_ms=NOW_MS - 7), now_ms=NOW_MS).delivery
+
+    assert (after.state, after.holder, after.due_at_ms) == ("pending", None, NOW_MS - 7)
+    assert (after.attempts, after.crashes, after.attempt_no) == (0, 0, 0)
+    assert note(claimed(after)).delivery.crashes == 0
+
+
+def test_i7_giving_back_does_not_wipe_what_an_earlier_holder_left_in_doubt() -> None:
+    sent = marked(claimed(by="w1"))
+
+    given_back = transitions.release(claimed(sent, by="w2"), now_ms=NOW_MS).delivery
+    after = note(claimed(given_back, by="w3")).delivery
+
+    assert (after.maybe_sent, after.crashes) == (True, 1)
+
+
+@pytest.mark.xfail(reason="F37: a cancellation wipes an unnoted doubt", strict=False)
+def test_i7_a_cancelled_and_restored_one_is_still_in_doubt() -> None:
+    given_back = transitions.release(claimed(marked(claimed()), by="w2"), now_ms=NOW_MS).delivery
+    cancelled = transitions.cancel(given_back, now_ms=NOW_MS).delivery
+    restored = transitions.restore(cancelled, now_ms=NOW_MS).delivery
+
+    assert note(claimed(restored, by="w3")).delivery.maybe_sent
+
+
+def test_a_dead_holders_lease_ends_at_once() -> None:
+    after = transitions.end_lease(claimed(at_ms=NOW_MS), now_ms=NOW_MS + 5).delivery
+
+    assert (after.state, after.holder, after.due_at_ms) == ("in_flight", "w1", NOW_MS + 5)
+
+
+def test_the_mark_is_dated_by_the_first_commit_and_keeps_the_frozen_bytes() -> None:
+    change = transitions.mark_committing(
+        claimed(pending(committed_at_ms=NOW_MS - 9)),
+        now_ms=NOW_MS,
+        lease_until_ms=NOW_MS + MINUTE_MS,
+        frozen={"frozen": b"mime"},
+    )
+
+    after = change.delivery
+    assert (after.committing, after.committed_at_ms) == (True, NOW_MS - 9)
+    assert (after.due_at_ms, change.results) == (NOW_MS + MINUTE_MS, {"frozen": b"mime"})

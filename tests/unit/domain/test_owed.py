@@ -1,0 +1,95 @@
+"""What a transition owes is written with the state, and cleared when it is given (I20)."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from homing.domain import transitions
+from homing.domain.delivery import Change, FailedBecause
+from homing.domain.failure import Failure
+from homing.domain.policy import Plan
+from tests.unit.domain.lives import (
+    HARD,
+    LOST,
+    NOW_MS,
+    SEND,
+    after_failure,
+    claimed,
+    failed,
+    pending,
+    plan,
+    stage,
+)
+
+REASONS: tuple[FailedBecause, ...] = ("rejected", "exhausted", "uncertain", "expired", "poison")
+
+
+@pytest.mark.parametrize("because", REASONS)
+def test_i20_every_dead_letter_owes_an_alert(because: FailedBecause) -> None:
+    ended = transitions.give_up(claimed(), because, plan=SEND, now_ms=NOW_MS).delivery
+
+    assert ended.owed == ("alert",)
+
+
+def test_a_reason_and_an_error_class_may_owe_more() -> None:
+    rules = plan(
+        owes_on_failed=("alert", "line"),
+        owes_by_reason={"rejected": ("page",)},
+        owes_by_class={"code_defect": ("ticket",)},
+    )
+    defect = Failure("code_defect", "reject")
+
+    assert after_failure(failure=defect, by_plan=rules).owed == ("alert", "line", "page", "ticket")
+    assert after_failure(failure=HARD, by_plan=rules).owed == ("alert", "line", "page")
+
+
+def test_what_it_owes_by_reason_is_by_the_true_reason() -> None:
+    rules = plan(owes_by_reason={"rejected": ("page",), "uncertain": ("call",)})
+
+    ended = after_failure(failure=replace(LOST, disposition="reject"), by_plan=rules)
+
+    assert ended.owed == ("alert", "call")
+
+
+def test_a_replay_that_ends_in_the_same_error_owes_an_escalation() -> None:
+    rules = plan(owes_on_repeat=("escalate",))
+
+    def again(failure: Failure) -> tuple[str, ...]:
+        ended = after_failure(failure=HARD, by_plan=rules)
+        replayed = transitions.replay(ended, actor="ann", reason="x", now_ms=NOW_MS).delivery
+        return after_failure(claimed(replayed), failure, by_plan=rules).owed
+
+    assert after_failure(failure=HARD, by_plan=rules).owed == ("alert",)
+    assert again(HARD) == ("alert", "escalate")
+    assert again(Failure("other", "reject")) == ("alert",)
+
+
+def test_a_notice_is_owed_once_however_often_it_fails() -> None:
+    replayed = transitions.replay(failed(), actor="ann", reason="x", now_ms=NOW_MS).delivery
+
+    assert after_failure(claimed(replayed), HARD).owed == ("alert",)
+
+
+def test_delivered_owes_what_the_plan_says_and_is_kept_until_it_is_given() -> None:
+    def end(rules: Plan) -> Change:
+        return transitions.succeed(claimed(), plan=rules, now_ms=NOW_MS, roll=0.0)
+
+    assert (end(SEND).delivery.owed, end(SEND).forget) == ((), False)
+    assert end(plan(keep_delivered=False)).forget
+    logging = end(plan(keep_delivered=False, owes_on_delivered=("log",)))
+    assert (logging.delivery.owed, logging.forget) == (("log",), False)
+
+
+def test_paying_clears_what_was_given_and_nothing_else() -> None:
+    before = pending(owed=("alert", "line", "page"))
+
+    after = transitions.pay(before, ("line", "unknown")).delivery
+
+    assert after == replace(before, owed=("alert", "page"))
+
+
+def test_an_unfinished_one_owes_nothing() -> None:
+    assert after_failure().owed == ()
+    assert failed().state == "failed"
+    assert after_failure(by_plan=plan(stage(attempts=2))).owed == ()
