@@ -1,0 +1,5 @@
+"""`python -m homing`."""
+
+from homing.cli import main
+
+main()

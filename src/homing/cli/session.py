@@ -1,0 +1,53 @@
+"""What every command shares: the settings, and a Homing opened for reading and repairing."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from homing.app import Homing
+from homing.settings import Loaded, load
+
+T = TypeVar("T")
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", help="The settings file; homing.toml if it is there.", show_default=False
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def settings(config: Path | None) -> Loaded:
+    return load(config)
+
+
+def with_homing(config: Path | None, act: Callable[[Homing], Awaitable[T]]) -> T:
+    """Open the store without a worker, act, close."""
+    from homing.building import build
+
+    homing = build(settings(config).settings, worker=False)
+
+    async def run() -> T:
+        async with homing:
+            return await act(homing)
+
+    return asyncio.run(run())
+
+
+def operator() -> str:
+    """Who is at this terminal, for the audit."""
+    return os.environ.get("SUDO_USER") or getpass.getuser()
+
+
+def print_json(value: Any) -> None:
+    import msgspec
+
+    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())

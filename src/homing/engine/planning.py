@@ -1,0 +1,40 @@
+"""What a retry policy does in an outage: when attempts fall, what survives, what would not."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from homing.domain.failure import Failure
+from homing.domain.policy import Retry
+
+
+class Forecast(Struct, frozen=True):
+    """For a message accepted as the outage begins, and for all that come during it."""
+
+    attempts_at_s: tuple[float, ...]
+    outage_s: float
+    delivered_at_s: float | None
+
+    @property
+    def reach_s(self) -> float:
+        """How long an outage may be for every message to survive it."""
+        return self.attempts_at_s[-1]
+
+    @property
+    def survives(self) -> bool:
+        return self.delivered_at_s is not None
+
+    @property
+    def lost_window_s(self) -> float:
+        """What is accepted within this time of the outage's start would be dead-lettered."""
+        return max(self.outage_s - self.reach_s, 0.0)
+
+
+def forecast(retry: Retry, outage_s: float, *, roll: float = 1.0) -> Forecast:
+    """`roll` is where jitter falls: 1 is the longest wait, 0 the shortest."""
+    failure = Failure("outage")
+    times = [0.0]
+    for number in range(2, retry.max_attempts + 1):
+        times.append(times[-1] + retry.delay_ms(number, failure, roll) / 1000)
+    delivered = next((at_s for at_s in times if at_s >= outage_s), None)
+    return Forecast(tuple(times), outage_s, delivered)

@@ -1,0 +1,1 @@
+"""Who is told: logs, alert log, delivery log, metrics, Sentry."""

@@ -1,0 +1,70 @@
+"""The alert log: every dead letter and every alert of the engine, with the journal behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from homing.domain.delivery import Attempt, Delivery
+from homing.domain.redaction import visible
+from homing.observers.lines import LineFile
+from homing.ports import Alert
+
+log = logging.getLogger("homing.alerts")
+
+LOGGER_TIMEOUT_S = 5.0
+
+
+class AlertLog:
+    """Writes to the file; if that fails, to the system journal by `logger`; never to nowhere."""
+
+    notices = frozenset({"alert"})
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._file = None if path is None else LineFile(path)
+
+    async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
+        """One line per dead letter and cycle; no address and no content in it."""
+        del notice, attempts
+        failure = delivery.failure
+        mark = f"delivery={delivery.id} cycle={delivery.cycle} "
+        line = (
+            f"[ALERT][homing] DEAD LETTER: {mark}route={delivery.route}"
+            f" because={delivery.failed_because} attempts={delivery.attempts}"
+            f" last_error={failure.error_class if failure else '-'}"
+            f" code={failure.code if failure else '-'}"
+        )
+        return await self._write(line, delivery.ended_at_ms or delivery.updated_at_ms, mark)
+
+    async def sound(self, alert: Alert) -> bool:
+        line = f"[ALERT][homing] {alert.kind.upper()}: {visible(alert.text)}"
+        return await self._write(line, alert.at_ms, None)
+
+    async def _write(self, line: str, at_ms: int, mark: str | None) -> bool:
+        line = f"{datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec='seconds')} {line}"
+        log.error("%s", line)
+        if self._file is None:
+            return True
+        try:
+            await asyncio.to_thread(self._file.append, line, unless=mark)
+        except OSError as error:
+            log.warning("the alert log cannot be written: %s", error.strerror)
+            return await asyncio.to_thread(_to_journal, line)
+        return True
+
+
+def _to_journal(line: str) -> bool:
+    try:
+        done = subprocess.run(  # noqa: S603 - the system's own logger, with one argument
+            ["logger", "-t", "homing", "-p", "user.alert", "--", line],  # noqa: S607 - on PATH
+            check=False,
+            timeout=LOGGER_TIMEOUT_S,
+            capture_output=True,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
