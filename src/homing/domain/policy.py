@@ -87,8 +87,8 @@ class RetryAfter(Struct, frozen=True):
         if self.cap_s is not None:
             wish_s = min(wish_s, self.cap_s)
         if failure.error_class == RATE_LIMITED:
-            wish_s = max(wish_s, self.min_s)
-        return max(delay_s, wish_s)
+            wish_s = max(self.min_s, wish_s)
+        return max(delay_s, wish_s)  # in this order: a wish that is no number changes nothing
 
 
 class Retry(Struct, frozen=True):

@@ -104,24 +104,19 @@ def claim(delivery: Delivery, *, holder: str, now_ms: int, lease_until_ms: int) 
 
 
 @_transition(sources=("in_flight",), targets=("pending",))
-def release(delivery: Delivery, *, now_ms: int) -> Change:
-    """The holder gives it back untouched; that is no attempt and no crash.
+def release(delivery: Delivery, *, plan: Plan, now_ms: int, roll: float) -> Change:
+    """The holder gives it back untouched; that is no attempt and no crash of its own.
 
-    Only its own claim is taken off: what an earlier holder left in doubt stays so.
+    What earlier holders left is noted first, so that their doubt is not given away with it.
     """
     if delivery.committing and delivery.claims <= 1:
         raise NotAllowed(f"cannot release delivery {delivery.id}: it may have been sent")
-    return Change(
-        replace(
-            delivery,
-            state="pending",
-            holder=None,
-            claimed_at_ms=None,
-            claims=delivery.claims - 1,
-            due_at_ms=delivery.claimed_at_ms or now_ms,
-            updated_at_ms=now_ms,
-        )
-    )
+    if delivery.claims <= 1:
+        return Change(_back_in_line(delivery, now_ms))
+    noted = note_interruption(delivery, plan=plan, now_ms=now_ms, roll=roll)
+    if noted.delivery.state == "pending":
+        return noted
+    return replace(noted, delivery=_back_in_line(noted.delivery, now_ms))
 
 
 @_transition(sources=("in_flight",), targets=("in_flight",))
@@ -283,10 +278,14 @@ def settle_found(delivery: Delivery, *, plan: Plan, now_ms: int, receipt: Receip
 @_transition(sources=("in_flight",), targets=("suppressed", "failed"))
 def suppress(delivery: Delivery, failure: Failure, *, plan: Plan, now_ms: int) -> Change:
     """Skipped on purpose, by the provider or a rule; counted as a good end unless in doubt."""
-    ended = _attempt(
-        delivery, "suppressed", now_ms, counted=_counts(delivery, plan), failure=failure
+    counts = _counts(delivery, plan)
+    ended = _attempt(delivery, "suppressed", now_ms, counted=counts, failure=failure)
+    after = replace(
+        delivery,
+        attempt_no=delivery.attempt_no + 1,
+        attempts=delivery.attempts + int(counts),
+        failure=failure,
     )
-    after = replace(delivery, attempt_no=delivery.attempt_no + 1, failure=failure)
     if delivery.maybe_sent:
         return _dead(after, "uncertain", plan, now_ms, ended=(ended,))
     return _closing(Change(_ended(after, "suppressed", now_ms), ended=(ended,)))
@@ -591,6 +590,11 @@ def dispel_doubt(delivery: Delivery) -> Delivery:
     )
 
 
+def _back_in_line(delivery: Delivery, now_ms: int) -> Delivery:
+    """Due as it was when it was claimed: it keeps its turn."""
+    return _let_go(delivery, due_at_ms=delivery.claimed_at_ms or now_ms, now_ms=now_ms)
+
+
 def _let_go(delivery: Delivery, *, due_at_ms: int | None, now_ms: int) -> Delivery:
     return replace(
         delivery,
@@ -694,8 +698,7 @@ def _back_to_route(delivery: Delivery, failure: Failure, now_ms: int) -> Change:
     ended = _attempt(delivery, "route_fault", now_ms, counted=False, failure=failure)
     after = _note_failure(delivery, failure, now_ms)
     after = replace(after, attempt_no=delivery.attempt_no + 1, crashes=0)
-    due_at_ms = delivery.claimed_at_ms or now_ms
-    return Change(_let_go(after, due_at_ms=due_at_ms, now_ms=now_ms), ended=(ended,))
+    return Change(_back_in_line(after, now_ms), ended=(ended,))
 
 
 def _attempt(

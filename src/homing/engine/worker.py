@@ -257,7 +257,12 @@ class RouteWorker:
         self._held.pop(held.delivery.id, None)
         if held.delivery.committing and held.delivery.claims <= 1:
             return  # after its own mark nobody knows: the lease ends and the next owner looks
-        change = transitions.release(held.delivery, now_ms=self._attempts.clock.now_ms())
+        change = transitions.release(
+            held.delivery,
+            plan=self.route.plan_of(held.delivery),
+            now_ms=self._attempts.clock.now_ms(),
+            roll=self._attempts.dice.roll(),
+        )
         settlement = Settlement("release", change, held.delivery, held.lease_end_s)
         with contextlib.suppress(StoreError):
             await self._attempts.settler.write(settlement)

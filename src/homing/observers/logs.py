@@ -74,4 +74,5 @@ class LogObserver:
                 words |= {"error_class": failure.error_class, "code": failure.code}
             if delivery.failed_because:
                 words["because"] = delivery.failed_because
-            getattr(self._log, level)(event.name, **words)
+            what = delivery.state if delivery.is_terminal else event.name
+            getattr(self._log, level)(what, **words)
