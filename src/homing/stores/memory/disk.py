@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Iterable
 
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
@@ -26,26 +25,28 @@ class MemoryDisk:
         self.facts: dict[str, dict[str, Fact]] = {}
         self.due = DueQueue()
         self.news = 0
-        self._waiters: set[asyncio.Future[None]] = set()
-        self._children: defaultdict[str, set[str]] = defaultdict(set)
-        self._held: defaultdict[str, set[str]] = defaultdict(set)
-        self._owing: set[str] = set()
+        # Dictionaries, not sets: their order is the same in every run of a simulation.
+        self._waiters: dict[asyncio.Future[None], None] = {}
+        self._children: dict[str, dict[str, None]] = {}
+        self._held: dict[str, dict[str, None]] = {}
+        self._owing: dict[str, None] = {}
 
     def put(self, delivery: Delivery) -> None:
         """Write one record over what was there."""
         before = self.deliveries.get(delivery.id)
         self.deliveries[delivery.id] = delivery
         self.due.place(delivery)
-        self._index(before, delivery)
+        if before is not None:
+            self._drop_from_indexes(before)
+        self._add_to_indexes(delivery)
         if _may_be_news(before, delivery):
             self.tell()
 
     def remove(self, delivery_id: str) -> None:
         """Take away a record and what it carries; keys and attempts have lives of their own."""
-        before = self.deliveries.pop(delivery_id, None)
-        self.contents.pop(delivery_id, None)
+        self._drop_from_indexes(self.deliveries.pop(delivery_id))
+        del self.contents[delivery_id]
         self.due.remove(delivery_id)
-        self._index(before, None)
 
     def note(self, facts: Iterable[Fact]) -> None:
         for fact in facts:
@@ -57,9 +58,9 @@ class MemoryDisk:
     def candidates(self, query: Query) -> Iterable[Delivery]:
         """The smallest indexed set that holds every match."""
         if query.parent_id is not None:
-            ids = self._children.get(query.parent_id, set())
+            ids = self._children.get(query.parent_id, {})
         elif query.holder is not None:
-            ids = self._held.get(query.holder, set())
+            ids = self._held.get(query.holder, {})
         elif query.owing:
             ids = self._owing
         else:
@@ -75,22 +76,27 @@ class MemoryDisk:
 
     async def hear(self, timeout_s: float) -> None:
         waiter = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
         try:
             await asyncio.wait((waiter,), timeout=timeout_s)
         finally:
-            self._waiters.discard(waiter)
+            del self._waiters[waiter]
 
-    def _index(self, before: Delivery | None, after: Delivery | None) -> None:
-        for delivery, change in ((before, set.discard), (after, set.add)):
-            if delivery is None:
-                continue
-            if delivery.parent_id is not None:
-                change(self._children[delivery.parent_id], delivery.id)
-            if delivery.holder is not None:
-                change(self._held[delivery.holder], delivery.id)
-            if delivery.owed:
-                change(self._owing, delivery.id)
+    def _add_to_indexes(self, delivery: Delivery) -> None:
+        if delivery.parent_id is not None:
+            self._children.setdefault(delivery.parent_id, {})[delivery.id] = None
+        if delivery.holder is not None:
+            self._held.setdefault(delivery.holder, {})[delivery.id] = None
+        if delivery.owed:
+            self._owing[delivery.id] = None
+
+    def _drop_from_indexes(self, delivery: Delivery) -> None:
+        self._owing.pop(delivery.id, None)
+        for index, name in ((self._children, delivery.parent_id), (self._held, delivery.holder)):
+            if name is not None:
+                del index[name][delivery.id]
+                if not index[name]:
+                    del index[name]
 
 
 def _may_be_news(before: Delivery | None, after: Delivery) -> bool:

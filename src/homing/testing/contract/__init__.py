@@ -16,8 +16,12 @@ pytest.register_assert_rewrite(
         f"{__name__}.{concept}"
         for concept in (
             "adding",
-            "children",
+            "carrying",
             "claiming",
+            "closing",
+            "counting",
+            "expiring",
+            "families",
             "filtering",
             "histories",
             "history",
@@ -29,6 +33,7 @@ pytest.register_assert_rewrite(
             "reading",
             "reopening",
             "saving",
+            "sharing",
             "waiting",
         )
     )
@@ -36,19 +41,24 @@ pytest.register_assert_rewrite(
 
 # ruff: noqa: E402 - the line above must come first
 from homing.testing.contract.adding import Adding
-from homing.testing.contract.children import AddingFamilies, Closing, FanningOut
+from homing.testing.contract.carrying import Carrying
 from homing.testing.contract.claiming import Claiming, Renewing
-from homing.testing.contract.filtering import Counting, Filtering
+from homing.testing.contract.closing import Closing
+from homing.testing.contract.counting import Counting
+from homing.testing.contract.expiring import PurgingPayloads, PurgingTheRest
+from homing.testing.contract.families import AddingFamilies, FanningOut
+from homing.testing.contract.filtering import Filtering
 from homing.testing.contract.histories import Histories
 from homing.testing.contract.naming import Naming
 from homing.testing.contract.noting import Noting
 from homing.testing.contract.opening import Opener
 from homing.testing.contract.paging import Paging
-from homing.testing.contract.purging import PurgingDeliveries, PurgingPayloads, PurgingTheRest
+from homing.testing.contract.purging import PurgingDeliveries
 from homing.testing.contract.racing import RacingHandles, RacingProcesses
 from homing.testing.contract.reading import Reading
 from homing.testing.contract.reopening import Reopening
-from homing.testing.contract.saving import Carrying, Saving
+from homing.testing.contract.saving import Saving
+from homing.testing.contract.sharing import Sharing
 from homing.testing.contract.waiting import KnowingWhen, Waiting
 
 __all__ = ["Opener", "StoreContract"]
@@ -76,6 +86,7 @@ class StoreContract(
     Reopening,
     Waiting,
     KnowingWhen,
+    Sharing,
     RacingHandles,
     RacingProcesses,
     Histories,

@@ -8,7 +8,6 @@ import os
 import sys
 from asyncio.subprocess import PIPE, Process
 
-from homing.domain.delivery import Delivery
 from homing.ports import Added, Existing, Query, Store
 from homing.testing import samples
 from homing.testing.contract import racer
@@ -175,21 +174,3 @@ class RacingHandles(Opened):
             stored = await store.get(delivery_id)
             assert stored is not None
             assert stored.holder == ("w1" if renewed else "w2")
-
-    async def test_concurrent_calls_on_one_handle_are_all_answered(self, store: Store) -> None:
-        """Whatever a store gathers into one commit, each caller gets its own answer."""
-
-        async def live(number: int) -> Delivery | None:
-            delivery_id, lane = f"d{number}", f"lane{number}"
-            new = samples.keyed(delivery_id, delivery_id, lane=lane)
-            assert await store.add([new]) == [Added(delivery_id)]
-            (held,) = await store.claim(samples.claim(lanes=(lane,)))
-            assert held.delivery.id == delivery_id
-            assert await store.save([samples.ended(held.delivery)]) == [True]
-            assert await store.save([samples.ended(held.delivery)]) == [False]
-            return await store.get(delivery_id)
-
-        lives = await asyncio.gather(*(live(number) for number in range(64)))
-
-        assert [d.id for d in lives if d is not None] == [f"d{number}" for number in range(64)]
-        assert await store.count(Query(), by=("state",)) == {("delivered",): 64}
