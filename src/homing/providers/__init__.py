@@ -1,0 +1,1 @@
+"""Mail and message services behind the `Provider` port; each brings its table of errors."""

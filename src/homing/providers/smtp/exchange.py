@@ -1,0 +1,53 @@
+"""One message's part in a dialogue: what is said about it, and what was answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from homing.providers.smtp.replies import Reply
+
+Phase: TypeAlias = Literal["connect", "tls", "auth", "mail", "rcpt", "data", "dot"]
+Cause: TypeAlias = Literal["timeout", "cut", "garbled"]
+# `drain`: our own content is still leaving; `void`: the lone dot of a message for nobody.
+Awaiting: TypeAlias = Literal["mail", "rcpt", "data", "drain", "dot", "void", "rset"]
+
+
+class Exchange:
+    """One message's part in the dialogue: what was said about it so far."""
+
+    __slots__ = (
+        "accepted",
+        "awaiting",
+        "commands",
+        "content",
+        "dot_out",
+        "lost",
+        "replies",
+        "withdrawn",
+    )
+
+    def __init__(self, commands: Sequence[bytes], content: bytes) -> None:
+        self.commands = commands
+        self.content = content
+        self.replies: list[Reply] = []
+        self.awaiting: Awaiting = "mail"
+        # Of the sender and the recipients, how many were accepted.
+        self.accepted = 0
+        # From here on the server may have accepted it, whatever we hear.
+        self.dot_out = False
+        self.withdrawn = False
+        self.lost: Cause | None = None
+
+    @property
+    def recipient_replies(self) -> list[Reply]:
+        return self.replies[1 : len(self.commands) - 1]
+
+    @property
+    def deliverable(self) -> bool:
+        """The sender and at least one recipient were accepted."""
+        return self.accepted > 1 and self.replies[0].kind == 2
+
+    @property
+    def all_accepted(self) -> bool:
+        return self.accepted == len(self.commands) - 1

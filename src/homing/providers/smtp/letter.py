@@ -1,0 +1,102 @@
+"""A message made ready for the wire, once, however often it is tried."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from homing.domain.failure import RECIPIENT_REFUSED, Failure, Refusal
+from homing.ports import Envelope
+from homing.providers.smtp.features import Features
+from homing.providers.smtp.wire import address_problem, dot_stuffed, header_block, wire_content
+
+
+class Letter(Struct, frozen=True, kw_only=True):
+    """Checked addresses and dot-stuffed content: this goes out byte for byte.
+
+    `refused` are recipients that may not go on the wire at all.
+    """
+
+    sender: str
+    recipients: tuple[str, ...]
+    content: bytes
+    size_bytes: int
+    eight_bit: bool = False
+    utf8_headers: bool = False
+    refused: dict[str, Refusal] = field(default_factory=dict)
+
+    def commands(self, features: Features) -> tuple[bytes, ...]:
+        """MAIL, one RCPT for each recipient, DATA: as this server takes them."""
+        mail = f"MAIL FROM:<{self.sender}>"
+        if features.size:
+            mail += f" SIZE={self.size_bytes}"
+        if self.eight_bit and features.eight_bit_mime:
+            mail += " BODY=8BITMIME"
+        if features.smtputf8 and self._needs_utf8:
+            mail += " SMTPUTF8"
+        recipients = [f"RCPT TO:<{recipient}>\r\n".encode() for recipient in self.recipients]
+        return (f"{mail}\r\n".encode(), *recipients, b"DATA\r\n")
+
+    @property
+    def _needs_utf8(self) -> bool:
+        return self.utf8_headers or not "".join((self.sender, *self.recipients)).isascii()
+
+
+def compose(envelope: Envelope, default_sender: str | None) -> Letter | Failure:
+    """Everything that can be checked without a server."""
+    sender = default_sender if envelope.sender is None else envelope.sender
+    if sender is None:
+        return Failure("sender_missing", "route_fault", detail="neither message nor URL names one")
+    if sender and (problem := address_problem(sender)) is not None:
+        return Failure("sender_invalid", "reject", detail=f"the sender is {problem}")
+    content = wire_content(envelope.data)
+    if content is None:
+        return Failure("content_invalid", "reject", detail="a carriage return stands alone")
+    recipients: list[str] = []
+    refused: dict[str, Refusal] = {}
+    for recipient in dict.fromkeys(envelope.recipients):
+        if (problem := address_problem(recipient)) is None:
+            recipients.append(recipient)
+        else:
+            refused[recipient] = Refusal(permanent=True, detail=problem)
+    eight_bit = not content.isascii()
+    return _with_recipients(
+        Letter(
+            sender=sender,
+            recipients=tuple(recipients),
+            content=dot_stuffed(content),
+            size_bytes=len(content),
+            eight_bit=eight_bit,
+            utf8_headers=eight_bit and not header_block(content).isascii(),
+            refused=refused,
+        )
+    )
+
+
+def fit(letter: Letter, features: Features) -> Letter | Failure:
+    """The letter as this server can take it, or why it cannot."""
+    if 0 < features.size_limit_bytes < letter.size_bytes:
+        detail = f"{letter.size_bytes} bytes; the server takes {features.size_limit_bytes}"
+        return Failure("message_too_large", "reject", detail=detail)
+    if letter.eight_bit and not features.eight_bit_mime:
+        return Failure("eightbit_unsupported", "reject", detail="the server has no 8BITMIME")
+    if features.smtputf8:
+        return letter
+    if letter.utf8_headers or not letter.sender.isascii():
+        return Failure("smtputf8_unsupported", "reject", detail=_NO_UTF8.detail or "")
+    beyond = {address: _NO_UTF8 for address in letter.recipients if not address.isascii()}
+    if not beyond:
+        return letter
+    within = tuple(address for address in letter.recipients if address not in beyond)
+    return _with_recipients(replace(letter, recipients=within, refused=letter.refused | beyond))
+
+
+def _with_recipients(letter: Letter) -> Letter | Failure:
+    if letter.recipients:
+        return letter
+    problems = ", ".join(sorted({refusal.detail or "" for refusal in letter.refused.values()}))
+    detail = f"no recipient can be sent to: {problems}" if problems else "there are no recipients"
+    return Failure(RECIPIENT_REFUSED, "reject", detail=detail, refused=letter.refused)
+
+
+_NO_UTF8 = Refusal(permanent=True, detail="needs SMTPUTF8, which the server does not offer")

@@ -1,0 +1,204 @@
+"""A bounded number of connections, shared by everything that is being sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from homing.domain.failure import Failure
+from homing.providers.smtp.classification import failure
+from homing.providers.smtp.connection import Connection, Job
+from homing.providers.smtp.features import Features
+from homing.providers.smtp.letter import Letter
+from homing.providers.smtp.opening import Session
+from homing.providers.smtp.url import SmtpSettings
+
+# How many sends may be prepared for each connection, and for how long they may wait there
+# together. A slow server gets fewer: who waits in `prepare` is provably not sent.
+MAX_DEPTH = 8
+MAX_QUEUED_S = 1.0
+LATENCY_WEIGHT = 0.1
+# After a refused further connection, the ones there are must do for a while.
+GROW_AGAIN_AFTER_S = 5.0
+CLOSE_GRACE_S = 5.0
+
+
+class Pool:
+    """Opens connections as sends are reserved, one first: bad credentials are tried once."""
+
+    def __init__(
+        self, settings: SmtpSettings, dial: Callable[[], Awaitable[Session | Failure]]
+    ) -> None:
+        self._settings = settings
+        self._size = settings.pool_size
+        self._dial = dial
+        self._live: set[Connection] = set()
+        self._free: list[Connection] = []
+        self._dialling: set[asyncio.Task[Connection | Failure]] = set()
+        self._queue: deque[Job] = deque()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._reserved = 0
+        self._to_flush: list[Connection] = []
+        self._latency_s = 0.0
+        self._grow_from_s = 0.0
+        self._closing = False
+
+    async def reserve(self) -> Features | Failure:
+        """A place for one send, with a healthy connection in sight. Give it back by `release`."""
+        if self._waiting or self._reserved >= self._limit:
+            await self._wait_for_place()
+        else:
+            self._reserved += 1
+        try:
+            found = await self._healthy()
+        except BaseException:
+            self.release()
+            raise
+        if isinstance(found, Failure):
+            self.release()
+            return found
+        self._grow()
+        return found.features
+
+    def release(self) -> None:
+        self._reserved -= 1
+        self._admit()
+
+    def submit(self, letter: Letter) -> Job:
+        """Send it, now or when a connection is free."""
+        job = Job(letter)
+        if self._free:
+            self._free.pop().start(job)
+        else:
+            self._queue.append(job)
+            self._grow()
+        return job
+
+    def withdraw(self, job: Job) -> None:
+        """The caller has gone away. What is not out yet stays here."""
+        if job.exchange is not None:
+            job.exchange.withdrawn = True
+
+    async def close(self) -> None:
+        """Say goodbye to every server; what is under way may end within the grace."""
+        self._closing = True
+        for task in self._dialling:
+            task.cancel()
+        self._fail_queue(_CLOSED)
+        closing = [connection.close(CLOSE_GRACE_S) for connection in self._live]
+        await asyncio.gather(*closing, *self._dialling, return_exceptions=True)
+
+    def next_job(self) -> Job | None:
+        while self._queue:
+            job = self._queue.popleft()
+            if not job.outcome.done():
+                return job
+        return None
+
+    def flush_soon(self, connection: Connection) -> None:
+        # All of one turn of the loop are written in a row: a server that is awake anyway costs
+        # far less to write to than one that must be woken for every message.
+        if not self._to_flush:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._to_flush.append(connection)
+
+    def _flush(self) -> None:
+        connections, self._to_flush = self._to_flush, []
+        for connection in connections:
+            connection.flush()
+
+    def give_back(self, job: Job) -> None:
+        if self._free:
+            self._free.pop().start(job)
+        else:
+            self._queue.appendleft(job)
+            self._grow()
+
+    def answered(self, latency_s: float) -> None:
+        self._latency_s += LATENCY_WEIGHT * (latency_s - self._latency_s)
+
+    def free(self, connection: Connection) -> None:
+        if connection not in self._free:
+            self._free.append(connection)
+
+    def gone(self, connection: Connection) -> None:
+        self._live.discard(connection)
+        if connection in self._free:
+            self._free.remove(connection)
+        self._grow()
+
+    @property
+    def _limit(self) -> int:
+        depth = MAX_QUEUED_S / self._latency_s if self._latency_s else MAX_DEPTH
+        return self._size * max(1, min(MAX_DEPTH, int(depth)))
+
+    async def _wait_for_place(self) -> None:
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self.release()
+            raise
+
+    def _admit(self) -> None:
+        while self._waiting and self._reserved < self._limit:
+            place = self._waiting.popleft()
+            if not place.done():
+                self._reserved += 1
+                place.set_result(None)
+
+    async def _healthy(self) -> Connection | Failure:
+        """A live connection; without one, the outcome of the one attempt that all wait for."""
+        if self._live:
+            return next(iter(self._live))
+        if self._closing:
+            return _CLOSED
+        attempt = next(iter(self._dialling)) if self._dialling else self._start_dialling()
+        await asyncio.wait({attempt})
+        if attempt.cancelled():
+            return _CLOSED
+        found = attempt.result()
+        if isinstance(found, Failure) or found.alive:
+            return found
+        return failure("connect", "cut")
+
+    def _grow(self) -> None:
+        """As many connections as sends, up to the size; the first one alone."""
+        if self._closing or len(self._live) >= self._size:
+            return
+        wanted = min(self._size, self._reserved) - len(self._live) - len(self._dialling)
+        if not self._live:
+            wanted = 1 if self._queue and not self._dialling else 0
+        elif wanted > 0 and asyncio.get_running_loop().time() < self._grow_from_s:
+            wanted = 0
+        for _ in range(wanted):
+            self._start_dialling()
+
+    def _start_dialling(self) -> asyncio.Task[Connection | Failure]:
+        task = asyncio.get_running_loop().create_task(self._open())
+        self._dialling.add(task)
+        task.add_done_callback(self._dialling.discard)
+        return task
+
+    async def _open(self) -> Connection | Failure:
+        found = await self._dial()
+        if isinstance(found, Failure):
+            self._grow_from_s = asyncio.get_running_loop().time() + GROW_AGAIN_AFTER_S
+            if not self._live and len(self._dialling) == 1:
+                self._fail_queue(found)
+            return found
+        connection = Connection(found.transport, found.features, self._settings, self)
+        self._live.add(connection)
+        connection.serve()
+        self._grow()
+        return connection
+
+    def _fail_queue(self, found: Failure) -> None:
+        while (job := self.next_job()) is not None:
+            job.settle(found)
+
+
+_CLOSED = Failure("connection_lost", "retry", detail="the provider is closed")

@@ -1,0 +1,223 @@
+"""The dialogue of an open session, without I/O: bytes come in, bytes and answers go out.
+
+With PIPELINING a whole envelope goes out in one piece, and the next envelope right behind the
+final dot of the message before it, so that a message costs one round trip (RFC 2920 allows
+content to be the first thing in a group and DATA to be the last).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from homing.providers.smtp.exchange import Awaiting, Cause, Exchange
+from homing.providers.smtp.replies import Reply, ReplyParser
+
+SERVICE_CLOSING = 421
+GO_AHEAD = 354
+END_OF_DATA = b".\r\n"
+# Above this size the final dot is held back until the content has left, so that a line cut on
+# the way is provably "not sent".
+HOLD_DOT_ABOVE_BYTES = 64 * 1024
+
+
+class _Reset:
+    """Stands in the queue for the answer to RSET."""
+
+    awaiting: Awaiting = "rset"
+
+
+_RESET = _Reset()
+
+
+class Dialogue:
+    """Takes exchanges in order, one envelope at a time; gives them back when they are over.
+
+    After every call that may have produced something to say, write `outgoing()`: soon, and
+    before anything more is received. Once `closing`
+    is set the connection serves no further message; once `broken` is set it must be cut.
+    """
+
+    __slots__ = (
+        "_dotted",
+        "_out",
+        "_parser",
+        "_queue",
+        "broken",
+        "closing",
+        "milestone",
+        "pipelining",
+    )
+
+    def __init__(self, *, pipelining: bool) -> None:
+        self.pipelining = pipelining
+        self.closing = False
+        self.broken: str | None = None
+        # Counts the phases entered, so that a deadline can be set once for each.
+        self.milestone = 0
+        self._parser = ReplyParser()
+        self._queue: deque[Exchange | _Reset] = deque()
+        self._out: list[bytes] = []
+        self._dotted: Exchange | None = None
+
+    @property
+    def idle(self) -> bool:
+        return not self._queue
+
+    @property
+    def awaiting(self) -> Awaiting | None:
+        """What has to happen next; None while nothing is under way."""
+        return self._queue[0].awaiting if self._queue else None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another envelope may go out now."""
+        if not self._queue:
+            return not self.closing
+        behind = self._queue[-1].awaiting in _PIPELINED_BEHIND
+        return self.pipelining and behind and not self.closing
+
+    def take(self, exchange: Exchange) -> None:
+        """Begin with this message. Only when there is room."""
+        if not self._queue:
+            self.milestone += 1
+        self._queue.append(exchange)
+        self._out.extend(exchange.commands if self.pipelining else exchange.commands[:1])
+
+    @property
+    def has_something_to_say(self) -> bool:
+        return bool(self._out)
+
+    def outgoing(self) -> bytes:
+        """What to write now; from here on it counts as said."""
+        if self._dotted is not None:
+            self._dotted.dot_out, self._dotted = True, None
+        out, self._out = b"".join(self._out), []
+        return out
+
+    def receive(self, data: bytes) -> list[Exchange]:
+        """Take in what the server said; the exchanges that it ended."""
+        ended: list[Exchange] = []
+        for reply in self._parser.feed(data):
+            if self.closing:
+                break
+            self._answer(reply, ended)
+        if self._parser.broken is not None:
+            self._break(self._parser.broken)
+        elif self._parser.mid_reply and not self._queue:
+            self._break("the server speaks unasked")  # it could pass for a later answer
+        return ended
+
+    def content_left(self) -> None:
+        """The content that held its dot back has left: now the dot."""
+        head = self._queue[0]
+        if isinstance(head, Exchange) and head.awaiting == "drain":
+            if head.withdrawn:
+                self._break("withdrawn")
+            else:
+                self._end_content(head)
+
+    def lose(self, cause: Cause) -> list[Exchange]:
+        """The line is gone: every open exchange ends here."""
+        self.closing = True
+        lost = [item for item in self._queue if isinstance(item, Exchange)]
+        for exchange in lost:
+            exchange.lost = cause
+        self._queue.clear()
+        self._out.clear()
+        return lost
+
+    def _answer(self, reply: Reply, ended: list[Exchange]) -> None:
+        if not self._queue:
+            self.closing = True  # a farewell, or something that nobody asked for
+            return
+        head = self._queue[0]
+        awaiting = head.awaiting
+        if not isinstance(head, Exchange):
+            self._queue.popleft()
+            self.milestone += 1
+            self.closing = reply.kind != 2
+        elif reply.code not in _EXPECTED[awaiting]:
+            self._break(f"{reply.code} answers nothing that was asked")
+        else:
+            head.replies.append(reply)
+            if reply.code == SERVICE_CLOSING or awaiting == "drain":
+                # Going away, or an answer before the content's end: it has given up on it.
+                self.closing = True
+                self._end(head, ended)
+            elif awaiting in ("mail", "rcpt"):
+                self._answer_envelope(head, reply, ended)
+            elif awaiting == "data":
+                self._answer_data(head, reply, ended)
+            else:
+                self._end(head, ended)
+
+    def _answer_envelope(self, head: Exchange, reply: Reply, ended: list[Exchange]) -> None:
+        if reply.kind == 2:
+            head.accepted += 1
+        answered = len(head.replies)
+        data_is_next = answered == len(head.commands) - 1
+        if data_is_next:
+            self._await(head, "data")
+        elif answered == 1:
+            self._await(head, "rcpt")
+        if self.pipelining:
+            return
+        hopeless = reply.kind != 2 if answered == 1 else data_is_next and not head.deliverable
+        if hopeless or head.withdrawn:
+            self._reset_after(head, ended)
+        else:
+            self._out.append(head.commands[answered])
+
+    def _answer_data(self, head: Exchange, reply: Reply, ended: list[Exchange]) -> None:
+        if reply.code != GO_AHEAD:
+            self._reset_after(head, ended)
+        elif not head.deliverable:
+            # Pipelined DATA after an envelope refused as a whole: nobody gets the empty message.
+            self._out.append(END_OF_DATA)
+            self._await(head, "void")
+        elif head.withdrawn:
+            self._break("withdrawn")  # a dot would deliver nothing as something
+        else:
+            self._out.append(head.content)
+            if len(head.content) > HOLD_DOT_ABOVE_BYTES:
+                self._await(head, "drain")
+            else:
+                self._end_content(head)
+
+    def _end_content(self, head: Exchange) -> None:
+        self._out.append(END_OF_DATA)
+        self._dotted = head
+        self._await(head, "dot")
+
+    def _reset_after(self, head: Exchange, ended: list[Exchange]) -> None:
+        self._end(head, ended)
+        self._out.append(b"RSET\r\n")
+        self._queue.appendleft(_RESET)
+
+    def _await(self, head: Exchange, awaiting: Awaiting) -> None:
+        head.awaiting = awaiting
+        self.milestone += 1
+
+    def _end(self, head: Exchange, ended: list[Exchange]) -> None:
+        self._queue.popleft()
+        self.milestone += 1
+        ended.append(head)
+
+    def _break(self, why: str) -> None:
+        self.broken = self.broken or why
+        self.closing = True
+
+
+_REFUSALS = frozenset(range(400, 600))
+_YES_OR_NO = _REFUSALS | frozenset(range(200, 300))
+_EXPECTED: dict[Awaiting, frozenset[int]] = {
+    "mail": _YES_OR_NO,
+    "rcpt": _YES_OR_NO,
+    "data": _REFUSALS | {GO_AHEAD},
+    "drain": _YES_OR_NO,
+    "dot": _YES_OR_NO,
+    "void": _YES_OR_NO,
+    "rset": _YES_OR_NO,
+}
+# What another envelope may go out behind, before it is answered.
+_PIPELINED_BEHIND: frozenset[Awaiting] = frozenset({"dot", "rset"})
