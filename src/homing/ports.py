@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct, field
@@ -299,11 +299,11 @@ class Work(Protocol):
 class Step(Protocol):
     """The code of one stage. Expected failures are returned, surprises may be raised."""
 
-    async def __call__(self, work: Work) -> Outcome: ...
+    def __call__(self, work: Work) -> Coroutine[Any, Any, Outcome]: ...
 
 
 class Transitioned(Struct, frozen=True):
-    """What observers are told, after it was stored."""
+    """What observers are told, after it was stored (with a version one higher)."""
 
     name: str
     delivery: Delivery

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Literal, TypeAlias
 
@@ -164,8 +165,10 @@ class Plan(Struct, frozen=True, kw_only=True):
         raise LookupError(f"the plan has no stage {name!r}")
 
     def stage_after(self, name: str) -> Stage | None:
-        index = self.stages.index(self.stage(name))
-        return self.stages[index + 1] if index + 1 < len(self.stages) else None
+        for stage, following in itertools.pairwise(self.stages):
+            if stage.name == name:
+                return following
+        return None
 
     @property
     def first_stage(self) -> Stage:

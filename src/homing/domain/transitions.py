@@ -253,6 +253,7 @@ def succeed(
     """The last stage was accepted; recipients refused apart keep it from being delivered."""
     refused = refused or {}
     answered = recipients.accept_open(delivery.recipients, refused)
+    counts = _counts(delivery, plan)
     after = _with_evidence(delivery, answered, _dated(receipt, now_ms))
     if recipients.left_to_try(answered, refused):
         deferred = recipients.summary(answered, permanent=False)
@@ -595,10 +596,18 @@ def _back_in_line(delivery: Delivery, now_ms: int) -> Delivery:
     return _let_go(delivery, due_at_ms=delivery.claimed_at_ms or now_ms, now_ms=now_ms)
 
 
-def _let_go(delivery: Delivery, *, due_at_ms: int | None, now_ms: int) -> Delivery:
+def _let_go(
+    delivery: Delivery,
+    *,
+    due_at_ms: int | None,
+    now_ms: int,
+    state: State = "pending",
+    **more: object,
+) -> Delivery:
+    """Nobody's any more; `more` is changed in the same copy."""
     return replace(
         delivery,
-        state="pending",
+        state=state,
         holder=None,
         claims=0,
         claimed_at_ms=None,
@@ -606,15 +615,12 @@ def _let_go(delivery: Delivery, *, due_at_ms: int | None, now_ms: int) -> Delive
         phase="worker",
         due_at_ms=due_at_ms,
         updated_at_ms=now_ms,
+        **more,
     )
 
 
-def _ended(delivery: Delivery, state: State, now_ms: int) -> Delivery:
-    return replace(
-        _let_go(delivery, due_at_ms=None, now_ms=now_ms),
-        state=state,
-        ended_at_ms=now_ms,
-    )
+def _ended(delivery: Delivery, state: State, now_ms: int, **more: object) -> Delivery:
+    return _let_go(delivery, due_at_ms=None, now_ms=now_ms, state=state, ended_at_ms=now_ms, **more)
 
 
 def _with_evidence(
@@ -648,8 +654,10 @@ def _delivered(
     ended: tuple[Attempt, ...] = (),
     results: Mapping[str, bytes] | None = None,
 ) -> Change:
-    after = replace(
-        _ended(delivery, "delivered", now_ms),
+    after = _ended(
+        delivery,
+        "delivered",
+        now_ms,
         crashes=0,
         failed_because=None,
         owed=_owing(delivery, plan.owes_on_delivered),
@@ -676,8 +684,10 @@ def _dead(
     )
     if because == "rejected" and _same_class_again(delivery, error_class):
         notices = (*notices, *plan.owes_on_repeat)
-    after = replace(
-        _ended(delivery, "failed", now_ms),
+    after = _ended(
+        delivery,
+        "failed",
+        now_ms,
         failed_because=because,
         first_failed_at_ms=delivery.first_failed_at_ms or now_ms,
         last_failed_at_ms=delivery.last_failed_at_ms or now_ms,
@@ -767,6 +777,8 @@ def _dated(receipt: Receipt | None, now_ms: int) -> Receipt:
 
 
 def _owing(delivery: Delivery, notices: tuple[str, ...]) -> tuple[str, ...]:
+    if not notices:
+        return delivery.owed
     return (*delivery.owed, *(notice for notice in notices if notice not in delivery.owed))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import TypeAlias, cast
@@ -29,6 +28,7 @@ from homing.domain.failure import (
     Refusal,
 )
 from homing.domain.policy import Plan, Stage
+from homing.engine.bounded import bounded
 from homing.engine.holding import ClaimLost, Holding
 from homing.engine.route import Route, classify_exception
 from homing.engine.settling import Settlement, Settler
@@ -102,13 +102,14 @@ class Attempts:
             must_keep=held.delivery.committing,
             facts=self._route_facts(held.route, change),
         )
-        if wait or settlement.must_keep:
-            if not await self.settler.write(settlement):
-                held.lost = True
-                return None
-        else:
+        if not (wait or settlement.must_keep):
             self.settler.put(settlement)
             await self.settler.room()
+            held.delivery = change.delivery
+            return name
+        if not await self.settler.write(settlement):
+            held.lost = True
+            return None
         held.delivery = replace(change.delivery, version=change.delivery.version + 1)
         return name
 
@@ -210,8 +211,7 @@ class Attempts:
     async def _call_step(self, held: Holding, plan: Plan) -> Outcome:
         stage = plan.stage(held.delivery.stage)
         try:
-            async with asyncio.timeout(stage.timeout_s):
-                return await held.route.steps[stage.name](held)
+            return await bounded(held.route.steps[stage.name](held), stage.timeout_s)
         except ClaimLost:
             raise
         except TimeoutError:

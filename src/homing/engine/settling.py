@@ -222,7 +222,7 @@ def _told(settlement: Settlement, now_ms: int) -> Transitioned:
     change = settlement.change
     return Transitioned(
         settlement.name,
-        replace(change.delivery, version=change.delivery.version + 1),
+        change.delivery,
         settlement.previous,
         change.ended,
         now_ms,
