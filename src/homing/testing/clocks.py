@@ -1,0 +1,46 @@
+"""A clock that moves only when told to."""
+
+from __future__ import annotations
+
+DAY_S = 24 * 3600.0
+
+
+class ManualClock:
+    """Hand it to the engine in place of the system's clock; then time is yours.
+
+    `advance` lets time pass; `jump` moves the wall clock alone, as a person or NTP would, and
+    leaves the steady clock as it was.
+    """
+
+    def __init__(
+        self, now_ms: int = 1_700_000_000_000, steady_s: float = 1000.0, boot: str = "boot-1"
+    ) -> None:
+        self._now_ms = float(now_ms)
+        self._steady_s = steady_s
+        self._boot = boot
+
+    def now_ms(self) -> int:
+        return int(self._now_ms)
+
+    def steady_s(self) -> float:
+        return self._steady_s
+
+    @property
+    def boot(self) -> str:
+        return self._boot
+
+    def advance(self, seconds: float) -> None:
+        """Time passes, on both clocks."""
+        if seconds < 0:
+            raise ValueError("time does not pass backwards: use `jump` for the wall clock")
+        self._now_ms += seconds * 1000
+        self._steady_s += seconds
+
+    def jump(self, seconds: float) -> None:
+        """The wall clock alone is set to another time, forwards or back."""
+        self._now_ms += seconds * 1000
+
+    def reboot(self, boot: str) -> None:
+        """The machine starts again: the steady clock begins at zero, under another name."""
+        self._boot = boot
+        self._steady_s = 0.0

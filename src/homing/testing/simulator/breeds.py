@@ -1,0 +1,53 @@
+"""The kinds of routes that a world may have, as data: engine and oracle read the same table.
+
+Each stands for a use of the engine: plain mail that is sent again in doubt or held, a service
+that can be asked, one that folds equal tokens, events, staged jobs, a digest that fans out.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from homing.domain.policy import OnDoubt, OnRouteFault
+
+TIMEOUT_S = 5.0
+POLL_S = 10.0
+PROBE_EVERY_S = 8.0
+
+
+class Breed(Struct, frozen=True, kw_only=True):
+    """What sets one kind of route apart."""
+
+    kind: Literal["mail", "event", "job", "digest"] = "mail"
+    ladder_s: tuple[float, ...] = (1.0, 4.0, 10.0)
+    max_attempts: int = 4
+    on_doubt: OnDoubt = "resend"
+    on_route_fault: OnRouteFault = "park"
+    inline_counts: bool = True
+    interrupted_counts: bool = False
+    keep_delivered: bool = True
+    retry_after_cap_s: float | None = None
+    # Of the service behind it: can it be asked, does it fold tokens, does it answer for
+    # single recipients.
+    can_look: bool = False
+    token_window_s: float = 0.0
+    answers_apart: bool = False
+    on_mismatch: Literal["conflict", "return_existing"] = "conflict"
+
+
+BREEDS: dict[str, Breed] = {
+    "post": Breed(answers_apart=True),
+    "held": Breed(answers_apart=True, on_doubt="hold", inline_counts=False),
+    "asked": Breed(can_look=True, on_doubt="hold"),
+    "folded": Breed(token_window_s=240.0),
+    "strict": Breed(
+        on_route_fault="fail", retry_after_cap_s=6.0, interrupted_counts=True, max_attempts=3
+    ),
+    "stubborn": Breed(on_route_fault="retry", max_attempts=6, ladder_s=(0.5, 2.0)),
+    "gone": Breed(keep_delivered=False, answers_apart=True, on_mismatch="return_existing"),
+    "event": Breed(kind="event"),
+    "job": Breed(kind="job"),
+    "digest": Breed(kind="digest", on_doubt="hold", answers_apart=True),
+}

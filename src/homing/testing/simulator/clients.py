@@ -1,0 +1,243 @@
+"""The callers, and the second oracle: what each of them was told.
+
+A caller whose call fails or is never answered asks again with the same key, as the contract of
+idempotency keys says. Some ask twice, some use a key for another request by mistake.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from homing.domain.errors import IdempotencyConflict, InvalidRequest, StoreOutcomeUnknown
+from homing.domain.message import Email, Event, Job, Message
+from homing.engine.admission import Request, Ticket
+from homing.testing.simulator.breeds import BREEDS
+from homing.testing.simulator.hosts import EPOCH_MS, Life
+from homing.testing.simulator.options import Options
+from homing.testing.simulator.storage import WatchedDisk
+from homing.testing.simulator.witness import Witness
+from homing.testing.simulator.work import POISON
+from homing.testing.virtualtime import VirtualTimeLoop
+
+Way: TypeAlias = Literal["submit", "send", "background"]
+
+LARGEST_BATCH = 48
+PATIENCE_S = 25.0
+MOST_TRIES = 12
+
+
+class Ask(Struct):
+    """One wish of one caller, and what came of it."""
+
+    number: int
+    route: str
+    request: Request
+    variant: int = 0
+    tries: int = 0
+    is_settled: bool = False
+    told_id: str | None = None
+
+
+class Clients:
+    """All callers of the world."""
+
+    def __init__(
+        self,
+        options: Options,
+        chance: random.Random,
+        loop: VirtualTimeLoop,
+        disk: WatchedDisk,
+        witness: Witness,
+        any_life: Callable[[], Life | None],
+    ) -> None:
+        self._options = options
+        self._chance = chance
+        self._loop = loop
+        self._disk = disk
+        self._witness = witness
+        self._any_life = any_life
+        self._poison_left = options.poison if "event" in options.breeds else 0
+        self.asks: list[Ask] = []
+        self.conflicts = 0
+        # For each key: which variant of the request was told which id.
+        self.told: dict[tuple[str, str], dict[int, str]] = {}
+
+    @property
+    def unsettled(self) -> list[Ask]:
+        return [ask for ask in self.asks if not ask.is_settled]
+
+    def act(self) -> None:
+        """Some caller does something."""
+        draw = self._chance.random()
+        route = self._chance.choice(self._options.breeds)
+        if draw < 0.72:
+            self.dispatch(self._new(route, self._chance.randint(1, LARGEST_BATCH)), "submit")
+        elif draw < 0.86:
+            for ask in self._new(route, self._chance.randint(1, 6)):
+                self.dispatch([ask], "send")
+        elif draw < 0.93:
+            self.dispatch(self._new(route, self._chance.randint(1, 4)), "background")
+        else:
+            self._ask_again()
+
+    def dispatch(self, asks: Sequence[Ask], way: Way) -> None:
+        """Call one of the processes; whoever gets no answer in time comes back."""
+        asks = [ask for ask in asks if not ask.is_settled]
+        life = self._any_life()
+        if asks and life is not None:
+            self._loop.spawn(life.party, self._call(life, asks, way), "call")
+        if asks:
+            self._loop.call_outside(PATIENCE_S, lambda: self._come_back(asks))
+
+    def _come_back(self, asks: Sequence[Ask]) -> None:
+        waiting = [ask for ask in asks if not ask.is_settled]
+        for ask in waiting:
+            ask.tries += 1
+            # With no key, an answer that never came may not be asked for again.
+            if ask.request.key is None or ask.tries > MOST_TRIES:
+                ask.is_settled = True
+        if waiting:
+            self.dispatch(waiting, "submit")
+
+    def _new(self, route: str, number: int) -> list[Ask]:
+        made = []
+        for _ in range(number):
+            ask = Ask(len(self.asks), route, self._request(route, len(self.asks)))
+            self.asks.append(ask)
+            made.append(ask)
+        return made
+
+    def _ask_again(self) -> None:
+        """The same request once more; or, by mistake, another one under the same key."""
+        keyed = [ask for ask in self.asks[-400:] if ask.request.key is not None]
+        if not keyed:
+            return
+        asked = self._chance.choice(keyed)
+        request, variant = asked.request, asked.variant
+        if self._chance.random() < 0.4:
+            variant = len(self.asks)
+            request = self._request(asked.route, len(self.asks), key=request.key, source=request.source)
+        again = Ask(len(self.asks), asked.route, request, variant)
+        self.asks.append(again)
+        twice = self._chance.random() < 0.5
+        self.dispatch([again], "submit")
+        if twice:
+            self.dispatch([again], "send")
+
+    def _request(
+        self, route: str, number: int, key: str | None = None, source: str | None = None
+    ) -> Request:
+        chance = self._chance
+        draw = chance.random()
+        now_ms = EPOCH_MS + int(self._loop.time() * 1000)
+        not_before_ms = now_ms + chance.randint(500, 30_000) if draw < 0.05 else None
+        expires_at_ms = now_ms + chance.randint(500, 40_000) if 0.05 < draw < 0.1 else None
+        return Request(
+            message=self._message(route, number),
+            key=key or (f"k{number}" if draw < 0.97 else None),
+            source=source or f"s{number % 3}",
+            priority=2 if draw > 0.2 else 1 + number % 4,
+            not_before_ms=not_before_ms,
+            expires_at_ms=expires_at_ms,
+        )
+
+    def _message(self, route: str, number: int) -> Message:
+        breed, chance = BREEDS[route], self._chance
+        if breed.kind == "event":
+            event_type = "ping" if chance.random() < 0.8 else "paid"
+            if self._poison_left and event_type == "ping":
+                self._poison_left -= 1
+                return Event(event_type, {POISON: True, "n": number})
+            return Event(event_type, number)
+        if breed.kind == "job":
+            return Job(route, number)
+        if breed.kind == "digest":
+            return Job(route, [f"r{number}.{n}" for n in range(chance.randint(1, 3))])
+        recipients = 1
+        if breed.answers_apart and chance.random() < 0.3:
+            recipients = chance.randint(2, 3)
+        return Email(to=tuple(f"r{number}.{n}" for n in range(recipients)), text=f"hello {number}")
+
+    async def _call(self, life: Life, asks: Sequence[Ask], way: Way) -> None:
+        engine = life.engine
+        if engine is None:
+            return
+        route = engine.routes[asks[0].route]
+        requests = [ask.request for ask in asks]
+        try:
+            if way == "send":
+                answers: list[Ticket | IdempotencyConflict] = [
+                    await engine.admission.send(route, requests[0])
+                ]
+            else:
+                worker = engine.workers[route.name]
+                taker = worker if way == "background" else None
+                answers = await engine.admission.submit(route, requests, taker=taker)
+        except (InvalidRequest, IdempotencyConflict) as refusal:
+            self._refused(asks, refusal)
+        except StoreOutcomeUnknown:
+            for ask in asks:
+                ask.is_settled = ask.is_settled or ask.request.key is None
+        except Exception:  # noqa: BLE001 - the caller sees that it failed, and comes back
+            return
+        else:
+            for ask, answer in zip(asks, answers, strict=True):
+                self._answered(ask, answer)
+
+    def _refused(self, asks: Sequence[Ask], refusal: InvalidRequest | IdempotencyConflict) -> None:
+        """One bad request makes the whole call fail; alone it is told so."""
+        if isinstance(refusal, IdempotencyConflict):
+            self._conflict(asks[0], refusal)
+        elif len(asks) == 1:
+            asks[0].is_settled = True
+        else:
+            for ask in asks:
+                self.dispatch([ask], "submit")
+
+    def _answered(self, ask: Ask, answer: Ticket | IdempotencyConflict) -> None:
+        if isinstance(answer, IdempotencyConflict):
+            self._conflict(ask, answer)
+            return
+        ask.is_settled = True
+        ask.told_id = answer.delivery_id
+        if ask.request.key is not None:
+            self._check_one_intent(ask, answer.delivery_id)
+        self._check_stored(ask, answer)
+
+    def _conflict(self, ask: Ask, conflict: IdempotencyConflict) -> None:
+        ask.is_settled = True
+        self.conflicts += 1
+        known = self.told.get((conflict.source, conflict.key), {})
+        if ask.variant in known:
+            self._witness.breach("I3", conflict.key, "a conflict with the very same request")
+
+    def _check_one_intent(self, ask: Ask, delivery_id: str) -> None:
+        """A key stands for one delivery, and another request under it is refused (I3)."""
+        key = (ask.request.source, ask.request.key or "")
+        known = self.told.setdefault(key, {})
+        if any(told != delivery_id for told in known.values()):
+            self._witness.breach("I3", delivery_id, f"key {key[1]} stands for two deliveries")
+        others = [variant for variant in known if variant != ask.variant]
+        if others and BREEDS[ask.route].on_mismatch == "conflict":
+            self._witness.breach("I3", delivery_id, f"key {key[1]} was used by another request")
+        known[ask.variant] = delivery_id
+
+    def _check_stored(self, ask: Ask, ticket: Ticket) -> None:
+        """What was accepted is stored, as it was asked for (I1)."""
+        stored = self._disk.deliveries.get(ticket.delivery_id)
+        if stored is None:
+            if ticket.delivery_id not in self._disk.removed:
+                self._witness.breach("I1", ticket.delivery_id, "told, and not stored")
+            return
+        told = ticket.delivery.state
+        if told in ("delivered", "failed", "suppressed") and stored.state == "in_flight":
+            self._witness.breach("I8", stored.id, f"told {told}, stored in flight")
+        if ticket.created and stored.priority != ask.request.priority:
+            self._witness.breach("I1", stored.id, "stored with another priority")
+        if ticket.created and stored.cycle == 1:
+            if stored.expires_at_ms != ask.request.expires_at_ms:
+                self._witness.breach("I1", stored.id, "stored with another end")

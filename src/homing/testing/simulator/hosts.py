@@ -1,0 +1,143 @@
+"""Hosts and the processes that live on them: each life ends by a stop, a crash, or the night.
+
+What belongs to the host outlives a crash: its wall clock and how wrong it is, its emergency
+journal. A life has a holder's name of its own; callbacks of a life that has ended never run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from homing.domain.delivery import Change
+from homing.engine.engine import Engine
+from homing.testing.dice import LoadedDice
+from homing.testing.virtualtime import Party, VirtualTimeLoop
+
+if TYPE_CHECKING:
+    from homing.engine.route import Route
+    from homing.ports import Alarm, Notifier, Store
+
+EPOCH_MS = 1_700_000_000_000
+START_AGAIN_S = 1.0
+
+
+class KeptJournal:
+    """The host's emergency journal: durable, even when the disk of the store is full."""
+
+    def __init__(self) -> None:
+        self.kept: list[Change] = []
+        self.appended: list[Change] = []
+
+    async def append(self, changes: Sequence[Change]) -> None:
+        self.kept.extend(changes)
+        self.appended.extend(changes)
+
+    async def entries(self) -> list[Change]:
+        return list(self.kept)
+
+    async def clear(self) -> None:
+        self.kept.clear()
+
+
+class Host:
+    """A place where one process at a time lives."""
+
+    def __init__(self, name: str, boot: str, steady_base_s: float, *, works: bool) -> None:
+        self.name = name
+        self.boot = boot
+        self.steady_base_s = steady_base_s
+        self.works = works
+        self.wall_offset_ms = 0
+        self.journal = KeptJournal()
+        self.life: Life | None = None
+        self.lives = 0
+
+
+class HostClock:
+    """The host's view of time: its own wall, and a steady clock shared by its boot."""
+
+    def __init__(self, loop: VirtualTimeLoop, host: Host) -> None:
+        self._loop = loop
+        self._host = host
+
+    def now_ms(self) -> int:
+        return EPOCH_MS + self._host.wall_offset_ms + int(self._loop.time() * 1000)
+
+    def steady_s(self) -> float:
+        return self._host.steady_base_s + self._loop.time()
+
+    @property
+    def boot(self) -> str:
+        return self._host.boot
+
+
+class Parts(Protocol):
+    """What a new process is given by the world."""
+
+    loop: VirtualTimeLoop
+    seed: int
+
+    def store_of(self, life: Life) -> Store: ...
+
+    def routes_of(self, life: Life) -> Sequence[Route]: ...
+
+    def notifier_of(self, life: Life) -> Notifier: ...
+
+    def alarm_of(self, life: Life) -> Alarm: ...
+
+
+class Life:
+    """One process, from its start to its end."""
+
+    def __init__(self, host: Host, parts: Parts, *, works: bool) -> None:
+        host.lives += 1
+        host.life = self
+        self.host = host
+        self.works = works
+        self.holder = f"{host.name}.{host.lives}"
+        self.loop = parts.loop
+        self.party: Party = parts.loop.new_party(self.holder)
+        self.clock = HostClock(parts.loop, host)
+        self.is_up = False
+        self.is_ending = False
+        self._parts = parts
+        self.engine: Engine | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        return self.party.is_alive
+
+    def start(self, told: Callable[[Exception], None]) -> None:
+        self.loop.spawn(self.party, self._start(told), "start")
+
+    async def _start(self, told: Callable[[Exception], None]) -> None:
+        parts = self._parts
+        self.engine = Engine(
+            parts.store_of(self),
+            parts.routes_of(self),
+            clock=self.clock,
+            dice=LoadedDice(f"{parts.seed} {self.holder}"),
+            holder=self.holder,
+            journal=self.host.journal,
+            notifiers=(parts.notifier_of(self),),
+            alarm=parts.alarm_of(self),
+        )
+        while True:
+            try:
+                if self.works:
+                    await self.engine.start()
+                else:
+                    await self.engine.parking.refresh()
+            except Exception as error:  # noqa: BLE001 - a process that cannot start tries again
+                told(error)
+                await asyncio.sleep(START_AGAIN_S)
+            else:
+                self.is_up = True
+                return
+
+    def end(self) -> None:
+        """Killed: nothing of it runs again."""
+        self.is_up = False
+        self.loop.kill(self.party)

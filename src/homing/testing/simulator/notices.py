@@ -1,0 +1,56 @@
+"""Who is told: records every notice and alarm that was really given."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+
+from homing.domain.delivery import Attempt, Delivery
+from homing.ports import Alert
+
+
+class Told:
+    """Notices by delivery and the version in which it died; alarms by kind and key."""
+
+    def __init__(
+        self, refused: float, chance: random.Random, fault: Callable[[str], None]
+    ) -> None:
+        self._refused = refused
+        self._roll = chance.random
+        self._fault = fault
+        self.is_rough = True
+        self.notices: dict[str, Counter[str]] = {}
+        self.alarms: Counter[tuple[str, str]] = Counter()
+
+    def refuses(self) -> bool:
+        if not self.is_rough or self._roll() >= self._refused:
+            return False
+        self._fault("notice_refused")
+        return True
+
+
+class RecordingNotifier:
+    """Gives alerts; sometimes it cannot, and sometimes it breaks."""
+
+    def __init__(self, told: Told) -> None:
+        self.notices: Collection[str] = ("alert",)
+        self._told = told
+
+    async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
+        del attempts
+        if self._told.refuses():
+            return False
+        self._told.notices.setdefault(delivery.id, Counter())[notice] += 1
+        return True
+
+
+class RecordingAlarm:
+    def __init__(self, told: Told) -> None:
+        self._told = told
+
+    async def sound(self, alert: Alert) -> bool:
+        if self._told.refuses():
+            return False
+        self._told.alarms[alert.kind, alert.key] += 1
+        return True

@@ -1,0 +1,160 @@
+"""What one seed means: who takes part, what is delivered, and which faults are switched on.
+
+Swarm testing: each seed switches on a random subset of the faults, at random rates, so that no
+fault hides another; some seeds have one family alone, and some have none.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Literal, TypeAlias, get_args
+
+from msgspec import Struct, structs
+
+from homing.testing.simulator.breeds import BREEDS
+
+Family: TypeAlias = Literal[
+    "store", "full", "crash", "freeze", "deploy", "clock", "answers", "doubt", "outage", "handler",
+    "operator", "notice",
+]  # fmt: skip
+FAMILIES: tuple[Family, ...] = get_args(Family)
+
+DELIVERIES = 2000
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """Rates are shares of calls; plain numbers are events in the whole run; times are virtual."""
+
+    seed: int
+    deliveries: int
+    families: tuple[Family, ...]
+    breeds: tuple[str, ...]
+    window_s: float
+    workers: int
+    senders: int
+    machines: int
+    concurrency: int
+
+    delay_share: float
+    delay_s: float
+    store_refused: float = 0.0
+    store_unknown: float = 0.0
+    store_surprise: float = 0.0
+    full_periods: int = 0
+    crashes: int = 0
+    poison: int = 0
+    freezes: int = 0
+    deploys: int = 0
+    jumps: int = 0
+
+    answer_share: float
+    answer_s: float
+    put_off: float = 0.0
+    retry_after: float = 0.0
+    retry_after_absurd: float = 0.0
+    rejected: float = 0.0
+    suppressed: float = 0.0
+    partial: float = 0.0
+    cut_after: float = 0.0
+    cut_before: float = 0.0
+    hung: float = 0.0
+    outages: int = 0
+    handler_failed: float = 0.0
+    handler_useless: float = 0.0
+    handler_hung: float = 0.0
+    clicks: int = 0
+    notice_refused: float = 0.0
+
+    def __str__(self) -> str:
+        shown = []
+        for name, value in structs.asdict(self).items():
+            if value or name == "seed":
+                text = f"{value:.3g}" if isinstance(value, float) else value
+                shown.append(f"{name}={','.join(value) if isinstance(value, tuple) else text}")
+        return " ".join(shown)
+
+    def has(self, *families: Family) -> bool:
+        return any(family in self.families for family in families)
+
+
+def draw(seed: int, deliveries: int | None = None) -> Options:
+    """The same seed gives the same options, everywhere."""
+    chance = random.Random(f"options {seed}")  # noqa: S311 - repeatable, not secret
+    families = _families(chance)
+    number = deliveries or round(DELIVERIES * chance.uniform(0.6, 1.4))
+    busy = chance.random() < 0.5
+    fields: dict[str, object] = {
+        "seed": seed,
+        "deliveries": number,
+        "families": families,
+        "breeds": tuple(chance.sample(sorted(BREEDS), chance.randint(2, 4))),
+        "window_s": chance.uniform(30.0, 150.0),
+        "workers": chance.randint(1, 3),
+        "senders": chance.randint(0, 1),
+        "machines": chance.randint(1, 2),
+        "concurrency": chance.choice((2, 4, 8)),
+        "delay_share": _rate(chance, 0.02, 0.5) if busy else 0.02,
+        "delay_s": chance.choice((0.001, 0.02, 0.5)),
+        "answer_share": _rate(chance, 0.02, 0.6),
+        "answer_s": chance.choice((0.01, 0.3, 2.0)),
+    }
+    for family in families:
+        fields |= _RATES[family](chance)
+    return Options(**fields)  # type: ignore[arg-type] # drawn as a table
+
+
+def _families(chance: random.Random) -> tuple[Family, ...]:
+    kind = chance.random()
+    if kind < 0.1:
+        chosen: set[Family] = {"operator", "deploy"}
+    elif kind < 0.4:
+        chosen = set(chance.sample(FAMILIES, chance.randint(1, 3)))
+    else:
+        chosen = {family for family in FAMILIES if chance.random() < 0.5}
+    return tuple(family for family in FAMILIES if family in chosen)
+
+
+def _rate(chance: random.Random, low: float, high: float) -> float:
+    """Small rates as likely as large ones."""
+    return float(low * (high / low) ** chance.random())
+
+
+def _some(chance: random.Random, low: float, high: float) -> float:
+    """Off half of the time, so that one fault of a family may act alone."""
+    return _rate(chance, low, high) if chance.random() < 0.6 else 0.0
+
+
+_RATES = {
+    "store": lambda c: {
+        "store_refused": _some(c, 0.005, 0.2),
+        "store_unknown": _rate(c, 0.005, 0.15),
+        "store_surprise": _some(c, 0.001, 0.01),
+    },
+    "full": lambda c: {"full_periods": c.randint(1, 2)},
+    "crash": lambda c: {"crashes": c.randint(2, 10), "poison": c.randint(0, 2)},
+    "freeze": lambda c: {"freezes": c.randint(1, 5)},
+    "deploy": lambda c: {"deploys": c.randint(1, 4)},
+    "clock": lambda c: {"jumps": c.randint(1, 6)},
+    "answers": lambda c: {
+        "put_off": _rate(c, 0.02, 0.4),
+        "retry_after": _some(c, 0.02, 0.1),
+        "retry_after_absurd": _some(c, 0.001, 0.01),
+        "rejected": _some(c, 0.005, 0.1),
+        "suppressed": _some(c, 0.005, 0.05),
+        "partial": _some(c, 0.05, 0.5),
+    },
+    "doubt": lambda c: {
+        "cut_after": _some(c, 0.01, 0.4),
+        "cut_before": _some(c, 0.01, 0.4),
+        "hung": _some(c, 0.005, 0.05),
+        "partial": _some(c, 0.05, 0.5),
+    },
+    "outage": lambda c: {"outages": c.randint(1, 2)},
+    "handler": lambda c: {
+        "handler_failed": _rate(c, 0.02, 0.5),
+        "handler_useless": _some(c, 0.005, 0.1),
+        "handler_hung": _some(c, 0.002, 0.02),
+    },
+    "operator": lambda c: {"clicks": c.randint(5, 60)},
+    "notice": lambda c: {"notice_refused": _rate(c, 0.05, 0.7)},
+}

@@ -1,0 +1,195 @@
+"""The reckoning at the end of a run: the store against the ledgers of services and callers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from homing.domain.delivery import Attempt, Delivery
+from homing.testing.simulator.breeds import BREEDS
+from homing.testing.simulator.service import NOBODY, Acceptance
+from homing.testing.simulator.witness import STAGES, Witness
+
+if TYPE_CHECKING:
+    from homing.testing.simulator.world import World
+
+# Faults after which an attempt may be found interrupted, or one message be accepted twice.
+INTERRUPTING = ("store", "full", "crash", "freeze")
+
+
+class Reckoning(Struct):
+    """What it came to."""
+
+    duplicates: int = 0
+    unexplained: int = 0
+    lost: int = 0
+
+
+def reckon(world: World) -> Reckoning:
+    reckoning = Reckoning()
+    _accepted(world, reckoning)
+    for delivery in (*world.disk.deliveries.values(), *world.disk.removed.values()):
+        _judge(world, delivery, reckoning)
+    _clicks(world)
+    _journals(world)
+    return reckoning
+
+
+def _accepted(world: World, reckoning: Reckoning) -> None:
+    """Whatever a caller was told is found, by id and by key (I1, I2, I5)."""
+    disk, breach = world.disk, world.witness.breach
+    for ask in world.clients.asks:
+        if ask.told_id is None:
+            continue
+        if ask.told_id not in disk.deliveries and ask.told_id not in disk.removed:
+            reckoning.lost += 1
+            breach("I1", ask.told_id, "told, and not found by id")
+        if ask.request.key is not None:
+            key = disk.keys.get((ask.request.source, ask.request.key))
+            if key is None or key.delivery_id != ask.told_id:
+                reckoning.lost += 1
+                breach("I1", ask.told_id, "told, and not found by key")
+        not_before_ms = ask.request.not_before_ms
+        started_ms = world.witness.first_start_ms.get(ask.told_id)
+        stored = disk.deliveries.get(ask.told_id)
+        once = stored is not None and stored.cycle == 1
+        if not_before_ms is not None and started_ms is not None and once:
+            if ask.variant == 0 and started_ms < not_before_ms:
+                breach("I13", ask.told_id, "tried before its time")
+    for (source, name), key in disk.keys.items():
+        if key.delivery_id not in disk.deliveries and key.delivery_id not in disk.removed:
+            breach("I2", name, f"a key of {source} with no delivery")
+
+
+def _judge(world: World, delivery: Delivery, reckoning: Reckoning) -> None:
+    disk, witness = world.disk, world.witness
+    gone = delivery.id in disk.removed
+    ledger = {} if gone else disk.attempts.get(delivery.id, {})
+    attempts = [attempt for _, attempt in ledger.values()]
+    if not gone:
+        if delivery.id not in disk.contents:
+            witness.breach("I2", delivery.id, "stored without its content")
+        _attempts(world, delivery, attempts)
+        _alerts(world, delivery)
+    service = world.services.get(delivery.route)
+    entries = service.ledger.get(delivery.id, []) if service is not None else []
+    if _sends(delivery):
+        _sent(witness, delivery, entries)
+        _duplicates(world, delivery, attempts, entries, reckoning)
+    elif delivery.state == "delivered" and not delivery.fanned_out:
+        for stage in STAGES.get(delivery.route, ("handle",)):
+            if stage != "notify" and not world.workshop.done[delivery.id, stage]:
+                witness.breach("I8", delivery.id, f"delivered, and {stage} never ended")
+
+
+def _sends(delivery: Delivery) -> bool:
+    kind = BREEDS[delivery.route].kind
+    return kind in ("mail", "job") or (kind == "digest" and delivery.parent_id is not None)
+
+
+def _acceptances(entries: list[Acceptance]) -> Counter[str]:
+    return Counter(address for entry in entries for address in entry.recipients)
+
+
+def _sent(witness: Witness, delivery: Delivery, entries: list[Acceptance]) -> None:
+    """Delivered means accepted, dead means not accepted, for each recipient (I7, I8)."""
+    has_it = _acceptances(entries)
+    outcomes = {r.address: r.outcome for r in delivery.recipients} or {NOBODY[0]: ""}
+    for address, outcome in outcomes.items():
+        if delivery.state == "delivered":
+            if outcome == "refused":
+                witness.breach("I8", delivery.id, f"delivered, and {address} was refused")
+            elif not has_it[address]:
+                witness.breach("I8", delivery.id, f"delivered, and {address} has nothing")
+        elif outcome == "accepted" and not has_it[address]:
+            witness.breach("I8", delivery.id, f"{address} is called accepted and has nothing")
+        dead = delivery.state == "failed" and delivery.failed_because != "uncertain"
+        if dead and outcome != "accepted" and has_it[address]:
+            because = delivery.failed_because
+            witness.breach("I7", delivery.id, f"{because}, and {address} has it")
+
+
+def _duplicates(
+    world: World,
+    delivery: Delivery,
+    attempts: list[Attempt],
+    entries: list[Acceptance],
+    reckoning: Reckoning,
+) -> None:
+    """Each acceptance beyond the first lies in a window, and is flagged (I9, I10)."""
+    more = sum(times - 1 for times in _acceptances(entries).values())
+    if not more:
+        return
+    reckoning.duplicates += more
+    if delivery.id in world.disk.removed:
+        return  # its history is gone with it, as its route wants
+    worst = max(_acceptances(entries).values()) - 1
+    late = sum(
+        key.startswith(f"{delivery.id}/") for key in world.disk.facts.get("late_outcome", {})
+    )
+    windows = sum(attempt.window is not None for attempt in attempts)
+    by_zombie = sum(entry.is_zombie for entry in entries)
+    explained = worst <= windows + late and (delivery.maybe_duplicate or late or by_zombie)
+    if not explained:
+        reckoning.unexplained += more
+        world.witness.breach(
+            "I10",
+            delivery.id,
+            f"{worst + 1} acceptances, {windows} windows, {late} late outcomes,"
+            f" flagged {delivery.maybe_duplicate}",
+        )
+    breed = BREEDS[delivery.route]
+    waived = any(cycle.failed_because == "uncertain" for cycle in delivery.failure_history)
+    if breed.can_look and worst > by_zombie and not waived:
+        world.witness.breach("I9", delivery.id, "accepted twice by a service that can be asked")
+
+
+def _attempts(world: World, delivery: Delivery, attempts: list[Attempt]) -> None:
+    """The ledger of attempts is whole, true to the budget, and explains every send (I16)."""
+    breach, breed = world.witness.breach, BREEDS[delivery.route]
+    if sorted(attempt.number for attempt in attempts) != list(range(1, delivery.attempt_no + 1)):
+        breach("I16", delivery.id, f"ledger of {len(attempts)}, counted {delivery.attempt_no}")
+    spent = Counter((a.cycle, a.stage) for a in attempts if a.counted)
+    if any(number > breed.max_attempts for number in spent.values()):
+        breach("I16", delivery.id, f"{max(spent.values())} attempts of {breed.max_attempts}")
+    if delivery.state == "failed" and delivery.failed_because == "exhausted":
+        used = spent[delivery.cycle, delivery.stage]
+        if used < breed.max_attempts and not delivery.fanned_out:
+            breach("I16", delivery.id, f"exhausted after {used} of {breed.max_attempts}")
+    commits = world.witness.commits_of[delivery.id]
+    if delivery.is_terminal and commits > len(attempts):
+        breach("I10", delivery.id, f"{commits} sends, {len(attempts)} attempts in the ledger")
+    interrupted = sum(attempt.status == "interrupted" for attempt in attempts)
+    if interrupted and not world.options.has(*INTERRUPTING):
+        breach("I15", delivery.id, f"{interrupted} interruptions, and nobody was interrupted")
+    faults = [a for a in attempts if a.status == "route_fault" and a.counted]
+    if faults and breed.on_route_fault == "park":
+        breach("I19", delivery.id, "a fault of the route was counted")
+
+
+def _alerts(world: World, delivery: Delivery) -> None:
+    """Each death is told at least once (I20)."""
+    deaths = len(world.witness.deaths.get(delivery.id, ()))
+    given = world.told.notices.get(delivery.id, Counter())["alert"]
+    if deaths and not given:
+        world.witness.breach("I20", delivery.id, f"died {deaths} times, and nobody was told")
+    if delivery.owed:
+        world.witness.breach("I20", delivery.id, f"still owes {','.join(delivery.owed)}")
+
+
+def _clicks(world: World) -> None:
+    """Two simultaneous clicks have one effect (I21)."""
+    for click in world.operators.clicks:
+        if click.verb == "resend" and len(set(click.done)) > 1:
+            world.witness.breach("I21", click.subject, "one double click made two clones")
+        if click.verb == "replay" and len(click.done) > 1:
+            world.witness.breach("I21", click.subject, "one double click replayed twice")
+
+
+def _journals(world: World) -> None:
+    """What the emergency journal kept is read back at the start (P8)."""
+    for host in world.hosts:
+        if host.works and host.journal.kept:
+            world.witness.breach("P8", host.name, f"{len(host.journal.kept)} outcomes unread")

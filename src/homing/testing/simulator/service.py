@@ -1,0 +1,204 @@
+"""A mail service with a ledger of its own: what it really accepted, whatever anybody heard of it.
+
+A commit travels to the service, has its effect there, and its answer travels back; the effect
+happens also when the sender was killed in between. The ledger is the first of the two oracles.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from homing.domain.delivery import Receipt
+from homing.domain.failure import (
+    RATE_LIMITED,
+    RECIPIENT_DEFERRED,
+    RECIPIENT_REFUSED,
+    Failure,
+    Refusal,
+)
+from homing.ports import Absent, Accepted, Envelope, Found, Unknown
+from homing.testing.simulator.breeds import TIMEOUT_S, Breed
+from homing.testing.simulator.options import Options
+from homing.testing.virtualtime import VirtualTimeLoop
+
+Fate: TypeAlias = Literal[
+    "accept", "put_off", "retry_after", "retry_after_absurd", "rejected", "suppressed", "partial",
+    "cut_after", "cut_before", "hung",
+]  # fmt: skip
+Answer: TypeAlias = Accepted | Failure
+
+SETTLE_S = 20.0
+ABSURD_S = (9e8, 1e11, -7.0)
+NOBODY = ("",)
+
+_LOST = Failure("connection_lost", detail="cut after the message", maybe_sent=True)
+_FAULT = Failure("auth_failed", "route_fault", code="535", detail="bad credentials")
+
+
+class Acceptance(Struct):
+    """One line of the ledger."""
+
+    recipients: tuple[str, ...]
+    at_s: float
+    by: str
+    is_zombie: bool
+
+
+class Known(Struct):
+    """What the service knows about a token."""
+
+    under_way: int = 0
+    last_at_s: float = 0.0
+    accepted_at_s: float | None = None
+    visible_at_s: float = 0.0
+    receipt: Receipt | None = None
+    asked_at_s: float | None = None
+
+
+class Service:
+    """One service, used by all processes."""
+
+    def __init__(
+        self,
+        breed: Breed,
+        options: Options,
+        chance: random.Random,
+        loop: VirtualTimeLoop,
+        fault: Callable[[str], None],
+    ) -> None:
+        self.breed = breed
+        self.chance = chance
+        self.loop = loop
+        self.fault = fault
+        self.options = options
+        self.is_rough = True
+        self.has_bad_credentials = False
+        self.ledger: dict[str, list[Acceptance]] = {}
+        self._tokens: dict[str, Known] = {}
+        self._numbers = 0
+        self._fates = _fates(options, breed)
+
+    def fate(self) -> Fate:
+        if not self.is_rough:
+            return "accept"
+        draw = self.chance.random()
+        for share, fate in self._fates:
+            if draw < share:
+                self.fault(fate)
+                return fate
+            draw -= share
+        return "accept"
+
+    def delay_s(self) -> float:
+        if not self.is_rough or self.chance.random() >= self.options.answer_share:
+            return 0.0
+        return self.chance.random() * self.options.answer_s
+
+    def known(self, token: str) -> Known:
+        return self._tokens.setdefault(token, Known())
+
+    def arrive(self, envelope: Envelope, fate: Fate, by: str, *, zombie: bool) -> Answer | None:
+        """The message is at the service: what it does, and what it would answer."""
+        known = self.known(envelope.token)
+        known.last_at_s = self.loop.time()
+        if self.has_bad_credentials:
+            return _FAULT
+        if fate in _ANSWERS:
+            return _ANSWERS[fate]
+        if fate in ("retry_after", "retry_after_absurd"):
+            return self._later_please(fate)
+        if fate == "cut_before":
+            return _LOST
+        if fate == "hung" and self.chance.random() < 0.5:
+            return None
+        refused = self._refused(envelope) if fate in ("partial", "cut_after") else {}
+        taken = tuple(r for r in envelope.recipients or NOBODY if r not in refused)
+        if not taken:
+            return _all_refused(refused)
+        receipt = self._accept(envelope, taken, by, zombie=zombie)
+        if fate == "hung":
+            return None
+        if fate == "cut_after":
+            return Failure("connection_lost", detail="cut", maybe_sent=True, refused=refused)
+        return Accepted(receipt, refused)
+
+    def _accept(
+        self, envelope: Envelope, taken: tuple[str, ...], by: str, *, zombie: bool
+    ) -> Receipt:
+        now_s = self.loop.time()
+        known = self.known(envelope.token)
+        window_s = self.breed.token_window_s
+        if known.receipt is not None and known.accepted_at_s is not None:
+            if now_s < known.accepted_at_s + window_s:
+                return known.receipt  # folded: it is the same message to the service
+        self._numbers += 1
+        known.receipt = Receipt(f"n{self._numbers}")
+        known.accepted_at_s = now_s
+        known.visible_at_s = now_s + self.chance.random() * SETTLE_S
+        entry = Acceptance(taken, now_s, by, zombie)
+        self.ledger.setdefault(envelope.delivery_id, []).append(entry)
+        return known.receipt
+
+    def look(self, token: str) -> Found | Absent | Unknown:
+        """Three-valued, and late: what was accepted is seen only after a while."""
+        now_s = self.loop.time()
+        known = self.known(token)
+        if known.asked_at_s is None:
+            known.asked_at_s = now_s
+        if known.receipt is not None and now_s >= known.visible_at_s:
+            return Found(known.receipt)
+        settled = now_s >= max(known.last_at_s, known.asked_at_s) + SETTLE_S
+        if settled and not known.under_way:
+            return Absent()
+        return Unknown(ask_again_s=6.0)
+
+    def _later_please(self, fate: Fate) -> Failure:
+        seconds = self.chance.uniform(1.0, 20.0)
+        if fate == "retry_after_absurd":
+            seconds = self.chance.choice(ABSURD_S)
+        return Failure(RATE_LIMITED, code="429", retry_after_s=seconds)
+
+    def _refused(self, envelope: Envelope) -> dict[str, Refusal]:
+        if not self.breed.answers_apart or not self.options.partial:
+            return {}
+        roll = self.chance.random
+        return {
+            address: Refusal(permanent=roll() < 0.4, code="550")
+            for address in envelope.recipients
+            if roll() < 0.4
+        }
+
+
+_ANSWERS: dict[str, Failure] = {
+    "put_off": Failure("deferred", code="451"),
+    "rejected": Failure("content_refused", "reject", code="554"),
+    "suppressed": Failure("suppressed", "suppress"),
+}
+
+
+def _all_refused(refused: dict[str, Refusal]) -> Failure:
+    if all(refusal.permanent for refusal in refused.values()):
+        return Failure(RECIPIENT_REFUSED, "reject", code="550", refused=refused)
+    return Failure(RECIPIENT_DEFERRED, code="450", refused=refused)
+
+
+def _fates(options: Options, breed: Breed) -> list[tuple[float, Fate]]:
+    shares: list[tuple[float, Fate]] = [
+        (options.put_off, "put_off"),
+        (options.retry_after, "retry_after"),
+        (options.retry_after_absurd, "retry_after_absurd"),
+        (options.rejected, "rejected"),
+        (options.suppressed, "suppressed"),
+        (options.partial if breed.answers_apart else 0.0, "partial"),
+        (options.cut_after, "cut_after"),
+        (options.cut_before, "cut_before"),
+        (options.hung, "hung"),
+    ]
+    return [(share, fate) for share, fate in shares if share]
+
+
+HANG_S = TIMEOUT_S * 3

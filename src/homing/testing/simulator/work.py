@@ -1,0 +1,85 @@
+"""The users' own code: handlers of events and stages of jobs, with a ledger of what they did."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+from homing.domain.errors import TerminalError
+from homing.engine.handlers import Assignment
+from homing.testing.simulator.breeds import TIMEOUT_S
+from homing.testing.simulator.hosts import Life
+from homing.testing.simulator.options import Options
+from homing.testing.simulator.witness import STAGES, Witness
+
+POISON = "poison"
+
+
+class Boom(Exception):
+    """A handler's own failure."""
+
+
+class Workshop:
+    """Runs every handler of every process."""
+
+    def __init__(
+        self,
+        options: Options,
+        chance: random.Random,
+        witness: Witness,
+        fault: Callable[[str], None],
+        kill: Callable[[Life], None],
+    ) -> None:
+        self._options = options
+        self._roll = chance.random
+        self._witness = witness
+        self._fault = fault
+        self._kill = kill
+        self.is_rough = True
+        self.done: Counter[tuple[str, str]] = Counter()
+        self._made: dict[tuple[str, str], set[str]] = {}
+
+    def function(self, life: Life, stage: str) -> Callable[[Assignment], Awaitable[str]]:
+        async def run(assignment: Assignment) -> str:
+            return await self._run(life, stage, assignment)
+
+        return run
+
+    async def _run(self, life: Life, stage: str, assignment: Assignment) -> str:
+        self._witness.starts(life, assignment.id, stage)
+        self._check_results(stage, assignment)
+        if isinstance(assignment.data, dict) and assignment.data.get(POISON):
+            self._witness.killed_by(assignment.id)
+            self._kill(life)
+            await asyncio.sleep(0)  # its last callback; there is no next one
+        if self.is_rough:
+            await self._suffer()
+        self.done[assignment.id, stage] += 1
+        made = f"{stage} {self.done[assignment.id, stage]}"
+        self._made.setdefault((assignment.id, stage), set()).add(made)
+        return made
+
+    async def _suffer(self) -> None:
+        options, roll = self._options, self._roll
+        if roll() < options.answer_share:
+            await asyncio.sleep(roll() * options.answer_s)
+        draw = roll()
+        if draw < options.handler_failed:
+            self._fault("handler_failed")
+            raise Boom("the handler failed")
+        if draw < options.handler_failed + options.handler_useless:
+            self._fault("handler_useless")
+            raise TerminalError("it is useless")
+        if draw > 1.0 - options.handler_hung:
+            self._fault("handler_hung")
+            await asyncio.sleep(TIMEOUT_S * 3)
+
+    def _check_results(self, stage: str, assignment: Assignment) -> None:
+        """A stage sees what the stages before it have really made (I18)."""
+        order = STAGES.get(assignment.name, ())
+        for earlier in order[: order.index(stage)] if stage in order else ():
+            made = self._made.get((assignment.id, earlier), set())
+            if assignment.results.get(earlier) not in made:
+                self._witness.breach("I18", assignment.id, f"{stage} runs without {earlier}")

@@ -1,0 +1,228 @@
+"""The world of one seed: hosts, services, callers, operators and faults on one shared disk."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import count
+
+from homing.engine.route import Route
+from homing.ports import Alarm, Notifier, Provider, Store
+from homing.testing.simulator.breeds import BREEDS
+from homing.testing.simulator.chance import Chance
+from homing.testing.simulator.clients import Clients
+from homing.testing.simulator.findings import Findings, Result
+from homing.testing.simulator.healing import heal
+from homing.testing.simulator.hosts import Host, Life
+from homing.testing.simulator.misfortune import Misfortune
+from homing.testing.simulator.notices import RecordingAlarm, RecordingNotifier, Told
+from homing.testing.simulator.operators import Operators
+from homing.testing.simulator.options import Options
+from homing.testing.simulator.reckoning import reckon
+from homing.testing.simulator.routes import Freezer, routes_for
+from homing.testing.simulator.sending import AskableConnection, Connection
+from homing.testing.simulator.service import Service
+from homing.testing.simulator.storage import RoughStore, WatchedDisk, Weather
+from homing.testing.simulator.trace import Trace
+from homing.testing.simulator.witness import Witness
+from homing.testing.simulator.work import Workshop
+from homing.testing.virtualtime import new_loop
+
+log = logging.getLogger("homing")
+
+
+class World:
+    """Everything there is. It is also what a new process is given (`hosts.Parts`)."""
+
+    def __init__(self, options: Options, sink: Callable[[str], None] | None = None) -> None:
+        self.options = options
+        self.seed = options.seed
+        self.chance = Chance(options.seed)
+        self.loop = new_loop(options.seed)
+        self.trace = Trace(self.loop.time, sink)
+        self.faults: Counter[str] = Counter()
+        self.findings = Findings(self.loop.stop)
+        self.disk = WatchedDisk()
+        self.witness = Witness(options, self.disk, self.findings, self.loop)
+        self.weather = Weather(options, self.chance.stream("store"), self.fault)
+        self.told = Told(options.notice_refused, self.chance.stream("notices"), self.fault)
+        self.freezer = Freezer()
+        self.services = self._services()
+        self.workshop = Workshop(
+            options, self.chance.stream("work"), self.witness, self.fault, self.crash
+        )
+        self.hosts = self._hosts()
+        self._pick = self.chance.stream("pick")
+        self.clients = Clients(
+            options,
+            self.chance.stream("clients"),
+            self.loop,
+            self.disk,
+            self.witness,
+            self.any_life,
+        )
+        self.operators = Operators(
+            options,
+            self.chance.stream("operators"),
+            self.loop,
+            self.disk,
+            self.services,
+            self.any_life,
+        )
+        self.misfortune = Misfortune(self)
+
+    def _services(self) -> dict[str, Service]:
+        return {
+            name: Service(
+                BREEDS[name], self.options, self.chance.stream(name), self.loop, self.fault
+            )
+            for name in self.options.breeds
+            if BREEDS[name].kind != "event"
+        }
+
+    def _hosts(self) -> list[Host]:
+        options = self.options
+        hosts = []
+        for number in range(options.workers + options.senders):
+            machine = number % options.machines
+            works = number < options.workers
+            name = f"{'w' if works else 's'}{number}"
+            hosts.append(Host(name, f"boot-{machine}", 5000.0 * machine, works=works))
+        return hosts
+
+    def fault(self, kind: str) -> None:
+        self.faults[kind] += 1
+
+    def store_of(self, life: Life) -> Store:
+        return RoughStore(self.disk, life, self.weather, self.trace)
+
+    def notifier_of(self, life: Life) -> Notifier:
+        del life
+        return RecordingNotifier(self.told)
+
+    def alarm_of(self, life: Life) -> Alarm:
+        del life
+        return RecordingAlarm(self.told)
+
+    def routes_of(self, life: Life) -> Sequence[Route]:
+        providers: dict[str, Provider] = {
+            name: (AskableConnection if service.breed.can_look else Connection)(
+                service, life, self.witness, self.trace
+            )
+            for name, service in self.services.items()
+        }
+        return routes_for(
+            self.options.breeds,
+            life,
+            providers=providers,
+            workshop=self.workshop,
+            freezer=self.freezer,
+            concurrency=self.options.concurrency,
+        )
+
+    def boot(self, host: Host) -> Life:
+        """A new process starts on this host."""
+        life = Life(host, self, works=host.works)
+        self.trace.note(life.holder, "starts")
+        life.start(lambda error: self.trace.note(life.holder, "start failed", repr(error)))
+        return life
+
+    def crash(self, life: Life) -> None:
+        """It ends between two callbacks; somebody starts it again after a while."""
+        if not life.is_alive:
+            return
+        self.fault("crash")
+        self.trace.note(life.holder, "crashes")
+        life.end()
+        self.loop.call_outside(self._pick.uniform(0.1, 15.0), lambda: self._boot_again(life.host))
+
+    def _boot_again(self, host: Host) -> None:
+        if host.life is None or not host.life.is_alive:
+            self.boot(host)
+
+    def any_life(self) -> Life | None:
+        up = [h.life for h in self.hosts if h.life is not None and h.life.is_alive and h.life.is_up]
+        ready = [life for life in up if not life.is_ending]
+        return self._pick.choice(ready) if ready else None
+
+    @property
+    def lives(self) -> list[Life]:
+        return [h.life for h in self.hosts if h.life is not None and h.life.is_alive]
+
+    async def main(self) -> None:
+        for host in self.hosts:
+            self.boot(host)
+        await self._live_through()
+        await heal(self)
+
+    async def _live_through(self) -> None:
+        """Callers, operators and faults, each in its time; then the window is over."""
+        order = count()
+        agenda: list[tuple[float, int, Callable[[], None]]] = []
+        for at_s, act in self.misfortune.plan():
+            heapq.heappush(agenda, (at_s, next(order), act))
+        chance = self.chance.stream("agenda")
+        for _ in range(self.options.clicks):
+            at_s = chance.uniform(0.1, 1.0) * self.options.window_s
+            heapq.heappush(agenda, (at_s, next(order), self.operators.act))
+        # The callers' own rate: about twenty deliveries a call.
+        pace_s = self.options.window_s * 14 / self.options.deliveries
+        at_s = 0.5
+        while len(self.clients.asks) < self.options.deliveries and not self.findings.is_full:
+            at_s += chance.expovariate(1.0) * pace_s
+            while agenda and agenda[0][0] <= at_s:
+                when_s, _, act = heapq.heappop(agenda)
+                await self._until(when_s)
+                act()
+            await self._until(at_s)
+            self.clients.act()
+        while agenda:
+            when_s, _, act = heapq.heappop(agenda)
+            await self._until(when_s)
+            act()
+
+    async def _until(self, at_s: float) -> None:
+        if at_s > self.loop.time():
+            await asyncio.sleep(at_s - self.loop.time())
+
+
+def run_world(options: Options, sink: Callable[[str], None] | None = None) -> Result:
+    """One seed, from the first call to the reckoning."""
+    world = World(options, sink)
+    result = Result(seed=options.seed, options=str(options))
+    was_disabled = log.disabled
+    log.disabled = True
+    logging.disable(logging.CRITICAL)
+    try:
+        world.loop.run_until_complete(world.main())
+        reckoning = reckon(world)
+        result.duplicates = reckoning.duplicates
+        result.unexplained = reckoning.unexplained
+        result.lost = reckoning.lost
+    except RuntimeError:
+        if not world.findings.is_full:
+            raise
+    finally:
+        logging.disable(logging.NOTSET)
+        log.disabled = was_disabled
+        _finish(world, result)
+        world.loop.close()
+    return result
+
+
+def _finish(world: World, result: Result) -> None:
+    result.deliveries = world.witness.births
+    result.faults = world.faults
+    result.breaches = world.findings.breaches
+    result.steps = world.loop.steps
+    result.virtual_s = world.loop.time()
+    result.states = Counter(
+        f"{d.state}:{d.failed_because}" if d.failed_because else d.state
+        for d in world.disk.deliveries.values()
+    )
+    result.digest = world.trace.digest
+    if result.breaches:
+        result.story = world.trace.about(result.breaches[0].subject)
