@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-_ROW = re.compile(r"(?<=values )\(\?(?:, \?)*\)")
+_ROW = re.compile(r"(?<=values )\((?:[^()]|\([^()]*\))*\)")
 
 
 def load(package: str, name: str) -> dict[str, str]:
@@ -37,7 +37,6 @@ class Bulk:
         self._statement = statement
         self._widest = widest
         self._made: dict[int, str] = {}
-        self._blank = (None,) * self._row.count("?")
 
     def whole(self, rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, tuple[Any, ...]]]:
         """Statements and parameters that write exactly these rows, in order."""
@@ -51,12 +50,12 @@ class Bulk:
             left -= width
 
     def padded(self, rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, tuple[Any, ...]]]:
-        """As `whole`, in fewer statements: for questions, where a row of nulls asks nothing."""
+        """As `whole`, in fewer statements: for questions, where asking twice does no harm."""
         for start in range(0, len(rows), self._widest):
             part = rows[start : start + self._widest]
             width = 1 << (len(part) - 1).bit_length()
-            blanks = self._blank * (width - len(part))
-            yield self._wide(width), (*chain.from_iterable(part), *blanks)
+            again = (*part[-1],) * (width - len(part))
+            yield self._wide(width), (*chain.from_iterable(part), *again)
 
     def _wide(self, width: int) -> str:
         made = self._made.get(width)

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from homing.domain.delivery import Delivery, Fact, Key, New
 from homing.ports import Added, Existing
-from homing.stores.sql.rows import CARRIES_PAYLOAD, Row, delivery_row, with_children
+from homing.stores.sql.sqlite.rows import CARRIES_PAYLOAD, Row, delivery_row, number, with_children
 from homing.stores.sql.sqlite.session import Session
 from homing.stores.sql.statements import Bulk, load
 
@@ -24,7 +24,7 @@ _INSERT_RECIPIENTS = Bulk(_SQL["insert_recipients"])
 _PUT_KEYS = Bulk(_SQL["put_keys"])
 
 
-class Entry(Struct):
+class Entry(Struct, gc=False):
     """A new delivery with its row, encoded before it comes to the writer."""
 
     new: New
@@ -32,7 +32,7 @@ class Entry(Struct):
     children: Sequence[Entry] = ()
 
 
-class AddRequest(Struct):
+class AddRequest(Struct, gc=False):
     entries: list[Entry]
     facts: Sequence[Fact]
 
@@ -105,7 +105,8 @@ class Adding:
             row = with_children(row, open_children, due_at_ms)
         self._deliveries.append((*row, seq))
         if new.payload:
-            self._contents.append((seq, new.payload))
+            # As with None: bytes go a long way round, a bytearray does not.
+            self._contents.append((seq, bytearray(new.payload)))
         if delivery.recipients:
             self._recipients += _addresses(seq, delivery)
         if due_at_ms is not None and delivery.state != "in_flight":
@@ -135,7 +136,7 @@ class Adding:
         session.write(
             _PUT_KEYS,
             [
-                (key.source, key.key, key.delivery_id, key.fingerprint, key.expires_at_ms)
+                (key.source, key.key, key.delivery_id, key.fingerprint, number(key.expires_at_ms))
                 for key in self._new_keys.values()
             ],
         )

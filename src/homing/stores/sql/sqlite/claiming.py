@@ -5,14 +5,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing
-from typing import Any
 
 from msgspec import Struct
 
 from homing.domain.delivery import FIRST_PRIORITY, LAST_PRIORITY, Content
 from homing.ports import Claim, Claimed
 from homing.stores.codec import encode
-from homing.stores.sql.rows import CARRIES_RESULTS, Row, delivery_of
+from homing.stores.sql.sqlite.rows import CARRIES_RESULTS, Fresh, Row, delivery_of
 from homing.stores.sql.sqlite.session import Session
 from homing.stores.sql.statements import load
 
@@ -76,7 +75,7 @@ def claimed_of(claim: Claim, held: Held) -> list[Claimed]:
     """What the worker gets: the record as it was, with the claim upon it."""
     claimed: list[Claimed] = []
     for _, _, _, _, seq, version, claims, open_children, _, record, payload in held.rows:
-        fresh: tuple[Any, ...] = (
+        fresh: Fresh = (
             "in_flight",
             claim.worker,
             claim.lease_until_ms,

@@ -83,7 +83,7 @@ def _facets(facets: tuple[Facet, ...], values: dict[str, Any]) -> list[str]:
 
 def _facet(number: int, facet: Facet, values: dict[str, Any]) -> str:
     parts = [STATES[facet.state]]
-    for name in ("stage", "attempted", "failed_because"):
+    for name in ("stage", "attempted", "failed_because", "phase"):
         value = getattr(facet, name)
         if value is not None:
             values[f"{name}_{number}"] = value

@@ -1,4 +1,8 @@
-"""What may be taken away for good. What has not ended, and an open dead letter, never may."""
+"""What may be taken away for good. What has not ended never may.
+
+An open dead letter (`failed`) and its payload go only where the rule names that state. A child is
+kept as long as its parent's record. The oldest go first.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,12 @@ from itertools import islice, product
 from homing.domain.delivery import TERMINAL_STATES, Delivery, State
 from homing.ports import PurgeRule
 from homing.stores.codec import decode_delivery
-from homing.stores.sql.rows import Row
+from homing.stores.sql.sqlite.rows import Row
 from homing.stores.sql.sqlite.session import Session
 from homing.stores.sql.statements import load
 
 _SQL = load(__package__, "purge.sql")
-REMOVABLE_STATES: frozenset[State] = TERMINAL_STATES - {"failed"}
+CLOSED_STATES: frozenset[State] = TERMINAL_STATES - {"failed"}
 
 
 def purge_all(session: Session, rules: Sequence[PurgeRule]) -> list[int]:
@@ -41,16 +45,13 @@ def _remove_content(session: Session, seq: int) -> None:
 
 
 def _purge_deliveries(session: Session, rule: PurgeRule) -> int:
-    states = REMOVABLE_STATES.intersection(rule.states or REMOVABLE_STATES)
-    gone = _oldest(session, rule, states, carrying=(0, 1, 2, 3))
+    gone = _oldest(session, rule, "removable", carrying=(0, 1, 2, 3))
     remove(session, [(seq, decode_delivery(record)) for _, _, seq, record in gone])
     return len(gone)
 
 
 def _purge_payloads(session: Session, rule: PurgeRule) -> int:
-    """The payload of a dead letter goes only where the rule names `failed`."""
-    states = TERMINAL_STATES.intersection(rule.states or REMOVABLE_STATES)
-    emptied = _oldest(session, rule, states, carrying=(1, 2, 3))
+    emptied = _oldest(session, rule, "emptiable", carrying=(1, 2, 3))
     for _, _, seq, _ in emptied:
         _remove_content(session, seq)
         session.run(_SQL["empty"], (seq,))
@@ -58,15 +59,15 @@ def _purge_payloads(session: Session, rule: PurgeRule) -> int:
 
 
 def _oldest(
-    session: Session, rule: PurgeRule, states: frozenset[State], carrying: tuple[int, ...]
+    session: Session, rule: PurgeRule, statement: str, carrying: tuple[int, ...]
 ) -> list[Row]:
     routes = _routes(session, rule, "routes_of_deliveries")
-    statement = _SQL["removable" if 0 in carrying else "emptiable"]
+    states = TERMINAL_STATES.intersection(rule.states or CLOSED_STATES)
     ranges = [
         (route, state, carries, rule.before_ms)
         for route, state, carries in product(routes, sorted(states), carrying)
     ]
-    return _first(session, statement, ranges, rule.limit)
+    return _first(session, _SQL[statement], ranges, rule.limit)
 
 
 def _purge_attempts(session: Session, rule: PurgeRule) -> int:

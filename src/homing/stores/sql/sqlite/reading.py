@@ -10,13 +10,12 @@ from typing import Any
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.ports import Cursor, GroupBy, Page, Query
 from homing.stores.codec import decode_attempt, decode_fact_value
-from homing.stores.sql.rows import FRESH, delivery_of
 from homing.stores.sql.sqlite.claiming import PRIORITIES
 from homing.stores.sql.sqlite.filters import BELOW, GROUPS, conditions
+from homing.stores.sql.sqlite.rows import FRESH_COLUMNS, delivery_of
 from homing.stores.sql.statements import load
 
 _SQL = load(__package__, "read.sql")
-_RECORD = len(FRESH)
 
 
 def get(connection: sqlite3.Connection, delivery_id: str) -> Delivery | None:
@@ -25,7 +24,7 @@ def get(connection: sqlite3.Connection, delivery_id: str) -> Delivery | None:
 
 
 def _delivery(row: tuple[Any, ...]) -> Delivery:
-    return delivery_of(row[_RECORD], row[:_RECORD])
+    return delivery_of(row[FRESH_COLUMNS], row[:FRESH_COLUMNS])
 
 
 def content(connection: sqlite3.Connection, delivery_id: str) -> Content | None:

@@ -13,16 +13,17 @@ from msgspec import Struct
 
 from homing.domain.delivery import Change, Delivery, Fact
 from homing.stores.codec import decode_delivery
-from homing.stores.sql.rows import (
+from homing.stores.sql.sqlite.adding import Adding, Entry, entry_of, note_recipients
+from homing.stores.sql.sqlite.purging import forget_recipients, remove
+from homing.stores.sql.sqlite.rows import (
     CARRIES_PAYLOAD,
     CARRIES_RESULTS,
     ENVELOPE,
     Row,
     attempt_row,
     delivery_row,
+    number,
 )
-from homing.stores.sql.sqlite.adding import Adding, Entry, entry_of, note_recipients
-from homing.stores.sql.sqlite.purging import forget_recipients, remove
 from homing.stores.sql.sqlite.session import Session
 from homing.stores.sql.statements import Bulk, load
 
@@ -36,33 +37,36 @@ KEPT_PAYLOAD = "payload."
 """Replaced payloads stay readable among the results as `payload.<number>`."""
 
 
-class Saved(Struct):
+class Saved(Struct, gc=False):
     """A change with its rows, encoded before it comes to the writer, and its answer."""
 
     change: Change
     row: Row
-    attempts: list[Row]
+    attempts: Sequence[Row]
     children: Sequence[Entry] = ()
     plain: bool = True
     kept: bool = False
 
 
-class SaveRequest(Struct):
+class SaveRequest(Struct, gc=False):
     entries: list[Saved]
     facts: Sequence[Fact]
 
 
 def saved_of(change: Change) -> Saved:
+    delivery, ended = change.delivery, change.ended
     carries = CARRIES_RESULTS if change.results else 0
     if change.payload is not None:
         carries = CARRIES_PAYLOAD | CARRIES_RESULTS
-    return Saved(
+    saved = Saved(
         change,
-        delivery_row(change.delivery, carries),
-        [attempt_row(change.delivery, attempt) for attempt in change.ended],
-        [entry_of(child) for child in change.children],
-        not (change.children or change.drop_results or change.forget or change.payload is not None),
+        delivery_row(delivery, carries),
+        [attempt_row(delivery, attempt) for attempt in ended] if ended else (),
     )
+    if change.children or change.drop_results or change.forget or change.payload is not None:
+        saved.plain = False
+        saved.children = [entry_of(child) for child in change.children]
+    return saved
 
 
 def save_all(session: Session, requests: Sequence[SaveRequest]) -> list[list[bool]]:
@@ -87,20 +91,20 @@ def save_all(session: Session, requests: Sequence[SaveRequest]) -> list[list[boo
 def _find_lost(session: Session, run: list[Saved]) -> None:
     """Mark what may be written."""
     asked: list[Row] = []
-    for number, saved in enumerate(run):
+    for nth, saved in enumerate(run):
         delivery = saved.change.delivery
         saved.kept = True
-        leased_until_ms = delivery.due_at_ms if delivery.state == "in_flight" else None
+        leased_until_ms = number(delivery.due_at_ms if delivery.state == "in_flight" else None)
         envelope = saved.row[ENVELOPE]
-        asked.append((number, delivery.id, delivery.version, leased_until_ms, envelope))
-    for number, lost, cut_short, other_envelope in session.ask_about(_SURPRISES, asked):
+        asked.append((nth, delivery.id, delivery.version, leased_until_ms, envelope))
+    for nth, lost, cut_short, other_envelope in session.ask_about(_SURPRISES, asked):
         if lost:
-            run[number].kept = False
+            run[nth].kept = False
             continue
         if cut_short:
             session.news = True
         if other_envelope:
-            _readdress(session, run[number].change.delivery)
+            _readdress(session, run[nth].change.delivery)
 
 
 def _readdress(session: Session, delivery: Delivery) -> None:
@@ -117,7 +121,7 @@ def _save_plain(session: Session, run: list[Saved]) -> None:
     session.write(
         _PUT_RESULTS,
         [
-            (saved.change.delivery.id, name, data)
+            (saved.change.delivery.id, name, bytearray(data))
             for saved in run
             if saved.change.results
             for name, data in saved.change.results.items()
@@ -172,6 +176,6 @@ def _write_alone(session: Session, saved: Saved) -> None:
     change = saved.change
     session.write(_PUT_DELIVERIES, [saved.row])
     session.write(_PUT_ATTEMPTS, saved.attempts)
-    results = [(change.delivery.id, name, data) for name, data in change.results.items()]
+    results = [(change.delivery.id, name, bytearray(data)) for name, data in change.results.items()]
     session.write(_PUT_RESULTS, results)
     _conclude(session, saved)

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
 from homing.domain.delivery import Fact
-from homing.stores.sql.rows import Row, fact_row
+from homing.stores.sql.sqlite.rows import Row, fact_row
 from homing.stores.sql.statements import Bulk, load
 
 _ADD = load(__package__, "add.sql")

@@ -10,6 +10,7 @@ create table homing_deliveries (
     priority integer not null check (priority between 1 and 4),
     state text not null,
     stage text not null,
+    phase text not null,
     failed_because text,
     error_class text,
     source text not null,

@@ -1,3 +1,5 @@
+-- Python binds None slowly, so rows say 0 for a text and '' for a number that is not there.
+
 -- What is read here may be read on a caller's connection, whose text factory and column
 -- converters are not ours: so text comes as blobs, and every column is an expression.
 
@@ -20,12 +22,17 @@ cross join homing_keys as k on k.source = w.column1 and k.key = w.column2;
 
 -- name: insert_deliveries
 insert into homing_deliveries (
-    id, route, lane, priority, state, stage, failed_because, error_class, source, key, topic,
-    parent_id, clone_of, holder, owing, attempted, required, created_at_ms, updated_at_ms,
-    due_at_ms, ended_at_ms, version, claims, claimed_at_ms, open_children, carries, envelope, record,
-    seq
+    id, route, lane, priority, state, stage, phase, failed_because, error_class, source, key,
+    topic, parent_id, clone_of, holder, owing, attempted, required, created_at_ms,
+    updated_at_ms, due_at_ms, ended_at_ms, version, claims, claimed_at_ms, open_children, carries,
+    envelope, record, seq
 )
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+values (
+    ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), nullif(?, 0), ?, nullif(?, 0),
+    nullif(?, 0), nullif(?, 0), nullif(?, 0), nullif(?, 0), ?, ?, ?, ?,
+    ?, nullif(?, ''), nullif(?, ''), ?, ?, nullif(?, ''), ?, ?,
+    nullif(?, ''), ?, ?
+);
 
 -- name: insert_contents
 insert into homing_contents (seq, payload)
@@ -38,7 +45,7 @@ values (?, ?);
 -- Only an expired key is ever written over.
 -- name: put_keys
 insert into homing_keys (source, key, delivery_id, fingerprint, expires_at_ms)
-values (?, ?, ?, ?, ?)
+values (?, ?, ?, ?, nullif(?, ''))
 on conflict (source, key) do update set
     delivery_id = excluded.delivery_id,
     fingerprint = excluded.fingerprint,

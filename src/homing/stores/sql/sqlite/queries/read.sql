@@ -1,4 +1,4 @@
--- The first seven columns are those that are truer than the record (rows.py, `FRESH`).
+-- The first seven columns are those that are truer than the record (rows.py, `Fresh`).
 
 -- name: get
 select

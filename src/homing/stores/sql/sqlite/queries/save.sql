@@ -6,7 +6,7 @@ select
     d.version is not w.column3,
     w.column4 < d.due_at_ms,
     d.envelope is not w.column5
-from (values (?, ?, ?, ?, ?)) as w
+from (values (?, ?, ?, nullif(?, ''), nullif(?, ''))) as w
 left join homing_deliveries as d on d.id = w.column2
 where
     d.version is not w.column3
@@ -17,17 +17,24 @@ where
 -- (id, creation, parent, original) never changes. Its open children are counted here alone.
 -- name: put_deliveries
 insert into homing_deliveries (
-    id, route, lane, priority, state, stage, failed_because, error_class, source, key, topic,
-    parent_id, clone_of, holder, owing, attempted, required, created_at_ms, updated_at_ms,
-    due_at_ms, ended_at_ms, version, claims, claimed_at_ms, open_children, carries, envelope, record
+    id, route, lane, priority, state, stage, phase, failed_because, error_class, source, key,
+    topic, parent_id, clone_of, holder, owing, attempted, required, created_at_ms,
+    updated_at_ms, due_at_ms, ended_at_ms, version, claims, claimed_at_ms, open_children, carries,
+    envelope, record
 )
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+values (
+    ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), nullif(?, 0), ?, nullif(?, 0),
+    nullif(?, 0), nullif(?, 0), nullif(?, 0), nullif(?, 0), ?, ?, ?, ?,
+    ?, nullif(?, ''), nullif(?, ''), ?, ?, nullif(?, ''), ?, ?,
+    nullif(?, ''), ?
+)
 on conflict (id) do update set
     route = excluded.route,
     lane = excluded.lane,
     priority = excluded.priority,
     state = excluded.state,
     stage = excluded.stage,
+    phase = excluded.phase,
     failed_because = excluded.failed_because,
     error_class = excluded.error_class,
     source = excluded.source,
@@ -52,7 +59,7 @@ on conflict (id) do update set
 
 -- name: put_attempts
 insert into homing_attempts (delivery_id, number, route, ended_at_ms, record)
-values (?, ?, ?, ?, ?)
+values (?, ?, ?, nullif(?, ''), ?)
 on conflict (delivery_id, number) do update set
     route = excluded.route,
     ended_at_ms = excluded.ended_at_ms,

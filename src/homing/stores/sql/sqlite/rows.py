@@ -7,28 +7,34 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import force_setattr
 
-from homing.domain.delivery import Attempt, Delivery, Fact
+from homing.domain.delivery import Attempt, Delivery, Fact, Recipient, State
 from homing.stores.codec import decode_delivery, encode, encode_text
 
 Row: TypeAlias = tuple[Any, ...]
 
+# Python binds None by a long search for an adapter; the statements turn these into nulls.
+NO_TEXT = 0
+NO_NUMBER = ""
+
 CARRIES_PAYLOAD = 1
 CARRIES_RESULTS = 2
 
-# What a claim or a child changes without rewriting the record: the columns are the truth.
-FRESH = (
-    "state",
-    "holder",
-    "due_at_ms",
-    "claimed_at_ms",
-    "claims",
-    "version",
-    "open_children",
-)
+# What a claim or a child changes without rewriting the record; there the columns are the truth:
+# state, holder, due_at_ms, claimed_at_ms, claims, version, open_children.
+Fresh: TypeAlias = tuple[State, str | None, int | None, int | None, int, int, int]
+FRESH_COLUMNS = 7
 
-_DUE = 19
-_OPEN_CHILDREN = 24
-ENVELOPE = 26
+_DUE = 20
+_OPEN_CHILDREN = 25
+ENVELOPE = 27
+
+
+def text(value: str | None) -> str | int:
+    return NO_TEXT if value is None else value
+
+
+def number(value: int | None) -> int | str:
+    return NO_NUMBER if value is None else value
 
 
 def delivery_row(delivery: Delivery, carries: int) -> Row:
@@ -41,36 +47,35 @@ def delivery_row(delivery: Delivery, carries: int) -> Row:
         delivery.priority,
         delivery.state,
         delivery.stage,
-        delivery.failed_because,
-        None if failure is None else failure.error_class,
+        delivery.phase,
+        text(delivery.failed_because),
+        NO_TEXT if failure is None else failure.error_class,
         delivery.source,
-        delivery.key,
-        delivery.topic,
-        delivery.parent_id,
-        delivery.clone_of,
-        delivery.holder,
+        text(delivery.key),
+        text(delivery.topic),
+        text(delivery.parent_id),
+        text(delivery.clone_of),
+        text(delivery.holder),
         1 if delivery.owed else 0,
         1 if delivery.attempts > 0 else 0,
         1 if delivery.required else 0,
         delivery.created_at_ms,
         delivery.updated_at_ms,
-        delivery.due_at_ms,
-        delivery.ended_at_ms,
+        number(delivery.due_at_ms),
+        number(delivery.ended_at_ms),
         delivery.version,
         delivery.claims,
-        delivery.claimed_at_ms,
+        number(delivery.claimed_at_ms),
         0,
         carries,
-        envelope_digest(delivery),
+        envelope_digest(delivery.recipients) if delivery.recipients else NO_NUMBER,
         encode_text(delivery),
     )
 
 
-def envelope_digest(delivery: Delivery) -> int | None:
+def envelope_digest(recipients: tuple[Recipient, ...]) -> int:
     """Tells two envelopes apart, so that addresses are indexed anew only when they changed."""
-    if not delivery.recipients:
-        return None
-    addresses = "\0".join([recipient.address for recipient in delivery.recipients])
+    addresses = "\0".join([recipient.address for recipient in recipients])
     digest = hashlib.blake2b(addresses.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
@@ -78,16 +83,22 @@ def envelope_digest(delivery: Delivery) -> int | None:
 def with_children(row: Row, open_children: int, due_at_ms: int | None) -> Row:
     """The same row with its count of open children, and the due time that follows from it."""
     changed = list(row)
-    changed[_DUE] = due_at_ms
+    changed[_DUE] = number(due_at_ms)
     changed[_OPEN_CHILDREN] = open_children
     return tuple(changed)
 
 
-def delivery_of(record: str, fresh: tuple[Any, ...]) -> Delivery:
-    """The record with what the columns know better, in the order of `FRESH`."""
+def delivery_of(record: str, fresh: Fresh) -> Delivery:
+    """The record with what the columns know better; nobody else has seen this value yet."""
+    state, holder, due_at_ms, claimed_at_ms, claims, version, open_children = fresh
     delivery = decode_delivery(record)
-    for name, value in zip(FRESH, fresh, strict=True):
-        force_setattr(delivery, name, value)  # nobody else has seen this value yet
+    force_setattr(delivery, "state", state)
+    force_setattr(delivery, "holder", holder)
+    force_setattr(delivery, "due_at_ms", due_at_ms)
+    force_setattr(delivery, "claimed_at_ms", claimed_at_ms)
+    force_setattr(delivery, "claims", claims)
+    force_setattr(delivery, "version", version)
+    force_setattr(delivery, "open_children", open_children)
     return delivery
 
 
@@ -97,7 +108,7 @@ def attempt_row(delivery: Delivery, attempt: Attempt) -> Row:
         delivery.id,
         attempt.number,
         delivery.route,
-        attempt.ended_at_ms,
+        number(attempt.ended_at_ms),
         encode_text(attempt),
     )
 
