@@ -89,9 +89,25 @@ def changed(before: Delivery, *, at_ms: int = NOW_MS, **fields: Any) -> Delivery
     return replace(before, **({"updated_at_ms": at_ms} | fields))
 
 
+def retry(before: Delivery, *, at_ms: int = NOW_MS, due_at_ms: int = NOW_MS) -> Change:
+    """Given back, to be tried again."""
+    return Change(changed(before, at_ms=at_ms, state="pending", holder=None, due_at_ms=due_at_ms))
+
+
+def waiting(before: Delivery, children: Iterable[New] = (), *, at_ms: int = NOW_MS) -> Change:
+    """It waits for its children, old and new."""
+    after = changed(before, at_ms=at_ms, state="waiting", holder=None, due_at_ms=None)
+    return Change(after, children=tuple(children))
+
+
 def ended(before: Delivery, state: str = "delivered", *, at_ms: int = NOW_MS) -> Change:
     """It ends, and takes itself off its parent's count."""
     after = changed(
         before, at_ms=at_ms, state=state, holder=None, due_at_ms=None, ended_at_ms=at_ms
     )
     return Change(after, child_delta=-1 if before.parent_id else 0)
+
+
+def reopened(before: Delivery, *, at_ms: int = NOW_MS) -> Change:
+    """It lives again, and its parent counts it again."""
+    return replace(retry(before, at_ms=at_ms, due_at_ms=at_ms), child_delta=1)

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from homing.domain import transitions
 from homing.domain.delivery import State
 from homing.ports import Store
 from homing.testing import samples
@@ -66,14 +65,14 @@ class Closing(Opened):
         await store.save([samples.ended(await stored(store, "a"), at_ms=NOW_MS + 5)])
 
         assert await stored(store, "p") == replace(held.delivery, open_children=0)
-        waits = transitions.keep_waiting(held.delivery, now_ms=NOW_MS + 9)
+        waits = samples.waiting(held.delivery, at_ms=NOW_MS + 9)
         assert await store.save([waits]) == [True]
         assert (await stored(store, "p")).due_at_ms == NOW_MS + 9
 
     async def test_parent_and_child_may_be_saved_together(self, store: Store) -> None:
         await store.add([samples.new("p", children=children_of("p", "a"))])
         (held,) = await store.claim(samples.claim("w1"))
-        waits = transitions.keep_waiting(held.delivery, now_ms=NOW_MS + 5)
+        waits = samples.waiting(held.delivery, at_ms=NOW_MS + 5)
         end = samples.ended(await stored(store, "a"), at_ms=NOW_MS + 5)
 
         assert await store.save([end, waits]) == [True, True]
@@ -84,9 +83,9 @@ class Closing(Opened):
 
     async def test_a_child_opened_again_makes_its_parent_wait_again(self, store: Store) -> None:
         parent = await fan_out(store, "a")
-        cancelled = transitions.cancel(await stored(store, "a"), now_ms=NOW_MS + 5)
+        cancelled = samples.ended(await stored(store, "a"), "dismissed", at_ms=NOW_MS + 5)
         await store.save([cancelled])
-        restored = transitions.restore(await stored(store, "a"), now_ms=NOW_MS + 6)
+        restored = samples.reopened(await stored(store, "a"), at_ms=NOW_MS + 6)
 
         await store.save([restored])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from homing.domain import transitions
 from homing.domain.delivery import Change, Delivery, New
 from homing.ports import Added, Existing, Query, Store
 from homing.testing import samples
@@ -22,7 +21,7 @@ async def fan_out(store: Store, *names: str) -> Delivery:
     """A parent `p` that waits for these children, as stored."""
     await store.add([samples.new("p")])
     (claimed,) = await store.claim(samples.claim("w1"))
-    change = transitions.fan_out(claimed.delivery, children_of("p", *names), now_ms=NOW_MS + 1)
+    change = samples.waiting(claimed.delivery, children_of("p", *names), at_ms=NOW_MS + 1)
     assert await store.save([change]) == [True]
     return await stored(store, "p")
 
@@ -123,7 +122,7 @@ class FanningOut(Opened):
             samples.keyed("c", "same", parent_id="p", facts=[samples.fact("of the child")]),
         )
 
-        await store.save([transitions.fan_out(claimed.delivery, again, now_ms=NOW_MS)])
+        await store.save([samples.waiting(claimed.delivery, again, at_ms=NOW_MS)])
 
         assert (await stored(store, "p")).open_children == 1
         assert await store.get("b") is not None
@@ -141,7 +140,7 @@ class FanningOut(Opened):
         child = samples.keyed(
             "a", "k", parent_id="p", payload=b"part", facts=[samples.fact("of the child")]
         )
-        await store.save([transitions.fan_out(claimed.delivery, (child,), now_ms=NOW_MS)])
+        await store.save([samples.waiting(claimed.delivery, (child,), at_ms=NOW_MS)])
 
         assert await store.find(SOURCE, "k") == child.keys[0]
         content = await store.content("a")

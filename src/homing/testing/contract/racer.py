@@ -1,7 +1,7 @@
 """What a racer does, in this process or as one of its own.
 
-As a process: `python -m homing.testing.contract.racer MODULE:FUNCTION URL TASK NAME`. It says
-`ready`, starts at the first line on its standard input, and answers with a JSON list.
+As a process: `python racer.py MODULE:FUNCTION URL TASK NAME`. It says `ready`, starts at the
+first line on its standard input, and answers with a JSON list.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ async def race(opener: Opener, task: str) -> list[list[str]]:
 
 
 async def _start(factory: str, url: str, task: str, name: str) -> Process:
-    command = ("-m", "homing.testing.contract.racer", factory, url, task, name)
+    # By its path: as a module it would load the whole suite first.
+    command = ("-P", racer.__file__, factory, url, task, name)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     return await asyncio.create_subprocess_exec(
         sys.executable, *command, stdin=PIPE, stdout=PIPE, env=environment

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from homing.domain import transitions
 from homing.domain.delivery import Change
 from homing.ports import Store
 from homing.testing import samples
@@ -33,7 +32,7 @@ class Waiting(Opened):
         (held,) = await store.claim(samples.claim())
         async with asyncio.timeout(SOON_S):
             waiting = await self._asleep(store)
-            await store.save([transitions.release(held.delivery, now_ms=NOW_MS)])
+            await store.save([samples.retry(held.delivery)])
             await waiting
 
     async def test_an_ended_lease_wakes_who_waits(self, store: Store) -> None:
@@ -41,7 +40,7 @@ class Waiting(Opened):
         (held,) = await store.claim(samples.claim())
         async with asyncio.timeout(SOON_S):
             waiting = await self._asleep(store)
-            await store.save([transitions.end_lease(held.delivery, now_ms=NOW_MS)])
+            await store.save([Change(samples.changed(held.delivery, due_at_ms=NOW_MS))])
             await waiting
 
     async def test_the_last_child_wakes_who_waits(self, store: Store) -> None:
