@@ -96,7 +96,7 @@ class Engine:
 
     async def recover(self) -> None:
         """Before anything else: what an earlier life could not store, and who else is here."""
-        await self.housekeeping.at_start()
+        await self.housekeeping.read_back()
         await self.parking.refresh()
         await self.liveness.beat()
         await self.liveness.look()
@@ -163,6 +163,10 @@ class Engine:
         while True:
             self._owing.clear()
             await self.housekeeping.often()
+            if self.settler.journaled:
+                # The store answers again, or `often` had not come this far.
+                self.settler.journaled = 0
+                await self.housekeeping.read_back()
             try:
                 async with asyncio.timeout(rest_s):
                     await self._owing.wait()

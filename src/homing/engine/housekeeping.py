@@ -56,8 +56,8 @@ class Housekeeping:
         self._journal = journal
         self._unserved: set[str] = set()
 
-    async def at_start(self) -> int:
-        """Read back what the emergency journal kept; how many outcomes were applied (P8)."""
+    async def read_back(self) -> int:
+        """Store what the emergency journal kept; how many outcomes it were (P8)."""
         if self._journal is None:
             return 0
         entries = await self._journal.entries()
