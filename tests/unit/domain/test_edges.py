@@ -64,7 +64,7 @@ CALLS: dict[str, Callable[[Delivery], Change]] = {
     "claim": lambda d: transitions.claim(
         d, holder="w2", now_ms=NOW_MS, lease_until_ms=NOW_MS + LEASE_MS
     ),
-    "release": lambda d: transitions.release(d, now_ms=NOW_MS),
+    "release": lambda d: transitions.release(d, plan=SEND, now_ms=NOW_MS, roll=0.0),
     "end_lease": lambda d: transitions.end_lease(d, now_ms=NOW_MS),
     "mark_committing": lambda d: transitions.mark_committing(
         d, now_ms=NOW_MS, lease_until_ms=NOW_MS + LEASE_MS, frozen={}
