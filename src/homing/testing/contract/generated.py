@@ -11,7 +11,22 @@ import typing
 from typing import Any, TypeVar
 
 import msgspec
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+
+# The same examples in every run, whatever the disk's pace. The fixtures are one store for all
+# examples of a case, and each store's class calls the same case: both are meant.
+EXAMPLES = settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[
+        HealthCheck.differing_executors,
+        HealthCheck.function_scoped_fixture,
+        HealthCheck.too_slow,
+    ],
+)
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from homing.ports import Store
 from homing.testing.contract.events import Add, Draft, Edit, Event, Pass, Purge, Save, Take
+from homing.testing.contract.generated import EXAMPLES
 from homing.testing.contract.history import KEYS, SLOTS, WORKERS, History
 from homing.testing.contract.opening import Opened
 
@@ -74,13 +75,10 @@ events: st.SearchStrategy[Event] = st.one_of(
 
 class Histories(Opened):
     @settings(
+        EXAMPLES,
         max_examples=20,
         # A failure names the event at which the two part; to shrink it takes minutes on a disk.
         phases=[Phase.explicit, Phase.generate],
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
     @given(history=st.lists(events, min_size=30, max_size=60))
     async def test_the_same_history_has_the_same_outcome_i25(

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from msgspec.structs import replace
 
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.ports import Query, Store
 from homing.testing import samples
 from homing.testing.contract.filled import filled_delivery
-from homing.testing.contract.generated import structs
+from homing.testing.contract.generated import EXAMPLES, structs
 from homing.testing.contract.opening import Opened
 from homing.testing.samples import NOW_MS
 
 # The store is shared by all examples of a case: each takes an id of its own.
 _fresh = itertools.count()
-_examples = settings(
-    max_examples=60,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 
 
 def fresh_id() -> str:
@@ -58,7 +51,7 @@ class Reading(Opened):
         assert await store.content("d1") == Content(every_byte, {"send": big, "": b""})
         assert await store.content("d2") == Content(b"", {})
 
-    @_examples
+    @EXAMPLES
     @given(delivery=structs(Delivery))
     async def test_any_delivery_comes_back_equal(self, store: Store, delivery: Delivery) -> None:
         delivery = replace(delivery, id=fresh_id(), version=1)
@@ -72,7 +65,7 @@ class Reading(Opened):
         await store.save([Change(delivery)])
         assert await store.get(delivery.id) == replace(expected, version=2)
 
-    @_examples
+    @EXAMPLES
     @given(attempt=structs(Attempt))
     async def test_any_attempt_comes_back_equal(self, store: Store, attempt: Attempt) -> None:
         attempt = replace(attempt, delivery_id=fresh_id())
@@ -83,7 +76,7 @@ class Reading(Opened):
 
         assert await store.attempts(attempt.delivery_id) == [attempt]
 
-    @_examples
+    @EXAMPLES
     @given(key=structs(Key))
     async def test_any_key_comes_back_equal(self, store: Store, key: Key) -> None:
         delivery_id = fresh_id()
@@ -93,7 +86,7 @@ class Reading(Opened):
 
         assert await store.find(key.source, key.key) == key
 
-    @_examples
+    @EXAMPLES
     @given(fact=structs(Fact))
     async def test_any_fact_comes_back_equal(self, store: Store, fact: Fact) -> None:
         fact = replace(fact, kind=fresh_id())
