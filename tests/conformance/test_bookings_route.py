@@ -172,7 +172,9 @@ async def test_the_row_follows_each_failure(clock: ManualClock) -> None:
         "535",
         "554",
         "suppress",
-        Failure("recipient_refused", "reject", refused={"ann@example.org": Refusal(permanent=True)}),
+        Failure(
+            "recipient_refused", "reject", refused={"ann@example.org": Refusal(permanent=True)}
+        ),
         TerminalError("no such account"),
         ValueError("surprise"),
     ],

@@ -3,9 +3,11 @@ provider that answers by a script, and crashes on request."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import Literal, TypeAlias
+
+import pytest
 
 from homing.domain import transitions
 from homing.domain.delivery import Attempt, Delivery, Receipt
@@ -33,7 +35,13 @@ from homing.testing.dice import LoadedDice
 
 Answer: TypeAlias = str | Accepted | Failure | Exception
 
+CrashPoint: TypeAlias = Literal["before the mark", "before the send", "after the send"]
+
 START_MS = int(datetime(2026, 2, 23, 10, tzinfo=UTC).timestamp()) * 1000
+
+
+class Crash(BaseException):
+    """The process ends here: nobody may catch it and go on."""
 
 
 class EvenDice(LoadedDice):
@@ -58,6 +66,8 @@ class ScriptedProvider:
         self._clock = clock
         self._script: list[Accept | Accepted | Failure | Exception] = []
         self.watch: Callable[[Envelope], Awaitable[None]] | None = None
+        self.refused: dict[str, Failure] = {}
+        self.crash_at: CrashPoint | None = None
         self.calls: list[Envelope] = []
         self.called_at_s: list[float] = []
         self.accepted: list[Envelope] = []
@@ -68,6 +78,7 @@ class ScriptedProvider:
         self._script += [answer_for(word) if isinstance(word, str) else word for word in script]
 
     async def prepare(self, envelope: Envelope) -> Ready:
+        self._crash_if_at("before the mark")
         return _Send(self, envelope)
 
     async def commit(self, envelope: Envelope) -> Accepted | Failure:
@@ -75,12 +86,16 @@ class ScriptedProvider:
         self.called_at_s.append(elapsed_s(self._clock))
         if self.watch is not None:
             await self.watch(envelope)
+        self._crash_if_at("before the send")
+        if envelope.recipients[0] in self.refused:
+            return self.refused[envelope.recipients[0]]
         answer = self._script.pop(0) if self._script else Accept()
         if isinstance(answer, Exception):
             raise answer
         if isinstance(answer, Failure):
             return answer
         self.accepted.append(envelope)
+        self._crash_if_at("after the send")
         if isinstance(answer, Accepted):
             return answer
         if answer.answer_lost:
@@ -88,6 +103,11 @@ class ScriptedProvider:
         return Accepted(Receipt(f"note-{len(self.accepted)}"))
 
     async def close(self) -> None: ...
+
+    def _crash_if_at(self, point: CrashPoint) -> None:
+        if self.crash_at == point:
+            self.crash_at = None
+            raise Crash
 
 
 class LookupProvider(ScriptedProvider):
@@ -123,7 +143,7 @@ class Listener:
     """Takes every notice it is asked to give and remembers it."""
 
     def __init__(self, *notices: str) -> None:
-        self.notices = notices
+        self.notices: Collection[str] = notices
         self.heard: list[tuple[str, Delivery]] = []
 
     async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
@@ -203,6 +223,12 @@ class World:
 
     def _move_to(self, at_ms: int) -> None:
         self.clock.advance((at_ms - self.clock.now_ms()) / 1000)
+
+    async def work_and_crash(self, at: CrashPoint, provider: ScriptedProvider) -> None:
+        """The process ends in the middle of its next send."""
+        provider.crash_at = at
+        with pytest.raises(Crash):
+            await self.work()
 
     async def die_working(self, *, after_mark: bool = False) -> None:
         """A worker takes all that is due and ends at once, before or after the durable mark."""

@@ -1,1 +1,1 @@
-"""The five designs as thin uses of one engine. Each stands alone and is found by its entry point."""
+"""The five designs as thin uses of one engine; each stands alone."""

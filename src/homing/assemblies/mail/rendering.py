@@ -33,7 +33,7 @@ class RenderStep:
         email = email_in(work.content)
         try:
             made = self._render(email.template_id or "", email.locale, email.variables)
-        except Exception as error:  # noqa: BLE001 - a template can break in any way
+        except Exception as error:
             # Its words may quote a variable, and a variable may be a login code.
             return refuse("template_failed", type(error).__name__)
         if isinstance(made, Failure):

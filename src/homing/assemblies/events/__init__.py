@@ -1,0 +1,4 @@
+"""An event outbox: events written with the producer's own change, handled at least once.
+
+What fails for good stays in its row and is replayed in place, with its history kept on it.
+"""

@@ -1,0 +1,4 @@
+"""Reviews of changelists: fetched, judged by a model, told to each recipient once per version.
+
+Each stage has a budget of its own; what fails for good waits for an operator with its evidence.
+"""
