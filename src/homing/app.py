@@ -269,6 +269,7 @@ class Homing:
         chosen = self._route_for(message, route)
         request = Request(message=message, key=key, **words)
         if wait:
+            await self.engine.ensure_beating()
             return await self.engine.admission.send(chosen, request)
         taker = self.engine.workers[chosen.name]
         [ticket] = await self.engine.admission.submit(chosen, [request], taker=taker)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias, cast
 
 from msgspec.structs import replace
@@ -50,7 +50,9 @@ class Attempts:
         settler: Settler,
         clock: Clock,
         dice: Dice,
+        *,
         on_route_fault: OnRouteFault,
+        make_sure: Callable[[], Awaitable[None]],
         time_scale: float = 1.0,
     ) -> None:
         self.store = store
@@ -58,6 +60,7 @@ class Attempts:
         self.clock = clock
         self.dice = dice
         self._on_route_fault = on_route_fault
+        self.make_sure = make_sure
         # How many seconds of the clock pass in a real one; leases are real, due times are not.
         self.time_scale = time_scale
 

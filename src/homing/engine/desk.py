@@ -53,11 +53,20 @@ class Desk:
         return await self._store.facts(AUDIT, f"{delivery_id}/")
 
     async def replay(
-        self, delivery_id: str, *, actor: str, reason: str, generation: int | None = None
+        self,
+        delivery_id: str,
+        *,
+        actor: str,
+        reason: str,
+        generation: int | None = None,
+        cycle: int | None = None,
     ) -> Delivery:
-        """In place, from the failed stage, with a new budget; a parent takes its children along."""
+        """In place, from the failed stage, with a new budget; a parent takes its children along.
 
-        before = await self._checked("replay", delivery_id, actor, reason)
+        With `cycle`, the one that the operator saw, a click that comes late does nothing.
+        """
+
+        before = await self._checked("replay", delivery_id, actor, reason, cycle)
         # Children first: a worker that finds the parent due must not see them failed still.
         await self._replay_children(before, actor, reason, generation)
         replayed = await self._apply(
@@ -66,13 +75,16 @@ class Desk:
             lambda delivery: self._replay_change(delivery, actor, reason, generation),
             actor,
             reason,
+            cycle=before.cycle,
         )
         await self._reopen_parent(replayed, actor, reason, generation)
         return replayed
 
-    async def restart(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
+    async def restart(
+        self, delivery_id: str, *, actor: str, reason: str, cycle: int | None = None
+    ) -> Delivery:
         """From the first stage, results dropped."""
-        before = await self._checked("restart", delivery_id, actor, reason)
+        before = await self._checked("restart", delivery_id, actor, reason, cycle)
         await self._replay_children(before, actor, reason, None)
         restarted = await self._apply(
             "restart",
@@ -86,13 +98,16 @@ class Desk:
             ),
             actor,
             reason,
+            cycle=before.cycle,
         )
         await self._reopen_parent(restarted, actor, reason, None)
         return restarted
 
-    async def dismiss(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
+    async def dismiss(
+        self, delivery_id: str, *, actor: str, reason: str, cycle: int | None = None
+    ) -> Delivery:
         return await self._apply(
-            "dismiss", delivery_id, self._timed(transitions.dismiss), actor, reason
+            "dismiss", delivery_id, self._timed(transitions.dismiss), actor, reason, cycle=cycle
         )
 
     async def restore(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
@@ -207,12 +222,17 @@ class Desk:
         change_for: Callable[[Delivery], Change],
         actor: str,
         reason: str,
+        *,
+        cycle: int | None = None,
     ) -> Delivery:
         _demand("actor", actor)
         _demand("reason", reason)
         for _ in range(CONTENTION_TRIES):
             before = await self.show(delivery_id)
             self._allowed(verb, before)
+            # What was meant is the cycle first seen: two clicks have one effect (I21).
+            cycle = cycle or before.cycle
+            _same_cycle(verb, before, cycle)
             change = change_for(before)
             audit = self._audit_fact(verb, delivery_id, actor, reason, was=before.state)
             [saved] = await self._store.save([replace(change, facts=(*change.facts, audit))])
@@ -220,7 +240,9 @@ class Desk:
                 return replace(change.delivery, version=before.version + 1)
         raise NotAllowed(f"cannot {verb} delivery {delivery_id}: it is being changed by others")
 
-    async def _checked(self, verb: Verb, delivery_id: str, actor: str, reason: str) -> Delivery:
+    async def _checked(
+        self, verb: Verb, delivery_id: str, actor: str, reason: str, cycle: int | None
+    ) -> Delivery:
         """The delivery, if this verb may be used on it at all."""
         _demand("actor", actor)
         _demand("reason", reason)
@@ -228,6 +250,7 @@ class Desk:
         self._allowed(verb, delivery)
         if delivery.state not in transitions.EDGES[verb].sources:
             raise NotAllowed(f"cannot {verb} delivery {delivery_id}: it is {delivery.state}")
+        _same_cycle(verb, delivery, cycle)
         return delivery
 
     async def _replay_children(
@@ -301,6 +324,13 @@ class Desk:
         # The random end keeps two verbs of one millisecond apart.
         unique = self._attempts.dice.entropy(4).hex()
         return Fact(AUDIT, f"{subject}/{now_ms:015d}-{unique}", now_ms, value)
+
+
+def _same_cycle(verb: str, delivery: Delivery, cycle: int | None) -> None:
+    if cycle is not None and delivery.cycle != cycle:
+        raise NotAllowed(
+            f"cannot {verb} delivery {delivery.id}: it is in cycle {delivery.cycle}, not {cycle}"
+        )
 
 
 def _current(delivery: Delivery) -> list[Attempt]:

@@ -60,19 +60,26 @@ class Engine:
         self._owing = asyncio.Event()
         self.parking = Parking(store, clock)
         self.settler = Settler(store, clock, journal, tell=self._tell)
-        self.attempts = Attempts(
-            store, self.settler, clock, dice, self.parking.by_fault, time_scale
-        )
-        self.admission = Admission(self.attempts, self.parking, self.holder)
-        self.desk = Desk(self.attempts, self.parking, self.routes)
-        self.wakeup = WakeUp(store)
         self.liveness = Liveness(
             store,
             clock,
             self.holder,
             patience_s=max((route.lease_s for route in routes), default=60.0),
             about={**(about or {}), "lanes": "\n".join(_lanes(routes))},
+            time_scale=time_scale,
         )
+        self.attempts = Attempts(
+            store,
+            self.settler,
+            clock,
+            dice,
+            on_route_fault=self.parking.by_fault,
+            make_sure=self.liveness.make_sure,
+            time_scale=time_scale,
+        )
+        self.admission = Admission(self.attempts, self.parking, self.holder)
+        self.desk = Desk(self.attempts, self.parking, self.routes)
+        self.wakeup = WakeUp(store)
         self.housekeeping = Housekeeping(
             store,
             clock,
@@ -111,6 +118,12 @@ class Engine:
         self._spawn("leases", self._every(lease_s / 3, self._renew_leases))
         for worker in self.workers.values():
             self._spawn(f"worker {worker.route.name}", worker.run)
+
+    async def ensure_beating(self) -> None:
+        """A process that sends inline without a worker is seen alive all the same."""
+        if not self._tasks:
+            await self.liveness.beat()
+            self._spawn("beat", self._every(self.liveness.beat_every_s, self.liveness.beat))
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
         """Finish or give back what is in hand, write all outcomes, say farewell."""

@@ -49,6 +49,7 @@ class Holding:
 
     async def mark_committing(self, frozen: Mapping[str, bytes]) -> bool:
         """Write the durable mark; False: the claim was lost or its time is over, do not send."""
+        await self._attempts.make_sure()
         clock = self._attempts.clock
         asked_at_s = clock.steady_s()
         change = transitions.mark_committing(

@@ -13,6 +13,8 @@ from homing.domain.delivery import Fact, FactValue
 from homing.ports import Clock, Store
 
 WORKER = "worker"
+# Wall and steady clock may drift apart by this much before it counts as a step.
+CLOCK_STEP_S = 1.0
 
 
 class Liveness:
@@ -24,13 +26,17 @@ class Liveness:
         *,
         patience_s: float,
         about: Mapping[str, str | int] | None = None,
+        time_scale: float = 1.0,
     ) -> None:
         self._store = store
         self._clock = clock
         self._name = name
         self._about = dict(about or {})
         self._patience_s = patience_s
+        self._time_scale = time_scale
         self._beats = 0
+        self._last_beat_s: float | None = None
+        self._looked_at = (clock.now_ms(), clock.steady_s())
         self._seen: dict[str, tuple[int, float]] = {}
         self.alive: frozenset[str] = frozenset()
         self.dead: frozenset[str] = frozenset()
@@ -39,18 +45,37 @@ class Liveness:
     def beat_every_s(self) -> float:
         return self._patience_s / 6
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether others, by our last beat, must hold us for alive for a good while yet."""
+        if self._last_beat_s is None:
+            return True  # a process that never beats is not judged by its beats
+        return self._clock.steady_s() < self._last_beat_s + self._patience_s / 2
+
+    async def make_sure(self) -> None:
+        """Before taking work: a thawed process beats first, and after a clock step looks again."""
+        if not self.is_fresh:
+            await self.beat()
+        wall_ms, steady_s = self._looked_at
+        passed_s = (self._clock.now_ms() - wall_ms) / 1000 / self._time_scale
+        if abs(passed_s - (self._clock.steady_s() - steady_s)) > CLOCK_STEP_S:
+            await self.look()
+
     async def beat(self) -> None:
+        beaten_at_s = self._clock.steady_s()
         self._beats += 1
         value: FactValue = {
             **self._about,
             "beats": self._beats,
             "boot": self._clock.boot,
-            "steady_s": self._clock.steady_s(),
+            "steady_s": beaten_at_s,
         }
         await self._store.save([], [Fact(WORKER, self._name, self._clock.now_ms(), value)])
+        self._last_beat_s = beaten_at_s
 
     async def look(self) -> None:
         """Read the others' beats and judge."""
+        self._looked_at = (self._clock.now_ms(), self._clock.steady_s())
         alive: set[str] = set()
         dead: set[str] = set()
         now_s = self._clock.steady_s()

@@ -57,20 +57,17 @@ class RouteWorker:
         self._last_probe_s = float("-inf")
 
     async def run(self) -> None:
-        """Claim and attempt until stopped."""
+        """Claim and attempt until stopped; called again after a surprise, it goes on."""
         self._start_slots()
-        try:
-            while not self._stopping:
-                moment = self._wakeup.moment
-                try:
-                    idle_s = await self._claim_once()
-                except StoreError:
-                    idle_s = STORE_RETRY_S
-                if idle_s > 0:
-                    await self._wakeup.after(moment, idle_s)
-                await self._for_room()
-        finally:
-            self._stopping = True
+        while not self._stopping:
+            moment = self._wakeup.moment
+            try:
+                idle_s = await self._claim_once()
+            except StoreError:
+                idle_s = STORE_RETRY_S
+            if idle_s > 0:
+                await self._wakeup.after(moment, idle_s)
+            await self._for_room()
 
     async def run_until_idle(self) -> int:
         """Attempt all that is due now and wait for the outcomes; how many were attempted."""
@@ -135,6 +132,8 @@ class RouteWorker:
                 held.lease_end_s = now_s + self.route.lease_s
 
     def _start_slots(self) -> None:
+        if self._slots:
+            return
         loop = asyncio.get_running_loop()
         self._slots = [
             loop.create_task(self._slot(), name=f"{self.route.name} slot {number}")
@@ -161,7 +160,7 @@ class RouteWorker:
             pass  # the lease ends by itself; nothing was said to be sent that was not
         finally:
             self._running.discard(delivery_id)
-            self._held.pop(delivery_id, None)
+            self._forget(held)
             # Remember the slowest, and forget it slowly.
             took_s = clock.steady_s() - started_s
             self._slowest_s = max(took_s, self._slowest_s * 0.99)
@@ -206,6 +205,7 @@ class RouteWorker:
         return self.route.probe_every_s
 
     async def _claim(self, limit: int) -> list[Holding]:
+        await self._liveness.make_sure()
         clock = self._attempts.clock
         asked_at_s = clock.steady_s()
         claimed = await self._attempts.store.claim(
@@ -223,8 +223,9 @@ class RouteWorker:
     def _take(self, claimed: list[Claimed], asked_at_s: float) -> Iterator[Holding]:
         for item in claimed:
             held = self._held.get(item.delivery.id)
-            if held is not None:
-                # Our own lease looked ended (the wall clock jumped): it is still ours.
+            if held is not None and item.delivery.claims > 1:
+                # Our own lease looked ended (the wall clock jumped): it is still ours. With one
+                # claim only, it was given back, is due again, and the answer is on its way.
                 held.delivery = replace(held.delivery, version=item.delivery.version)
                 continue
             held = Holding(self._attempts, self.route, item.delivery, item.content, asked_at_s)
@@ -253,8 +254,13 @@ class RouteWorker:
         # Due already but not given to us: somebody alive holds it. Look again, not at once.
         return min(max(due_in_s, 0.0) or self.route.poll_s / 10, self.route.poll_s)
 
+    def _forget(self, held: Holding) -> None:
+        # A newer holding of the same delivery may stand in its place.
+        if self._held.get(held.delivery.id) is held:
+            del self._held[held.delivery.id]
+
     async def _release(self, held: Holding) -> None:
-        self._held.pop(held.delivery.id, None)
+        self._forget(held)
         if held.delivery.committing and held.delivery.claims <= 1:
             return  # after its own mark nobody knows: the lease ends and the next owner looks
         change = transitions.release(

@@ -107,7 +107,11 @@ class Operator:
                 raise BadRequest("is needed to confirm", "evidence", 422)
             done = await desk.confirm(delivery_id, evidence=given.evidence, **who)
         elif verb == "replay":
-            done = await desk.replay(delivery_id, generation=given.generation, **who)
+            done = await desk.replay(
+                delivery_id, generation=given.generation, cycle=given.cycle, **who
+            )
+        elif verb in ("restart", "dismiss"):
+            done = await getattr(desk, verb)(delivery_id, cycle=given.cycle, **who)
         else:
             done = await getattr(desk, verb)(delivery_id, **who)
         return _json(self._view(done), 201 if verb == "resend" else 200)

@@ -95,6 +95,7 @@ class VerbIn(Struct, frozen=True, forbid_unknown_fields=True):
     reason: str
     evidence: str | None = None
     generation: int | None = None
+    cycle: int | None = None
 
 
 class ReplayFilter(Struct, frozen=True, forbid_unknown_fields=True):
