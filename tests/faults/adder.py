@@ -1,0 +1,55 @@
+"""A process that adds deliveries and prints each id once it is acknowledged.
+
+    python -m tests.faults.adder PATH PREFIX CALLERS COUNT
+
+It is there to be killed, traced, and given bad disks. A refusal is printed as `! NAME`, and the
+same delivery is not tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from itertools import count, islice
+
+from homing.domain.errors import StoreError
+from homing.stores.sql.sqlite import SqliteStore
+from homing.testing import samples
+
+
+async def add_many(store: SqliteStore, prefix: str, callers: int, wanted: int | None) -> None:
+    ids: Iterator[str] = (f"{prefix}{number:07}" for number in islice(count(), wanted))
+
+    async def call() -> None:
+        for delivery_id in ids:
+            new = samples.keyed(delivery_id, delivery_id, payload=delivery_id.encode() * 20)
+            try:
+                await store.add([new])
+            except StoreError as error:
+                say(f"! {type(error).__name__}")
+            else:
+                say(delivery_id)
+
+    await asyncio.gather(*(call() for _ in range(callers)))
+
+
+def say(line: str) -> None:
+    os.write(1, f"{line}\n".encode())
+
+
+async def main(path: str, prefix: str, callers: str, wanted: str) -> None:
+    store = SqliteStore(path)
+    try:
+        await store.open()
+    except StoreError as error:
+        say(f"! {type(error).__name__}")
+        return
+    say("ready")
+    await add_many(store, prefix, int(callers), int(wanted) or None)
+    await store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

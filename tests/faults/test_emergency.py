@@ -1,0 +1,174 @@
+"""The emergency journal: outcomes survive when the store takes nothing any more (P8, I24)."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from pathlib import Path
+
+import pytest
+
+from homing.domain.delivery import Change
+from homing.domain.errors import StoreCorrupt, StoreFull, StoreUnavailable
+from homing.stores.emergency import FileJournal
+from homing.testing import samples
+from tests.faults.disks import SmallMount, small_disk
+
+
+def outcome(name: str) -> Change:
+    before = samples.delivery(name, state="in_flight", version=7, holder="w1")
+    ended = (samples.attempt(name, status="done", detail="Grüße\n\x00"),)
+    return Change(samples.ended(before).delivery, ended, {"send": bytes(range(256))})
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "outbox.db.emergency"
+
+
+async def kept(path: Path) -> list[Change]:
+    return await FileJournal(path).entries()
+
+
+async def test_what_was_appended_is_read_back_in_order_p8(path: Path) -> None:
+    journal = FileJournal(path)
+    assert await journal.entries() == []
+
+    await journal.append([outcome("a"), outcome("b")])
+    await journal.append([outcome("c")])
+
+    assert await kept(path) == [outcome("a"), outcome("b"), outcome("c")]
+
+
+async def test_only_the_owner_may_read_it(path: Path) -> None:
+    await FileJournal(path).entries()
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_an_operator_can_read_it(path: Path) -> None:
+    await FileJournal(path).append([outcome("some-delivery")])
+
+    line = path.read_bytes().splitlines()[0]
+    assert b'"id":"some-delivery"' in line
+
+
+async def test_what_was_read_is_cleared(path: Path) -> None:
+    journal = FileJournal(path)
+    await journal.append([outcome("a")])
+    await journal.entries()
+
+    await journal.clear()
+
+    assert await kept(path) == []
+    await journal.append([outcome("b")])
+    assert await kept(path) == [outcome("b")]
+
+
+async def test_what_came_after_the_reading_is_not_cleared(path: Path) -> None:
+    """Another process may have had to write while this one was settling what it had read."""
+    journal = FileJournal(path)
+    await journal.append([outcome("a")])
+    await journal.entries()
+    await FileJournal(path).append([outcome("b")])
+
+    await journal.clear()
+
+    assert await kept(path) == [outcome("b")]
+    await journal.append([outcome("c")])
+    assert await kept(path) == [outcome("b"), outcome("c")]
+
+
+async def test_it_is_written_on_a_full_disk_p8(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 4 * 1024 * 1024) as disk:
+        journal = FileJournal(disk.folder / "journal")
+        await journal.entries()
+        disk.fill()
+        with pytest.raises((StoreFull, StoreUnavailable)):
+            await FileJournal(disk.folder / "too-late").append([outcome("x")])
+
+        for number in range(50):
+            await journal.append([outcome(f"d{number}")])
+
+        assert await kept(disk.folder / "journal") == [outcome(f"d{n}") for n in range(50)]
+        disk.free()
+
+
+async def test_more_than_its_room_is_refused_on_a_full_disk(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 256 * 1024) as disk:
+        journal = FileJournal(disk.folder / "journal", room_bytes=4096)
+        await journal.append([outcome("a")])
+        disk.fill()
+
+        with pytest.raises(StoreFull if isinstance(disk, SmallMount) else StoreUnavailable):
+            await journal.append([outcome("b" * 9000)])
+
+        assert await kept(disk.folder / "journal") == [outcome("a")]
+        disk.free()
+
+
+async def test_more_than_its_room_is_taken_while_the_disk_has_some(path: Path) -> None:
+    journal = FileJournal(path, room_bytes=512)
+    outcomes = [outcome(f"d{number}") for number in range(20)]
+
+    await journal.append(outcomes)
+
+    assert await kept(path) == outcomes
+
+
+async def test_a_torn_tail_is_cut_wherever_it_is_torn_i24(path: Path) -> None:
+    await FileJournal(path, room_bytes=2048).append([outcome("a")])
+    whole = path.read_bytes()
+    start = len(whole.rstrip(b"\0"))
+    await FileJournal(path).append([outcome("b")])
+    longer = path.read_bytes()
+    end = len(longer.rstrip(b"\0"))
+
+    for torn_at in range(start, end, 5):
+        path.write_bytes(longer[:torn_at] + bytes(len(longer) - torn_at))
+        journal = FileJournal(path)
+        assert await journal.entries() == [outcome("a")]
+        await journal.append([outcome("c")])
+        assert await kept(path) == [outcome("a"), outcome("c")]
+
+
+async def test_damage_before_the_tail_is_loud_i24(path: Path) -> None:
+    await FileJournal(path, room_bytes=4096).append([outcome("a"), outcome("b"), outcome("c")])
+    whole = path.read_bytes()
+    end_of_b = whole.index(b"\n", whole.index(b"\n") + 1)
+
+    for place in range(0, end_of_b, 3):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x10
+        path.write_bytes(damaged)
+        with pytest.raises(StoreCorrupt, match="damaged at byte"):
+            await kept(path)
+
+
+async def test_half_a_wipe_is_no_damage(path: Path) -> None:
+    """The power may be cut while cleared records are wiped; what is left of them is nothing."""
+    journal = FileJournal(path)
+    await journal.append([outcome("a"), outcome("b"), outcome("c")])
+    done = path.read_bytes().replace(b"\n+ ", b"\n- ")
+    wiped = done.index(b"\n") - 5
+    path.write_bytes(bytes(wiped) + done[wiped:])
+
+    await journal.append([outcome("d")])
+
+    assert await kept(path) == [outcome("d")]
+
+
+async def test_several_may_write_at_once(path: Path) -> None:
+    journals = [FileJournal(path) for _ in range(4)]
+
+    await asyncio.gather(
+        *(journals[n % 4].append([outcome(f"d{n:02}")]) for n in range(20)),
+    )
+
+    names = sorted(change.delivery.id for change in await kept(path))
+    assert names == [f"d{n:02}" for n in range(20)]
+
+
+async def test_a_place_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="No such file"):
+        await FileJournal(tmp_path / "nowhere" / "journal").entries()
