@@ -64,7 +64,10 @@ class Supply(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """A session whose handshake is done; it serves jobs until it is closed or lost."""
+    """A session whose handshake is done; it serves jobs while it is `alive`.
+
+    `lost` is done when its socket is closed, which is later where a goodbye is said.
+    """
 
     def __init__(
         self,
@@ -88,29 +91,27 @@ class Connection(asyncio.Protocol):
         self._milestone = -1
         self._deadline_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._lost: asyncio.Future[None] = self._loop.create_future()
+        self.lost: asyncio.Future[None] = self._loop.create_future()
         # Tells at once when everything has left: see HOLD_DOT_ABOVE_BYTES.
         transport.set_write_buffer_limits(high=1, low=0)
         transport.set_protocol(self)
 
     def serve(self) -> None:
-        """Take work from now on."""
-        self._go_on()
-
-    def start(self, job: Job) -> None:
-        """Send this one now. Only for a connection that said it is free."""
-        self._begin(job)
-        self._go_on()
+        """Take the work there is."""
+        if self.alive:
+            self._go_on()
 
     async def close(self, grace_s: float) -> None:
         """Let what is under way end, within the grace, and say goodbye."""
         self._may_serve = 0
         if self.alive and self._dialogue.idle:
             self._quit()
-        await asyncio.wait({self._lost}, timeout=grace_s)
-        if not self._lost.done():
+        elif self.alive and all(job.outcome.done() for job in self._jobs):
+            self._cut("cut")  # nobody waits for these any more
+        await asyncio.wait({self.lost}, timeout=grace_s)
+        if not self.lost.done():
             self._cut("cut")
-            await self._lost
+            await self.lost
 
     def data_received(self, data: bytes) -> None:
         if not self.alive:
@@ -134,8 +135,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self._retire("cut")
-        if not self._lost.done():
-            self._lost.set_result(None)
+        if not self.lost.done():
+            self.lost.set_result(None)
 
     def flush(self) -> None:
         """Write what there is to say."""
@@ -237,7 +238,7 @@ class Connection(asyncio.Protocol):
         self._supply.gone(self)
         for position, (job, exchange) in enumerate(zip(jobs, exchanges, strict=True)):
             # A line that was good once, or another message's fault: not this one's.
-            excused = position > 0 or (self._served > 0 and cause == "cut")
+            excused = position > 0 or (self._served > 0 and cause != "timeout")
             unheard = not exchange.dot_out and not exchange.replies and not exchange.withdrawn
             if excused and unheard and job.tries == 1:
                 self._supply.give_back(job)

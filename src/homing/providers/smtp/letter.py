@@ -51,7 +51,7 @@ def compose(envelope: Envelope, default_sender: str | None) -> Letter | Failure:
         return Failure("sender_invalid", "reject", detail=f"the sender is {problem}")
     content = wire_content(envelope.data)
     if content is None:
-        return Failure("content_invalid", "reject", detail="a carriage return stands alone")
+        return Failure("content_invalid", "reject", detail="a NUL or a carriage return alone")
     recipients: list[str] = []
     refused: dict[str, Refusal] = {}
     for recipient in dict.fromkeys(envelope.recipients):

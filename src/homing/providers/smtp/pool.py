@@ -34,6 +34,7 @@ class Pool:
         self._size = settings.pool_size
         self._dial = dial
         self._live: set[Connection] = set()
+        self._leaving: set[Connection] = set()
         self._free: list[Connection] = []
         self._dialling: set[asyncio.Task[Connection | Failure]] = set()
         self._queue: deque[Job] = deque()
@@ -68,11 +69,8 @@ class Pool:
     def submit(self, letter: Letter) -> Job:
         """Send it, now or when a connection is free."""
         job = Job(letter)
-        if self._free:
-            self._free.pop().start(job)
-        else:
-            self._queue.append(job)
-            self._grow()
+        self._queue.append(job)
+        self._dispatch()
         return job
 
     def withdraw(self, job: Job) -> None:
@@ -86,7 +84,7 @@ class Pool:
         for task in self._dialling:
             task.cancel()
         self._fail_queue(_CLOSED)
-        closing = [connection.close(CLOSE_GRACE_S) for connection in self._live]
+        closing = [connection.close(CLOSE_GRACE_S) for connection in self._live | self._leaving]
         await asyncio.gather(*closing, *self._dialling, return_exceptions=True)
 
     def next_job(self) -> Job | None:
@@ -109,11 +107,8 @@ class Pool:
             connection.flush()
 
     def give_back(self, job: Job) -> None:
-        if self._free:
-            self._free.pop().start(job)
-        else:
-            self._queue.appendleft(job)
-            self._grow()
+        self._queue.appendleft(job)
+        self._dispatch()
 
     def answered(self, latency_s: float) -> None:
         self._latency_s += LATENCY_WEIGHT * (latency_s - self._latency_s)
@@ -124,6 +119,9 @@ class Pool:
 
     def gone(self, connection: Connection) -> None:
         self._live.discard(connection)
+        if not connection.lost.done():
+            self._leaving.add(connection)
+            connection.lost.add_done_callback(lambda _: self._leaving.discard(connection))
         if connection in self._free:
             self._free.remove(connection)
         self._grow()
@@ -132,6 +130,14 @@ class Pool:
     def _limit(self) -> int:
         depth = MAX_QUEUED_S / self._latency_s if self._latency_s else MAX_DEPTH
         return self._size * max(1, min(MAX_DEPTH, int(depth)))
+
+    def _dispatch(self) -> None:
+        if self._closing:
+            self._fail_queue(_CLOSED)
+        elif self._free:
+            self._free.pop().serve()
+        else:
+            self._grow()
 
     async def _wait_for_place(self) -> None:
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -166,15 +172,16 @@ class Pool:
         return failure("connect", "cut")
 
     def _grow(self) -> None:
-        """As many connections as sends, up to the size; the first one alone."""
+        """A connection for every send, up to the size; the first one alone."""
         if self._closing or len(self._live) >= self._size:
             return
-        wanted = min(self._size, self._reserved) - len(self._live) - len(self._dialling)
+        busy = len(self._live) - len(self._free)
+        wanted = min(self._size, max(self._reserved, busy + len(self._queue)))
         if not self._live:
-            wanted = 1 if self._queue and not self._dialling else 0
-        elif wanted > 0 and asyncio.get_running_loop().time() < self._grow_from_s:
-            wanted = 0
-        for _ in range(wanted):
+            wanted = min(1, len(self._queue))
+        elif asyncio.get_running_loop().time() < self._grow_from_s:
+            return
+        for _ in range(wanted - len(self._live) - len(self._dialling)):
             self._start_dialling()
 
     def _start_dialling(self) -> asyncio.Task[Connection | Failure]:

@@ -124,11 +124,16 @@ class Dialogue:
             exchange.lost = cause
         self._queue.clear()
         self._out.clear()
+        self._dotted = None
         return lost
 
     def _answer(self, reply: Reply, ended: list[Exchange]) -> None:
         if not self._queue:
             self.closing = True  # a farewell, or something that nobody asked for
+            return
+        if self._out:
+            # Taken for the answer, it would let a message go out that is already judged.
+            self._break("the server answers before it is asked")
             return
         head = self._queue[0]
         awaiting = head.awaiting

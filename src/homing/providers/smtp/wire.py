@@ -47,13 +47,13 @@ def is_host(name: str) -> bool:
 
 
 def wire_content(data: bytes) -> bytes | None:
-    """The message with every line ending in CRLF and no line that is a lone dot.
+    """The message with every line ending in CRLF, before its dots are doubled.
 
-    None when a carriage return stands alone: servers disagree on what that means, and on that
-    disagreement a second message could be smuggled in.
+    None when a carriage return stands alone or there is a NUL: servers disagree on what those
+    mean, and on that disagreement a second message could be smuggled in.
     """
     pairs = data.count(b"\r\n")
-    if data.count(b"\r") != pairs:
+    if data.count(b"\r") != pairs or b"\0" in data:
         return None
     if data.count(b"\n") != pairs:
         data = data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")

@@ -1,0 +1,132 @@
+"""The pool: how many connections, who waits where, and what a broken server costs."""
+
+import asyncio
+
+from homing.domain.failure import Failure
+from homing.ports import Accepted
+from homing.providers.smtp.pool import MAX_DEPTH
+from homing.providers.smtp.provider import Sending
+from tests.unit.smtp.sending import accepted, envelope, provider, send
+from tests.unit.smtp.wire_server import Cut, Hang, WireServer
+
+
+async def test_one_message_needs_one_connection() -> None:
+    async with WireServer() as server, provider(server.url) as smtp:
+        for _ in range(3):
+            await accepted(smtp)
+        assert len(server.clients) == 1
+
+
+async def test_a_broken_server_is_noticed_in_prepare_and_asked_once_for_all_who_wait() -> None:
+    server = WireServer(greeting="554 5.7.1 go away")
+    async with server, provider(server.url) as smtp:
+        found = await asyncio.gather(*(smtp.prepare(envelope()) for _ in range(20)))
+        assert len(server.clients) == 1
+        assert {outcome.error_class for outcome in found if isinstance(outcome, Failure)} == {
+            "connect_refused"
+        }
+        assert all(isinstance(outcome, Failure) for outcome in found)
+
+
+async def test_a_server_that_refuses_further_connections_is_served_by_the_first() -> None:
+    greetings = ["220 hi", "421 4.7.0 too many connections"]
+    async with WireServer(greeting=greetings) as server, provider(server.url) as smtp:
+        outcomes = await asyncio.gather(*(send(smtp) for _ in range(30)))
+        assert all(isinstance(outcome, Accepted) for outcome in outcomes)
+        assert len(server.messages) == 30
+        # The refused ones are not asked for again and again.
+        assert len(server.clients) <= 8
+
+
+async def test_no_more_are_prepared_than_the_pool_can_soon_send() -> None:
+    async with WireServer() as server, provider(server.url + "&pool=2") as smtp:
+        ready = [await smtp.prepare(envelope()) for _ in range(2 * MAX_DEPTH)]
+        late = asyncio.create_task(smtp.prepare(envelope()))
+        assert await still_waiting(late)
+        assert isinstance(ready[0], Sending)
+        await ready[0].abandon()
+        assert isinstance(await late, Sending)
+
+
+async def test_a_slow_server_is_given_fewer_at_a_time_so_that_they_wait_unmarked() -> None:
+    async with WireServer() as server, provider(server.url + "&pool=2") as smtp:
+        for _ in range(50):
+            smtp._pool.answered(latency_s=30.0)
+        ready = [await smtp.prepare(envelope()) for _ in range(2)]
+        late = asyncio.create_task(smtp.prepare(envelope()))
+        assert await still_waiting(late)
+        assert isinstance(ready[0], Sending)
+        assert isinstance(await ready[0].commit(), Accepted)
+        assert isinstance(await late, Sending)
+
+
+async def test_who_gives_up_waiting_for_a_place_takes_none() -> None:
+    async with WireServer() as server, provider(server.url + "&pool=1") as smtp:
+        ready = [await smtp.prepare(envelope()) for _ in range(MAX_DEPTH)]
+        impatient = asyncio.create_task(smtp.prepare(envelope()))
+        patient = asyncio.create_task(smtp.prepare(envelope()))
+        assert await still_waiting(impatient)
+        impatient.cancel()
+        assert isinstance(ready[0], Sending)
+        await ready[0].abandon()
+        assert isinstance(await patient, Sending)
+
+
+async def test_a_commit_given_up_in_the_queue_is_never_sent() -> None:
+    async with WireServer(dot=Hang()) as server, provider(server.url + "&pool=1") as smtp:
+        first = asyncio.create_task(send(smtp))
+        await server.heard("DATA")
+        second = asyncio.create_task(send(smtp, envelope("bob@example.org")))
+        assert await still_waiting(second)
+        second.cancel()
+        await asyncio.gather(second, return_exceptions=True)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+    assert "RCPT TO:<bob@example.org>" not in server.commands
+
+
+async def test_a_commit_given_up_before_its_content_is_never_sent_and_harms_no_other() -> None:
+    async with WireServer(data=[Hang(), "354 go"]) as server, provider(server.url) as smtp:
+        first = asyncio.create_task(send(smtp))
+        await server.heard("DATA")
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        await accepted(smtp, envelope("bob@example.org"))
+    assert len(server.messages) == 1
+
+
+async def test_when_the_connection_is_lost_between_prepare_and_commit_a_new_one_is_made() -> None:
+    async with WireServer() as server, provider(server.url + "&idle_timeout_s=0.01") as smtp:
+        ready = await smtp.prepare(envelope())
+        assert isinstance(ready, Sending)
+        await server.heard("QUIT")
+        assert isinstance(await ready.commit(), Accepted)
+        assert len(server.clients) == 2
+
+
+async def test_when_no_new_one_can_be_made_it_is_provably_not_sent() -> None:
+    server = WireServer(greeting=["220 hi", Cut()])
+    async with server, provider(server.url + "&idle_timeout_s=0.01") as smtp:
+        ready = await smtp.prepare(envelope())
+        assert isinstance(ready, Sending)
+        await server.heard("QUIT")
+        outcome = await ready.commit()
+    assert isinstance(outcome, Failure)
+    assert (outcome.error_class, outcome.maybe_sent) == ("connection_lost", False)
+
+
+async def test_check_tells_whether_mail_could_be_sent_and_sends_none() -> None:
+    async with WireServer() as server, provider(server.url) as smtp:
+        assert await smtp.check() is None
+        assert server.messages == []
+    async with WireServer(greeting="421 busy") as server, provider(server.url) as smtp:
+        found = await smtp.check()
+        assert found is not None
+        assert found.code == "421"
+
+
+async def still_waiting(task: asyncio.Task[object]) -> bool:
+    """Whether it has not ended after everything that can happen now has happened."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+    return not task.done()
