@@ -13,6 +13,7 @@ RATE_LIMITED = "rate_limited"
 TIMED_OUT = "timed_out"
 RECIPIENT_DEFERRED = "recipient_deferred"
 RECIPIENT_REFUSED = "recipient_refused"
+CHILDREN_FAILED = "children_failed"
 
 
 class Refusal(Struct, frozen=True, omit_defaults=True):

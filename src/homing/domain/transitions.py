@@ -32,7 +32,7 @@ from homing.domain.delivery import (
     State,
 )
 from homing.domain.errors import NotAllowed
-from homing.domain.failure import Failure, Refusal
+from homing.domain.failure import CHILDREN_FAILED, Failure, Refusal
 from homing.domain.policy import Plan
 
 P = ParamSpec("P")
@@ -398,7 +398,7 @@ def fail_with_children(
 ) -> Change:
     """All children have ended and required ones failed; the gravest reason is taken over."""
     failed = sum(reasons.values())
-    failure = Failure("children_failed", "reject", detail=f"{failed} required part(s) failed")
+    failure = Failure(CHILDREN_FAILED, "reject", detail=f"{failed} required part(s) failed")
     because = next(reason for reason in _GRAVEST_FIRST if reasons.get(reason))
     return _dead(_note_failure(delivery, failure, now_ms), because, plan, now_ms)
 
@@ -697,9 +697,11 @@ def _dead(
 
 
 def _same_class_again(delivery: Delivery, error_class: str) -> bool:
-    """A replay ended in the very error that it was to mend."""
-    return bool(delivery.failure_history) and (
-        delivery.failure_history[-1].error_class == error_class
+    """A replay ended in the very error that it was to mend; a child's error is its own."""
+    return (
+        error_class != CHILDREN_FAILED
+        and bool(delivery.failure_history)
+        and (delivery.failure_history[-1].error_class == error_class)
     )
 
 

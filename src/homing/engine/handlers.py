@@ -189,8 +189,10 @@ def _assignment(work: Work) -> Assignment:
     if not isinstance(message, Event | Job):
         raise HomingError("this payload is not an event or a job")
     results = work.content.results
+    # A handler of several sees the event's own identity, for its handled-record.
+    of_event = "handler" in delivery.metadata
     return Assignment(
-        id=delivery.id,
+        id=delivery.parent_id or delivery.id if of_event else delivery.id,
         name=message.type if isinstance(message, Event) else message.name,
         data=message.data,
         key=delivery.key,

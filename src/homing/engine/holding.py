@@ -99,6 +99,7 @@ class Holding:
             updated_at_ms=now_ms,
             due_at_ms=now_ms,
             source=parent.source,
+            key=parent.key,
             topic=topic or parent.topic,
             priority=parent.priority,
             generation=parent.generation,
