@@ -7,7 +7,7 @@ import pytest
 
 from homing.assemblies.bookings import MAX_ATTEMPTS, PLAN, SHAPE, bookings_route
 from homing.content.ics import Meeting, invitation
-from homing.domain.delivery import Content, Delivery
+from homing.domain.delivery import Content
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound, TerminalError
 from homing.domain.failure import Failure, Refusal
 from homing.domain.message import Email
@@ -37,14 +37,10 @@ ROW: Record = {
 PLAIN = Email(to="Ann Lee <ann@example.org>", subject="Booked", text="See you Monday")
 
 
-def compose(delivery: Delivery, content: Content) -> bytes:
-    return content.payload
-
-
 class Bookings(World):
     def __init__(self, clock: ManualClock, *script: Answer) -> None:
         self.smtp = ScriptedProvider(clock, script)
-        super().__init__(bookings_route(self.smtp, compose), clock)
+        super().__init__(bookings_route(self.smtp, sender="Host <host@example.org>"), clock)
 
     async def book(self, email: Email = PLAIN) -> str:
         return (await self.send(Request(message=email))).delivery_id
@@ -75,7 +71,9 @@ async def test_a_healthy_send_leaves_no_row_at_any_time(clock: ManualClock) -> N
     assert rows == [None]
     assert await world.row(delivery_id) is None
     assert await world.store.get(delivery_id) is None
-    assert len(world.smtp.accepted) == 1
+    [envelope] = world.smtp.accepted
+    assert envelope.sender == "host@example.org"
+    assert b"\r\nTo: Ann Lee <ann@example.org>\r\nSubject: Booked\r\n" in envelope.data
 
 
 async def test_an_inline_failure_leaves_a_pending_row_due_in_thirty_seconds(
@@ -371,6 +369,5 @@ async def test_what_may_have_been_sent_is_sent_again(clock: ManualClock) -> None
     assert (await world.get(delivery_id)).maybe_sent
     await world.work_for(30)
 
-    assert [envelope.token for envelope in world.smtp.accepted] == [
-        world.smtp.accepted[0].token
-    ] * 2
+    first, second = world.smtp.accepted
+    assert (first.token, first.data) == (second.token, second.data)

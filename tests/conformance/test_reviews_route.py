@@ -444,6 +444,7 @@ async def test_a_job_blocked_again_by_another_class_does_not_escalate(clock: Man
     await world.desk.replay(job_id, actor="ops", reason="INC-7")
     await world.work()
 
+    assert not is_escalated(await world.get(job_id))
     assert "escalation" not in world.listener.words()
 
 
@@ -619,6 +620,17 @@ async def test_an_optional_recipient_does_not_hold_back_success(clock: ManualClo
         "ann@example.org": "sent",
         "list@example.org": "failed",
     }
+
+
+async def test_a_suppressed_recipient_has_not_been_told(clock: ManualClock) -> None:
+    """R-022, R-028"""
+    world = Reviews(clock, "suppress")
+
+    job_id = await world.review(recipients=(Recipient("ann@example.org"),))
+    await world.work()
+
+    assert await world.word(job_id) == "retryable_failed"
+    assert await world.row_words(job_id) == {"ann@example.org": "failed"}
 
 
 async def test_a_lost_answer_is_looked_up_and_not_sent_again(clock: ManualClock) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import random
+import uuid
+
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from homing.assemblies.verdicts.graph_answers import GRAPH_ANSWERS, graph_answer
 from homing.assemblies.verdicts.lines import alert_line, delivery_log_line
@@ -14,6 +18,7 @@ from homing.domain.delivery import Content, Delivery
 from homing.domain.errors import InvalidRequest, NotAllowed, SettingsError
 from homing.domain.failure import Failure
 from homing.domain.policy import Plan
+from homing.engine.admission import Request
 from homing.ports import Envelope
 from homing.testing.clocks import ManualClock
 from tests.conformance.world import START_MS, Answer, Listener, ScriptedProvider, World
@@ -32,6 +37,10 @@ PAID = Verdict(
 
 def compose(delivery: Delivery, content: Content) -> bytes:
     return variables_of(content.payload)["verdict"].encode()
+
+
+def requested(verdict: Verdict) -> Request:
+    return request_for(verdict, retry_id=str(uuid.uuid4()))
 
 
 class Verdicts(World):
@@ -56,7 +65,7 @@ class Verdicts(World):
         return session_id in self.logged
 
     async def deliver(self, verdict: Verdict = PAID) -> str:
-        return (await self.send(request_for(verdict))).delivery_id
+        return (await self.send(requested(verdict))).delivery_id
 
 
 async def test_a_healthy_send_is_one_call_and_one_log_line(clock: ManualClock) -> None:
@@ -334,10 +343,10 @@ async def test_a_filter_by_a_word_finds_what_shows_it(clock: ManualClock) -> Non
     """O-017"""
     world = Verdicts(clock, "202", "400", "503", "503", "503")
     for number in range(3):
-        await world.deliver(msgspec.structs.replace(PAID, session_id=f"cs_{number}"))
+        await world.deliver(replace(PAID, session_id=f"cs_{number}"))
     await world.work_after(0.001)
-    await world.deliver(msgspec.structs.replace(PAID, session_id="cs_3"))
-    await world.submit(request_for(msgspec.structs.replace(PAID, session_id="cs_4")))
+    await world.deliver(replace(PAID, session_id="cs_3"))
+    await world.submit(requested(replace(PAID, session_id="cs_4")))
     await world.check_filters()
 
     await world.die_working()
@@ -355,9 +364,9 @@ async def test_one_session_is_one_record_whatever_is_sent_again(clock: ManualClo
     world = Verdicts(clock, *["503"] * 9)
 
     first = await world.deliver()
-    again = await world.send(request_for(msgspec.structs.replace(PAID, query="another")))
+    again = await world.send(requested(replace(PAID, query="another")))
     await world.work_for(2 * DAY_S)
-    dead = await world.send(request_for(PAID))
+    dead = await world.send(requested(PAID))
 
     assert {first, again.delivery_id, dead.delivery_id} == {first}
     assert not again.created
@@ -407,7 +416,7 @@ async def test_what_may_not_be_owed_leaves_no_record(
     world = Verdicts(clock)
 
     with pytest.raises(InvalidRequest):
-        await world.deliver(msgspec.structs.replace(PAID, **{field: value}))
+        await world.deliver(replace(PAID, **{field: value}))
 
     assert await world.shown() == {word: set() for word in SHAPE.words}
 
@@ -473,6 +482,26 @@ async def test_a_surprise_raises_the_count_and_is_no_silent_end(clock: ManualClo
     assert world.listener.words() == ["dead_letter", "alert"]
 
 
+async def test_every_paid_session_ends_delivered_or_dead_with_its_lines(
+    clock: ManualClock,
+) -> None:
+    """O-003, O-050, O-073"""
+    chance = random.Random(3)
+    answers = ["202", "400", "403", "429", "500", "503", "504", "maybe", "timeout", "cut"]
+    world = Verdicts(clock, *chance.choices(answers, k=6000))
+
+    sessions = {await world.deliver(replace(PAID, session_id=f"cs_{n}")) for n in range(1000)}
+    await world.work_for(2 * DAY_S)
+
+    shown = await world.shown()
+    assert shown["PENDING"] == shown["RETRYING"] == set()
+    assert shown["DELIVERED"] | shown["DEAD"] == sessions
+    assert min(len(shown["DELIVERED"]), len(shown["DEAD"])) > 100
+    for notice, word in (("delivery_log", "DELIVERED"), ("dead_letter", "DEAD"), ("alert", "DEAD")):
+        told = [delivery.id for heard, delivery in world.listener.heard if heard == notice]
+        assert sorted(told) == sorted(shown[word])
+
+
 async def test_replay_is_off_unless_switched_on(clock: ManualClock) -> None:
     """O-135, X-63"""
     world = Verdicts(clock, "400")
@@ -497,7 +526,7 @@ async def test_a_line_of_another_program_goes_on_where_it_stood(
 ) -> None:
     """O-008, O-076"""
     world = Verdicts(clock, *script)
-    ticket = await (world.send if script else world.submit)(request_for(PAID))
+    ticket = await (world.send if script else world.submit)(requested(PAID))
     await world.work_for(waits_s)
     record = SHAPE.record(await world.stored(ticket.delivery_id))
     assert record is not None

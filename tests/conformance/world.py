@@ -269,13 +269,13 @@ class World:
         plans = (self.route.plan, *self.route.plans.values())
         stages = tuple(dict.fromkeys(stage.name for plan in plans for stage in plan.stages))
         facets = self.route.labels.facets(word, stages)
-        page = await self.store.page(Query(route=self.route.name, facets=facets), limit=200)
+        page = await self.store.page(Query(route=self.route.name, facets=facets), limit=10_000)
         return {delivery.id for delivery in page.items}
 
     async def shown(self) -> dict[str, set[str]]:
         """Every status word with the ids that show it."""
         shown: dict[str, set[str]] = {word: set() for word in self.route.labels.words()}
-        page = await self.store.page(Query(route=self.route.name), limit=200)
+        page = await self.store.page(Query(route=self.route.name), limit=10_000)
         for delivery in page.items:
             shown.setdefault(self.route.word(delivery), set()).add(delivery.id)
         return shown

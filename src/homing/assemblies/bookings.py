@@ -5,13 +5,11 @@ The row is gone once the mail is out; a host may retry or dismiss what has faile
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from msgspec.structs import replace
 
 from homing.content import addresses
-from homing.content.validation import envelope_of, validate_email
-from homing.domain.delivery import Content, Delivery, New, Recipient
+from homing.content.validation import envelope_of
+from homing.domain.delivery import Delivery, New, Recipient
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
 from homing.domain.message import Email, Invitation, decode_message, encode_message
@@ -19,6 +17,7 @@ from homing.domain.policy import Exponential, Plan, Retention, Retry, Stage
 from homing.engine.labels import Label, LabelTable
 from homing.engine.route import Route
 from homing.engine.steps import SendStep
+from homing.mailing import Mailing
 from homing.ports import Provider
 from homing.stores.shape import HIDDEN, Record, Shape, Stored, iso_utc, ms_from_iso
 
@@ -57,16 +56,17 @@ PLAN = Plan(
 )
 
 
-def bookings_route(provider: Provider, compose: Callable[[Delivery, Content], bytes]) -> Route:
-    """`compose` makes the bytes of the mail from the payload that was frozen with the booking."""
+def bookings_route(provider: Provider, *, sender: str) -> Route:
+    """The mail is whole when it comes in: nothing of it is looked up or rendered later."""
+    mailing = Mailing(sender, catalog=None, limits=None)
     return Route(
         name=NAME,
         plan=PLAN,
-        steps={SEND: SendStep(provider, compose)},
+        steps={SEND: SendStep(provider, mailing.freeze, sender=mailing.envelope_sender)},
         provider=provider,
         poll_s=POLL_S,
-        normalise=validate_email,
-        recipients_of=envelope_of,
+        normalise=mailing.check,
+        recipients_of=mailing.envelope,
         judge=judge,
         verbs=frozenset({"replay", "dismiss"}),
         labels=LABELS,

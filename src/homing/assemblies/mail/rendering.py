@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from homing.content import addresses, mime
+from homing.content import mime
+from homing.content.addresses import Address
 from homing.content.templates import Rendered
 from homing.domain import identity
 from homing.domain.delivery import Content, Delivery
@@ -41,9 +42,9 @@ class RenderStep:
         return Done(result=msgspec.json.encode(made))
 
 
-def composer(sender: str) -> Callable[[Delivery, Content], bytes]:
+def composer(sender: Address) -> Callable[[Delivery, Content], bytes]:
     """The bytes of a mail: the same for every attempt, with a Message-ID of its own."""
-    domain = addresses.parse(sender, "sender").spec.rpartition("@")[2]
+    domain = sender.spec.rpartition("@")[2]
 
     def compose(delivery: Delivery, content: Content) -> bytes:
         email = email_in(content)
@@ -52,7 +53,7 @@ def composer(sender: str) -> Callable[[Delivery, Content], bytes]:
             email if rendered is None else rendered.into(email),
             message_id=identity.message_id(delivery, domain),
             date_ms=delivery.created_at_ms,
-            sender=sender,
+            sender=str(sender),
         )
 
     return compose

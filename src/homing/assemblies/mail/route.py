@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from homing.assemblies.mail.login_codes import suppressed_in_stub_mode
 from homing.assemblies.mail.rendering import RENDER, Render, RenderStep, composer
+from homing.content import addresses
 from homing.content.validation import envelope_of, validate_email
 from homing.domain.message import Email
 from homing.domain.policy import Ladder, Plan, Retention, Retry, Stage
@@ -57,7 +58,8 @@ class MailRules(Struct, frozen=True, kw_only=True):
 
 
 def mail_route(provider: Provider, render: Render, rules: MailRules) -> Route:
-    send = SendStep(provider, composer(rules.sender), sender=rules.sender)
+    sender = addresses.parse(rules.sender, "sender")
+    send = SendStep(provider, composer(sender), sender=sender.spec)
     return Route(
         name=NAME,
         plan=_plan(rules, _sending(SEND, rules)),

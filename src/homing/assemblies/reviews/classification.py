@@ -126,7 +126,10 @@ def classify(error: Exception) -> Failure:
 
 
 def judge(failure: Failure, stage: Stage) -> Failure:
-    """A write conflict may be tried again only where doing the work twice does no harm."""
+    """A write conflict may be tried again only where doing the work twice does no harm, and
+    whoever is on a suppression list has not been told."""
+    if failure.disposition == "suppress":
+        return replace(failure, disposition="reject")
     if failure.error_class == TIMED_OUT:
         return replace(failure, error_class=NETWORK_TIMEOUT)
     if failure.error_class == WRITE_CONFLICT and not stage.idempotent:

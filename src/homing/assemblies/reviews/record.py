@@ -8,9 +8,11 @@ from homing.domain.delivery import Delivery
 from homing.domain.redaction import digest, redact
 from homing.stores.shape import Record, Shape, Stored, iso_utc, iso_utc_or_none
 
+RECIPIENTS_FAILED = "RECIPIENTS_FAILED"
+
 # The words that the engine itself gives, under this design's kind of name.
 ENGINE_CLASSES = {
-    "children_failed": "RECIPIENTS_FAILED",
+    "children_failed": RECIPIENTS_FAILED,
     "interrupted": "WORKER_INTERRUPTED",
     "timed_out": "NETWORK_TIMEOUT",
 }
@@ -32,14 +34,17 @@ def stage_of(delivery: Delivery) -> str:
 
 
 def is_escalated(delivery: Delivery) -> bool:
-    """A replay was refused again with the very class that it was to mend."""
-    history = delivery.failure_history
+    """A replay was refused again with the very class that it was to mend.
+
+    A job that its recipients block is not: the row that repeats itself is.
+    """
+    if delivery.failed_because != "rejected" or not delivery.failure_history:
+        return False
     failure = delivery.failure
     return (
-        delivery.failed_because == "rejected"
-        and failure is not None
-        and bool(history)
-        and history[-1].error_class == failure.error_class
+        failure is not None
+        and delivery.failure_history[-1].error_class == failure.error_class
+        and error_class(delivery) != RECIPIENTS_FAILED
     )
 
 

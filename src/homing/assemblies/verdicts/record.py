@@ -82,7 +82,7 @@ def _read(record: Record) -> New:
         verdict=bytes(record["verdict"]).decode(),
         payment_status=PAID,
     )
-    request = request_for(verdict)
+    request = request_for(verdict, retry_id=record["retry_id"])
     payload = encode_message(request.message)
     fingerprint = identity.fingerprint(NAME, payload, None, None)
     created_at_ms = ms_from_iso(record["created_at"], "created_at")

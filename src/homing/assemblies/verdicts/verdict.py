@@ -27,8 +27,8 @@ class Verdict(Struct, frozen=True, kw_only=True):
     payment_status: str | None
 
 
-def request_for(verdict: Verdict, *, retry_id: str | None = None) -> Request:
-    """The session is the idempotency key; `retry_id` should be a random UUID of version 4."""
+def request_for(verdict: Verdict, *, retry_id: str) -> Request:
+    """The session is the idempotency key; `retry_id` is a random UUID of version 4."""
     message = Email(
         to=verdict.customer_email or (),
         template_id=TEMPLATE,
