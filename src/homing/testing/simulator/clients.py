@@ -40,6 +40,7 @@ class Ask(Struct):
     tries: int = 0
     is_settled: bool = False
     told_id: str | None = None
+    made_it: bool = False
 
 
 class Clients:
@@ -204,6 +205,7 @@ class Clients:
             return
         ask.is_settled = True
         ask.told_id = answer.delivery_id
+        ask.made_it = ask.made_it or answer.created
         if ask.request.key is not None:
             self._check_one_intent(ask, answer.delivery_id)
         self._check_stored(ask, answer)

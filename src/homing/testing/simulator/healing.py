@@ -85,7 +85,9 @@ def _is_far_off(world: World, delivery: Delivery, until_ms: int) -> bool:
     if delivery.state == "waiting":
         parts = [world.disk.deliveries[i] for i in world.disk.children.get(delivery.id, ())]
         open_parts = [part for part in parts if not part.is_terminal]
-        return bool(open_parts) and all(_is_far_off(world, p, until_ms) for p in open_parts)
+        if not open_parts:
+            return (delivery.due_at_ms or 0) > until_ms
+        return all(_is_far_off(world, part, until_ms) for part in open_parts)
     return False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Callable, Sequence
 
@@ -17,6 +18,7 @@ from homing.testing.simulator.service import NOBODY, Service
 from homing.testing.simulator.storage import WatchedDisk
 from homing.testing.virtualtime import VirtualTimeLoop
 
+TAKES_CYCLE = "cycle" in inspect.signature(Desk.replay).parameters
 WHO = {"actor": "ann", "reason": "because"}
 
 # How often each verb is used, out of all clicks.
@@ -135,6 +137,8 @@ class Operators:
         if verb in ("park", "unpark"):
             await getattr(desk, verb)(subject, **WHO)
             return subject
+        if verb == "replay" and TAKES_CYCLE:
+            return (await desk.replay(subject, **WHO, **{"cycle": click.cycle})).id
         done: Delivery = await getattr(desk, verb)(subject, **WHO)
         return done.id
 

@@ -29,6 +29,7 @@ WAYS_OUT: dict[tuple[str, str], tuple[str, ...]] = {
 STAGES: dict[str, tuple[str, ...]] = {"job": ("fetch", "llm", "notify")}
 BACK_VERBS = ("restart", "amend")
 POISON_LIMIT = 5
+LONGEST_S = 366 * 86_400.0
 
 
 class Witness:
@@ -80,12 +81,21 @@ class Witness:
             self._joined(after)
         elif after.cycle != before.cycle:
             self._began_anew(before, after)
+        elif after.state == "in_flight" and before.state == "pending":
+            self._claimed(before, after)
+
+    def _claimed(self, before: Delivery, after: Delivery) -> None:
+        operation = self._disk.operation
+        if operation is None or operation.name != "claim":
+            self.breach("I11", after.id, "in flight, and not by a claim")
+        elif (before.due_at_ms or 0) > operation.life.clock.now_ms():
+            self.breach("I13", after.id, "claimed before it was due")
 
     def _removed(self, before: Delivery | None) -> None:
         if before is None:
             return
-        kept = BREEDS[before.route].keep_delivered
-        if before.state not in ("in_flight", "delivered") or kept:
+        fine = before.state in ("in_flight", "delivered") or "confirm" in self._audited(before.id)
+        if BREEDS[before.route].keep_delivered or not fine:
             self.breach("I5", before.id, f"removed while {before.state}")
 
     def _left_its_end(self, before: Delivery, after: Delivery) -> None:
@@ -111,7 +121,7 @@ class Witness:
             content = self._disk.contents.get(after.id)
             if content is None or before.stage not in content.results:
                 self.breach("I18", after.id, f"{before.stage} left no result")
-        elif not any(verb in BACK_VERBS for verb in self._audited(after.id)):
+        elif before.restart_at is None and not set(BACK_VERBS) & set(self._audited(after.id)):
             self.breach("I18", after.id, f"stage {before.stage} -> {after.stage}")
 
     def _spent(self, before: Delivery, after: Delivery) -> None:
@@ -132,10 +142,10 @@ class Witness:
         wait_s = breed.ladder_s[min(after.attempts, len(breed.ladder_s)) - 1]
         wish_s = getattr(answer, "retry_after_s", None) or 0.0
         if breed.retry_after_cap_s is not None:
-            wish_s, wait_s = (min(s, breed.retry_after_cap_s) for s in (wish_s, wait_s))
-        earliest_ms = wall_ms + max(wait_s, wish_s) * 1000 - 2
+            wish_s = min(wish_s, breed.retry_after_cap_s)
+        earliest_ms = wall_ms + max(wait_s, min(wish_s, LONGEST_S)) * 1000
         if after.attempts and after.due_at_ms < earliest_ms:
-            if after.due_at_ms != after.expires_at_ms:
+            if after.expires_at_ms is None or after.due_at_ms < after.expires_at_ms:
                 early_s = (earliest_ms - after.due_at_ms) / 1000
                 self.breach("I13", after.id, f"due {early_s:.3f} s too early")
 
@@ -172,6 +182,9 @@ class Witness:
             and after.key == before.key
             and after.failure_history[-1].number == before.cycle
         )
+        if "restart" in self._audited(after.id):
+            # All over again: what was rendered and frozen is made anew.
+            self._bytes.pop((after.id, after.payload_no), None)
         if not fine:
             self.breach("I21", after.id, f"cycle {before.cycle} -> {after.cycle} is no replay")
 
