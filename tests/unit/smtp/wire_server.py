@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import re
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self, TypeAlias
 
@@ -68,6 +68,7 @@ class WireServer:
     """Use as `async with`. Answers are by verb in small letters, and `greeting` and `dot`.
 
     A sequence gives one answer after the other, over all connections; its last one stays.
+    `by_verb` is the same, for a verb that is a value.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class WireServer:
         tls: ssl.SSLContext | None = None,
         implicit: bool = False,
         end_of_data: bytes = STRICT_END,
+        by_verb: Mapping[str, Answers] | None = None,
         **answers: Answers,
     ) -> None:
         self.clients: list[Client] = []
@@ -86,7 +88,7 @@ class WireServer:
         self._tls = tls
         self._implicit = implicit
         self._end_of_data = re.compile(end_of_data)
-        self._answers = _USUAL | answers
+        self._answers = _USUAL | dict(by_verb or {}) | answers
         self._asked: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._news = asyncio.Condition()
@@ -108,9 +110,14 @@ class WireServer:
         async with asyncio.timeout(10), self._news:
             await self._news.wait_for(lambda: command in self.commands)
 
-    async def note(self, client: Client, line: str) -> None:
+    async def got(self, messages: int) -> None:
+        """Wait until so many messages have arrived."""
+        async with asyncio.timeout(10), self._news:
+            await self._news.wait_for(lambda: len(self.messages) >= messages)
+
+    async def note(self, said: list[str] | list[bytes], what: str | bytes) -> None:
         async with self._news:
-            client.commands.append(line)
+            said.append(what)  # type: ignore[arg-type] # a line to lines, a message to messages
             self._news.notify_all()
 
     async def __aenter__(self) -> Self:
@@ -123,6 +130,10 @@ class WireServer:
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
+        await self.hang_up()
+
+    async def hang_up(self) -> None:
+        """Cut every connection."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -184,7 +195,7 @@ class _Conversation:
         await self._say("greeting", "")
         while True:
             line = await self._line()
-            await self._server.note(self._client, line)
+            await self._server.note(self._client.commands, line)
             verb = line.split(" ", 1)[0].rstrip(":").lower()
             if verb in ("ehlo", "helo") and self._server.has_hello:
                 await self._write(self._server.hello() if verb == "ehlo" else "250 wire.test")
@@ -193,14 +204,14 @@ class _Conversation:
             if said.startswith("354"):
                 await self._content()
                 await self._say("dot", "")
-            elif said.startswith("334"):
-                await self._server.note(self._client, await self._line())
-                await self._say("auth", "")
-            elif verb == "starttls" and said.startswith("220") and self._server.tls:
+            while said.startswith("334"):
+                await self._server.note(self._client.commands, await self._line())
+                said = await self._say("auth", "")
+            if verb == "starttls" and said.startswith("220") and self._server.tls:
                 self._held = b""
                 await self._writer.start_tls(self._server.tls)
                 self._client.secure = True
-            elif verb == "quit":
+            if verb == "quit":
                 raise _Closed
 
     async def _line(self) -> str:
@@ -215,7 +226,7 @@ class _Conversation:
         while (end := self._server.end_of_data.search(held + self._held)) is None:
             await self._read()
         whole = held + self._held
-        self._client.messages.append(whole[2 : end.start()] + b"\r\n")
+        await self._server.note(self._client.messages, whole[2 : end.start()] + b"\r\n")
         self._held = whole[end.end() :]
 
     async def _read(self) -> None:

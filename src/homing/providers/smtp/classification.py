@@ -171,6 +171,7 @@ _QUEUE_IDS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 
 _ANY: tuple[Phase, ...] = ("connect", "tls", "auth", "mail", "rcpt", "data", "dot")
+_ANY_REPLY = ("2xx", "3xx", "4xx", "5xx")
 _LOGIN_WANTED = ("530", "534", "535", "538")
 _UNHEARD_OF = Rule(_ANY, (), "protocol_error", "retry")
 
@@ -179,7 +180,7 @@ RULES: tuple[Rule, ...] = (
     Rule(("connect",), ("unreachable",), "connect_failed", "retry"),
     Rule(("connect",), ("untrusted",), "tls_failed", "route_fault"),
     Rule(("tls",), ("missing",), "starttls_missing", "route_fault"),
-    Rule(("tls",), ("untrusted", "garbled", "4xx", "5xx"), "tls_failed", "route_fault"),
+    Rule(("tls",), ("untrusted", "garbled", *_ANY_REPLY), "tls_failed", "route_fault"),
     Rule(("auth",), ("missing",), "auth_unavailable", "route_fault"),
     Rule(_ANY, ("timeout",), TIMED_OUT, "retry"),
     Rule(_ANY, ("cut",), "connection_lost", "retry"),

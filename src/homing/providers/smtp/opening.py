@@ -39,6 +39,8 @@ async def open_session(settings: SmtpSettings, context: ssl.SSLContext | None) -
         heard = "timeout"
     except ssl.SSLError as error:
         phase, heard, detail = "tls", "untrusted", str(error)
+    except _OffLoopback:
+        phase, heard, detail = "tls", "untrusted", "without TLS only loopback is spoken to"
     except (OSError, EOFError) as error:
         heard = "cut" if opening.transport else "unreachable"
         detail = str(error)
@@ -56,6 +58,10 @@ class Session(NamedTuple):
 
 class _OutOfTurn(Exception):
     """The server said more than one reply to one command, or no reply at all but noise."""
+
+
+class _OffLoopback(Exception):
+    """No TLS is spoken, and the name led to another machine."""
 
 
 class _Ear(asyncio.Protocol):
@@ -170,7 +176,7 @@ class _Opening:
         """`localhost` may have been pointed elsewhere; without TLS that is not loopback."""
         peer = transport.get_extra_info("peername")
         if self._settings.tls == "none" and not is_loopback(peer[0]):
-            raise OSError("without TLS only a loopback address is spoken to")
+            raise _OffLoopback
 
     @property
     def in_the_clear(self) -> bool:

@@ -1,0 +1,100 @@
+"""A server that is slow, or drips one byte now and then, holds nobody longer than the deadline."""
+
+import asyncio
+import time
+
+import pytest
+
+from tests.unit.smtp.sending import envelope, failed, provider
+from tests.unit.smtp.wire_server import LOCK_STEP, PIPELINING, Answer, Drip, Hang, WireServer
+
+# Every drip is well within the deadline; together they are far beyond it.
+EVERY_S = 0.05
+DEADLINE_S = 0.3
+PATIENCE_S = 3.0
+LONG_REPLY = "250 " + "x" * 200
+BOTH = pytest.mark.parametrize("features", [PIPELINING, LOCK_STEP], ids=["pipelined", "lock-step"])
+SLOW = pytest.mark.parametrize(
+    "answer", [Hang(), Drip(LONG_REPLY, EVERY_S)], ids=["hangs", "drips"]
+)
+
+
+@SLOW
+@BOTH
+@pytest.mark.parametrize(
+    ("verb", "option", "maybe_sent"),
+    [
+        ("greeting", "connect_timeout_s", False),
+        ("ehlo", "connect_timeout_s", False),
+        ("mail", "command_timeout_s", False),
+        ("rcpt", "command_timeout_s", False),
+        ("data", "command_timeout_s", False),
+        ("dot", "dot_timeout_s", True),
+    ],
+)
+async def test_each_phase_has_a_total_deadline(
+    features: tuple[str, ...], verb: str, option: str, maybe_sent: bool, answer: Answer
+) -> None:
+    server = WireServer(features, by_verb={verb: answer})
+    async with server, provider(f"{server.url}&{option}={DEADLINE_S}") as smtp:
+        begun_s = time.monotonic()
+        outcome = await failed(smtp)
+        lasted_s = time.monotonic() - begun_s
+    assert (outcome.error_class, outcome.disposition) == ("timed_out", "retry")
+    assert outcome.maybe_sent is maybe_sent
+    assert DEADLINE_S * 0.9 <= lasted_s < PATIENCE_S
+
+
+async def test_recipients_share_one_deadline() -> None:
+    names = [f"r{number}@example.org" for number in range(40)]
+    server = WireServer(LOCK_STEP, rcpt=Drip("250 ok\r\n", EVERY_S / 4))
+    async with server, provider(f"{server.url}&command_timeout_s={DEADLINE_S}") as smtp:
+        begun_s = time.monotonic()
+        outcome = await failed(smtp, envelope(*names))
+    assert outcome.error_class == "timed_out"
+    assert time.monotonic() - begun_s < PATIENCE_S
+
+
+async def test_a_server_that_stops_reading_the_content() -> None:
+    """The dot never left: it timed out and was provably not sent."""
+
+    async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 hi\r\n")
+        for reply in (b"250 x\r\n", b"250 ok\r\n", b"250 ok\r\n", b"354 go\r\n"):
+            await reader.readline()
+            writer.write(reply)
+        writer.transport.pause_reading()  # type: ignore[attr-defined] # a read transport, too
+        await done.wait()
+        writer.transport.abort()
+
+    done = asyncio.Event()
+    listener = await asyncio.start_server(deaf, "127.0.0.1", 0, limit=1024)
+    port = listener.sockets[0].getsockname()[1]
+    url = f"smtp://127.0.0.1:{port}?tls=none&data_timeout_s={DEADLINE_S}"
+    async with provider(url) as smtp:
+        outcome = await failed(smtp, envelope(data=b"x" * 50_000_000))
+        done.set()
+    listener.close()
+    assert (outcome.error_class, outcome.maybe_sent) == ("timed_out", False)
+
+
+async def test_a_host_that_does_not_answer_at_all() -> None:
+    # A listener whose queue is full drops further connections: TCP itself gets no answer.
+    import socket
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        port = listener.getsockname()[1]
+        filling = [socket.socket() for _ in range(4)]
+        try:
+            for each in filling:
+                each.setblocking(False)
+                each.connect_ex(("127.0.0.1", port))
+            url = f"smtp://127.0.0.1:{port}?tls=none&connect_timeout_s={DEADLINE_S}"
+            async with provider(url) as smtp:
+                outcome = await failed(smtp)
+        finally:
+            for each in filling:
+                each.close()
+    assert outcome.error_class == "timed_out"
