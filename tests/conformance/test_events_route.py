@@ -233,7 +233,10 @@ async def test_a_value_error_in_the_validation_is_terminal(clock: ManualClock) -
     """E-017, X-19"""
     handler = Handler(clock)
 
+    validated: list[Any] = []
+
     def validate(payload: Any) -> Any:
+        validated.append(payload)
         if "invoice" not in payload:
             raise ValueError("no invoice")
         return payload["invoice"]
@@ -247,6 +250,7 @@ async def test_a_value_error_in_the_validation_is_terminal(clock: ManualClock) -
     assert await world.word(bad) == "failed"
     assert await world.word(good) == "delivered"
     assert [event.data for event in handler.events] == [42]
+    assert len(validated) == 2
 
 
 async def test_a_replay_keeps_the_old_cycle_on_the_row(clock: ManualClock) -> None:
@@ -486,7 +490,6 @@ async def test_an_event_handled_before_is_delivered_without_its_effect(
     assert await world.word(event_id) == "delivered"
 
 
-@pytest.mark.xfail(reason="F15: a handler's row has an identity of its own")
 async def test_several_handlers_see_the_events_own_identity(clock: ManualClock) -> None:
     """E-043, E-054"""
     handlers = [Handler(clock), Handler(clock)]

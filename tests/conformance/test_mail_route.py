@@ -41,6 +41,8 @@ class Templates:
     ) -> Rendered | Failure:
         if template_id == "broken":
             raise ZeroDivisionError(f"while rendering {variables}")
+        if template_id == "slow":
+            return Failure("template_too_slow", "retry")
         if template_id != "auth.login_code":
             return Failure("template_not_found", "reject", detail=f"no {template_id}")
         self.rendered += 1
@@ -164,7 +166,7 @@ async def test_a_template_is_rendered_once_and_its_bytes_stay(clock: ManualClock
     assert f"Your code is {CODE}".encode() in world.smtp.accepted[0].data
 
 
-@pytest.mark.parametrize("template_id", ["no.such", "broken"])
+@pytest.mark.parametrize("template_id", ["no.such", "broken", "slow"])
 async def test_a_render_failure_is_final_and_reaches_no_provider(
     clock: ManualClock, template_id: str
 ) -> None:

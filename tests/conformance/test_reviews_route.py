@@ -431,7 +431,6 @@ async def test_a_replay_that_runs_out_of_budget_does_not_escalate(clock: ManualC
     assert world.listener.words() == ["dead_letter", "dead_letter"]
 
 
-@pytest.mark.xfail(reason="F17: the parent's children_failed counts as a repeat")
 async def test_a_job_blocked_again_by_another_class_does_not_escalate(clock: ManualClock) -> None:
     """C-061"""
     world = Reviews(clock)
@@ -604,6 +603,20 @@ async def test_replaying_a_failed_row_completes_its_job(clock: ManualClock) -> N
     await world.work()
 
     assert await world.word(job_id) == "succeeded"
+
+
+async def test_a_dismissed_row_is_no_notification(clock: ManualClock) -> None:
+    """R-022, X-44"""
+    world = Reviews(clock, "550")
+    job_id = await world.review(recipients=(Recipient("ann@example.org"),))
+    await world.work()
+    [row] = (await world.rows(job_id)).values()
+
+    await world.desk.dismiss(row.id, actor="ops", reason="has left")
+    await world.desk.replay(job_id, actor="ops", reason="INC-7")
+    await world.work()
+
+    assert await world.word(job_id) == "retryable_failed"
 
 
 async def test_an_optional_recipient_does_not_hold_back_success(clock: ManualClock) -> None:

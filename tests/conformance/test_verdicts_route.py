@@ -421,6 +421,14 @@ async def test_what_may_not_be_owed_leaves_no_record(
     assert await world.shown() == {word: set() for word in SHAPE.words}
 
 
+async def test_a_verdict_without_its_session_is_refused(clock: ManualClock) -> None:
+    """O-019, O-010"""
+    world = Verdicts(clock)
+
+    with pytest.raises(InvalidRequest, match="key"):
+        await world.send(replace(requested(PAID), key=None))
+
+
 async def test_a_crash_before_the_mark_costs_an_attempt_and_the_ladder_goes_on(
     clock: ManualClock,
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from homing.assemblies.reviews.job import review_in
 from homing.assemblies.reviews.route import LABELS, NOTIFY, RECIPIENT
 from homing.domain.delivery import Delivery
+from homing.domain.failure import CHILDREN_FAILED
 from homing.domain.redaction import digest, redact
 from homing.stores.shape import Record, Shape, Stored, iso_utc, iso_utc_or_none
 
@@ -12,9 +13,8 @@ RECIPIENTS_FAILED = "RECIPIENTS_FAILED"
 
 # The words that the engine itself gives, under this design's kind of name.
 ENGINE_CLASSES = {
-    "children_failed": RECIPIENTS_FAILED,
+    CHILDREN_FAILED: RECIPIENTS_FAILED,
     "interrupted": "WORKER_INTERRUPTED",
-    "timed_out": "NETWORK_TIMEOUT",
 }
 # What of a job's metadata may stand in a dead letter.
 REQUEST_IDS = ("request_id", "trace_id")
@@ -44,7 +44,7 @@ def is_escalated(delivery: Delivery) -> bool:
     return (
         failure is not None
         and delivery.failure_history[-1].error_class == failure.error_class
-        and error_class(delivery) != RECIPIENTS_FAILED
+        and failure.error_class != CHILDREN_FAILED
     )
 
 
