@@ -1,4 +1,5 @@
 """The emergency journal: outcomes survive when the store takes nothing any more (P8, I24)."""
+# ruff: noqa: ASYNC240 - what lies in the file is what the test is about, and nobody else waits
 
 from __future__ import annotations
 

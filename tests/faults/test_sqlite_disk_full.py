@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from homing.domain.delivery import New
 from homing.domain.errors import StoreError, StoreFull
 from homing.ports import Added
 from homing.stores.sql.sqlite import SqliteStore
@@ -16,7 +17,7 @@ from tests.faults.disks import SmallMount, small_disk
 SIZE = 4 * 1024 * 1024
 
 
-def big(number: int) -> list[samples.New]:
+def big(number: int) -> list[New]:
     return [samples.keyed(f"big{number}", f"big{number}", payload=bytes(200_000))]
 
 

@@ -7,11 +7,14 @@ import os
 import sqlite3
 import time
 from pathlib import Path
+from typing import Any
 
 from homing.domain.errors import StoreUnsafe
 from homing.stores.sql.migrate import outstanding, shipped
 from homing.stores.sql.sqlite.checkpoint import LONG_LOG_BYTES
+from homing.stores.sql.statements import load
 
+_SQL = load(__package__, "open.sql")
 OLDEST_SQLITE = (3, 38, 0)
 FULL = 2
 CACHE_KIB = 32 * 1024
@@ -85,24 +88,21 @@ def connect_to_read(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
 
 def check_durability(connection: sqlite3.Connection) -> None:
     """Refuse a connection whose commits a power cut could undo, naming the pragma."""
-    cursor = sqlite3.Cursor(connection)
-    journal_mode = _text(cursor.execute("pragma journal_mode").fetchone()[0])
-    if journal_mode != "wal":
-        raise StoreUnsafe(f"pragma journal_mode is {journal_mode}, and must be wal")
-    synchronous = cursor.execute("pragma synchronous").fetchone()[0]
+    [(journal_mode, synchronous)] = _ask(connection, "durability")
+    if journal_mode != b"wal":
+        raise StoreUnsafe(f"pragma journal_mode is {journal_mode.decode()}, and must be wal")
     if synchronous < FULL:
         raise StoreUnsafe(f"pragma synchronous is {synchronous}, and must be 2 (full) or more")
 
 
 def database_file(connection: sqlite3.Connection) -> str:
     """Which file the connection's main database is; empty for one in memory."""
-    rows = sqlite3.Cursor(connection).execute("pragma database_list").fetchall()
-    return next((_text(row[2]) for row in rows if _text(row[1]) == "main"), "")
+    return "".join(file.decode() for (file,) in _ask(connection, "file") if file is not None)
 
 
-def _text(value: object) -> str:
-    # A caller's connection may give text as bytes, or as something of its own.
-    return value.decode() if isinstance(value, bytes) else str(value)
+def _ask(connection: sqlite3.Connection, question: str) -> list[tuple[Any, ...]]:
+    # With a cursor of our own: it may be a caller's connection, with factories of its own.
+    return sqlite3.Cursor(connection).execute(_SQL[question]).fetchall()
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection, busy_timeout_s: float) -> None:
@@ -126,19 +126,13 @@ def _use_write_ahead_log(connection: sqlite3.Connection, busy_timeout_s: float) 
 def _migrate(connection: sqlite3.Connection) -> None:
     connection.execute("begin immediate")
     try:
-        connection.execute(
-            "create table if not exists homing_migrations ("
-            " number integer primary key, name text not null, checksum text not null,"
-            " applied_at text not null default current_timestamp) strict"
-        )
-        applied = dict(connection.execute("select number, checksum from homing_migrations"))
+        connection.execute(_SQL["create_migrations"])
+        applied = dict(connection.execute(_SQL["applied_migrations"]))
         for migration in outstanding(shipped(__package__), applied):
             for statement in _statements(migration.script):
                 connection.execute(statement)
-            connection.execute(
-                "insert into homing_migrations (number, name, checksum) values (?, ?, ?)",
-                (migration.number, migration.name, migration.checksum),
-            )
+            row = (migration.number, migration.name, migration.checksum)
+            connection.execute(_SQL["note_migration"], row)
         connection.execute("commit")
     except BaseException:
         if connection.in_transaction:

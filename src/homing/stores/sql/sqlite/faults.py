@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from pathlib import Path
@@ -34,8 +35,13 @@ MEANINGS: dict[int, type[StoreError]] = {
 _ROOM_NEEDED_BYTES = 64 * 1024
 
 
-def store_error(error: sqlite3.Error, path: Path, *, committing: bool = False) -> StoreError:
+def store_error(
+    error: sqlite3.Error | OSError, path: Path, *, committing: bool = False
+) -> StoreError:
     """The error of the store's own tree that says what became of the request."""
+    if isinstance(error, OSError):
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        return (StoreFull if full else StoreUnavailable)(f"{path.name}: {error.strerror}")
     code = getattr(error, "sqlite_errorcode", None)
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     message = f"{path.name}: {error} ({name})"

@@ -91,7 +91,7 @@ def _sqlite_connection(connection: object) -> sqlite3.Connection:
         if name is None:
             break
         inner = getattr(inner, name)
-        if name == "connection" and callable(inner):
+        if callable(inner) and not isinstance(inner, sqlite3.Connection):
             inner = inner()
     kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
     raise InvalidRequest("within", f"a {kind} holds no SQLite connection")

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from homing.domain.errors import HomingError, StoreFull, StoreUnavailable
+from homing.domain.errors import StoreCorrupt, StoreOutcomeUnknown, StoreUnavailable
 from homing.stores.sql.sqlite.adding import add_all
 from homing.stores.sql.sqlite.checkpoint import Checkpointer
 from homing.stores.sql.sqlite.claiming import claim_all, renew_all
@@ -27,6 +27,9 @@ Work: TypeAlias = Callable[[Session, Sequence[Any]], Sequence[Any]]
 # Concurrent requests have no order among them, so kinds are done together; claims come last
 # because then they find what the others made due.
 ORDER: tuple[Work, ...] = (add_all, save_all, renew_all, purge_all, claim_all)
+
+# After these no request of the group would fare better alone.
+HOPELESS = (StoreUnavailable, StoreOutcomeUnknown, StoreCorrupt)
 
 LARGEST_GROUP = 4096
 LISTEN_EVERY_S = 0.01
@@ -94,7 +97,7 @@ class Writer:
         try:
             connection = connect_to_write(self._path, self._busy_timeout_s)
             checkpointer = Checkpointer(self._path, connection)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             self._call(_settle, ready, store_error(error, self._path))
             return
         except BaseException as error:
@@ -162,10 +165,12 @@ class Committer:
             return self._transact(jobs)
         except Exception as error:
             fault = self._back_out(error)
-        alone = len(jobs) == 1
-        if alone or (isinstance(fault, HomingError) and not isinstance(fault, StoreFull)):
+        if len(jobs) == 1:
+            jobs[0].error = fault
+            return False
+        if isinstance(fault, HOPELESS):
             for job in jobs:
-                job.error = fault if alone else type(fault)(*fault.args)
+                job.error = type(fault)(*fault.args)
             return False
         news = [self.commit([job]) for job in jobs]
         return any(news)

@@ -1,0 +1,23 @@
+-- As in add.sql: the connection may be a caller's, so text comes as blobs.
+
+-- name: durability
+select cast(j.journal_mode as blob), +s.synchronous
+from pragma_journal_mode as j, pragma_synchronous as s;
+
+-- name: file
+select cast(file as blob) from pragma_database_list where name = 'main';
+
+-- name: create_migrations
+create table if not exists homing_migrations (
+    number integer primary key,
+    name text not null,
+    checksum text not null,
+    applied_at text not null default current_timestamp
+) strict;
+
+-- name: applied_migrations
+select number, checksum from homing_migrations;
+
+-- name: note_migration
+insert into homing_migrations (number, name, checksum)
+values (?, ?, ?);
