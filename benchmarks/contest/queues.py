@@ -16,7 +16,8 @@ from benchmarks.contest import processes, tally
 from benchmarks.contest.plan import Plan, report
 from benchmarks.contest.stopwatch import Enqueue
 
-WARM_JOBS = 1_000
+WARM_JOBS = 200
+CHUNK = 1_000
 MAX_JOBS = 200_000
 START_S = 30.0
 SETTLE_S = 15.0
@@ -50,7 +51,7 @@ def compete(queue: Queue, plan: Plan) -> None:
     ways = queue.ways()
     drains = plan.wants("drain", "worker_rss")
     sizes = {
-        way: _affordable(queue, enqueue, plan.budget_s)
+        way: _affordable(queue, enqueue, plan.budget_s, warm=CHUNK if way == "bulk" else WARM_JOBS)
         for way, enqueue in ways.items()
         if drains or plan.wants(f"enqueue_{way}")
     }
@@ -69,11 +70,11 @@ def compete(queue: Queue, plan: Plan) -> None:
     report({name: value for name, value in values.items() if plan.wants(name)}, config)
 
 
-def _affordable(queue: Queue, enqueue: Enqueue, budget_s: float) -> int:
+def _affordable(queue: Queue, enqueue: Enqueue, budget_s: float, *, warm: int) -> int:
     queue.reset()
-    rate_per_s = WARM_JOBS / enqueue(WARM_JOBS)
-    # Whole thousands: some bulk calls are made a thousand at a time.
-    return min(MAX_JOBS, math.ceil(rate_per_s * budget_s / 1000) * 1000)
+    rate_per_s = warm / enqueue(warm)
+    # Whole steps: bulk calls are made a thousand at a time.
+    return min(MAX_JOBS, math.ceil(rate_per_s * budget_s / warm) * warm)
 
 
 def _drain(queue: Queue, jobs: int, plan: Plan, config: dict[str, object]) -> dict[str, float]:
