@@ -10,6 +10,7 @@ import binascii
 from typing import BinaryIO, Literal, TypeAlias
 
 from homing.content.header_lines import MAX_LINE_CHARS
+from homing.domain.errors import InvalidRequest
 
 Encoding: TypeAlias = Literal["7bit", "quoted-printable", "base64"]
 
@@ -29,7 +30,10 @@ def encode_text(text: str) -> tuple[Encoding, str]:
     if text[-1:] != "\n":
         text += "\n"
     text = text.replace("\n", "\r\n")
-    data = text.encode()
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        raise InvalidRequest("text", "holds a lone surrogate, which is not a character") from None
     if is_7bit(data):
         return "7bit", text
     encoded_bytes = len(data) - len(data.translate(None, _ENCODED_BYTES))

@@ -20,7 +20,8 @@ def encode(text: str, first_room: int = MAX_WORD_CHARS) -> list[str]:
     """Encoded words; the first has at most `first_room` characters, no character is cut in two."""
     data = text.encode()
     escaped = len(data.translate(None, _PLAIN_BYTES + b" "))
-    as_base64 = len(data) + 2 * escaped > 4 * ((len(data) + 2) // 3)
+    # What is mostly Latin stays readable to people who look at the source.
+    as_base64 = 3 * escaped > len(data)
     room = max(min(first_room, MAX_WORD_CHARS) - _FRAME_CHARS, 12)
     words: list[str] = []
     start = 0

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from homing.content import encoded_words
 from homing.content.addresses import Address, is_plain, parse, quoted
 from homing.content.characters import check_line
+from homing.domain.errors import InvalidRequest
 
 FOLD_CHARS = 78
 MAX_LINE_CHARS = 998
@@ -34,6 +35,8 @@ def address_line(name: str, addresses: Sequence[str], field: str) -> str:
     """An address header. Only what `parse` accepts gets into it."""
     if len(addresses) == 1 and is_plain(addresses[0]) and len(name) + len(addresses[0]) < 76:
         return f"{name}: {addresses[0]}"
+    if not addresses:
+        raise InvalidRequest(field, "names nobody")
     words: list[str] = []
     for index, address in enumerate(addresses):
         words += _words_of(parse(address, f"{field}[{index}]"), name)

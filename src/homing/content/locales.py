@@ -11,7 +11,7 @@ DEFAULT_LOCALE = "en"
 MAX_LOCALE_CHARS = 35
 
 _TAG = re.compile(
-    r"(?P<language>[a-z]{2,3}(?:-[a-z]{3}){0,3}|[a-z]{4,8})"
+    r"(?P<language>[a-z]{2,3}(?:-[a-z]{3}){0,3})"
     r"(?:-(?P<script>[a-z]{4}))?"
     r"(?:-(?P<region>[a-z]{2}|[0-9]{3}))?"
     r"(?P<rest>(?:-(?:[a-z0-9]{5,8}|[0-9][a-z0-9]{3}))*"

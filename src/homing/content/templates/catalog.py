@@ -104,7 +104,7 @@ class Catalog:
         for found in dict.fromkeys((wanted, DEFAULT_LOCALE)):
             if entry := self._entries.get((template_id, found)):
                 return self._render(entry, found, variables, locale_fallback_used=found != wanted)
-        return Failure(NOT_FOUND, "reject", detail=f"no such template in {wanted} or en")
+        return Failure(NOT_FOUND, "reject", detail=f"neither in {wanted} nor in {DEFAULT_LOCALE}")
 
     def _render(
         self,

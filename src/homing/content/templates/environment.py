@@ -18,6 +18,7 @@ from homing.content.templates.filters import (
     ALLOWED_TESTS,
     MeteredContext,
     printf,
+    word,
 )
 
 MAX_RANGE = 10_000
@@ -55,7 +56,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         super().__init__(
             autoescape=html,
             undefined=Missing,
-            finalize=_present,
+            finalize=word,
             optimized=False,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -105,6 +106,9 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
     def call(self, context: Context, method: Any, /, *args: Any, **options: Any) -> Any:
         if not (method is _bounded_range or _is_allowed_method(method)):
             raise SecurityError("not callable")
+        # Inside a loop Jinja hands its own bookkeeping along.
+        options.pop("_loop_vars", None)
+        options.pop("_block_vars", None)
         return _budget(context).charge(method(*args, **options))
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
@@ -113,8 +117,10 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             return budget.charge(printf(left, *(right if isinstance(right, tuple) else (right,))))
         if operator == "*":
             return budget.charge(_product(left, right))
-        if operator == "+" and isinstance(left, str | list) and isinstance(right, str | list):
-            budget.room_for(len(left) + len(right))
+        if operator == "+":
+            # Not for lists: they would grow by doubling.
+            size = sum(len(side) for side in (word(left), word(right)) if isinstance(side, str))
+            budget.room_for(size)
         budget.step()
         return self.binop_table[operator](left, right)
 
@@ -144,10 +150,3 @@ def _product(left: Any, right: Any) -> int | float:
     if abs(product) > MAX_NUMBER:
         raise OverflowError("the number is too large")
     return product
-
-
-def _present(value: Any) -> Any:
-    """A null in a mail would read "None": it is as good as missing."""
-    if value is None:
-        raise jinja2.UndefinedError("")
-    return value

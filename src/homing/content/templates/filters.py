@@ -18,12 +18,13 @@ from homing.content.templates.budget import Budget, MeteredLoop, TooLarge
 
 FOR_LOOPS = "__for"
 FOR_CONCATENATION = "__concatenate"
+FOR_LITERALS = "__flat"
 FOR_URLS = "__url"
 
 # They look at their argument alone and make nothing longer than a few times its length.
 _AS_JINJA_HAS_THEM = (
     "abs", "capitalize", "count", "d", "default", "float", "int", "items", "length", "list",
-    "lower", "reverse", "string", "title", "trim", "upper", "urlencode",
+    "lower", "reverse", "title", "trim", "upper", "urlencode",
 )  # fmt: skip
 _TEST_NAMES = (
     "!=", "<", "<=", "==", ">", ">=", "boolean", "defined", "divisibleby", "eq", "even", "false",
@@ -45,11 +46,24 @@ class MeteredContext(Context):
     budget: Budget
 
 
+def word(value: Any) -> Any:
+    """A value that can be shown as it is: text, a number, true or false.
+
+    A null would read "None"; a list or object would read like Python, and one that holds another
+    many times over would never end.
+    """
+    if value is None:
+        raise UndefinedError("")
+    if isinstance(value, str | int | float | Undefined):
+        return value
+    raise TypeError("a list or object cannot be shown as a whole")
+
+
 def printf(pattern: str, *values: Any) -> str:
     """`%` formatting without the widths that make a short template a long string."""
     if not _FORMAT.fullmatch(pattern):
         raise ValueError("a format may have two digits of width and one of precision")
-    return pattern % values
+    return pattern % tuple(word(value) for value in values)
 
 
 def is_safe_url(text: str) -> bool:
@@ -59,8 +73,20 @@ def is_safe_url(text: str) -> bool:
     return not colon or any(c in scheme for c in "/?#") or scheme.lower() in _SAFE_SCHEMES
 
 
+def _flat(literal: Any) -> Any:
+    """Lists and objects written in a template hold words alone, so that none grows by nesting."""
+    for value in literal.values() if isinstance(literal, dict) else literal:
+        if value is not None:
+            word(value)
+    return literal
+
+
+def _string(value: Any) -> str:
+    return str(word(value))
+
+
 def _url(value: Any) -> str:
-    text = str(value)
+    text = _string(value)
     return text if is_safe_url(text) else _UNSAFE_URL
 
 
@@ -109,8 +135,10 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "min": _smallest,
     "round": _round,
     "sort": _sort,
+    "string": _string,
     "truncate": _truncate,
     "unique": _unique,
+    FOR_LITERALS: _flat,
     FOR_URLS: _url,
 }
 
@@ -139,9 +167,7 @@ def concatenate(context: MeteredContext, values: Iterable[Any], separator: str =
     size = 0
     for value in values:
         budget.step()
-        if value is None:
-            raise UndefinedError("")
-        parts.append(str(value))
+        parts.append(_string(value))
         size += len(parts[-1]) + len(separator)
         if size > budget.max_chars:
             raise TooLarge
@@ -151,7 +177,7 @@ def concatenate(context: MeteredContext, values: Iterable[Any], separator: str =
 
 @pass_context
 def _replace(context: MeteredContext, text: str, old: str, new: str) -> str:
-    text = str(text)
+    text = _string(text)
     context.budget.room_for(len(text) + text.count(old) * len(new))
     return str(context.budget.charge(text.replace(old, new)))
 

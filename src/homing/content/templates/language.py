@@ -13,6 +13,7 @@ from homing.content.templates.filters import (
     ALLOWED_FILTERS,
     ALLOWED_TESTS,
     FOR_CONCATENATION,
+    FOR_LITERALS,
     FOR_LOOPS,
 )
 
@@ -90,7 +91,7 @@ def _names_in(node: nodes.Node) -> tuple[str, ...]:
 
 
 class Metering(NodeTransformer):
-    """Leads loops and `~` through filters of ours, which count what they cost."""
+    """Leads loops, literals and `~` through filters of ours, which bound what they cost."""
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - Jinja names the method
         self.generic_visit(node)
@@ -100,6 +101,16 @@ class Metering(NodeTransformer):
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 - as above
         self.generic_visit(node)
         return through(nodes.List(node.nodes, lineno=node.lineno), FOR_CONCATENATION)
+
+    def visit_List(self, node: nodes.List | nodes.Dict) -> nodes.Node:  # noqa: N802 - as above
+        self.generic_visit(node)
+        return through(node, FOR_LITERALS)
+
+    visit_Dict = visit_List  # noqa: N815 - as above
+
+    def visit_Tuple(self, node: nodes.Tuple) -> nodes.Node:  # noqa: N802 - as above
+        self.generic_visit(node)
+        return through(node, FOR_LITERALS) if node.ctx == "load" else node
 
 
 def through(node: nodes.Node, name: str) -> nodes.Expr:
