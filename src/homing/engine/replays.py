@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import sleep as pause
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -53,6 +54,10 @@ class Replays:
         task.add_done_callback(self._tasks.discard)
         return progress
 
+    async def finished(self) -> None:
+        """Return once every replay started here has ended."""
+        await asyncio.gather(*self._tasks)
+
     async def show(self, replay_id: str) -> Progress:
         for fact in await self._store.facts(REPLAYS, replay_id):
             value = fact.value or {}
@@ -100,7 +105,7 @@ class Replays:
                 except (NotAllowed, NotFound):
                     self._expected.pop(delivery.id, None)
                     continue  # somebody else was quicker
-                await asyncio.sleep(pause_s)
+                await pause(pause_s)
             await self._keep(progress)
             cursor = page.next
             if cursor is None:
