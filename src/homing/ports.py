@@ -111,7 +111,7 @@ class PurgeRule(Struct, frozen=True, kw_only=True):
 
     `delivery` and `payload` look at `ended_at_ms`, `attempts` at their own end, `keys` at their
     expiry, `facts` at their time. What has not ended is never purged, and a `failed` one (an
-    open dead letter) only where `states` names it.
+    open dead letter) only where `states` names it. A child stays as long as its parent's record.
     """
 
     what: PurgeKind
@@ -131,7 +131,11 @@ class Store(Protocol):
     async def close(self) -> None: ...
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        """Store each one with its keys, children and facts, unless a key or its id is taken."""
+        """Store each one with its keys, children and facts, unless a key or its id is taken.
+
+        A key that has expired by the new one's creation is free again. Children whose key or id
+        is taken are left out and not counted. Facts of the call are written in any case.
+        """
 
     async def claim(self, claim: Claim) -> list[Claimed]: ...
 
@@ -143,8 +147,10 @@ class Store(Protocol):
     async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
         """Write each change iff the stored version is the one read; raise it by one.
 
-        False means that the claim was lost. All changes and facts of one call are one commit.
-        A `waiting` delivery is due exactly while it has no open children.
+        False means that the claim was lost, and nothing of that change is written. All changes
+        and facts of one call are one commit. A `waiting` delivery is due exactly while it has no
+        open children; that count is the store's own. A payload that is replaced stays readable
+        as the result `payload.<its number>`, which `drop_results` keeps.
         """
 
     async def get(self, delivery_id: str) -> Delivery | None: ...
