@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -66,16 +67,18 @@ class Taker(Protocol):
     @property
     def has_room(self) -> bool: ...
 
-    def take(self, delivery: Delivery, content: Claimed) -> None: ...
+    def take(self, claimed: Claimed) -> None: ...
+
+    def keeping(self, held: Holding) -> AbstractContextManager[None]: ...
 
 
 class Admission:
     """The way in. What it returns is stored and fsynced."""
 
-    def __init__(self, attempts: Attempts, parking: Parking, holder: str) -> None:
+    def __init__(self, attempts: Attempts, parking: Parking, takers: Mapping[str, Taker]) -> None:
         self._attempts = attempts
         self._parking = parking
-        self._holder = holder
+        self._takers = takers
 
     def prepare(self, route: Route, request: Request) -> New:
         """Check and freeze a request; pure but for the clock and an id."""
@@ -140,7 +143,7 @@ class Admission:
                 continue
             tickets.append(ticket)
             if taker is not None and ticket.created and ticket.delivery.state == "in_flight":
-                taker.take(ticket.delivery, Claimed(ticket.delivery, Content(item.payload)))
+                taker.take(Claimed(ticket.delivery, Content(item.payload)))
         return tickets
 
     def submit_within(
@@ -160,17 +163,21 @@ class Admission:
     async def send(self, route: Route, request: Request) -> Ticket:
         """Record first, then attempt that very record at once, in the caller's call."""
         new = self.prepare(route, request)
-        inline = self._may_claim(route, [new])
-        if inline:
-            new = self._claimed(route, new, "inline", self._holder)
+        if not self._may_claim(route, [new]):
+            [answer] = await self._attempts.store.add([new])
+            return await self._ticket(route, new, answer)
+        await self._attempts.make_sure()
+        keeper = self._takers[route.name]
+        new = self._claimed(route, new, "inline", keeper.holder)
         asked_at_s = self._attempts.clock.steady_s()
-        [answer] = await self._attempts.store.add([new])
-        ticket = await self._ticket(route, new, answer)
-        if not (inline and ticket.created):
-            return ticket
         held = Holding(self._attempts, route, new.delivery, Content(new.payload), asked_at_s)
-        await self._attempts.run(held, wait=True)
-        return Ticket(held.delivery, created=True)
+        with keeper.keeping(held):
+            [answer] = await self._attempts.store.add([new])
+            ticket = await self._ticket(route, new, answer)
+            if not ticket.created:
+                return ticket
+            await self._attempts.run(held, wait=True)
+            return Ticket(held.delivery, created=True)
 
     def _may_claim(self, route: Route, new: Sequence[New]) -> bool:
         now_ms = self._attempts.clock.now_ms()

@@ -209,7 +209,8 @@ class Attempts:
             return False
         # Half of the window is kept back for clocks that disagree and for the send itself.
         window_ms = route.provider.token_window_s * 500
-        return now_ms < delivery.committed_at_ms + window_ms
+        # A mark dated in the future shows that clocks disagree: then no window is trusted.
+        return window_ms > 0 and 0 <= now_ms - delivery.committed_at_ms < window_ms
 
     async def _call_step(self, held: Holding, plan: Plan) -> Outcome:
         stage = plan.stage(held.delivery.stage)

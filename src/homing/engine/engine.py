@@ -10,7 +10,7 @@ from homing.engine.admission import Admission
 from homing.engine.attempt import Attempts
 from homing.engine.desk import Desk
 from homing.engine.housekeeping import Housekeeping
-from homing.engine.liveness import Liveness
+from homing.engine.liveness import LOOK_EVERY_S, Liveness
 from homing.engine.parking import Parking
 from homing.engine.route import Route
 from homing.engine.settling import Settler
@@ -77,7 +77,6 @@ class Engine:
             make_sure=self.liveness.make_sure,
             time_scale=time_scale,
         )
-        self.admission = Admission(self.attempts, self.parking, self.holder)
         self.desk = Desk(self.attempts, self.parking, self.routes)
         self.wakeup = WakeUp(store)
         self.housekeeping = Housekeeping(
@@ -91,6 +90,8 @@ class Engine:
             journal=journal,
         )
         self.workers = {route.name: self._worker(route) for route in routes}
+        self.admission = Admission(self.attempts, self.parking, self.workers)
+        self._lease_s = min((route.lease_s for route in routes), default=60.0)
         self._tasks: list[asyncio.Task[None]] = []
 
     def _worker(self, route: Route) -> RouteWorker:
@@ -107,23 +108,26 @@ class Engine:
         await self.parking.refresh()
         await self.liveness.beat()
         await self.liveness.look()
+        if self.liveness.is_behind:
+            # By our clock, what we claim would look ended to others until they have seen us.
+            await asyncio.sleep(LOOK_EVERY_S)
 
     async def start(self) -> None:
         """Work in the background until stopped."""
         await self.recover()
-        lease_s = min((route.lease_s for route in self.routes.values()), default=60.0)
         self._spawn("wake-up", self.wakeup.listen)
         self._spawn("housekeeping", self._keep_house)
         self._spawn("retention", self._every(SELDOM_EVERY_S, self.housekeeping.seldom))
-        self._spawn("leases", self._every(lease_s / 3, self._renew_leases))
+        self._spawn("leases", self._every(self._lease_s / 3, self._renew_leases))
         for worker in self.workers.values():
             self._spawn(f"worker {worker.route.name}", worker.run)
 
     async def ensure_beating(self) -> None:
         """A process that sends inline without a worker is seen alive all the same."""
         if not self._tasks:
-            await self.liveness.beat()
+            await self.recover()
             self._spawn("beat", self._every(self.liveness.beat_every_s, self.liveness.beat))
+            self._spawn("leases", self._every(self._lease_s / 3, self._renew_leases))
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
         """Finish or give back what is in hand, write all outcomes, say farewell."""
@@ -189,6 +193,8 @@ class Engine:
     async def _renew_leases(self) -> None:
         for worker in self.workers.values():
             await worker.renew_leases()
+        held = frozenset[str]().union(*(worker.held_ids for worker in self.workers.values()))
+        await self.housekeeping.give_back_unknown(self.holder, held)
 
     def _tell(self, events: Sequence[Transitioned]) -> None:
         if any(event.delivery.owed for event in events):

@@ -55,6 +55,7 @@ class Housekeeping:
         self._alarm = alarm
         self._journal = journal
         self._unserved: set[str] = set()
+        self._unknown: dict[str, int] = {}
 
     async def read_back(self) -> int:
         """Store what the emergency journal kept; how many outcomes it were (P8)."""
@@ -145,6 +146,23 @@ class Housekeeping:
             elif not page.items:
                 await self._forget_if_old(holder)
         return ended
+
+    async def give_back_unknown(self, holder: str, held: frozenset[str]) -> int:
+        """A claim whose answer was lost is ours in the store and in nobody's hands.
+
+        Seen so twice in a row, unchanged, it is given back: everybody else spares us.
+        """
+        query = Query(holder=holder, facets=(Facet(state="in_flight"),))
+        page = await self._store.page(query, limit=PAGE)
+        unknown = {d.id: d for d in page.items if d.id not in held}
+        now_ms = self._clock.now_ms()
+        changes = [
+            transitions.end_lease(delivery, now_ms=now_ms)
+            for delivery in unknown.values()
+            if self._unknown.get(delivery.id) == delivery.version
+        ]
+        self._unknown = {delivery.id: delivery.version for delivery in unknown.values()}
+        return sum(await self._store.save(changes)) if changes else 0
 
     async def _forget_if_old(self, holder: str) -> None:
         for fact in await self._store.facts(WORKER, holder):

@@ -15,6 +15,8 @@ from homing.ports import Clock, Store
 WORKER = "worker"
 # Wall and steady clock may drift apart by this much before it counts as a step.
 CLOCK_STEP_S = 1.0
+# A claim relies on a look that is not older than this.
+LOOK_EVERY_S = 1.0
 
 
 class Liveness:
@@ -36,7 +38,9 @@ class Liveness:
         self._time_scale = time_scale
         self._beats = 0
         self._last_beat_s: float | None = None
-        self._looked_at = (clock.now_ms(), clock.steady_s())
+        self._looked_at_ms = clock.now_ms()
+        self._looked_at_s = clock.steady_s()
+        self.is_behind = False
         self._seen: dict[str, tuple[int, float]] = {}
         self.alive: frozenset[str] = frozenset()
         self.dead: frozenset[str] = frozenset()
@@ -56,10 +60,12 @@ class Liveness:
         """Before taking work: a thawed process beats first, and after a clock step looks again."""
         if not self.is_fresh:
             await self.beat()
-        wall_ms, steady_s = self._looked_at
-        passed_s = (self._clock.now_ms() - wall_ms) / 1000 / self._time_scale
-        if abs(passed_s - (self._clock.steady_s() - steady_s)) > CLOCK_STEP_S:
+        if self._clock.steady_s() > self._looked_at_s + LOOK_EVERY_S or self._clock_stepped():
             await self.look()
+
+    def _clock_stepped(self) -> bool:
+        passed_s = (self._clock.now_ms() - self._looked_at_ms) / 1000 / self._time_scale
+        return abs(passed_s - (self._clock.steady_s() - self._looked_at_s)) > CLOCK_STEP_S
 
     async def beat(self) -> None:
         beaten_at_s = self._clock.steady_s()
@@ -75,14 +81,17 @@ class Liveness:
 
     async def look(self) -> None:
         """Read the others' beats and judge."""
-        self._looked_at = (self._clock.now_ms(), self._clock.steady_s())
+        self._looked_at_ms = self._clock.now_ms()
+        self._looked_at_s = now_s = self._clock.steady_s()
+        newest_ms = self._looked_at_ms
         alive: set[str] = set()
         dead: set[str] = set()
-        now_s = self._clock.steady_s()
         for fact in await self._store.facts(WORKER):
             if fact.key != self._name:
+                newest_ms = max(newest_ms, fact.at_ms)
                 (alive if self._is_alive(fact, now_s) else dead).add(fact.key)
         self.alive, self.dead = frozenset(alive), frozenset(dead)
+        self.is_behind = newest_ms > self._looked_at_ms + CLOCK_STEP_S * 1000 * self._time_scale
 
     def _is_alive(self, fact: Fact, now_s: float) -> bool:
         value = fact.value or {}

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from homing.domain import transitions
-from homing.domain.delivery import Delivery
 from homing.domain.errors import StoreError
 from homing.engine.attempt import Attempts
 from homing.engine.holding import Holding
@@ -51,6 +50,7 @@ class RouteWorker:
         self._held: dict[str, Holding] = {}
         self._running: set[str] = set()
         self._freed = asyncio.Event()
+        self._claiming = asyncio.Lock()
         self._stopping = False
         self._slots: list[asyncio.Task[None]] = []
         self._slowest_s = 0.0
@@ -78,11 +78,26 @@ class RouteWorker:
                 attempted += 1
         return attempted
 
-    def take(self, delivery: Delivery, content: Claimed) -> None:
+    def take(self, claimed: Claimed) -> None:
         """Work off a delivery that was stored already claimed by this process."""
-        now_s = self._attempts.clock.steady_s()
-        for held in self._take([replace(content, delivery=delivery)], now_s):
-            self._inbox.put_nowait(held)
+        for held in self._take([claimed], self._attempts.clock.steady_s()):
+            if self._stopping:
+                self._give_back(held)
+            else:
+                self._inbox.put_nowait(held)
+
+    @contextlib.contextmanager
+    def keeping(self, held: Holding) -> Iterator[None]:
+        """For an inline attempt: while it lasts, its lease is renewed and nobody here takes it."""
+        self._held[held.delivery.id] = held
+        try:
+            yield
+        finally:
+            self._forget(held)
+
+    @property
+    def held_ids(self) -> frozenset[str]:
+        return frozenset(self._held)
 
     @property
     def has_room(self) -> bool:
@@ -97,8 +112,9 @@ class RouteWorker:
         """Claim no more, give back what has not started, finish what runs; then end."""
         self._stopping = True
         self._freed.set()
-        while not self._inbox.empty():
-            await self._release(self._inbox.get_nowait())
+        async with self._claiming:  # what is being claimed right now is given back too
+            while not self._inbox.empty():
+                self._give_back(self._inbox.get_nowait())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
                 while self._running:
@@ -109,7 +125,7 @@ class RouteWorker:
             slot.cancel()
         await asyncio.gather(*self._slots, return_exceptions=True)
         for held in unfinished:
-            await self._release(held)
+            self._give_back(held)
         self._slots.clear()
 
     async def renew_leases(self) -> None:
@@ -205,6 +221,15 @@ class RouteWorker:
         return self.route.probe_every_s
 
     async def _claim(self, limit: int) -> list[Holding]:
+        async with self._claiming:
+            claimed = await self._claim_due(limit)
+            if not self._stopping:
+                return claimed
+            for held in claimed:
+                self._give_back(held)
+            return []
+
+    async def _claim_due(self, limit: int) -> list[Holding]:
         await self._liveness.make_sure()
         clock = self._attempts.clock
         asked_at_s = clock.steady_s()
@@ -259,7 +284,7 @@ class RouteWorker:
         if self._held.get(held.delivery.id) is held:
             del self._held[held.delivery.id]
 
-    async def _release(self, held: Holding) -> None:
+    def _give_back(self, held: Holding) -> None:
         self._forget(held)
         if held.delivery.committing and held.delivery.claims <= 1:
             return  # after its own mark nobody knows: the lease ends and the next owner looks
@@ -270,5 +295,4 @@ class RouteWorker:
             roll=self._attempts.dice.roll(),
         )
         settlement = Settlement("release", change, held.delivery, held.lease_end_s)
-        with contextlib.suppress(StoreError):
-            await self._attempts.settler.write(settlement)
+        self._attempts.settler.put(settlement)
