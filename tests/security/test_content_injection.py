@@ -103,6 +103,9 @@ FIELDS: dict[str, tuple[str, str, Callable[[str], Email]]] = {
     "locale": ("locale", "en-US", lambda s: Email(to="a@b.co", template_id="t", locale=s)),
 }
 
+# `build` does not look at these: nothing of them is in the message.
+NOT_WRITTEN = {"bcc", "sender", "sender name"}
+
 every_field = pytest.mark.parametrize("name", FIELDS)
 every_separator = pytest.mark.parametrize("separator", SEPARATORS.values(), ids=SEPARATORS)
 
@@ -126,12 +129,12 @@ def test_the_writer_does_not_trust_the_gate(name: str, separator: str) -> None:
     """Even a mail that was never checked cannot get a header that was not meant."""
     _, text, mail = FIELDS[name]
     for place in POSITIONS:
-        try:
-            data = build(
-                mail(place(text, separator)), message_id="<1@b.co>", date_ms=0, sender="a@b.co"
-            )
-        except InvalidRequest:
+        unchecked = mail(place(text, separator))
+        if name not in NOT_WRITTEN:
+            with pytest.raises(InvalidRequest):
+                build(unchecked, message_id="<1@b.co>", date_ms=0, sender="a@b.co")
             continue
+        data = build(unchecked, message_id="<1@b.co>", date_ms=0, sender="a@b.co")
         read = email.parser.BytesParser(policy=email.policy.default).parsebytes(data)
         assert read["Bcc"] is None
         assert b"\r\nBcc:" not in data

@@ -232,7 +232,10 @@ def test_all_parts_share_one_limit(tmp_path: Path) -> None:
 
 
 def test_the_time_limit_is_the_processors(tmp_path: Path) -> None:
-    """A clock of its own, so that the limit can be seen without waiting for it."""
+    """A clock of its own, so that the limit can be seen without waiting for it.
+
+    The steps are counted as well: where no time passes at all, a loop still ends.
+    """
     load(tmp_path, "{% for i in range(100) %}{% endfor %}")
     from homing.content.templates.loading import load_entries
 
@@ -242,8 +245,10 @@ def test_the_time_limit_is_the_processors(tmp_path: Path) -> None:
     result = slow.render("t", "en", {})
     assert isinstance(result, Failure)
     assert result.error_class == TOO_SLOW
-    still = Catalog(entries, Bounds(), cpu_s=lambda: 0.0)
-    assert isinstance(still.render("t", "en", {}), Rendered)
+    still = Catalog(entries, Bounds(steps=100), cpu_s=lambda: 0.0)
+    assert isinstance(still.render("t", "en", {}), Failure)
+    patient = Catalog(entries, Bounds(steps=200), cpu_s=lambda: 0.0)
+    assert isinstance(patient.render("t", "en", {}), Rendered)
 
 
 def test_a_template_cannot_change_its_variables(tmp_path: Path) -> None:

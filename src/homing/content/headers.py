@@ -14,7 +14,7 @@ from homing.domain.errors import InvalidRequest
 # A header line may have 998 characters; a word must fit into one with the header's name.
 MAX_WORD_CHARS = 900
 
-_MESSAGE_ID = r"<[!-;=?-~]+@[!-;=?-~]+>"
+_MESSAGE_ID = r"<[!-;=?A-~]+@[!-;=?-~]+>"
 
 
 class _Rule(Struct, frozen=True):
@@ -56,10 +56,10 @@ _RULES = (
 ALLOWED = {rule.name.lower(): rule for rule in _RULES}
 
 _EXTENSION = re.compile(r"[Xx]-[A-Za-z0-9](?:[A-Za-z0-9-]{0,68}[A-Za-z0-9])?")
-# Relays read these as orders (further recipients, another envelope, other options).
+# Some relays take further recipients or another envelope from these.
 _ORDERS = re.compile(
-    r"x-(?:smtpapi|bcc|to|cc|from|original-.*|envelope-.*|rcpt-.*|sender|return-path"
-    r"|(?:mc|mj|mailgun|mailjet|sg|ses|pm|msys|sib|mandrill|dkim|received|forwarded)(?:-.*)?)"
+    r"x-(?:smtpapi|bcc|cc|to|mc-bccaddress|mailgun-recipient-variables|return-path"
+    r"|envelope-.*|original-.*|rcpt-.*)"
 )
 
 

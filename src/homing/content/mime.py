@@ -22,7 +22,7 @@ from homing.content.headers import canonical_name
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Attachment, Email, Invitation
 
-_MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,400}@[!-;=?-~]{1,400}>")
+_MESSAGE_ID = re.compile(r"<[!-;=?A-~]{1,400}@[!-;=?-~]{1,400}>")
 _METHOD = re.compile(r"[A-Z]{1,20}")
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -52,15 +52,18 @@ def build(email: Email, *, message_id: str, date_ms: int, sender: str) -> bytes:
     The e-mail must have been through `validate_email`; one that was not is refused, never written
     in a way that says something else than was given.
     """
+    if email.template_id is not None:
+        raise InvalidRequest("template_id", "must be rendered before the mail is written")
     head = _head(email, message_id, date_ms, sender)
     if email.html is None and not email.attachments and email.invitation is None:
         encoding, body = encode_text(email.text)
         return f"{head}{_TEXT_HEADS['plain', encoding]}\r\n{body}".encode()
     tree = _tree(email)
-    stem = _stem(message_id, tree)
-    if email.attachments:
-        return _write_large(head, tree, stem)
-    return (head + _written(tree, stem)).encode()
+    # Its buffer is handed out without a copy: a large file is held once in its encoded form.
+    out = io.BytesIO()
+    out.write(head.encode())
+    _write(tree, _stem(message_id, tree), out)
+    return out.getvalue()
 
 
 def _head(email: Email, message_id: str, date_ms: int, sender: str) -> str:
@@ -171,26 +174,6 @@ def _bodies(part: _Part) -> list[str]:
     return [body for child in part.parts for body in _bodies(child)]
 
 
-def _written(part: _Part, stem: str) -> str:
-    if isinstance(part, _Leaf):
-        return f"{part.head}\r\n{part.body}"
-    boundary = f"{stem}.{part.subtype}"
-    children = [f"--{boundary}\r\n{_written(child, stem)}\r\n" for child in part.parts]
-    return f"{_multi_head(part, boundary)}\r\n{''.join(children)}--{boundary}--\r\n"
-
-
-def _multi_head(part: _Multi, boundary: str) -> str:
-    return f'Content-Type: multipart/{part.subtype};\r\n boundary="{boundary}"\r\n'
-
-
-def _write_large(head: str, tree: _Part, stem: str) -> bytes:
-    """As `_written`, into a buffer that is handed out without a copy."""
-    out = io.BytesIO()
-    out.write(head.encode())
-    _write(tree, stem, out)
-    return out.getvalue()
-
-
 def _write(part: _Part, stem: str, out: io.BytesIO) -> None:
     if isinstance(part, _Leaf):
         out.write(f"{part.head}\r\n{part.body}".encode())
@@ -198,7 +181,8 @@ def _write(part: _Part, stem: str, out: io.BytesIO) -> None:
             write_base64(part.raw, out)
         return
     boundary = f"{stem}.{part.subtype}"
-    out.write(f"{_multi_head(part, boundary)}\r\n".encode())
+    head = f'Content-Type: multipart/{part.subtype};\r\n boundary="{boundary}"\r\n'
+    out.write(f"{head}\r\n".encode())
     for child in part.parts:
         out.write(f"--{boundary}\r\n".encode())
         _write(child, stem, out)

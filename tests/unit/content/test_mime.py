@@ -104,6 +104,12 @@ def test_an_attached_message_travels_as_a_message() -> None:
     assert attached.get_content()["Subject"] == "inner"
 
 
+def test_a_template_must_be_rendered_first() -> None:
+    """Better no mail than an empty one."""
+    with pytest.raises(InvalidRequest, match="template_id"):
+        written(Email(to="ann@example.org", template_id="welcome"))
+
+
 def test_bcc_is_never_written() -> None:
     """T21: the envelope knows; the message does not."""
     mail = Email(
