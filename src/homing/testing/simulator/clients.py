@@ -25,7 +25,7 @@ from homing.testing.virtualtime import VirtualTimeLoop
 
 Way: TypeAlias = Literal["submit", "send", "background"]
 
-LARGEST_BATCH = 48
+LARGEST_BATCH = 96
 PATIENCE_S = 25.0
 MOST_TRIES = 12
 
@@ -171,6 +171,7 @@ class Clients:
         requests = [ask.request for ask in asks]
         try:
             if way == "send":
+                await engine.ensure_beating()
                 answers: list[Ticket | IdempotencyConflict] = [
                     await engine.admission.send(route, requests[0])
                 ]

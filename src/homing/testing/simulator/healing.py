@@ -96,10 +96,12 @@ def _owing(world: World) -> bool:
 
 
 async def _night(world: World) -> None:
+    world.is_night = True
     await _stop_all(world)
     for life in world.lives:
         life.end()
     await asyncio.sleep(NIGHT_S)
+    world.is_night = False
     for host in world.hosts:
         world.boot(host)
     await asyncio.sleep(LOOK_EVERY_S)

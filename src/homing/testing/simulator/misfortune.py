@@ -96,7 +96,7 @@ class Misfortune:
                 world.trace.note(life.holder, "stop failed", repr(error))
         world.trace.note(life.holder, "stopped")
         if again:
-            world.loop.call_outside(self._chance.uniform(0.1, 5.0), lambda: world.boot(life.host))
+            world.boot_again(life.host, self._chance.uniform(0.1, 5.0))
         life.end()
 
     def _jump(self) -> None:

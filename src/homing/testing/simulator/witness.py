@@ -46,6 +46,7 @@ class Witness:
         self._bytes: dict[tuple[str, int], bytes] = {}
         self._answers: dict[str, tuple[str, int, Answer]] = {}
         self.commits_of: Counter[str] = Counter()
+        self.starts_of: Counter[str] = Counter()
         self.kills_of: Counter[str] = Counter()
         self.first_start_ms: dict[str, int] = {}
         self.deaths: dict[str, list[int]] = {}
@@ -156,6 +157,8 @@ class Witness:
         self.deaths.setdefault(after.id, []).append(after.version)
         if "alert" not in after.owed:
             self.breach("I20", after.id, "dead, and no alert is owed for it")
+        if after.failed_because == "poison" and self.starts_of[after.id] < POISON_LIMIT:
+            self.breach("I16", after.id, f"poison after {self.starts_of[after.id]} starts")
         if after.failed_because is None:
             self.breach("I20", after.id, "dead for no reason")
         if after.maybe_sent and after.failed_because != "uncertain":
@@ -192,6 +195,7 @@ class Witness:
         """A step begins: a handler is called, or a send is prepared."""
         now_ms = life.clock.now_ms()
         self.first_start_ms.setdefault(delivery_id, now_ms)
+        self.starts_of[delivery_id] += 1
         stored = self._disk.deliveries.get(delivery_id)
         if stored is None or stored.holder != life.holder:
             return

@@ -12,6 +12,7 @@ from homing.engine.handlers import Assignment
 from homing.testing.simulator.breeds import TIMEOUT_S
 from homing.testing.simulator.hosts import Life
 from homing.testing.simulator.options import Options
+from homing.testing.simulator.storage import WatchedDisk
 from homing.testing.simulator.witness import STAGES, Witness
 
 POISON = "poison"
@@ -28,12 +29,14 @@ class Workshop:
         self,
         options: Options,
         chance: random.Random,
+        disk: WatchedDisk,
         witness: Witness,
         fault: Callable[[str], None],
         kill: Callable[[Life], None],
     ) -> None:
         self._options = options
         self._roll = chance.random
+        self._disk = disk
         self._witness = witness
         self._fault = fault
         self._kill = kill
@@ -48,18 +51,28 @@ class Workshop:
         return run
 
     async def _run(self, life: Life, stage: str, assignment: Assignment) -> str:
-        self._witness.starts(life, assignment.id, stage)
+        delivery_id = self._own_id(assignment)
+        self._witness.starts(life, delivery_id, stage)
         self._check_results(stage, assignment)
         if isinstance(assignment.data, dict) and assignment.data.get(POISON):
-            self._witness.killed_by(assignment.id)
+            self._witness.killed_by(delivery_id)
             self._kill(life)
             await asyncio.sleep(0)  # its last callback; there is no next one
         if self.is_rough:
             await self._suffer()
-        self.done[assignment.id, stage] += 1
-        made = f"{stage} {self.done[assignment.id, stage]}"
-        self._made.setdefault((assignment.id, stage), set()).add(made)
+        self.done[delivery_id, stage] += 1
+        made = f"{stage} {self.done[delivery_id, stage]}"
+        self._made.setdefault((delivery_id, stage), set()).add(made)
         return made
+
+    def _own_id(self, assignment: Assignment) -> str:
+        """A handler of several is shown the event's id; its own row is the child's."""
+        handler = assignment.metadata.get("handler")
+        for child_id in self._disk.children.get(assignment.id, ()) if handler else ():
+            child = self._disk.deliveries.get(child_id)
+            if child is not None and child.metadata.get("handler") == handler:
+                return child_id
+        return assignment.id
 
     async def _suffer(self) -> None:
         options, roll = self._options, self._roll

@@ -44,6 +44,7 @@ class World:
         self.loop = new_loop(options.seed)
         self.trace = Trace(self.loop.time, sink)
         self.faults: Counter[str] = Counter()
+        self.is_night = False
         self.findings = Findings(self.loop.stop)
         self.disk = WatchedDisk()
         self.witness = Witness(options, self.disk, self.findings, self.loop)
@@ -52,7 +53,7 @@ class World:
         self.freezer = Freezer()
         self.services = self._services()
         self.workshop = Workshop(
-            options, self.chance.stream("work"), self.witness, self.fault, self.crash
+            options, self.chance.stream("work"), self.disk, self.witness, self.fault, self.crash
         )
         self.hosts = self._hosts()
         self._pick = self.chance.stream("pick")
@@ -137,11 +138,16 @@ class World:
         self.fault("crash")
         self.trace.note(life.holder, "crashes")
         life.end()
-        self.loop.call_outside(self._pick.uniform(0.1, 15.0), lambda: self._boot_again(life.host))
+        self.boot_again(life.host, self._pick.uniform(0.1, 15.0))
 
-    def _boot_again(self, host: Host) -> None:
-        if host.life is None or not host.life.is_alive:
-            self.boot(host)
+    def boot_again(self, host: Host, after_s: float) -> None:
+        """Somebody starts it again after a while; at night nobody does."""
+
+        def start() -> None:
+            if not self.is_night and (host.life is None or not host.life.is_alive):
+                self.boot(host)
+
+        self.loop.call_outside(after_s, start)
 
     def any_life(self) -> Life | None:
         up = [h.life for h in self.hosts if h.life is not None and h.life.is_alive and h.life.is_up]
@@ -169,7 +175,7 @@ class World:
             at_s = chance.uniform(0.1, 1.0) * self.options.window_s
             heapq.heappush(agenda, (at_s, next(order), self.operators.act))
         # The callers' own rate: about twenty deliveries a call.
-        pace_s = self.options.window_s * 14 / self.options.deliveries
+        pace_s = self.options.window_s * 30 / self.options.deliveries
         at_s = 0.5
         while len(self.clients.asks) < self.options.deliveries and not self.findings.is_full:
             at_s += chance.expovariate(1.0) * pace_s

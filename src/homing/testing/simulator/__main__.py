@@ -1,0 +1,105 @@
+"""`python -m homing.testing.simulator 100-119`: run seeds, show progress, judge.
+
+The last line on standard output sums up; everything else goes to standard error. The exit code
+is 1 when an invariant was broken. `--seed N` tells one seed word by word.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+from homing.testing.simulator.findings import Result, last_line
+from homing.testing.simulator.options import draw
+from homing.testing.simulator.runs import Job, run_jobs
+from homing.testing.simulator.world import run_world
+
+HASH_SEED = "0"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(words)
+    if options.seed is not None:
+        return _tell(options.seed, options.deliveries)
+    jobs = [Job(seed, options.deliveries, options.twice) for seed in _seeds(options.seeds)]
+    started_s = time.perf_counter()
+    results: list[Result] = []
+    for result in run_jobs(jobs, options.jobs):
+        results.append(result)
+        _say(_progress(result, results, time.perf_counter() - started_s))
+        if result.breaches:
+            _say("\n".join(_indictment(result)))
+            if options.first:
+                break
+    sys.stdout.write(last_line(results) + "\n")
+    return 1 if any(result.breaches for result in results) else 0
+
+
+def _tell(seed: int, deliveries: int | None) -> int:
+    options = draw(seed, deliveries)
+    _say(str(options))
+    result = run_world(options, lambda line: _write(line))
+    for breach in result.breaches:
+        _say(str(breach))
+    _say(f"trace {result.digest}")
+    sys.stdout.write(last_line([result]) + "\n")
+    return 1 if result.breaches else 0
+
+
+def _progress(result: Result, results: Sequence[Result], elapsed_s: float) -> str:
+    deliveries = sum(r.deliveries for r in results)
+    verdict = f"{len(result.breaches)} VIOLATIONS" if result.breaches else "ok"
+    return (
+        f"seed {result.seed}: {result.deliveries} deliveries, {result.faults.total()} faults,"
+        f" {result.duplicates} duplicates, {result.virtual_s / 3600:.1f} h, {verdict}"
+        f" ({deliveries / elapsed_s:.0f} deliveries/s)"
+    )
+
+
+def _indictment(result: Result) -> Iterator[str]:
+    yield f"  {result.options}"
+    for breach in result.breaches:
+        yield f"  {breach}"
+    yield f"  the last events about {result.breaches[0].subject}:"
+    for line in result.story:
+        yield f"    {line}"
+    yield f"  replay: python -m homing.testing.simulator --seed {result.seed}"
+
+
+def _seeds(text: str) -> list[int]:
+    first, dash, last = text.partition("-")
+    return list(range(int(first), int(last if dash else first) + 1))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m homing.testing.simulator", description=__doc__)
+    parser.add_argument("seeds", nargs="?", default="0-19", help="a range such as 100-119")
+    parser.add_argument("--seed", type=int, help="one seed, with every event")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--deliveries", type=int, help="how many each seed asks for")
+    parser.add_argument("--twice", action="store_true", help="run each seed twice and compare")
+    parser.add_argument("--first", action="store_true", help="end at the first violation")
+    return parser
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def _with_fixed_hashes() -> None:
+    """Sets of texts iterate by the hash seed; a run must not depend on it."""
+    if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
+        words = [sys.executable, "-m", "homing.testing.simulator", *sys.argv[1:]]
+        os.execve(sys.executable, words, os.environ | {"PYTHONHASHSEED": HASH_SEED})  # noqa: S606 - itself again
+
+
+if __name__ == "__main__":
+    _with_fixed_hashes()
+    sys.exit(main())
