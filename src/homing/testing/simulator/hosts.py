@@ -28,11 +28,12 @@ class KeptJournal:
 
     def __init__(self) -> None:
         self.kept: list[Change] = []
-        self.appended: list[Change] = []
+        # Everything that was ever kept, for the oracle alone.
+        self.history: list[Change] = []
 
     async def append(self, changes: Sequence[Change]) -> None:
         self.kept.extend(changes)
-        self.appended.extend(changes)
+        self.history.extend(changes)
 
     async def entries(self) -> list[Change]:
         return list(self.kept)

@@ -192,7 +192,28 @@ def _clicks(world: World) -> None:
 
 
 def _journals(world: World) -> None:
-    """What the emergency journal kept is read back at the start (P8)."""
+    """No outcome of a finished send is dropped: stored, journaled and read back, or noted (P8)."""
+    disk, breach = world.disk, world.witness.breach
+    unwritten = dict(world.witness.unwritten)
     for host in world.hosts:
         if host.works and host.journal.kept:
-            world.witness.breach("P8", host.name, f"{len(host.journal.kept)} outcomes unread")
+            breach("P8", host.name, f"{len(host.journal.kept)} outcomes unread in the journal")
+        for change in host.journal.history:
+            for attempt in change.ended:
+                unwritten.pop((attempt.holder or "", attempt.delivery_id), None)
+                if attempt.status == "done" and host.works and not _is_known(world, attempt):
+                    breach("P8", attempt.delivery_id, "journaled, read back, and not written")
+    crashed = world.crashed
+    for holder, delivery_id in unwritten:
+        gone = delivery_id in disk.removed
+        if holder not in crashed and not gone and not world.options.has("store", "freeze"):
+            breach("P8", delivery_id, f"{holder} knew that it was accepted, and wrote it nowhere")
+
+
+def _is_known(world: World, attempt: Attempt) -> bool:
+    if attempt.delivery_id in world.disk.removed:
+        return True
+    written = world.disk.attempts.get(attempt.delivery_id, {}).get(attempt.number)
+    late = world.disk.facts.get("late_outcome", {})
+    done = written is not None and written[1].status == "done"
+    return done or f"{attempt.delivery_id}/{attempt.number}" in late

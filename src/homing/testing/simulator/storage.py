@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.domain.errors import StoreFull, StoreOutcomeUnknown, StoreUnavailable
@@ -20,6 +20,7 @@ from homing.testing.simulator.options import Options
 from homing.testing.simulator.trace import Trace
 
 Watch = Callable[[Delivery | None, Delivery | None], None]
+WatchFact = Callable[[Fact], None]
 
 
 class Operation:
@@ -39,6 +40,7 @@ class WatchedDisk(MemoryDisk):
     def __init__(self) -> None:
         super().__init__()
         self.watch: Watch = lambda _before, _after: None
+        self.watch_fact: WatchFact = lambda _fact: None
         self.operation: Operation | None = None
         # In the order of their birth: no set decides anything in a run.
         self.open: dict[str, None] = {}
@@ -54,6 +56,12 @@ class WatchedDisk(MemoryDisk):
         if before is None or before.state != delivery.state:
             self._sort(delivery)
         self.watch(before, delivery)
+
+    def note(self, facts: Iterable[Fact]) -> None:
+        facts = tuple(facts)
+        super().note(facts)
+        for fact in facts:
+            self.watch_fact(fact)
 
     def remove(self, delivery_id: str) -> None:
         before = self.deliveries.get(delivery_id)

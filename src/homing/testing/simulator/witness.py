@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from homing.domain.delivery import TERMINAL_STATES, Change, Delivery
-from homing.ports import Envelope
+from homing.domain.delivery import TERMINAL_STATES, Change, Delivery, Fact
+from homing.ports import Accepted, Envelope
 from homing.testing.simulator.breeds import BREEDS, Breed
 from homing.testing.simulator.findings import Findings
 from homing.testing.simulator.hosts import Life
@@ -51,7 +51,12 @@ class Witness:
         self.first_start_ms: dict[str, int] = {}
         self.deaths: dict[str, list[int]] = {}
         self.births = 0
+        # Since when a finished send is known to whom, until that is written down somewhere (P8).
+        self.unwritten: dict[tuple[str, str], float] = {}
+        self._late: dict[str, float] = {}
+        self._claimed_at_s: dict[str, float] = {}
         disk.watch = self.wrote
+        disk.watch_fact = self.noted
 
     def breach(self, invariant: str, subject: str, text: str) -> None:
         self._findings.breach(invariant, subject, text, self._loop.time())
@@ -70,6 +75,10 @@ class Witness:
             return
         if after.version != before.version + 1:
             self.breach("I11", after.id, f"version {before.version} -> {after.version}")
+        if after.attempt_no > before.attempt_no and before.holder is not None:
+            self.unwritten.pop((before.holder, after.id), None)
+        if after.holder is not None and after.claims != before.claims:
+            self._claimed_at_s[after.id] = self._loop.time()
         if before.state in TERMINAL_STATES and after.state != before.state:
             self._left_its_end(before, after)
         if after.stage != before.stage:
@@ -92,9 +101,19 @@ class Witness:
         elif (before.due_at_ms or 0) > operation.life.clock.now_ms():
             self.breach("I13", after.id, "claimed before it was due")
 
+    def noted(self, fact: Fact) -> None:
+        """Of facts, only what a holder learnt too late is of interest."""
+        if fact.kind != "late_outcome" or fact.value is None:
+            return
+        delivery_id = fact.key.partition("/")[0]
+        self.unwritten.pop((str(fact.value.get("holder")), delivery_id), None)
+        if fact.value.get("status") == "done":
+            self._late.setdefault(delivery_id, self._loop.time())
+
     def _removed(self, before: Delivery | None) -> None:
         if before is None:
             return
+        self.unwritten.pop((before.holder or "", before.id), None)
         fine = before.state in ("in_flight", "delivered") or "confirm" in self._audited(before.id)
         if BREEDS[before.route].keep_delivered or not fine:
             self.breach("I5", before.id, f"removed while {before.state}")
@@ -221,12 +240,18 @@ class Witness:
         first = self._bytes.setdefault((delivery_id, stored.payload_no), envelope.data)
         if first != envelope.data:
             self.breach("I17", delivery_id, "other bytes than at the first attempt")
+        known_s = self._late.get(delivery_id)
+        if stored.maybe_sent and known_s is not None:
+            if known_s < self._claimed_at_s.get(delivery_id, 0.0):
+                self.breach("I10", delivery_id, "sent again, though it was known to be accepted")
         accepted = {r.address for r in stored.recipients if r.outcome in ("accepted", "refused")}
         if accepted.intersection(envelope.recipients):
             self.breach("I9", delivery_id, "sent again to a recipient who had an answer")
 
     def answered(self, life: Life, envelope: Envelope, answer: Answer) -> None:
         self._answers[envelope.delivery_id] = (life.holder, life.clock.now_ms(), answer)
+        if isinstance(answer, Accepted):
+            self.unwritten[life.holder, envelope.delivery_id] = self._loop.time()
 
     def is_zombie(self, life: Life, envelope: Envelope) -> bool:
         stored = self._disk.deliveries.get(envelope.delivery_id)

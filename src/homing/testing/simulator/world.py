@@ -29,7 +29,7 @@ from homing.testing.simulator.storage import RoughStore, WatchedDisk, Weather
 from homing.testing.simulator.trace import Trace
 from homing.testing.simulator.witness import Witness
 from homing.testing.simulator.work import Workshop
-from homing.testing.virtualtime import new_loop
+from homing.testing.virtualtime import Spinning, Stalled, new_loop
 
 log = logging.getLogger("homing")
 
@@ -45,6 +45,7 @@ class World:
         self.trace = Trace(self.loop.time, sink)
         self.faults: Counter[str] = Counter()
         self.is_night = False
+        self.crashed: set[str] = set()
         self.findings = Findings(self.loop.stop)
         self.disk = WatchedDisk()
         self.witness = Witness(options, self.disk, self.findings, self.loop)
@@ -137,6 +138,7 @@ class World:
             return
         self.fault("crash")
         self.trace.note(life.holder, "crashes")
+        self.crashed.add(life.holder)
         life.end()
         self.boot_again(life.host, self._pick.uniform(0.1, 15.0))
 
@@ -208,6 +210,8 @@ def run_world(options: Options, sink: Callable[[str], None] | None = None) -> Re
         result.duplicates = reckoning.duplicates
         result.unexplained = reckoning.unexplained
         result.lost = reckoning.lost
+    except (Stalled, Spinning) as stuck:
+        world.witness.breach("I14", "world", f"{type(stuck).__name__}: {stuck}")
     except RuntimeError:
         if not world.findings.is_full:
             raise
