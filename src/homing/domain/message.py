@@ -9,6 +9,8 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
+from homing.domain.errors import InvalidRequest
+
 Addresses: TypeAlias = str | Sequence[str]
 Json: TypeAlias = Any  # what a JSON document can hold; checked when it is encoded
 
@@ -51,6 +53,8 @@ class Email(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
         # One address or many: callers write either, everyone after them sees a tuple.
         for name in ("to", "cc", "bcc", "reply_to"):
             value = getattr(self, name)
+            if not isinstance(value, str | Sequence):
+                raise InvalidRequest(name, "must be an address or a list of addresses")
             force_setattr(self, name, (value,) if isinstance(value, str) else tuple(value))
         force_setattr(self, "attachments", tuple(self.attachments))
 

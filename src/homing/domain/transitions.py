@@ -152,6 +152,8 @@ def note_interruption(delivery: Delivery, *, plan: Plan, now_ms: int, roll: floa
     lost_claims = max(delivery.claims - 1, 0)
     may_count = delivery.phase == "worker" or plan.inline_counts
     counts = may_count and (delivery.committing or plan.interrupted_counts)
+    # An owner without budget never called the step; its end costs nothing.
+    counts = counts and (delivery.committing or overspent(delivery, plan) is None)
     failure = Failure(
         "interrupted",
         detail="the worker ended before the outcome was recorded",
