@@ -42,7 +42,8 @@ class SystemDice:
     def __init__(self) -> None:
         self._random = random.Random()  # noqa: S311 - jitter needs spread, not secrecy
         self._lock = threading.Lock()
-        self._drop()
+        self._drawn = b""
+        self._given = 0
         os.register_at_fork(after_in_child=self._drop)
 
     def roll(self) -> float:
