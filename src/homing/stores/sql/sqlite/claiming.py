@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Generator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Sequence
+from itertools import islice
 
 from msgspec import Struct
 
@@ -39,15 +38,8 @@ def claim_all(session: Session, claims: Sequence[Claim]) -> list[Held]:
 def _claim(session: Session, claim: Claim) -> Held:
     rows: list[Row] = []
     for priority in PRIORITIES:
-        if len(rows) >= claim.limit:
-            break
-        with closing(_due(session, claim, priority)) as due:
-            for row in due:
-                if row[3] in claim.spare and row[2] == "in_flight":
-                    continue
-                rows.append(row)
-                if len(rows) == claim.limit:
-                    break
+        if len(rows) < claim.limit:
+            rows += _first_due(session, claim, priority, claim.limit - len(rows))
     if not rows:
         return Held(rows, {})
     taken = encode([row[4] for row in rows]).decode()
@@ -59,16 +51,14 @@ def _claim(session: Session, claim: Claim) -> Held:
     return Held(rows, results)
 
 
-def _due(session: Session, claim: Claim, priority: int) -> Generator[Row, None, None]:
-    """In the order of a claim; with several lanes their streams are merged as they are read."""
-    with ExitStack() as stack:
-        streams = [
-            stack.enter_context(
-                closing(session.stream(_SQL["due"], (lane, priority, claim.now_ms)))
-            )
-            for lane in dict.fromkeys(claim.lanes)
-        ]
-        yield from streams[0] if len(streams) == 1 else heapq.merge(*streams)
+def _first_due(session: Session, claim: Claim, priority: int, limit: int) -> list[Row]:
+    """Those due first of all lanes; what a living holder has is passed over."""
+    lanes = dict.fromkeys(claim.lanes)
+    rows: list[Row] = []
+    with session.stream(_SQL["due"], [(lane, priority, claim.now_ms) for lane in lanes]) as due:
+        while found := list(islice(due, limit - len(rows))):
+            rows += [row for row in found if row[3] not in claim.spare or row[2] != "in_flight"]
+    return rows
 
 
 def claimed_of(claim: Claim, held: Held) -> list[Claimed]:

@@ -6,9 +6,7 @@ kept as long as its parent's record. The oldest go first.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterable, Sequence
 from itertools import islice, product
 
 from homing.domain.delivery import TERMINAL_STATES, Delivery, State
@@ -67,13 +65,13 @@ def _oldest(
         (route, state, carries, rule.before_ms)
         for route, state, carries in product(routes, sorted(states), carrying)
     ]
-    return _first(session, _SQL[statement], ranges, rule.limit)
+    return _first(session, statement, ranges, rule.limit)
 
 
 def _purge_attempts(session: Session, rule: PurgeRule) -> int:
     routes = _routes(session, rule, "routes_of_attempts")
     ranges = [(route, rule.before_ms) for route in routes]
-    gone = _first(session, _SQL["old_attempts"], ranges, rule.limit)
+    gone = _first(session, "old_attempts", ranges, rule.limit)
     session.run_each(_SQL["remove_attempt"], [(row[1], row[2]) for row in gone])
     return len(gone)
 
@@ -93,12 +91,8 @@ def _routes(session: Session, rule: PurgeRule, all_routes: str) -> list[str]:
 
 
 def _first(session: Session, statement: str, ranges: Sequence[Row], limit: int) -> list[Row]:
-    """The first rows of several ordered streams; the rest is not read."""
-    with ExitStack() as stack:
-        streams: list[Generator[Row, None, None]] = [
-            stack.enter_context(closing(session.stream(statement, one))) for one in ranges
-        ]
-        return list(islice(heapq.merge(*streams), max(limit, 0)))
+    with session.stream(_SQL[statement], ranges) as rows:
+        return list(islice(rows, max(limit, 0)))
 
 
 _PURGES = {

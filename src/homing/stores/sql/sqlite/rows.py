@@ -29,10 +29,6 @@ _OPEN_CHILDREN = 25
 ENVELOPE = 27
 
 
-def text(value: str | None) -> str | int:
-    return NO_TEXT if value is None else value
-
-
 def number(value: int | None) -> int | str:
     return NO_NUMBER if value is None else value
 
@@ -48,24 +44,24 @@ def delivery_row(delivery: Delivery, carries: int) -> Row:
         delivery.state,
         delivery.stage,
         delivery.phase,
-        text(delivery.failed_because),
+        NO_TEXT if delivery.failed_because is None else delivery.failed_because,
         NO_TEXT if failure is None else failure.error_class,
         delivery.source,
-        text(delivery.key),
-        text(delivery.topic),
-        text(delivery.parent_id),
-        text(delivery.clone_of),
-        text(delivery.holder),
+        NO_TEXT if (name := delivery.key) is None else name,
+        NO_TEXT if (name := delivery.topic) is None else name,
+        NO_TEXT if (name := delivery.parent_id) is None else name,
+        NO_TEXT if (name := delivery.clone_of) is None else name,
+        NO_TEXT if (name := delivery.holder) is None else name,
         1 if delivery.owed else 0,
         1 if delivery.attempts > 0 else 0,
         1 if delivery.required else 0,
         delivery.created_at_ms,
         delivery.updated_at_ms,
-        number(delivery.due_at_ms),
-        number(delivery.ended_at_ms),
+        NO_NUMBER if (time_ms := delivery.due_at_ms) is None else time_ms,
+        NO_NUMBER if (time_ms := delivery.ended_at_ms) is None else time_ms,
         delivery.version,
         delivery.claims,
-        number(delivery.claimed_at_ms),
+        NO_NUMBER if (time_ms := delivery.claimed_at_ms) is None else time_ms,
         0,
         carries,
         envelope_digest(delivery.recipients) if delivery.recipients else NO_NUMBER,

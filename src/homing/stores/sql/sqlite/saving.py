@@ -43,6 +43,7 @@ class Saved(Struct, gc=False):
     change: Change
     row: Row
     attempts: Sequence[Row]
+    stirs: bool
     children: Sequence[Entry] = ()
     plain: bool = True
     kept: bool = False
@@ -62,6 +63,9 @@ def saved_of(change: Change) -> Saved:
         change,
         delivery_row(delivery, carries),
         [attempt_row(delivery, attempt) for attempt in ended] if ended else (),
+        stirs=change.child_delta != 0
+        or bool(change.facts)
+        or (delivery.state != "in_flight" and not delivery.is_terminal),
     )
     if change.children or change.drop_results or change.forget or change.payload is not None:
         saved.plain = False
@@ -129,22 +133,21 @@ def _save_plain(session: Session, run: list[Saved]) -> None:
     )
     # After the rows: a parent among them keeps its count, and hears of its children here.
     for saved in run:
-        _conclude(session, saved)
+        if saved.stirs:
+            _conclude(session, saved)
 
 
 def _conclude(session: Session, saved: Saved) -> None:
+    """What it means for others: its parent, whoever waits for work, whoever reads facts."""
     change = saved.change
     delivery = change.delivery
     if change.child_delta and delivery.parent_id is not None:
         told = (change.child_delta, delivery.updated_at_ms, delivery.parent_id)
         session.run(_SQL["tell_parent"], told)
         session.news = True
-    if delivery.state == "waiting" or (
-        delivery.due_at_ms is not None and delivery.state != "in_flight"
-    ):
+    if delivery.state != "in_flight" and not delivery.is_terminal:
         session.news = True
-    if change.facts:
-        session.note(change.facts)
+    session.note(change.facts)
 
 
 def _save_special(session: Session, saved: Saved) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import sqlite3
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 from homing.domain.delivery import Fact
@@ -38,13 +40,16 @@ class Session:
     def ask(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         return self._cursor.execute(statement, parameters).fetchall()
 
-    def stream(self, statement: str, parameters: Sequence[Any]) -> Generator[Row, None, None]:
-        """Rows one by one: what is not asked for is not read. Close it before writing."""
-        cursor = sqlite3.Cursor(self._connection)
-        try:
-            yield from cursor.execute(statement, parameters)
-        finally:
-            cursor.close()
+    @contextmanager
+    def stream(self, statement: str, ranges: Sequence[Row]) -> Iterator[Iterator[Row]]:
+        """Rows of one ordered statement over several ranges, merged; what is not taken from it
+        is not read. Write only after its end."""
+        with ExitStack() as stack:
+            cursors = []
+            for parameters in ranges:
+                cursor = stack.enter_context(closing(sqlite3.Cursor(self._connection)))
+                cursors.append(cursor.execute(statement, parameters))
+            yield cursors[0] if len(cursors) == 1 else heapq.merge(*cursors)
 
     def write(self, bulk: Bulk, rows: Sequence[Row]) -> None:
         for statement, parameters in bulk.whole(rows):

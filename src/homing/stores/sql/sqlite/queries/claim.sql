@@ -13,15 +13,17 @@ order by d.due_at_ms, d.id;
 update homing_deliveries
 set
     state = 'in_flight',
-    holder = ?,
-    due_at_ms = ?,
-    claimed_at_ms = ?,
+    holder = ?1,
+    due_at_ms = ?2,
+    claimed_at_ms = ?3,
     claims = claims + 1,
     version = version + 1
-where seq in (select value from json_each(?));
+where seq in (select value from json_each(?4));
 
 -- name: results
-select seq, name, data from homing_results where seq in (select value from json_each(?));
+select r.seq, r.name, r.data
+from json_each(?) as w
+cross join homing_results as r on r.seq = w.value;
 
 -- name: renew
 update homing_deliveries
