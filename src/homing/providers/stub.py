@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections import Counter
+from collections import Counter, deque
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -24,6 +24,8 @@ from homing.domain.failure import RATE_LIMITED, TIMED_OUT, Failure, Refusal
 from homing.ports import Accepted, Envelope, Ready
 
 DOMAIN = "@stub.test"
+# In memory for tests to look at; the file keeps all.
+REMEMBERED = 1000
 
 # What each test address does; `soft-N` is read apart.
 BEHAVIOURS: dict[str, str] = {
@@ -85,9 +87,11 @@ class Ledger:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._file: int | None = None
-        self.entries: list[Entry] = []
+        self.entries: deque[Entry] = deque(maxlen=REMEMBERED)
+        self.total = 0
 
     def write(self, entry: Entry) -> None:
+        self.total += 1
         self.entries.append(entry)
         if self._path is None:
             return
@@ -123,7 +127,11 @@ class StubProvider:
         self._latency_s = latency_s
         self._put_off: Counter[tuple[str, str]] = Counter()
         self.ledger = Ledger(ledger)
-        self.calls: list[Envelope] = []
+        self.calls: deque[Envelope] = deque(maxlen=REMEMBERED)
+
+    def answer(self, *words: str) -> None:
+        """Add to the script: the next sends are answered so, in turn."""
+        self._script.extend(answer_for(word) for word in words)
 
     async def prepare(self, envelope: Envelope) -> Ready | Failure:
         if any(_behaviour(address) == "auth" for address in envelope.recipients):
@@ -174,7 +182,7 @@ class StubProvider:
         return None
 
     def _accept(self, envelope: Envelope, recipients: tuple[str, ...]) -> Receipt:
-        number = len(self.ledger.entries) + 1
+        number = self.ledger.total + 1
         notification_id = f"stub-{envelope.token[:8]}-{number}"
         digest = hashlib.sha256(envelope.data).hexdigest()
         self.ledger.write(
@@ -203,7 +211,7 @@ def answer_for(word: str) -> Accept | Failure:
     known = ANSWERS.get(word)
     if known is not None:
         return known
-    if not (word.isascii() and word.isdigit() and len(word) == 3):  # noqa: PLR2004 - status codes
+    if not (word.isascii() and word.isdigit() and len(word) == 3):
         raise SettingsError("provider", f"unknown answer {word!r} in the stub's script")
     if word[0] == "2":
         return Accept()
@@ -217,7 +225,7 @@ def stub_from_url(url: str) -> StubProvider:
     ledger = options.pop("ledger", "")
     latency_ms = options.pop("latency_ms", "0")
     if options:
-        raise SettingsError("provider", f"the stub knows no option {sorted(options)[0]!r}")
+        raise SettingsError("provider", f"the stub knows no option {min(options)!r}")
     if not latency_ms.isdigit():
         raise SettingsError("provider", "latency_ms must be a whole number of milliseconds")
     return StubProvider(script, Path(ledger) if ledger else None, int(latency_ms) / 1000)

@@ -1,0 +1,112 @@
+"""An outbox for tests of your own: real engine, memory store, a clock in your hand.
+
+Nothing is sent anywhere, no time passes unless you say so, and the provider answers as you like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from homing.app import Homing
+from homing.domain.delivery import Delivery
+from homing.ports import Facet, Query
+from homing.providers.stub import StubProvider
+from homing.testing.clocks import ManualClock
+from homing.testing.dice import LoadedDice
+
+T = TypeVar("T")
+
+
+class Outbox:
+    """`outbox.homing` is what your code under test is given."""
+
+    def __init__(self, **words: Any) -> None:
+        self.clock = ManualClock()
+        self.provider = StubProvider()
+        self.homing = Homing(
+            "memory:",
+            provider=self.provider,
+            clock=self.clock,
+            dice=LoadedDice(0),
+            worker=False,
+            **words,
+        )
+
+    async def __aenter__(self) -> Self:
+        await self.homing.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.homing.stop()
+
+    def answer(self, *words: str) -> None:
+        """What the provider says to the next sends: `503`, `timeout`, `550`, `ok`, …"""
+        self.provider.answer(*words)
+
+    async def run(self) -> int:
+        """Attempt all that is due now; how many attempts were made."""
+        return await self.homing.engine.run_until_idle()
+
+    async def advance(self, *, seconds: float = 0, minutes: float = 0, hours: float = 0) -> int:
+        """Let time pass, then attempt all that has become due."""
+        self.clock.advance(seconds + 60 * minutes + 3600 * hours)
+        return await self.run()
+
+    def delivered_to(self, address: str) -> list[EmailMessage]:
+        """The messages that this address really got, in order; empty (false) if none."""
+        sent = {(e.token, e.sha256): e for e in self.provider.ledger.entries}
+        found: list[EmailMessage] = []
+        for entry in sent.values():
+            if address in entry.recipients:
+                data = next(c.data for c in self.provider.calls if c.token == entry.token)
+                found.append(message_from_bytes(data, policy=policy.default))
+        return found
+
+    async def all(self) -> list[Delivery]:
+        """Every delivery, the newest first."""
+        return list((await self.homing.store.page(Query(), limit=1000)).items)
+
+    async def dead(self) -> list[Delivery]:
+        """The dead letters: what a person would have to look at."""
+        query = Query(facets=(Facet(state="failed"),))
+        return list((await self.homing.store.page(query, limit=1000)).items)
+
+
+class SyncOutbox:
+    """The same for tests without an event loop."""
+
+    def __init__(self, **words: Any) -> None:
+        self._outbox = Outbox(**words)
+        self.homing = self._outbox.homing
+        self.clock = self._outbox.clock
+        self.provider = self._outbox.provider
+        self.answer = self._outbox.answer
+        self.delivered_to = self._outbox.delivered_to
+
+    def run(self) -> int:
+        return self._do(self._outbox.run)
+
+    def advance(self, *, seconds: float = 0, minutes: float = 0, hours: float = 0) -> int:
+        self.clock.advance(seconds + 60 * minutes + 3600 * hours)
+        return self.run()
+
+    def all(self) -> list[Delivery]:
+        return self._do(self._outbox.all)
+
+    def dead(self) -> list[Delivery]:
+        return self._do(self._outbox.dead)
+
+    def close(self) -> None:
+        self.homing.sync.close()
+
+    def _do(self, act: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return self.homing.sync.run(act())
