@@ -1,53 +1,118 @@
-"""Random plans and failures, as Hypothesis strategies."""
+"""Random plans, failures and turns of fate: the same whether a seed or Hypothesis rolls."""
 
 from __future__ import annotations
 
-from hypothesis import strategies as st
+from random import Random
+from typing import Literal, TypeAlias, TypeVar
 
-from homing.domain.failure import RATE_LIMITED, TIMED_OUT, Failure, Refusal
-from homing.domain.policy import Exponential, FullJitter, Ladder, Plan, Retry, Stage
+from msgspec import Struct
+
+from homing.domain.delivery import Delivery
+from homing.domain.failure import RATE_LIMITED, TIMED_OUT, Disposition, Failure, Refusal
+from homing.domain.policy import Exponential, FullJitter, Ladder, Plan, Retry, Schedule, Stage
+from tests.unit.domain.lives import NOW_MS, addressed
+
+T = TypeVar("T")
 
 ADDRESSES = ("ann@example.org", "bob@example.org", "cat@example.org")
-
-schedules = st.sampled_from(
-    [Ladder((0.0, 60.0)), Exponential(1.0, max_s=60.0), FullJitter(Exponential(1.0))]
-)
-rolls = st.floats(0, 1, exclude_max=True)
-refusals = st.dictionaries(
-    st.sampled_from(ADDRESSES), st.builds(Refusal, permanent=st.booleans(), code=st.just("450"))
-)
-failures = st.builds(
-    Failure,
-    error_class=st.sampled_from(["deferred", RATE_LIMITED, TIMED_OUT]),
-    disposition=st.sampled_from(["retry", "retry", "reject", "route_fault"]),
-    retry_after_s=st.none() | st.floats(0, 1000),
-    maybe_sent=st.booleans(),
-    refused=refusals,
+STAGE_NAMES = (("send",), ("send",), ("render", "send"), ("fetch", "think", "notify"))
+SCHEDULES: tuple[Schedule, ...] = (
+    Ladder((0.0, 60.0)),
+    Exponential(1.0, max_s=60.0),
+    FullJitter(Exponential(1.0)),
 )
 
+Owner: TypeAlias = Literal["works", "dies at once", "gives back"]
+Evidence: TypeAlias = Literal["none", "found", "absent", "later", "hold"]
+Outcome: TypeAlias = Literal["done", "fails", "dies late", "dies", "skips", "expires", "fans out"]
+Verb: TypeAlias = Literal["replay", "restart", "dismiss", "restore", "confirm", "cancel", "amend"]
 
-def _stage(name: str) -> st.SearchStrategy[Stage]:
-    return st.builds(
-        Stage,
-        name=st.just(name),
-        retry=st.builds(Retry, schedule=schedules, max_attempts=st.integers(1, 4)),
-        sends=st.booleans(),
-        quiet=st.booleans(),
+# Weighted by repetition: most workers live, and most attempts come to an answer.
+OWNERS: tuple[Owner, ...] = ("works", "works", "works", "works", "dies at once", "gives back")
+EVIDENCE: tuple[Evidence, ...] = ("none", "none", "none", "found", "absent", "later", "hold")
+OUTCOMES: tuple[Outcome, ...] = (
+    *("done", "fails", "done", "fails", "done", "fails"),
+    *("dies late", "dies", "skips", "expires", "fans out"),
+)
+ON_PENDING: tuple[Verb | None, ...] = (*[None] * 10, "amend", "cancel")
+ON_FAILED: tuple[Verb, ...] = ("replay", "replay", "confirm", "restart", "dismiss", "amend")
+DISPOSITIONS: tuple[Disposition, ...] = ("retry", "retry", "retry", "reject", "route_fault")
+
+
+class Turn(Struct, frozen=True):
+    """What worker, provider and operator do when it is their turn."""
+
+    owner: Owner
+    evidence: Evidence
+    outcome: Outcome
+    failure: Failure
+    refused: dict[str, Refusal]
+    roll: float
+    on_pending: Verb | None
+    on_failed: Verb
+
+
+def any_turn(chance: Random) -> Turn:
+    return Turn(
+        owner=chance.choice(OWNERS),
+        evidence=chance.choice(EVIDENCE),
+        outcome=chance.choice(OUTCOMES),
+        failure=any_failure(chance),
+        refused=any_refusals(chance),
+        roll=chance.random(),
+        on_pending=chance.choice(ON_PENDING),
+        on_failed=chance.choice(ON_FAILED),
     )
 
 
-plans = st.builds(
-    Plan,
-    stages=st.one_of(
-        st.tuples(_stage("send")),
-        st.tuples(_stage("render"), _stage("send")),
-        st.tuples(_stage("fetch"), _stage("think"), _stage("notify")),
-    ),
-    on_route_fault=st.sampled_from(["park", "fail", "retry"]),
-    inline_counts=st.booleans(),
-    interrupted_counts=st.booleans(),
-    max_crashes=st.integers(1, 5),
-    keep_delivered=st.booleans(),
-    owes_on_failed=st.sampled_from([("alert",), ("alert", "line")]),
-    owes_on_delivered=st.sampled_from([(), ("log",)]),
-)
+def any_failure(chance: Random) -> Failure:
+    return Failure(
+        chance.choice(("deferred", RATE_LIMITED, TIMED_OUT)),
+        chance.choice(DISPOSITIONS),
+        retry_after_s=chance.choice((None, None, 0.0, 30.5, 1000.0)),
+        maybe_sent=_coin(chance),
+        refused=any_refusals(chance),
+    )
+
+
+def any_refusals(chance: Random) -> dict[str, Refusal]:
+    return {
+        address: Refusal(permanent=_coin(chance), code="450")
+        for address in ADDRESSES
+        if chance.randrange(3) == 0
+    }
+
+
+def any_plan(chance: Random) -> Plan:
+    return Plan(
+        stages=tuple(_any_stage(chance, name) for name in chance.choice(STAGE_NAMES)),
+        on_route_fault=chance.choice(("park", "fail", "retry")),
+        inline_counts=_coin(chance),
+        interrupted_counts=_coin(chance),
+        max_crashes=chance.randint(1, 5),
+        keep_delivered=_coin(chance),
+        owes_on_failed=chance.choice((("alert",), ("alert", "line"))),
+        owes_on_delivered=chance.choice(((), ("log",))),
+    )
+
+
+def any_delivery(chance: Random, plan: Plan) -> Delivery:
+    return addressed(
+        *ADDRESSES[: chance.randint(0, 3)],
+        stage=plan.first_stage.name,
+        parent_id=chance.choice((None, "parent")),
+        expires_at_ms=chance.choice((None, NOW_MS + 10**6)),
+    )
+
+
+def _any_stage(chance: Random, name: str) -> Stage:
+    return Stage(
+        name=name,
+        retry=Retry(chance.choice(SCHEDULES), max_attempts=chance.randint(1, 4)),
+        sends=_coin(chance),
+        quiet=_coin(chance),
+    )
+
+
+def _coin(chance: Random) -> bool:
+    return chance.randrange(2) == 1

@@ -77,6 +77,15 @@ def test_with_no_budget_left_it_stays_in_hand_to_be_given_up() -> None:
     assert (after.state, transitions.overspent(after, COUNTING)) == ("in_flight", "exhausted")
 
 
+def test_i16_an_owner_without_budget_cannot_have_begun() -> None:
+    spent = note(lost(pending(attempts=2), 1), COUNTING).delivery
+    assert transitions.overspent(spent, COUNTING) == "exhausted"
+
+    after = note(claimed(spent, by="w9"), COUNTING).delivery
+
+    assert (after.attempts, after.crashes) == (3, 2)
+
+
 @pytest.mark.parametrize("by_plan", [SEND, COUNTING], ids=["not counting", "counting"])
 def test_p4_a_crash_after_the_mark_leaves_doubt_and_counts(by_plan: Plan) -> None:
     change = note(lost(marked(), 0), by_plan)

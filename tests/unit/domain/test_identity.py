@@ -1,0 +1,142 @@
+"""Fingerprints, tokens, Message-IDs and ids: the same everywhere, and no two alike."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from homing.domain import identity
+from homing.domain.delivery import Recipient
+from tests.unit.domain.lives import addressed, pending
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+parts = st.lists(json_values | st.binary(), max_size=4)
+names = st.text(st.sampled_from("ab:/é1"), min_size=1, max_size=5)
+
+
+def shape(part: object) -> str:
+    """What a part is, with its type: True is not 1, and bytes are not text."""
+    return repr(part) if not isinstance(part, dict) else repr(sorted(part.items()))
+
+
+@given(parts, parts)
+def test_different_requests_have_different_fingerprints(
+    one: list[object], other: list[object]
+) -> None:
+    same = identity.fingerprint(*one) == identity.fingerprint(*other)
+
+    assert same == (one == other and list(map(shape, one)) == list(map(shape, other)))
+
+
+def test_parts_do_not_run_into_each_other() -> None:
+    lists = [("ab", "c"), ("a", "bc"), ("abc",), ("abc", ""), ("", "abc"), (b"ab", b"c"), (b"abc",)]
+
+    assert len({identity.fingerprint(*parts) for parts in lists}) == len(lists)
+
+
+@pytest.mark.parametrize(("text", "raw"), [("x", b'"x"'), (1, b"1"), (None, b"null"), ([], b"[]")])
+def test_bytes_are_not_mistaken_for_what_they_spell(text: object, raw: bytes) -> None:
+    assert identity.fingerprint(text) != identity.fingerprint(raw)
+
+
+def test_the_order_of_keys_is_no_difference() -> None:
+    assert identity.fingerprint({"a": 1, "b": 2}) == identity.fingerprint({"b": 2, "a": 1})
+
+
+@given(names, names, names, names)
+def test_no_two_intents_of_any_routes_share_a_token_or_a_key(
+    route: str, intent: str, other_route: str, other_intent: str
+) -> None:
+    one = pending(route=route, intent=intent)
+    other = pending(route=other_route, intent=other_intent)
+
+    same = (route, intent) == (other_route, other_intent)
+    assert (identity.provider_token(one) == identity.provider_token(other)) == same
+    assert (identity.message_id(one, "x") == identity.message_id(other, "x")) == same
+    keys = {identity.intent_key(route, intent), identity.intent_key(other_route, other_intent)}
+    assert (len(keys) == 1) == same
+
+
+def test_every_attempt_of_one_intent_has_the_same_token() -> None:
+    first = pending(intent="order-1")
+    later = pending(intent="order-1", attempts=4, attempt_no=9, cycle=3, stage="notify", version=12)
+
+    assert identity.provider_token(first) == identity.provider_token(later)
+    assert identity.provider_token(pending()) != identity.provider_token(first)
+
+
+def test_what_is_left_after_some_have_it_is_another_request_but_the_same_message() -> None:
+    whole = addressed("ann@example.org", "bob@example.org")
+    rest = pending(
+        recipients=(Recipient("ann@example.org", "accepted"), Recipient("bob@example.org"))
+    )
+
+    assert identity.provider_token(whole) != identity.provider_token(rest)
+    assert identity.message_id(whole, "x.org") == identity.message_id(rest, "x.org")
+
+
+def test_another_process_comes_to_the_same_token() -> None:
+    # A process of its own, with another hash seed: nothing may hang on `hash()` or on order.
+    code = (
+        "from homing.domain import identity\n"
+        "from homing.testing.samples import delivery\n"
+        "print(identity.provider_token(delivery('d1', intent='order-1')),"
+        " identity.fingerprint('a', {'b': 1, 'a': {'x', 'y', 'z'}}, b'c'))"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for seed in ("1", "2")
+    }
+
+    here = f"{identity.provider_token(pending(intent='order-1'))} " + identity.fingerprint(
+        "a", {"b": 1, "a": {"x", "y", "z"}}, b"c"
+    )
+    assert told == {here}
+
+
+def test_a_message_id_is_fit_for_a_header() -> None:
+    message_id = identity.message_id(pending(intent="häßlich\r\nBcc: x@y.org"), "mail.example.org")
+
+    assert message_id.isascii()
+    assert message_id.isprintable()
+    assert message_id.startswith("<")
+    assert message_id.endswith("@mail.example.org>")
+
+
+@given(st.integers(0, 2**48 - 1), st.binary(min_size=10, max_size=10))
+def test_an_id_is_a_uuid_of_version_seven(now_ms: int, entropy: bytes) -> None:
+    made = uuid.UUID(identity.id_from(now_ms, entropy))
+
+    assert (made.version, made.variant) == (7, uuid.RFC_4122)
+    assert made.int >> 80 == now_ms
+    assert str(made) == identity.id_from(now_ms, entropy)
+
+
+@given(
+    st.integers(0, 2**48 - 2),
+    st.binary(min_size=10, max_size=10),
+    st.binary(min_size=10, max_size=10),
+)
+def test_ids_sort_by_the_time_they_were_made(now_ms: int, one: bytes, other: bytes) -> None:
+    assert identity.id_from(now_ms, one) < identity.id_from(now_ms + 1, other)
+
+
+def test_ids_of_one_millisecond_differ() -> None:
+    made = {identity.id_from(1, number.to_bytes(10, "big")) for number in range(1000)}
+
+    assert len(made) == 1000

@@ -1,0 +1,125 @@
+"""What a caller hands in is frozen as bytes, and read back as it was."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from homing.domain.message import (
+    Attachment,
+    Email,
+    Event,
+    Invitation,
+    Job,
+    Message,
+    decode_message,
+    encode_message,
+)
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+words = st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3)
+addresses = st.text(max_size=8) | st.lists(st.text(max_size=8), max_size=3)
+emails = st.builds(
+    Email,
+    to=addresses,
+    subject=st.text(max_size=9),
+    text=st.text(max_size=9),
+    html=st.none() | st.text(max_size=9),
+    sender=st.none() | st.text(max_size=9),
+    cc=addresses,
+    bcc=addresses,
+    reply_to=addresses,
+    attachments=st.lists(st.builds(Attachment, st.text(max_size=5), st.binary(max_size=5))),
+    invitation=st.none() | st.builds(Invitation, st.text(max_size=5)),
+    headers=words,
+    template_id=st.none() | st.text(max_size=5),
+    variables=st.dictionaries(st.text(max_size=5), json_values, max_size=3),
+    metadata=words,
+)
+messages: st.SearchStrategy[Message] = st.one_of(
+    emails,
+    st.builds(Event, type=st.text(max_size=9), data=json_values, metadata=words),
+    st.builds(Job, name=st.text(max_size=9), data=json_values, metadata=words),
+)
+
+
+@given(messages)
+def test_a_message_is_read_back_as_it_was(message: Message) -> None:
+    assert decode_message(encode_message(message)) == message
+    assert type(decode_message(encode_message(message))) is type(message)
+
+
+@given(messages)
+def test_the_same_message_gives_the_same_bytes(message: Message) -> None:
+    again = decode_message(encode_message(message))
+
+    assert encode_message(again) == encode_message(message)
+
+
+def test_the_order_in_which_it_was_written_down_is_no_difference() -> None:
+    one = Event("paid", {"a": 1, "b": {"x": 1, "y": 2}}, {"m": "1", "n": "2"})
+    other = Event("paid", {"b": {"y": 2, "x": 1}, "a": 1}, {"n": "2", "m": "1"})
+
+    assert encode_message(one) == encode_message(other)
+
+
+@pytest.mark.parametrize(
+    "to",
+    ["ann@example.org", ["ann@example.org"], ("ann@example.org",)],
+    ids=["text", "list", "tuple"],
+)
+def test_one_address_or_many_everyone_sees_a_tuple(to: str | list[str]) -> None:
+    email = Email(to=to, cc=to, bcc=to, reply_to=to)
+
+    expected = ("ann@example.org",)
+    assert (email.to, email.cc, email.bcc, email.reply_to) == (expected,) * 4
+    assert encode_message(email) == encode_message(Email(to=expected, cc=to, bcc=to, reply_to=to))
+
+
+def test_what_is_left_out_and_what_is_empty_are_the_same_request() -> None:
+    plain = Email(to="ann@example.org")
+    spelled = Email(
+        to=["ann@example.org"], subject="", cc=[], bcc=(), attachments=[], headers={}, variables={}
+    )
+
+    assert encode_message(plain) == encode_message(spelled)
+    assert plain == spelled
+
+
+def test_everybody_gets_it_once_in_order() -> None:
+    email = Email(
+        to=["bob@example.org", "ann@example.org"],
+        cc="ann@example.org",
+        bcc=["cat@example.org", "bob@example.org"],
+        reply_to="dan@example.org",
+    )
+
+    assert email.envelope == ("bob@example.org", "ann@example.org", "cat@example.org")
+
+
+def test_files_keep_their_bytes() -> None:
+    content = bytes(range(256))
+    email = Email(to="a@b.c", attachments=[Attachment("a.bin", content, "application/x-test")])
+
+    [attachment] = decode_message(encode_message(email)).attachments  # type: ignore[union-attr] # it is an Email
+
+    assert attachment == Attachment("a.bin", content, "application/x-test")
+
+
+def test_a_message_cannot_be_changed_once_it_is_made() -> None:
+    with pytest.raises(AttributeError):
+        Email(to="a@b.c").subject = "other"  # type: ignore[misc] # that is the point
+
+
+def test_kinds_are_told_apart() -> None:
+    assert isinstance(decode_message(encode_message(Event("x"))), Event)
+    assert isinstance(decode_message(encode_message(Job("x"))), Job)
