@@ -26,12 +26,14 @@ WatchFact = Callable[[Fact], None]
 class Operation:
     """What is being written, by whom; `changes` carry the audit of an operator's verb."""
 
-    __slots__ = ("changes", "life", "name")
+    __slots__ = ("asked_at_ms", "changes", "life", "name")
 
     def __init__(self, life: Life, name: str, changes: Sequence[Change] = ()) -> None:
         self.life = life
         self.name = name
         self.changes = changes
+        # Before any delay on the way: the wall clock may jump in between.
+        self.asked_at_ms = life.clock.now_ms()
 
 
 class WatchedDisk(MemoryDisk):
@@ -116,8 +118,9 @@ class RoughStore:
         await self._inner.close()
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
+        operation = Operation(self._life, "add")
         await self._before("add", writes=True)
-        self._disk.operation = Operation(self._life, "add")
+        self._disk.operation = operation
         answers = await self._inner.add(new, facts)
         note, holder = self._trace.note, self._life.holder
         for one, answer in zip(new, answers, strict=True):
@@ -127,8 +130,9 @@ class RoughStore:
         return answers
 
     async def claim(self, claim: Claim) -> list[Claimed]:
+        operation = Operation(self._life, "claim")
         await self._before("claim", writes=True)
-        self._disk.operation = Operation(self._life, "claim")
+        self._disk.operation = operation
         claimed = await self._inner.claim(claim)
         note, holder = self._trace.note, self._life.holder
         for one in claimed:
@@ -139,16 +143,18 @@ class RoughStore:
     async def renew(
         self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
     ) -> list[bool]:
+        operation = Operation(self._life, "renew")
         await self._before("renew", writes=True)
-        self._disk.operation = Operation(self._life, "renew")
+        self._disk.operation = operation
         renewed = await self._inner.renew(holder, held, lease_until_ms)
         self._trace.note(self._life.holder, "renew", len(held), sum(renewed))
         await self._after("renew")
         return renewed
 
     async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
+        operation = Operation(self._life, "save", changes)
         await self._before("save", writes=True)
-        self._disk.operation = Operation(self._life, "save", changes)
+        self._disk.operation = operation
         saved = await self._inner.save(changes, facts)
         note, holder = self._trace.note, self._life.holder
         for change, kept in zip(changes, saved, strict=True):
@@ -190,8 +196,9 @@ class RoughStore:
         return await self._inner.facts(kind, prefix, limit)
 
     async def purge(self, rule: PurgeRule) -> int:
+        operation = Operation(self._life, "purge")
         await self._before("purge", writes=True)
-        self._disk.operation = Operation(self._life, "purge")
+        self._disk.operation = operation
         return await self._inner.purge(rule)
 
     async def next_due_ms(self, lanes: Sequence[str]) -> int | None:

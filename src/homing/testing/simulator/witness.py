@@ -98,7 +98,7 @@ class Witness:
         operation = self._disk.operation
         if operation is None or operation.name != "claim":
             self.breach("I11", after.id, "in flight, and not by a claim")
-        elif (before.due_at_ms or 0) > operation.life.clock.now_ms():
+        elif (before.due_at_ms or 0) > operation.asked_at_ms:
             self.breach("I13", after.id, "claimed before it was due")
 
     def noted(self, fact: Fact) -> None:
