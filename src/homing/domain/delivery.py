@@ -131,6 +131,7 @@ class Delivery(Struct, frozen=True, omit_defaults=True, kw_only=True):
     holder: str | None = None
     claims: int = 0
     claimed_at_ms: int | None = None
+    begun: bool = False
     crashes: int = 0
     phase: Phase = "worker"
     committing: bool = False

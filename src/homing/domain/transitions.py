@@ -121,8 +121,8 @@ def release(delivery: Delivery, *, plan: Plan, now_ms: int, roll: float) -> Chan
 
 @_transition(sources=("in_flight",), targets=("in_flight",))
 def end_lease(delivery: Delivery, *, now_ms: int) -> Change:
-    """Its holder is known to be dead: the lease ends now, whatever the clock said."""
-    return Change(replace(delivery, due_at_ms=now_ms))
+    """Its holder is dead or does not know of it: the lease ends now, whatever the clock said."""
+    return Change(replace(delivery, due_at_ms=now_ms, holder=None))
 
 
 @_transition(sources=("in_flight",), targets=("in_flight",))
@@ -185,7 +185,10 @@ def note_interruption(delivery: Delivery, *, plan: Plan, now_ms: int, roll: floa
     after = replace(after, holder=delivery.holder, claimed_at_ms=delivery.claimed_at_ms)
     after = replace(
         after,
-        crashes=delivery.crashes + lost_claims,
+        # What waited in a worker's inbox did not crash it: a crash is proved by the mark, or by
+        # the note that an owner writes right before it begins.
+        crashes=delivery.crashes + int(delivery.begun or delivery.committing),
+        begun=True,
         claims=1,
         committing=False,
         phase="worker",
@@ -614,6 +617,7 @@ def _let_go(
         claims=0,
         claimed_at_ms=None,
         committing=False,
+        begun=False,
         phase="worker",
         due_at_ms=due_at_ms,
         updated_at_ms=now_ms,

@@ -10,7 +10,7 @@ from homing.engine.admission import Admission
 from homing.engine.attempt import Attempts
 from homing.engine.desk import Desk
 from homing.engine.housekeeping import Housekeeping
-from homing.engine.liveness import LOOK_EVERY_S, Liveness
+from homing.engine.liveness import Liveness
 from homing.engine.parking import Parking
 from homing.engine.route import Route
 from homing.engine.settling import Settler
@@ -108,9 +108,7 @@ class Engine:
         await self.parking.refresh()
         await self.liveness.beat()
         await self.liveness.look()
-        if self.liveness.is_behind:
-            # By our clock, what we claim would look ended to others until they have seen us.
-            await asyncio.sleep(LOOK_EVERY_S)
+        await self.liveness.be_seen()
 
     async def start(self) -> None:
         """Work in the background until stopped."""

@@ -7,6 +7,7 @@ was not seen to change for the whole of our own patience.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 from homing.domain.delivery import Fact, FactValue
@@ -60,8 +61,15 @@ class Liveness:
         """Before taking work: a thawed process beats first, and after a clock step looks again."""
         if not self.is_fresh:
             await self.beat()
+            await self.look()
+            await self.be_seen()
         if self._clock.steady_s() > self._looked_at_s + LOOK_EVERY_S or self._clock_stepped():
             await self.look()
+
+    async def be_seen(self) -> None:
+        """By a clock behind others', what we claim looks ended to them until they have seen us."""
+        if self.is_behind:
+            await asyncio.sleep(LOOK_EVERY_S)
 
     def _clock_stepped(self) -> bool:
         passed_s = (self._clock.now_ms() - self._looked_at_ms) / 1000 / self._time_scale

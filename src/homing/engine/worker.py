@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from homing.domain import transitions
 from homing.domain.errors import StoreError
 from homing.engine.attempt import Attempts
+from homing.engine.gate import Gate
 from homing.engine.holding import Holding
 from homing.engine.liveness import Liveness
 from homing.engine.parking import Parking
@@ -51,6 +52,7 @@ class RouteWorker:
         self._running: set[str] = set()
         self._freed = asyncio.Event()
         self._claiming = asyncio.Lock()
+        self._gate = Gate()
         self._stopping = False
         self._slots: list[asyncio.Task[None]] = []
         self._slowest_s = 0.0
@@ -165,6 +167,17 @@ class RouteWorker:
                 log.exception("a slot of %s went wrong and goes on", self.route.name)
 
     async def _attempt(self, held: Holding, *, wait: bool = False) -> None:
+        if _is_suspect(held):
+            async with self._gate.alone():
+                await self._attempt_now(held, wait=wait)
+            return
+        await self._gate.enter()
+        try:
+            await self._attempt_now(held, wait=wait)
+        finally:
+            self._gate.leave()
+
+    async def _attempt_now(self, held: Holding, *, wait: bool) -> None:
         delivery_id = held.delivery.id
         clock = self._attempts.clock
         started_s = clock.steady_s()
@@ -262,7 +275,9 @@ class RouteWorker:
 
     def _capacity(self) -> int:
         quick = self._slowest_s < self.route.lease_s * QUICK_SHARE_OF_LEASE
-        return self.route.concurrency + (READ_AHEAD if quick else 0)
+        # Where an interrupted attempt costs budget, nothing is claimed that has to wait.
+        may_wait = quick and not self.route.plan.interrupted_counts
+        return self.route.concurrency + (READ_AHEAD if may_wait else 0)
 
     async def _for_room(self) -> None:
         """Claim again once half of the room is free: few large claims, not many small ones."""
@@ -296,3 +311,8 @@ class RouteWorker:
         )
         settlement = Settlement("release", change, held.delivery, held.lease_end_s)
         self._attempts.settler.put(settlement)
+
+
+def _is_suspect(held: Holding) -> bool:
+    """It has, or may have, crashed a process before: it is tried alone."""
+    return held.delivery.crashes > 0 or (held.delivery.claims > 1 and held.delivery.begun)
