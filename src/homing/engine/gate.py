@@ -1,0 +1,41 @@
+"""Many at once, or one alone: what may crash its process takes nobody with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class Gate:
+    """Shared entry is free while nobody wants to be alone."""
+
+    def __init__(self) -> None:
+        self._inside = 0
+        self._wanting_alone = 0
+        self._alone = asyncio.Lock()
+        self._changed = asyncio.Event()
+
+    async def enter(self) -> None:
+        while self._wanting_alone:
+            self._changed.clear()
+            await self._changed.wait()
+        self._inside += 1
+
+    def leave(self) -> None:
+        self._inside -= 1
+        self._changed.set()
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Inside, nobody else is; whoever comes waits."""
+        self._wanting_alone += 1
+        try:
+            async with self._alone:
+                while self._inside:
+                    self._changed.clear()
+                    await self._changed.wait()
+                yield
+        finally:
+            self._wanting_alone -= 1
+            self._changed.set()
