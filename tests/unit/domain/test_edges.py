@@ -236,6 +236,12 @@ def test_no_edge_is_declared_that_nothing_can_take() -> None:
     assert declared == plain | shown
 
 
+@pytest.mark.parametrize("verb", ["amend", "pay"])
+def test_verbs_that_are_not_about_the_state_leave_it(verb: str) -> None:
+    for state in EDGES[verb].sources:
+        assert CALLS[verb](IN_STATE[state]()).delivery.state == state
+
+
 def test_a_transition_that_ends_where_it_may_not_is_a_programmers_fault() -> None:
     @transitions._transition(sources=("pending",), targets=("delivered",))
     def astray(delivery: Delivery) -> Change:
