@@ -120,7 +120,7 @@ def _hide_number(found: re.Match[str]) -> str:
 
 def _head(text: str, size: int) -> str:
     """Cut at a blank where there is one: half a secret is not recognised."""
-    return text if len(text) <= size else text[:size].rsplit(None, 1)[0]
+    return text if len(text) <= size else (text[:size].rsplit(None, 1) or [""])[0]
 
 
 def _tail(text: str, size: int) -> str:
