@@ -104,7 +104,7 @@ async def test_a_greeting_of_many_lines_and_a_wordy_server() -> None:
     dot = "250-2.0.0 thank you\r\n250 2.0.0 Ok: queued as 77"
     async with WireServer(greeting=greeting, dot=dot) as server, provider(server.url) as smtp:
         outcome = await accepted(smtp)
-    assert outcome.receipt.detail == "2.0.0 thank you"
+    assert outcome.receipt.notification_id == "77"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from homing.domain.failure import Failure
 from homing.ports import Accepted
+from homing.providers.smtp import connection
 from tests.unit.smtp.sending import accepted, envelope, failed, provider, send
 from tests.unit.smtp.wire_server import LOCK_STEP, PIPELINING, Answers, Cut, WireServer
 
@@ -72,6 +73,15 @@ async def test_a_fresh_connection_that_breaks_is_a_failure_and_not_tried_again()
     async with WireServer(mail=Cut()) as server, provider(server.url) as smtp:
         await failed(smtp)
     assert len(server.clients) == 1
+
+
+async def test_a_connection_that_rested_too_long_is_replaced_without_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "STALE_AFTER_S", -1.0)
+    async with WireServer(mail=[Cut(), "250 ok"]) as server, provider(server.url) as smtp:
+        await accepted(smtp)
+    assert [len(client.messages) for client in server.clients] == [0, 1]
 
 
 async def test_a_message_is_tried_on_a_second_connection_only_once() -> None:

@@ -4,6 +4,7 @@ import asyncio
 
 from homing.domain.failure import Failure
 from homing.ports import Accepted
+from homing.providers.smtp import SmtpProvider
 from homing.providers.smtp.pool import MAX_DEPTH
 from homing.providers.smtp.provider import Sending
 from tests.unit.smtp.sending import accepted, envelope, provider, send
@@ -40,6 +41,7 @@ async def test_a_server_that_refuses_further_connections_is_served_by_the_first(
 
 async def test_no_more_are_prepared_than_the_pool_can_soon_send() -> None:
     async with WireServer() as server, provider(server.url + "&pool=2") as smtp:
+        prove(smtp, latency_s=0.01)
         ready = [await smtp.prepare(envelope()) for _ in range(2 * MAX_DEPTH)]
         late = asyncio.create_task(smtp.prepare(envelope()))
         assert await still_waiting(late)
@@ -50,8 +52,7 @@ async def test_no_more_are_prepared_than_the_pool_can_soon_send() -> None:
 
 async def test_a_slow_server_is_given_fewer_at_a_time_so_that_they_wait_unmarked() -> None:
     async with WireServer() as server, provider(server.url + "&pool=2") as smtp:
-        for _ in range(50):
-            smtp._pool.answered(latency_s=30.0)
+        prove(smtp, latency_s=30.0)
         ready = [await smtp.prepare(envelope()) for _ in range(2)]
         late = asyncio.create_task(smtp.prepare(envelope()))
         assert await still_waiting(late)
@@ -60,8 +61,19 @@ async def test_a_slow_server_is_given_fewer_at_a_time_so_that_they_wait_unmarked
         assert isinstance(await late, Sending)
 
 
+async def test_a_server_not_known_yet_is_given_one_for_each_connection() -> None:
+    async with WireServer() as server, provider(server.url + "&pool=2") as smtp:
+        ready = [await smtp.prepare(envelope()) for _ in range(2)]
+        late = asyncio.create_task(smtp.prepare(envelope()))
+        assert await still_waiting(late)
+        assert isinstance(ready[0], Sending)
+        await ready[0].abandon()
+        assert isinstance(await late, Sending)
+
+
 async def test_who_gives_up_waiting_for_a_place_takes_none() -> None:
     async with WireServer() as server, provider(server.url + "&pool=1") as smtp:
+        prove(smtp, latency_s=0.01)
         ready = [await smtp.prepare(envelope()) for _ in range(MAX_DEPTH)]
         impatient = asyncio.create_task(smtp.prepare(envelope()))
         patient = asyncio.create_task(smtp.prepare(envelope()))
@@ -74,6 +86,7 @@ async def test_who_gives_up_waiting_for_a_place_takes_none() -> None:
 
 async def test_a_commit_given_up_in_the_queue_is_never_sent() -> None:
     async with WireServer(dot=Hang()) as server, provider(server.url + "&pool=1") as smtp:
+        prove(smtp, latency_s=0.01)
         first = asyncio.create_task(send(smtp))
         await server.heard("DATA")
         second = asyncio.create_task(send(smtp, envelope("bob@example.org")))
@@ -123,6 +136,12 @@ async def test_check_tells_whether_mail_could_be_sent_and_sends_none() -> None:
         found = await smtp.check()
         assert found is not None
         assert found.code == "421"
+
+
+def prove(smtp: SmtpProvider, latency_s: float) -> None:
+    """As if many messages had been answered after this time."""
+    for _ in range(100):
+        smtp._pool.answered(latency_s)
 
 
 async def still_waiting(task: asyncio.Task[object]) -> bool:

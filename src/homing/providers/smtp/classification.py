@@ -135,7 +135,7 @@ def _with(outcome: Failure, refused: dict[str, Refusal], *, maybe_sent: bool = F
 
 def _receipt(reply: Reply) -> Receipt:
     """The name under which the server queued it; its own words where it gave no name."""
-    text = reply.lines[0]
+    text = reply.text
     for words, pattern in _QUEUE_IDS:
         if words in text and (found := pattern.search(text)) is not None:
             return Receipt(found[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from typing import Protocol
 
@@ -19,6 +20,8 @@ QUIT_TIMEOUT_S = 2.0
 # A server that takes longer over a message gets no envelope behind an unanswered dot: it would
 # wait there, where it can no longer go elsewhere.
 PIPELINE_BELOW_S = 0.25
+# A connection that has rested this long may have been dropped on the way without a word.
+STALE_AFTER_S = 1.0
 
 
 class Job:
@@ -85,7 +88,9 @@ class Connection(asyncio.Protocol):
         self._supply = supply
         self._may_serve = settings.messages_per_connection
         self._served = 0
-        self._latency_s = 0.0
+        self._proven = False
+        self._rested_from_s = math.inf
+        self._latency_s = math.inf
         self._dot_out_at_s = 0.0
         self._timeouts_s = _timeouts_s(settings)
         self._milestone = -1
@@ -99,6 +104,7 @@ class Connection(asyncio.Protocol):
     def serve(self) -> None:
         """Take the work there is."""
         if self.alive:
+            self._proven |= self._loop.time() - self._rested_from_s > STALE_AFTER_S
             self._go_on()
 
     async def close(self, grace_s: float) -> None:
@@ -124,6 +130,7 @@ class Connection(asyncio.Protocol):
                 self._supply.answered(self._latency_s)
             self._end(job, exchange)
             self._served += 1
+            self._proven = True
         if self._dialogue.closing:
             self._cut("cut" if self._dialogue.broken is None else "garbled")
         else:
@@ -178,11 +185,12 @@ class Connection(asyncio.Protocol):
         if self._served >= self._may_serve:
             self._quit()
         else:
+            self._rested_from_s = self._loop.time()
             self._supply.free(self)
 
     def _end(self, job: Job, exchange: Exchange) -> None:
         going_away = not exchange.dot_out and exchange.replies[-1].code == SERVICE_CLOSING
-        if going_away and self._served and job.tries == 1:
+        if going_away and self._proven and job.tries == 1:
             self._supply.give_back(job)
         else:
             job.settle(judge(exchange, job.letter.recipients))
@@ -237,8 +245,8 @@ class Connection(asyncio.Protocol):
         exchanges = self._dialogue.lose(cause)
         self._supply.gone(self)
         for position, (job, exchange) in enumerate(zip(jobs, exchanges, strict=True)):
-            # A line that was good once, or another message's fault: not this one's.
-            excused = position > 0 or (self._served > 0 and cause != "timeout")
+            # The line was good once and got stale, or it is another message's fault.
+            excused = position > 0 or (self._proven and cause != "timeout")
             unheard = not exchange.dot_out and not exchange.replies and not exchange.withdrawn
             if excused and unheard and job.tries == 1:
                 self._supply.give_back(job)

@@ -14,8 +14,9 @@ from homing.providers.smtp.letter import Letter
 from homing.providers.smtp.opening import Session
 from homing.providers.smtp.url import SmtpSettings
 
-# How many sends may be prepared for each connection, and for how long they may wait there
-# together. A slow server gets fewer: who waits in `prepare` is provably not sent.
+# How many sends may be prepared for each connection, and how long the last of them may have to
+# wait there. A server that is slow, or not known yet, gets fewer: who waits in `prepare` is
+# provably not sent, who waits behind the durable mark is in doubt when his time is over.
 MAX_DEPTH = 8
 MAX_QUEUED_S = 1.0
 LATENCY_WEIGHT = 0.1
@@ -41,12 +42,18 @@ class Pool:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._reserved = 0
         self._to_flush: list[Connection] = []
-        self._latency_s = 0.0
+        self._latency_s = MAX_QUEUED_S
         self._grow_from_s = 0.0
         self._closing = False
 
     async def reserve(self) -> Features | Failure:
-        """A place for one send, with a healthy connection in sight. Give it back by `release`."""
+        """A place for one send, with a healthy connection in sight. Give it back by `release`.
+
+        Waits while too many others have a place: whoever has one must not wait for more.
+        """
+        found = await self._healthy()
+        if isinstance(found, Failure):
+            return found
         if self._waiting or self._reserved >= self._limit:
             await self._wait_for_place()
         else:
@@ -101,11 +108,6 @@ class Pool:
             asyncio.get_running_loop().call_soon(self._flush)
         self._to_flush.append(connection)
 
-    def _flush(self) -> None:
-        connections, self._to_flush = self._to_flush, []
-        for connection in connections:
-            connection.flush()
-
     def give_back(self, job: Job) -> None:
         self._queue.appendleft(job)
         self._dispatch()
@@ -128,8 +130,14 @@ class Pool:
 
     @property
     def _limit(self) -> int:
-        depth = MAX_QUEUED_S / self._latency_s if self._latency_s else MAX_DEPTH
-        return self._size * max(1, min(MAX_DEPTH, int(depth)))
+        if self._latency_s * MAX_DEPTH <= MAX_QUEUED_S:
+            return self._size * MAX_DEPTH
+        return self._size * max(1, int(MAX_QUEUED_S / self._latency_s))
+
+    def _flush(self) -> None:
+        connections, self._to_flush = self._to_flush, []
+        for connection in connections:
+            connection.flush()
 
     def _dispatch(self) -> None:
         if self._closing:

@@ -33,8 +33,8 @@ class Dialogue:
     """Takes exchanges in order, one envelope at a time; gives them back when they are over.
 
     After every call that may have produced something to say, write `outgoing()`: soon, and
-    before anything more is received. Once `closing`
-    is set the connection serves no further message; once `broken` is set it must be cut.
+    before anything more is received. Once `closing` is set the connection serves no further
+    message; once `broken` is set it must be cut.
     """
 
     __slots__ = (

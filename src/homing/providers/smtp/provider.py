@@ -39,7 +39,11 @@ class SmtpProvider:
         return cls(parse_url(url))
 
     async def prepare(self, envelope: Envelope) -> Sending | Failure:
-        """Check it, make its bytes, and have a session that is secured and logged in."""
+        """Check it, make its bytes, and have a session that is secured and logged in.
+
+        It waits while as many are prepared as can soon be sent, so commit (or abandon) each one
+        as soon as it is marked: never wait for a fixed number of them first.
+        """
         letter = compose(envelope, self.sender)
         if isinstance(letter, Failure):
             return letter

@@ -37,11 +37,12 @@ class Reply(Struct, frozen=True):
     @property
     def text(self) -> str:
         """The words in one line: the enhanced code first and only once."""
-        enhanced = self.enhanced
-        if enhanced is None:
-            return " ".join(self.lines)
-        words = (line.removeprefix(enhanced).strip() for line in self.lines)
-        return " ".join((enhanced, *(word for word in words if word)))
+        first, *others = self.lines
+        if not others:
+            return first
+        enhanced = self.enhanced or ""
+        words = (line.removeprefix(enhanced).strip() for line in others)
+        return " ".join((first, *(word for word in words if word)))
 
 
 class ReplyParser:

@@ -59,7 +59,11 @@ def parse_url(url: str) -> SmtpSettings:
     """Settings from a URL; raises SettingsError that names what is wrong and shows no secret."""
     if _UNPRINTABLE.search(url):
         raise SettingsError("provider", "the SMTP URL holds spaces or control characters")
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        # Its own words could hold the password.
+        raise SettingsError("provider", "the SMTP URL cannot be read") from None
     if parts.scheme not in _MODES:
         raise SettingsError("provider", "the URL must begin with smtp:// or smtps://")
     if parts.fragment or parts.path not in ("", "/"):
