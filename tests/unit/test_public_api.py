@@ -43,7 +43,7 @@ LEFT_OUT = {
     *("pydantic", "pydantic_settings", "structlog", "sqlite3", "email", "smtplib", "icalendar"),
     *("email_validator", "opentelemetry", "prometheus_client", "sentry_sdk", "multiprocessing"),
 }
-FEW_MODULES = 320
+FEW_MODULES = 250
 
 
 def modules_of(statement: str) -> list[str]:
