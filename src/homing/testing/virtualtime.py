@@ -16,19 +16,17 @@ import contextvars
 import heapq
 import random
 from bisect import insort
-from collections import deque
-from collections.abc import Callable, Coroutine, Generator
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, TypeVar, TypeVarTuple, cast
+
+from homing.testing.parties import PARTY, Party, Step, Timer
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-_PARTY: contextvars.ContextVar[Party] = contextvars.ContextVar("party")
-
 # So many callbacks with no time passing are no progress, but a loop that waits for itself.
 SPIN_LIMIT = 2_000_000
 LONGEST_BURST = 6
-KEPT_TASKS = 256
 
 
 class Stalled(Exception):
@@ -39,127 +37,16 @@ class Spinning(Exception):
     """Callbacks follow each other without end and time does not move on."""
 
 
-class _Step(asyncio.Handle):
-    """A callback that is ready; a lean handle, since there are very many of them."""
-
-    __slots__ = ()
-
-    _callback: Callable[..., object] | None
-    _args: tuple[Any, ...]
-    _cancelled: bool
-    _context: contextvars.Context
-
-    def __init__(
-        self, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context
-    ) -> None:
-        self._callback = callback
-        self._args = args
-        self._context = context
-        self._cancelled = False
-
-    def cancel(self) -> None:
-        self._cancelled = True
-        self._callback = None
-        self._args = ()
-
-    def __repr__(self) -> str:
-        return f"<step {self._callback!r}{' cancelled' if self._cancelled else ''}>"
-
-
-class _Timer(asyncio.TimerHandle):
-    """A callback for later."""
-
-    __slots__ = ()
-
-    _callback: Callable[..., object] | None
-    _args: tuple[Any, ...]
-    _cancelled: bool
-    _context: contextvars.Context
-    _when: float
-
-    def __init__(
-        self,
-        when: float,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        context: contextvars.Context,
-    ) -> None:
-        self._when = when
-        self._callback = callback
-        self._args = args
-        self._context = context
-        self._cancelled = False
-
-    def cancel(self) -> None:
-        self._cancelled = True
-        self._callback = None
-        self._args = ()
-
-    def __repr__(self) -> str:
-        return f"<timer at {self._when} {self._callback!r}>"
-
-
-class Party:
-    """One owner of callbacks. What it starts while it runs belongs to it as well.
-
-    `fuse` counts its callbacks down; at zero `on_fuse` is called between two of them.
-    """
-
-    __slots__ = ("_alive", "_frozen", "_tasks", "fuse", "name", "number", "on_fuse", "queue")
-
-    def __init__(self, name: str, number: int) -> None:
-        self.name = name
-        self.number = number
-        self.queue: deque[_Step | _Timer] = deque()
-        self.fuse: int | None = None
-        self.on_fuse: Callable[[], None] | None = None
-        self._alive = True
-        self._frozen = False
-        self._tasks: list[asyncio.Task[Any]] = []
-
-    def __lt__(self, other: Party) -> bool:
-        return self.number < other.number
-
-    @property
-    def is_alive(self) -> bool:
-        return self._alive
-
-    @property
-    def is_frozen(self) -> bool:
-        return self._frozen
-
-    @property
-    def unfinished(self) -> list[asyncio.Task[Any]]:
-        return [task for task in self._tasks if not task.done()]
-
-    @property
-    def failed(self) -> list[asyncio.Task[Any]]:
-        """Tasks that ended in an exception that nobody asked for."""
-        return [
-            task
-            for task in self._tasks
-            if task.done() and not task.cancelled() and task.exception() is not None
-        ]
-
-    def _keep(self, task: asyncio.Task[Any]) -> None:
-        # Tasks are held here, so that those of a killed party are never collected: collecting
-        # a coroutine would run its `finally`, which a dead process does not do.
-        self._tasks.append(task)
-        if len(self._tasks) > KEPT_TASKS and not len(self._tasks) % KEPT_TASKS:
-            ended = set(map(id, self.failed))
-            self._tasks = [t for t in self._tasks if not t.done() or id(t) in ended]
-
-
 class VirtualTimeLoop(asyncio.AbstractEventLoop):
     """Runs coroutines in virtual time, in an order drawn from the seed."""
 
     def __init__(self, seed: int | str = 0) -> None:
         self._random = random.Random(f"order {seed}")  # noqa: S311 - repeatable, not secret
-        self._now_s = 0.0
-        self._timers: list[tuple[float, float, int, _Timer]] = []
+        self.now_s = 0.0
+        self._timers: list[tuple[float, float, int, Timer]] = []
         self._timers_made = 0
         self._ready: list[Party] = []
-        self._parties: list[Party] = []
+        self.parties: list[Party] = []
         self._world = self.new_party("world")
         self._running = False
         self._stopping = False
@@ -169,8 +56,8 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         self.complaints: list[dict[str, Any]] = []
 
     def new_party(self, name: str) -> Party:
-        party = Party(name, len(self._parties))
-        self._parties.append(party)
+        party = Party(name, len(self.parties))
+        self.parties.append(party)
         return party
 
     def spawn(
@@ -178,7 +65,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Task[T]:
         """Start a coroutine that belongs to `party`."""
         context = contextvars.Context()
-        context.run(_PARTY.set, party)
+        context.run(PARTY.set, party)
         return self.create_task(coro, name=name, context=context)
 
     def call_outside(self, delay_s: float, act: Callable[[], object]) -> None:
@@ -187,18 +74,18 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
 
     def freeze(self, party: Party) -> None:
         """Stop it where it is; its timers go on and wait for it."""
-        party._frozen = True
+        party.is_frozen = True
         if party in self._ready:
             self._ready.remove(party)
 
     def thaw(self, party: Party) -> None:
-        party._frozen = False
-        if party._alive and party.queue:
+        party.is_frozen = False
+        if party.is_alive and party.queue:
             insort(self._ready, party)
 
     def kill(self, party: Party) -> None:
         """It ends here and now: no further callback, no `finally`, no farewell."""
-        party._alive = False
+        party.is_alive = False
         party.queue.clear()
         if party in self._ready:
             self._ready.remove(party)
@@ -210,8 +97,8 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         finally:
             self.close()
 
-    def run_until_complete(self, future: Generator[Any, None, T] | Any) -> T:
-        task: asyncio.Future[T] = asyncio.ensure_future(future, loop=self)
+    def run_until_complete(self, future: Awaitable[T] | Generator[Any, None, T]) -> T:
+        task = asyncio.ensure_future(cast(Awaitable[T], future), loop=self)
         task.add_done_callback(lambda _: self.stop())
         self.run_forever()
         if not task.done():
@@ -249,7 +136,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         self._steps_since_tick += burst
         self.steps += burst
         for _ in range(burst):
-            if not queue or party._frozen:
+            if not queue or party.is_frozen:
                 break
             step = queue.popleft()
             if not step._cancelled:
@@ -258,10 +145,10 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
             ready.remove(party)
         if party.fuse == 0:
             party.fuse = None
-            if party.on_fuse is not None and party._alive:
+            if party.on_fuse is not None and party.is_alive:
                 party.on_fuse()
         if self._steps_since_tick > SPIN_LIMIT:
-            raise Spinning(f"{party.name} at {self._now_s:.3f} s: {list(queue)[:3]}")
+            raise Spinning(f"{party.name} at {self.now_s:.3f} s: {list(queue)[:3]}")
 
     def _tick(self) -> None:
         """Time moves on to the next timer."""
@@ -269,34 +156,34 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         while timers and timers[0][3]._cancelled:
             heapq.heappop(timers)
         if not timers:
-            raise Stalled(f"at {self._now_s:.3f} s nothing is ready and no timer is set")
-        self._now_s = max(self._now_s, timers[0][0])
+            raise Stalled(f"at {self.now_s:.3f} s nothing is ready and no timer is set")
+        self.now_s = max(self.now_s, timers[0][0])
         self._steps_since_tick = 0
-        while timers and timers[0][0] <= self._now_s:
+        while timers and timers[0][0] <= self.now_s:
             timer = heapq.heappop(timers)[3]
             if not timer._cancelled:
                 self._enqueue(timer)
 
-    def _enqueue(self, step: _Step | _Timer) -> None:
-        party = step._context.get(_PARTY, self._world)
-        if not party._alive:
+    def _enqueue(self, step: Step | Timer) -> None:
+        party = step._context.get(PARTY, self._world)
+        if not party.is_alive:
             return
         queue = party.queue
         queue.append(step)
-        if len(queue) == 1 and not party._frozen and party not in self._ready:
+        if len(queue) == 1 and not party.is_frozen and party not in self._ready:
             # By number, not by arrival: an order that came out of a set must not matter.
             insort(self._ready, party)
 
     def time(self) -> float:
-        return self._now_s
+        return self.now_s
 
     def call_soon(
         self,
-        callback: Callable[[Unpack[Ts]], object],
-        *args: Unpack[Ts],
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
-        step = _Step(callback, args, contextvars.copy_context() if context is None else context)
+        step = Step(callback, args, contextvars.copy_context() if context is None else context)
         if not self._closed:
             self._enqueue(step)
         return step
@@ -304,21 +191,21 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
     def call_later(
         self,
         delay: float,
-        callback: Callable[[Unpack[Ts]], object],
-        *args: Unpack[Ts],
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        return self.call_at(self._now_s + delay, callback, *args, context=context)
+        return self.call_at(self.now_s + delay, callback, *args, context=context)
 
     def call_at(
         self,
         when: float,
-        callback: Callable[[Unpack[Ts]], object],
-        *args: Unpack[Ts],
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         context = contextvars.copy_context() if context is None else context
-        timer = _Timer(when, callback, args, context)
+        timer = Timer(when, callback, args, context)
         if not self._closed:
             self._timers_made += 1
             entry = (when, self._random.random(), self._timers_made, timer)
@@ -336,8 +223,8 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.Task[T]:
         context = contextvars.copy_context() if context is None else context
-        task: asyncio.Task[T] = asyncio.Task(coro, loop=self, name=name, context=context)  # type: ignore[arg-type] # as asyncio's own loops do
-        context.get(_PARTY, self._world)._keep(task)
+        task: asyncio.Task[T] = asyncio.Task(coro, loop=self, name=name, context=context)
+        context.get(PARTY, self._world).keep(task)
         return task
 
     def stop(self) -> None:
@@ -353,11 +240,11 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         """Let go of everybody, the dead included, without a sound."""
         self._closed = True
         self._timers.clear()
-        for party in self._parties:
+        for party in self.parties:
             party.queue.clear()
             for task in party.unfinished:
                 _put_to_rest(task)
-            party._tasks.clear()
+            party.forget()
 
     def get_debug(self) -> bool:
         return False
@@ -371,9 +258,8 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
     async def shutdown_asyncgens(self) -> None:
         """There is nothing to shut down: generators end with their parties."""
 
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+    async def shutdown_default_executor(self) -> None:
         """There are no threads."""
-        del timeout
 
 
 def _put_to_rest(task: asyncio.Task[Any]) -> None:
@@ -386,7 +272,7 @@ def _put_to_rest(task: asyncio.Task[Any]) -> None:
                 coro.close()
         except RuntimeError:
             continue  # it awaited something in a `finally`; close it again there
-        except Exception:  # noqa: BLE001 - a dead process has nobody to tell
+        except Exception:
             return
         else:
             return

@@ -37,6 +37,8 @@ class Breed(Struct, frozen=True, kw_only=True):
     on_mismatch: Literal["conflict", "return_existing"] = "conflict"
 
 
+STAGES: dict[str, tuple[str, ...]] = {"job": ("fetch", "llm", "notify")}
+
 BREEDS: dict[str, Breed] = {
     "post": Breed(answers_apart=True),
     "held": Breed(answers_apart=True, on_doubt="hold", inline_counts=False),

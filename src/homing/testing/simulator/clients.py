@@ -16,10 +16,10 @@ from homing.domain.errors import IdempotencyConflict, InvalidRequest, StoreOutco
 from homing.domain.message import Email, Event, Job, Message
 from homing.engine.admission import Request, Ticket
 from homing.testing.simulator.breeds import BREEDS
+from homing.testing.simulator.findings import Findings
 from homing.testing.simulator.hosts import EPOCH_MS, Life
 from homing.testing.simulator.options import Options
 from homing.testing.simulator.storage import WatchedDisk
-from homing.testing.simulator.witness import Witness
 from homing.testing.simulator.work import POISON
 from homing.testing.virtualtime import VirtualTimeLoop
 
@@ -52,14 +52,14 @@ class Clients:
         chance: random.Random,
         loop: VirtualTimeLoop,
         disk: WatchedDisk,
-        witness: Witness,
+        findings: Findings,
         any_life: Callable[[], Life | None],
     ) -> None:
         self._options = options
         self._chance = chance
         self._loop = loop
         self._disk = disk
-        self._witness = witness
+        self._breach = findings.breach
         self._any_life = any_life
         self._poison_left = options.poison if "event" in options.breeds else 0
         self.asks: list[Ask] = []
@@ -121,7 +121,9 @@ class Clients:
         request, variant = asked.request, asked.variant
         if self._chance.random() < 0.4:
             variant = len(self.asks)
-            request = self._request(asked.route, len(self.asks), key=request.key, source=request.source)
+            request = self._request(
+                asked.route, len(self.asks), key=request.key, source=request.source
+            )
         again = Ask(len(self.asks), asked.route, request, variant)
         self.asks.append(again)
         twice = self._chance.random() < 0.5
@@ -216,17 +218,17 @@ class Clients:
         self.conflicts += 1
         known = self.told.get((conflict.source, conflict.key), {})
         if ask.variant in known:
-            self._witness.breach("I3", conflict.key, "a conflict with the very same request")
+            self._breach("I3", conflict.key, "a conflict with the very same request")
 
     def _check_one_intent(self, ask: Ask, delivery_id: str) -> None:
         """A key stands for one delivery, and another request under it is refused (I3)."""
         key = (ask.request.source, ask.request.key or "")
         known = self.told.setdefault(key, {})
         if any(told != delivery_id for told in known.values()):
-            self._witness.breach("I3", delivery_id, f"key {key[1]} stands for two deliveries")
+            self._breach("I3", delivery_id, f"key {key[1]} stands for two deliveries")
         others = [variant for variant in known if variant != ask.variant]
         if others and BREEDS[ask.route].on_mismatch == "conflict":
-            self._witness.breach("I3", delivery_id, f"key {key[1]} was used by another request")
+            self._breach("I3", delivery_id, f"key {key[1]} was used by another request")
         known[ask.variant] = delivery_id
 
     def _check_stored(self, ask: Ask, ticket: Ticket) -> None:
@@ -234,13 +236,13 @@ class Clients:
         stored = self._disk.deliveries.get(ticket.delivery_id)
         if stored is None:
             if ticket.delivery_id not in self._disk.removed:
-                self._witness.breach("I1", ticket.delivery_id, "told, and not stored")
+                self._breach("I1", ticket.delivery_id, "told, and not stored")
             return
         told = ticket.delivery.state
         if told in ("delivered", "failed", "suppressed") and stored.state == "in_flight":
-            self._witness.breach("I8", stored.id, f"told {told}, stored in flight")
+            self._breach("I8", stored.id, f"told {told}, stored in flight")
         if ticket.created and stored.priority != ask.request.priority:
-            self._witness.breach("I1", stored.id, "stored with another priority")
+            self._breach("I1", stored.id, "stored with another priority")
         if ticket.created and stored.cycle == 1:
             if stored.expires_at_ms != ask.request.expires_at_ms:
-                self._witness.breach("I1", stored.id, "stored with another end")
+                self._breach("I1", stored.id, "stored with another end")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
+
+MOST_BREACHES = 10
 
 
 class Breach(Struct, frozen=True):
@@ -21,20 +23,20 @@ class Breach(Struct, frozen=True):
 
 
 class Findings:
-    """Collects breaches; at `limit` the run is stopped, since what follows is mostly echo."""
+    """Collects breaches; after some the run is stopped, since what follows is mostly echo."""
 
-    def __init__(self, stop: Callable[[], None], limit: int = 10) -> None:
+    def __init__(self, now_s: Callable[[], float], stop: Callable[[], None]) -> None:
+        self._now_s = now_s
         self._stop = stop
-        self._limit = limit
         self.breaches: list[Breach] = []
 
     @property
     def is_full(self) -> bool:
-        return len(self.breaches) >= self._limit
+        return len(self.breaches) >= MOST_BREACHES
 
-    def breach(self, invariant: str, subject: str, text: str, at_s: float) -> None:
+    def breach(self, invariant: str, subject: str, text: str) -> None:
         if not self.is_full:
-            self.breaches.append(Breach(invariant, subject, text, at_s))
+            self.breaches.append(Breach(invariant, subject, text, self._now_s()))
         if self.is_full:
             self._stop()
 
@@ -48,16 +50,16 @@ class Result(Struct, kw_only=True):
     duplicates: int = 0
     unexplained: int = 0
     lost: int = 0
-    steps: int = 0
     virtual_s: float = 0.0
+    steps: int = 0
     digest: str = ""
     faults: Counter[str] = field(default_factory=Counter)
-    states: Counter[str] = field(default_factory=Counter)
+    ends: Counter[str] = field(default_factory=Counter)
     breaches: list[Breach] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
 
 
-def last_line(results: list[Result]) -> str:
+def last_line(results: Sequence[Result]) -> str:
     return (
         f"seeds={len(results)}"
         f" deliveries={sum(r.deliveries for r in results)}"
@@ -67,3 +69,16 @@ def last_line(results: list[Result]) -> str:
         f" lost={sum(r.lost for r in results)}"
         f" violations={sum(len(r.breaches) for r in results)}"
     )
+
+
+def tables(results: Sequence[Result]) -> list[str]:
+    """Which faults there were, and how the deliveries ended."""
+    faults: Counter[str] = Counter()
+    ends: Counter[str] = Counter()
+    for result in results:
+        faults += result.faults
+        ends += result.ends
+    return [
+        f"{name}: {' '.join(f'{word}={number}' for word, number in sorted(counted.items()))}"
+        for name, counted in (("faults", faults), ("ends", ends))
+    ]

@@ -39,7 +39,7 @@ async def heal(world: World) -> None:
     for delivery_id in world.disk.open:
         delivery = world.disk.deliveries[delivery_id]
         if not _is_far_off(world, delivery, woken_ms):
-            world.witness.breach("I14", delivery_id, f"never ended: {_where(delivery)}")
+            world.findings.breach("I14", delivery_id, f"never ended: {_where(delivery)}")
 
 
 def _calm_down(world: World) -> None:
@@ -70,7 +70,7 @@ async def _settle(world: World, bound_s: float, *, until_ms: int) -> None:
         if not _overdue(world, until_ms) and not world.clients.unsettled and not _owing(world):
             return
     for delivery in _overdue(world, until_ms):
-        world.witness.breach("I14", delivery.id, f"due and not ended: {_where(delivery)}")
+        world.findings.breach("I14", delivery.id, f"due and not ended: {_where(delivery)}")
 
 
 def _overdue(world: World, until_ms: int) -> list[Delivery]:
@@ -116,7 +116,7 @@ async def _stop_all(world: World) -> None:
     await asyncio.sleep(60.0)
     for stop in stops:
         if not stop.done():
-            world.witness.breach("I14", stop.get_name(), "a graceful stop that never ends")
+            world.findings.breach("I14", stop.get_name(), "a graceful stop that never ends")
 
 
 def _true_ms(world: World) -> int:

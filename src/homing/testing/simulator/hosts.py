@@ -64,10 +64,10 @@ class HostClock:
         self._host = host
 
     def now_ms(self) -> int:
-        return EPOCH_MS + self._host.wall_offset_ms + int(self._loop.time() * 1000)
+        return EPOCH_MS + self._host.wall_offset_ms + int(self._loop.now_s * 1000)
 
     def steady_s(self) -> float:
-        return self._host.steady_base_s + self._loop.time()
+        return self._host.steady_base_s + self._loop.now_s
 
     @property
     def boot(self) -> str:

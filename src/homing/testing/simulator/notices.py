@@ -13,9 +13,7 @@ from homing.ports import Alert
 class Told:
     """Notices by delivery and the version in which it died; alarms by kind and key."""
 
-    def __init__(
-        self, refused: float, chance: random.Random, fault: Callable[[str], None]
-    ) -> None:
+    def __init__(self, refused: float, chance: random.Random, fault: Callable[[str], None]) -> None:
         self._refused = refused
         self._roll = chance.random
         self._fault = fault

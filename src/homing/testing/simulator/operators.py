@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import random
 from collections.abc import Callable, Sequence
 
@@ -18,8 +17,7 @@ from homing.testing.simulator.service import NOBODY, Service
 from homing.testing.simulator.storage import WatchedDisk
 from homing.testing.virtualtime import VirtualTimeLoop
 
-TAKES_CYCLE = "cycle" in inspect.signature(Desk.replay).parameters
-WHO = {"actor": "ann", "reason": "because"}
+ACTOR, REASON = "ann", "because"
 
 # How often each verb is used, out of all clicks.
 VERBS: tuple[tuple[str, int], ...] = (
@@ -128,19 +126,16 @@ class Operators:
 
     async def _use(self, desk: Desk, click: Click, number: int) -> str:
         verb, subject = click.verb, click.subject
-        if verb == "resend":
-            return (await desk.resend(subject, **WHO, key=f"click-{number}")).id
-        if verb == "confirm":
-            return (await desk.confirm(subject, **WHO, evidence="seen in the ledger")).id
-        if verb == "amend":
-            return (await desk.amend(subject, self._payload(subject), **WHO)).id
-        if verb in ("park", "unpark"):
-            await getattr(desk, verb)(subject, **WHO)
-            return subject
-        if verb == "replay" and TAKES_CYCLE:
-            return (await desk.replay(subject, **WHO, **{"cycle": click.cycle})).id
-        done: Delivery = await getattr(desk, verb)(subject, **WHO)
-        return done.id
+        who = {"actor": ACTOR, "reason": REASON}
+        special: dict[str, dict[str, object]] = {
+            "resend": {"key": f"click-{number}"},
+            "confirm": {"evidence": "seen in the ledger"},
+            "amend": {"payload": self._payload(subject)} if verb == "amend" else {},
+            # What they saw when they clicked.
+            "replay": {"cycle": click.cycle},
+        }
+        done: Delivery | None = await getattr(desk, verb)(subject, **who, **special.get(verb, {}))
+        return subject if done is None else done.id
 
     def _payload(self, subject: str) -> bytes:
         """The same message; a mail's is only bytes to the engine, and may be changed."""

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from homing.domain.delivery import Attempt, Delivery
-from homing.testing.simulator.breeds import BREEDS
-from homing.testing.simulator.operators import TAKES_CYCLE
+from homing.testing.simulator.breeds import BREEDS, STAGES
+from homing.testing.simulator.options import Family
 from homing.testing.simulator.service import NOBODY, Acceptance
-from homing.testing.simulator.witness import STAGES, Witness
 
 if TYPE_CHECKING:
     from homing.testing.simulator.world import World
 
 # Faults after which an attempt may be found interrupted, or one message be accepted twice.
-INTERRUPTING = ("store", "full", "crash", "freeze")
+INTERRUPTING: tuple[Family, ...] = ("store", "full", "crash", "freeze")
+
+
+Blame = Callable[[str, str, str], None]
 
 
 class Reckoning(Struct):
@@ -40,7 +43,7 @@ def reckon(world: World) -> Reckoning:
 
 def _accepted(world: World, reckoning: Reckoning) -> None:
     """Whatever a caller was told is found, by id and by key (I1, I2, I5)."""
-    disk, breach = world.disk, world.witness.breach
+    disk, breach = world.disk, world.findings.breach
     for ask in world.clients.asks:
         if ask.told_id is None:
             continue
@@ -61,30 +64,30 @@ def _accepted(world: World, reckoning: Reckoning) -> None:
 
 def _not_before(world: World, delivery_id: str, not_before_ms: int) -> None:
     """Never early (I13); a wall clock set back after the claim is no fault of anybody's."""
-    started_ms = world.witness.first_start_ms.get(delivery_id, not_before_ms)
+    started_ms = world.sends.first_start_ms.get(delivery_id, not_before_ms)
     if started_ms < not_before_ms and not world.options.has("clock"):
-        world.witness.breach("I13", delivery_id, "tried before its time")
+        world.findings.breach("I13", delivery_id, "tried before its time")
 
 
 def _judge(world: World, delivery: Delivery, reckoning: Reckoning) -> None:
-    disk, witness = world.disk, world.witness
+    disk, breach = world.disk, world.findings.breach
     gone = delivery.id in disk.removed
     ledger = {} if gone else disk.attempts.get(delivery.id, {})
     attempts = [attempt for _, attempt in ledger.values()]
     if not gone:
         if delivery.id not in disk.contents:
-            witness.breach("I2", delivery.id, "stored without its content")
+            breach("I2", delivery.id, "stored without its content")
         _attempts(world, delivery, attempts)
         _alerts(world, delivery)
     service = world.services.get(delivery.route)
     entries = service.ledger.get(delivery.id, []) if service is not None else []
     if _sends(delivery):
-        _sent(witness, delivery, entries)
+        _sent(breach, delivery, entries)
         _duplicates(world, delivery, attempts, entries, reckoning)
     elif delivery.state == "delivered" and not delivery.fanned_out:
         for stage in STAGES.get(delivery.route, ("handle",)):
             if stage != "notify" and not world.workshop.done[delivery.id, stage]:
-                witness.breach("I8", delivery.id, f"delivered, and {stage} never ended")
+                breach("I8", delivery.id, f"delivered, and {stage} never ended")
 
 
 def _sends(delivery: Delivery) -> bool:
@@ -96,22 +99,23 @@ def _acceptances(entries: list[Acceptance]) -> Counter[str]:
     return Counter(address for entry in entries for address in entry.recipients)
 
 
-def _sent(witness: Witness, delivery: Delivery, entries: list[Acceptance]) -> None:
+def _sent(breach: Blame, delivery: Delivery, entries: list[Acceptance]) -> None:
     """Delivered means accepted, dead means not accepted, for each recipient (I7, I8)."""
     has_it = _acceptances(entries)
-    outcomes = {r.address: r.outcome for r in delivery.recipients} or {NOBODY[0]: ""}
+    outcomes: dict[str, str] = {r.address: r.outcome for r in delivery.recipients}
+    outcomes = outcomes or {NOBODY[0]: ""}
     for address, outcome in outcomes.items():
         if delivery.state == "delivered":
             if outcome == "refused":
-                witness.breach("I8", delivery.id, f"delivered, and {address} was refused")
+                breach("I8", delivery.id, f"delivered, and {address} was refused")
             elif not has_it[address]:
-                witness.breach("I8", delivery.id, f"delivered, and {address} has nothing")
+                breach("I8", delivery.id, f"delivered, and {address} has nothing")
         elif outcome == "accepted" and not has_it[address]:
-            witness.breach("I8", delivery.id, f"{address} is called accepted and has nothing")
+            breach("I8", delivery.id, f"{address} is called accepted and has nothing")
         dead = delivery.state == "failed" and delivery.failed_because != "uncertain"
         if dead and outcome != "accepted" and has_it[address]:
             because = delivery.failed_because
-            witness.breach("I7", delivery.id, f"{because}, and {address} has it")
+            breach("I7", delivery.id, f"{because}, and {address} has it")
 
 
 def _duplicates(
@@ -137,7 +141,7 @@ def _duplicates(
     explained = worst <= windows + late and (delivery.maybe_duplicate or late or by_zombie)
     if not explained:
         reckoning.unexplained += more
-        world.witness.breach(
+        world.findings.breach(
             "I10",
             delivery.id,
             f"{worst + 1} acceptances, {windows} windows, {late} late outcomes,"
@@ -146,12 +150,12 @@ def _duplicates(
     breed = BREEDS[delivery.route]
     waived = any(cycle.failed_because == "uncertain" for cycle in delivery.failure_history)
     if breed.can_look and worst > by_zombie and not waived:
-        world.witness.breach("I9", delivery.id, "accepted twice by a service that can be asked")
+        world.findings.breach("I9", delivery.id, "accepted twice by a service that can be asked")
 
 
 def _attempts(world: World, delivery: Delivery, attempts: list[Attempt]) -> None:
     """The ledger of attempts is whole, true to the budget, and explains every send (I16)."""
-    breach, breed = world.witness.breach, BREEDS[delivery.route]
+    breach, breed = world.findings.breach, BREEDS[delivery.route]
     if sorted(attempt.number for attempt in attempts) != list(range(1, delivery.attempt_no + 1)):
         breach("I16", delivery.id, f"ledger of {len(attempts)}, counted {delivery.attempt_no}")
     spent = Counter((a.cycle, a.stage) for a in attempts if a.counted)
@@ -161,7 +165,7 @@ def _attempts(world: World, delivery: Delivery, attempts: list[Attempt]) -> None
         used = spent[delivery.cycle, delivery.stage]
         if used < breed.max_attempts and not delivery.fanned_out:
             breach("I16", delivery.id, f"exhausted after {used} of {breed.max_attempts}")
-    commits = world.witness.commits_of[delivery.id]
+    commits = world.sends.commits_of[delivery.id]
     if delivery.is_terminal and commits > len(attempts):
         breach("I10", delivery.id, f"{commits} sends, {len(attempts)} attempts in the ledger")
     interrupted = sum(attempt.status == "interrupted" for attempt in attempts)
@@ -174,27 +178,27 @@ def _attempts(world: World, delivery: Delivery, attempts: list[Attempt]) -> None
 
 def _alerts(world: World, delivery: Delivery) -> None:
     """Each death is told at least once (I20)."""
-    deaths = len(world.witness.deaths.get(delivery.id, ()))
+    deaths = world.writes.deaths[delivery.id]
     given = world.told.notices.get(delivery.id, Counter())["alert"]
     if deaths and not given:
-        world.witness.breach("I20", delivery.id, f"died {deaths} times, and nobody was told")
+        world.findings.breach("I20", delivery.id, f"died {deaths} times, and nobody was told")
     if delivery.owed:
-        world.witness.breach("I20", delivery.id, f"still owes {','.join(delivery.owed)}")
+        world.findings.breach("I20", delivery.id, f"still owes {','.join(delivery.owed)}")
 
 
 def _clicks(world: World) -> None:
     """Two simultaneous clicks have one effect (I21)."""
     for click in world.operators.clicks:
         if click.verb == "resend" and len(set(click.done)) > 1:
-            world.witness.breach("I21", click.subject, "one double click made two clones")
-        if click.verb == "replay" and len(click.done) > 1 and TAKES_CYCLE:
-            world.witness.breach("I21", click.subject, "one double click replayed twice")
+            world.findings.breach("I21", click.subject, "one double click made two clones")
+        if click.verb == "replay" and len(click.done) > 1:
+            world.findings.breach("I21", click.subject, "one double click replayed twice")
 
 
 def _journals(world: World) -> None:
     """No outcome of a finished send is dropped: stored, journaled and read back, or noted (P8)."""
-    disk, breach = world.disk, world.witness.breach
-    unwritten = dict(world.witness.unwritten)
+    disk, breach = world.disk, world.findings.breach
+    unwritten = dict(world.sends.unwritten)
     for host in world.hosts:
         if host.works and host.journal.kept:
             breach("P8", host.name, f"{len(host.journal.kept)} outcomes unread in the journal")

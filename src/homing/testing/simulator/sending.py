@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
 
 from homing.domain.failure import Failure
 from homing.ports import Absent, Accepted, Envelope, Found, Ready, Unknown
 from homing.testing.simulator.hosts import Life
+from homing.testing.simulator.sends import SendWitness
 from homing.testing.simulator.service import HANG_S, Answer, Fate, Service
 from homing.testing.simulator.trace import Trace
-
-
-class SendWitness(Protocol):
-    """Who looks on when something is sent."""
-
-    def prepares(self, life: Life, envelope: Envelope) -> None: ...
-
-    def commits(self, life: Life, envelope: Envelope) -> None: ...
-
-    def answered(self, life: Life, envelope: Envelope, answer: Answer) -> None: ...
-
-    def is_zombie(self, life: Life, envelope: Envelope) -> bool: ...
 
 
 class Connection:
@@ -35,7 +23,7 @@ class Connection:
         self.trace = trace
 
     async def prepare(self, envelope: Envelope) -> Ready | Failure:
-        self.witness.prepares(self.life, envelope)
+        self.witness.starts(self.life, envelope.delivery_id)
         service = self.service
         if service.is_rough:
             delay_s = service.delay_s()

@@ -159,9 +159,7 @@ class RoughStore:
         note, holder = self._trace.note, self._life.holder
         for change, kept in zip(changes, saved, strict=True):
             after = change.delivery
-            note(
-                holder, "save", after.id, after.version, after.state, after.failed_because, kept
-            )
+            note(holder, "save", after.id, after.version, after.state, after.failed_because, kept)
         for fact in facts:
             note(holder, "fact", fact.kind, fact.key, fact.value is not None)
         await self._after("save")

@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable
 
 from homing.domain.errors import TerminalError
 from homing.engine.handlers import Assignment
-from homing.testing.simulator.breeds import TIMEOUT_S
+from homing.testing.simulator.breeds import STAGES, TIMEOUT_S
+from homing.testing.simulator.findings import Findings
 from homing.testing.simulator.hosts import Life
 from homing.testing.simulator.options import Options
+from homing.testing.simulator.sends import SendWitness
 from homing.testing.simulator.storage import WatchedDisk
-from homing.testing.simulator.witness import STAGES, Witness
 
 POISON = "poison"
 
@@ -30,14 +31,16 @@ class Workshop:
         options: Options,
         chance: random.Random,
         disk: WatchedDisk,
-        witness: Witness,
+        sends: SendWitness,
+        findings: Findings,
         fault: Callable[[str], None],
         kill: Callable[[Life], None],
     ) -> None:
         self._options = options
         self._roll = chance.random
         self._disk = disk
-        self._witness = witness
+        self._sends = sends
+        self._breach = findings.breach
         self._fault = fault
         self._kill = kill
         self.is_rough = True
@@ -52,10 +55,10 @@ class Workshop:
 
     async def _run(self, life: Life, stage: str, assignment: Assignment) -> str:
         delivery_id = self._own_id(assignment)
-        self._witness.starts(life, delivery_id, stage)
+        self._sends.starts(life, delivery_id, stage)
         self._check_results(stage, assignment)
         if isinstance(assignment.data, dict) and assignment.data.get(POISON):
-            self._witness.killed_by(delivery_id)
+            self._sends.killed_by(delivery_id)
             self._kill(life)
             await asyncio.sleep(0)  # its last callback; there is no next one
         if self.is_rough:
@@ -95,4 +98,4 @@ class Workshop:
         for earlier in order[: order.index(stage)] if stage in order else ():
             made = self._made.get((assignment.id, earlier), set())
             if assignment.results.get(earlier) not in made:
-                self._witness.breach("I18", assignment.id, f"{stage} runs without {earlier}")
+                self._breach("I18", assignment.id, f"{stage} runs without {earlier}")

@@ -23,12 +23,13 @@ from homing.testing.simulator.operators import Operators
 from homing.testing.simulator.options import Options
 from homing.testing.simulator.reckoning import reckon
 from homing.testing.simulator.routes import Freezer, routes_for
+from homing.testing.simulator.sends import SendWitness
 from homing.testing.simulator.sending import AskableConnection, Connection
 from homing.testing.simulator.service import Service
 from homing.testing.simulator.storage import RoughStore, WatchedDisk, Weather
 from homing.testing.simulator.trace import Trace
-from homing.testing.simulator.witness import Witness
 from homing.testing.simulator.work import Workshop
+from homing.testing.simulator.writes import WriteWitness
 from homing.testing.virtualtime import Spinning, Stalled, new_loop
 
 log = logging.getLogger("homing")
@@ -46,15 +47,22 @@ class World:
         self.faults: Counter[str] = Counter()
         self.is_night = False
         self.crashed: set[str] = set()
-        self.findings = Findings(self.loop.stop)
+        self.findings = Findings(self.loop.time, self.loop.stop)
         self.disk = WatchedDisk()
-        self.witness = Witness(options, self.disk, self.findings, self.loop)
+        self.sends = SendWitness(options, self.disk, self.findings, self.loop)
+        self.writes = WriteWitness(self.disk, self.sends, self.findings)
         self.weather = Weather(options, self.chance.stream("store"), self.fault)
         self.told = Told(options.notice_refused, self.chance.stream("notices"), self.fault)
         self.freezer = Freezer()
         self.services = self._services()
         self.workshop = Workshop(
-            options, self.chance.stream("work"), self.disk, self.witness, self.fault, self.crash
+            options,
+            self.chance.stream("work"),
+            self.disk,
+            self.sends,
+            self.findings,
+            self.fault,
+            self.crash,
         )
         self.hosts = self._hosts()
         self._pick = self.chance.stream("pick")
@@ -63,7 +71,7 @@ class World:
             self.chance.stream("clients"),
             self.loop,
             self.disk,
-            self.witness,
+            self.findings,
             self.any_life,
         )
         self.operators = Operators(
@@ -112,7 +120,7 @@ class World:
     def routes_of(self, life: Life) -> Sequence[Route]:
         providers: dict[str, Provider] = {
             name: (AskableConnection if service.breed.can_look else Connection)(
-                service, life, self.witness, self.trace
+                service, life, self.sends, self.trace
             )
             for name, service in self.services.items()
         }
@@ -211,7 +219,7 @@ def run_world(options: Options, sink: Callable[[str], None] | None = None) -> Re
         result.unexplained = reckoning.unexplained
         result.lost = reckoning.lost
     except (Stalled, Spinning) as stuck:
-        world.witness.breach("I14", "world", f"{type(stuck).__name__}: {stuck}")
+        world.findings.breach("I14", "world", f"{type(stuck).__name__}: {stuck}")
     except RuntimeError:
         if not world.findings.is_full:
             raise
@@ -224,12 +232,12 @@ def run_world(options: Options, sink: Callable[[str], None] | None = None) -> Re
 
 
 def _finish(world: World, result: Result) -> None:
-    result.deliveries = world.witness.births
+    result.deliveries = world.writes.births
     result.faults = world.faults
     result.breaches = world.findings.breaches
     result.steps = world.loop.steps
     result.virtual_s = world.loop.time()
-    result.states = Counter(
+    result.ends = Counter(
         f"{d.state}:{d.failed_because}" if d.failed_because else d.state
         for d in world.disk.deliveries.values()
     )

@@ -1,0 +1,124 @@
+"""The oracle's eye on the work: when a step begins, what goes out, what came back.
+
+It knows what was promised (marks, leases, frozen bytes, due times) only from the disk, and what
+really happened from the services. I9, I10, I12, I13, I16, I17 and I18 are checked here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from homing.domain.delivery import Delivery, Fact
+from homing.domain.failure import Failure
+from homing.ports import Accepted, Envelope
+from homing.testing.simulator.findings import Findings
+from homing.testing.simulator.hosts import Life
+from homing.testing.simulator.options import Options
+from homing.testing.simulator.storage import WatchedDisk
+from homing.testing.virtualtime import VirtualTimeLoop
+
+POISON_LIMIT = 5
+
+
+class SendWitness:
+    """Sees every step begin, every send and every answer."""
+
+    def __init__(
+        self, options: Options, disk: WatchedDisk, findings: Findings, loop: VirtualTimeLoop
+    ) -> None:
+        self._disk = disk
+        self._breach = findings.breach
+        self._loop = loop
+        self._may_trust_leases = not options.has("store", "full", "freeze", "clock")
+        self._bytes: dict[tuple[str, int], bytes] = {}
+        self._answers: dict[str, tuple[str, int, float]] = {}
+        # Since when it is known, too late, that a delivery was accepted; and when it was claimed.
+        self._late: dict[str, float] = {}
+        self._claimed_at_s: dict[str, float] = {}
+        # Which life knows of which accepted send that is not yet written down anywhere (P8).
+        self.unwritten: dict[tuple[str, str], None] = {}
+        self.commits_of: Counter[str] = Counter()
+        self.starts_of: Counter[str] = Counter()
+        self.kills_of: Counter[str] = Counter()
+        self.first_start_ms: dict[str, int] = {}
+        disk.watch_fact = self.noted
+
+    def starts(self, life: Life, delivery_id: str, stage: str | None = None) -> None:
+        """A step begins: a handler is called, or a send is prepared."""
+        now_ms = life.clock.now_ms()
+        self.first_start_ms.setdefault(delivery_id, now_ms)
+        self.starts_of[delivery_id] += 1
+        stored = self._disk.deliveries.get(delivery_id)
+        if stored is None or stored.holder != life.holder:
+            return
+        if stored.expires_at_ms is not None and now_ms >= stored.expires_at_ms:
+            self._breach("I13", delivery_id, "tried after its time was over")
+        if stage is not None and stored.stage != stage:
+            self._breach("I18", delivery_id, f"{stage} runs while {stored.stage} is due")
+        if self._may_trust_leases and (stored.due_at_ms or 0) < now_ms:
+            self._breach("I12", delivery_id, "worked on after its lease had ended")
+
+    def commits(self, life: Life, envelope: Envelope) -> None:
+        """The byte that may send is about to go out."""
+        delivery_id = envelope.delivery_id
+        self.commits_of[delivery_id] += 1
+        stored = self._disk.deliveries.get(delivery_id)
+        if stored is None or stored.holder != life.holder or not stored.committing:
+            state = "removed" if stored is None else f"{stored.state}, held by {stored.holder}"
+            self._breach("I12", delivery_id, f"{life.holder} sends without its mark: it is {state}")
+            return
+        first = self._bytes.setdefault((delivery_id, stored.payload_no), envelope.data)
+        if first != envelope.data:
+            self._breach("I17", delivery_id, "other bytes than at the first attempt")
+        known_s = self._late.get(delivery_id, float("inf"))
+        if stored.maybe_sent and known_s < self._claimed_at_s.get(delivery_id, 0.0):
+            self._breach("I10", delivery_id, "sent again, though it was known to be accepted")
+        answered = {r.address for r in stored.recipients if r.outcome in ("accepted", "refused")}
+        if answered.intersection(envelope.recipients):
+            self._breach("I9", delivery_id, "sent again to a recipient who had an answer")
+
+    def answered(self, life: Life, envelope: Envelope, answer: Accepted | Failure) -> None:
+        """The answer is with the process."""
+        wish_s = answer.retry_after_s if isinstance(answer, Failure) else None
+        wall_ms = life.clock.now_ms()
+        self._answers[envelope.delivery_id] = (life.holder, wall_ms, wish_s or 0.0)
+        if isinstance(answer, Accepted):
+            self.unwritten[life.holder, envelope.delivery_id] = None
+
+    def is_zombie(self, life: Life, envelope: Envelope) -> bool:
+        stored = self._disk.deliveries.get(envelope.delivery_id)
+        return stored is None or stored.holder != life.holder
+
+    def last_answer(self, before: Delivery) -> tuple[int, float] | None:
+        """When (by its own wall) the holder was last answered, and how long it was to wait."""
+        holder, wall_ms, wish_s = self._answers.pop(before.id, ("", 0, 0.0))
+        return (wall_ms, wish_s) if holder == before.holder else None
+
+    def claimed(self, delivery_id: str) -> None:
+        self._claimed_at_s[delivery_id] = self._loop.time()
+
+    def wrote_outcome(self, before: Delivery) -> None:
+        self.unwritten.pop((before.holder or "", before.id), None)
+
+    def noted(self, fact: Fact) -> None:
+        """Of facts, only what a holder learnt too late is of interest."""
+        if fact.kind != "late_outcome" or fact.value is None:
+            return
+        delivery_id = fact.key.partition("/")[0]
+        self.unwritten.pop((str(fact.value.get("holder")), delivery_id), None)
+        if fact.value.get("status") == "done":
+            self._late.setdefault(delivery_id, self._loop.time())
+
+    def made_anew(self, delivery: Delivery) -> None:
+        """All over again: what was rendered and frozen is made anew, too."""
+        self._bytes.pop((delivery.id, delivery.payload_no), None)
+
+    def killed_by(self, delivery_id: str) -> None:
+        self.kills_of[delivery_id] += 1
+        if self.kills_of[delivery_id] > POISON_LIMIT:
+            self._breach("I16", delivery_id, f"killed {self.kills_of[delivery_id]} workers")
+
+    def is_poison(self, delivery_id: str) -> None:
+        if self.starts_of[delivery_id] < POISON_LIMIT:
+            times = self.starts_of[delivery_id]
+            self._breach("I16", delivery_id, f"called poison after {times} starts")
