@@ -306,8 +306,8 @@ PLANTED: tuple[Planted, ...] = (
         "the result of a stage is dropped",
         "I18",
         "domain/transitions.py",
-        "    return Change(after, ended=ended, results=_kept(delivery, result))\n\n\n@_transition(sources=(\"in_flight\",), targets=(\"delivered\"",
-        "    return Change(after, ended=ended)\n\n\n@_transition(sources=(\"in_flight\",), targets=(\"delivered\"",
+        "return Change(after, ended=ended, results=_kept(delivery, result))",
+        "return Change(after, ended=ended)",
     ),
     Planted(
         "the store does not compare versions",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 
 import pytest
 
-from homing.testing.virtualtime import SPIN_LIMIT, Spinning, Stalled, VirtualTimeLoop, new_loop, run
+from homing.testing.virtualtime import SPIN_LIMIT, Spinning, Stalled, new_loop, run
 
 
 async def _noting(words: list[str], name: str, times: int = 20) -> None:
@@ -21,9 +22,7 @@ def _order(seed: int) -> list[str]:
     words: list[str] = []
 
     async def main() -> None:
-        tasks = [
-            loop.spawn(loop.new_party(name), _noting(words, name)) for name in ("a", "b", "c")
-        ]
+        tasks = [loop.spawn(loop.new_party(name), _noting(words, name)) for name in ("a", "b", "c")]
         await asyncio.gather(*tasks)
 
     loop.run(main())
@@ -99,28 +98,20 @@ def test_a_killed_party_runs_no_cleanup_and_is_never_heard_of_again() -> None:
     loop.close()
 
 
-def test_a_fuse_ends_a_party_between_any_two_callbacks() -> None:
-    ended_after = []
-    for fuse in range(1, 12):
-        loop = new_loop(fuse)
-        words: list[str] = []
-        party = loop.new_party("p")
-        _burn(loop, party, fuse)
+@pytest.mark.parametrize("fuse", range(1, 12))
+def test_a_fuse_ends_a_party_between_any_two_callbacks(fuse: int) -> None:
+    loop = new_loop(fuse)
+    words: list[str] = []
+    party = loop.new_party("p")
+    party.fuse = fuse
+    party.on_fuse = lambda: loop.kill(party)
 
-        async def main(
-            loop: VirtualTimeLoop = loop, words: list[str] = words, party: object = party
-        ) -> None:
-            loop.spawn(party, _noting(words, "p"))  # type: ignore[arg-type] # bound in the loop
-            await asyncio.sleep(1)
+    async def main() -> None:
+        loop.spawn(party, _noting(words, "p"))
+        await asyncio.sleep(1)
 
-        loop.run(main())
-        ended_after.append(len(words))
-    assert ended_after == list(range(1, 12))
-
-
-def _burn(loop: VirtualTimeLoop, party: object, fuse: int) -> None:
-    party.fuse = fuse  # type: ignore[attr-defined] # a Party
-    party.on_fuse = lambda: loop.kill(party)  # type: ignore[attr-defined,arg-type] # a Party
+    loop.run(main())
+    assert len(words) == fuse
 
 
 def test_a_frozen_party_stands_still_while_time_goes_on_and_then_catches_up() -> None:
@@ -177,7 +168,7 @@ def test_a_loop_that_never_lets_time_pass_is_found(monkeypatch: pytest.MonkeyPat
     assert SPIN_LIMIT > 100_000, "busy seconds of a large world must pass"
 
     async def main() -> None:
-        while True:
+        for _ in itertools.count():
             await asyncio.sleep(0)
 
     with pytest.raises(Spinning):

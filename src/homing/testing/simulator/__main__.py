@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from homing.testing.simulator.findings import Result, last_line
+from homing.testing.simulator.findings import Result, last_line, tables
 from homing.testing.simulator.options import draw
 from homing.testing.simulator.runs import Job, run_jobs
 from homing.testing.simulator.world import run_world
@@ -34,6 +34,7 @@ def main(words: Sequence[str] | None = None) -> int:
             _say("\n".join(_indictment(result)))
             if options.first:
                 break
+    _say("\n".join(tables(results)))
     sys.stdout.write(last_line(results) + "\n")
     return 1 if any(result.breaches for result in results) else 0
 
@@ -41,7 +42,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def _tell(seed: int, deliveries: int | None) -> int:
     options = draw(seed, deliveries)
     _say(str(options))
-    result = run_world(options, lambda line: _write(line))
+    result = run_world(options, _write)
     for breach in result.breaches:
         _say(str(breach))
     _say(f"trace {result.digest}")

@@ -22,7 +22,7 @@ LEASE_S = TIMEOUT_S + 30.0
 LONGEST_BACK_OFF_S = 10.0
 # A lease to end, a poll to notice, a back-off, and the services' time to settle a doubt.
 BOUND_S = 2 * LEASE_S + 2 * POLL_S + LONGEST_BACK_OFF_S + 60.0
-POISON_BOUND_S = 6 * (LEASE_S + 15.0)
+POISON_BOUND_S = 7 * (LEASE_S + POLL_S + 15.0)
 NIGHT_S = 3 * DAY_S
 LOOK_EVERY_S = 2.0
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 from homing.domain.delivery import Change
 from homing.engine.engine import Engine
 from homing.testing.dice import LoadedDice
-from homing.testing.virtualtime import Party, VirtualTimeLoop
+from homing.testing.parties import Party
+from homing.testing.virtualtime import VirtualTimeLoop
 
 if TYPE_CHECKING:
     from homing.engine.route import Route
@@ -131,7 +132,7 @@ class Life:
                     await self.engine.start()
                 else:
                     await self.engine.parking.refresh()
-            except Exception as error:  # noqa: BLE001 - a process that cannot start tries again
+            except Exception as error:
                 told(error)
                 await asyncio.sleep(START_AGAIN_S)
             else:

@@ -92,7 +92,7 @@ class Misfortune:
         if life.engine is not None:
             try:
                 await life.engine.stop(GRACE_S)
-            except Exception as error:  # noqa: BLE001 - it ends all the same
+            except Exception as error:
                 world.trace.note(life.holder, "stop failed", repr(error))
         world.trace.note(life.holder, "stopped")
         if again:

@@ -121,7 +121,7 @@ class Operators:
             click.done.append(await self._use(engine.desk, click, number))
         except (NotAllowed, NotFound, Refused):
             click.refused += 1
-        except Exception:  # noqa: BLE001 - whatever it was, the operator does not know
+        except Exception:
             click.unknown += 1
 
     async def _use(self, desk: Desk, click: Click, number: int) -> str:

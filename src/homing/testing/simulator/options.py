@@ -7,6 +7,7 @@ fault hides another; some seeds have one family alone, and some have none.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct, structs
@@ -124,7 +125,7 @@ def _some(chance: random.Random, low: float, high: float) -> float:
     return _rate(chance, low, high) if chance.random() < 0.6 else 0.0
 
 
-_RATES = {
+_RATES: dict[Family, Callable[[random.Random], dict[str, object]]] = {
     "store": lambda c: {
         "store_refused": _some(c, 0.005, 0.2),
         "store_unknown": _rate(c, 0.005, 0.15),

@@ -113,7 +113,7 @@ def _events(breed: Breed, workshop: Workshop, life: Life) -> Route:
                 timeout_s=TIMEOUT_S,
                 terminal_errors=(),
             )
-    return handlers.route()
+    return replace(handlers.route(), plan=_plan(breed, _stage(breed, "handle")))
 
 
 def _jobs(name: str, breed: Breed, workshop: Workshop, life: Life, send: Step | None) -> Route:

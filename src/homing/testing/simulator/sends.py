@@ -18,6 +18,8 @@ from homing.testing.simulator.storage import WatchedDisk
 from homing.testing.virtualtime import VirtualTimeLoop
 
 POISON_LIMIT = 5
+# The first death proves nothing: it may have been a neighbour's.
+MOST_KILLS = POISON_LIMIT + 1
 
 
 class SendWitness:
@@ -115,7 +117,7 @@ class SendWitness:
 
     def killed_by(self, delivery_id: str) -> None:
         self.kills_of[delivery_id] += 1
-        if self.kills_of[delivery_id] > POISON_LIMIT:
+        if self.kills_of[delivery_id] > MOST_KILLS:
             self._breach("I16", delivery_id, f"killed {self.kills_of[delivery_id]} workers")
 
     def is_poison(self, delivery_id: str) -> None:

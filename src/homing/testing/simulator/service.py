@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from homing.domain.delivery import Receipt
 from homing.domain.failure import (
@@ -34,6 +35,7 @@ Answer: TypeAlias = Accepted | Failure
 SETTLE_S = 20.0
 ABSURD_S = (9e8, 1e11, -7.0)
 NOBODY = ("",)
+HANG_S = TIMEOUT_S * 3
 
 _LOST = Failure("connection_lost", detail="cut after the message", maybe_sent=True)
 _FAULT = Failure("auth_failed", "route_fault", code="535", detail="bad credentials")
@@ -53,7 +55,7 @@ class Known(Struct):
 
     under_way: int = 0
     last_at_s: float = 0.0
-    accepted_at_s: float | None = None
+    accepted_at_s: float = 0.0
     visible_at_s: float = 0.0
     receipt: Receipt | None = None
     asked_at_s: float | None = None
@@ -105,14 +107,9 @@ class Service:
         """The message is at the service: what it does, and what it would answer."""
         known = self.known(envelope.token)
         known.last_at_s = self.loop.time()
-        if self.has_bad_credentials:
-            return _FAULT
-        if fate in _ANSWERS:
-            return _ANSWERS[fate]
-        if fate in ("retry_after", "retry_after_absurd"):
-            return self._later_please(fate)
-        if fate == "cut_before":
-            return _LOST
+        declined = self._declined(fate)
+        if declined is not None:
+            return declined
         if fate == "hung" and self.chance.random() < 0.5:
             return None
         refused = self._refused(envelope) if fate in ("partial", "cut_after") else {}
@@ -120,11 +117,20 @@ class Service:
         if not taken:
             return _all_refused(refused)
         receipt = self._accept(envelope, taken, by, zombie=zombie)
-        if fate == "hung":
-            return None
         if fate == "cut_after":
-            return Failure("connection_lost", detail="cut", maybe_sent=True, refused=refused)
-        return Accepted(receipt, refused)
+            return replace(_LOST, refused=refused)
+        return None if fate == "hung" else Accepted(receipt, refused)
+
+    def _declined(self, fate: Fate) -> Failure | None:
+        """Not taken at all; or not taken and no word of it, which the sender cannot know."""
+        if self.has_bad_credentials:
+            return _FAULT
+        if fate in ("retry_after", "retry_after_absurd"):
+            seconds = self.chance.uniform(1.0, 20.0)
+            if fate == "retry_after_absurd":
+                seconds = self.chance.choice(ABSURD_S)
+            return Failure(RATE_LIMITED, code="429", retry_after_s=seconds)
+        return _DECLINED.get(fate)
 
     def _accept(
         self, envelope: Envelope, taken: tuple[str, ...], by: str, *, zombie: bool
@@ -132,9 +138,8 @@ class Service:
         now_s = self.loop.time()
         known = self.known(envelope.token)
         window_s = self.breed.token_window_s
-        if known.receipt is not None and known.accepted_at_s is not None:
-            if now_s < known.accepted_at_s + window_s:
-                return known.receipt  # folded: it is the same message to the service
+        if known.receipt is not None and now_s < known.accepted_at_s + window_s:
+            return known.receipt  # folded: it is the same message to the service
         self._numbers += 1
         known.receipt = Receipt(f"n{self._numbers}")
         known.accepted_at_s = now_s
@@ -156,12 +161,6 @@ class Service:
             return Absent()
         return Unknown(ask_again_s=6.0)
 
-    def _later_please(self, fate: Fate) -> Failure:
-        seconds = self.chance.uniform(1.0, 20.0)
-        if fate == "retry_after_absurd":
-            seconds = self.chance.choice(ABSURD_S)
-        return Failure(RATE_LIMITED, code="429", retry_after_s=seconds)
-
     def _refused(self, envelope: Envelope) -> dict[str, Refusal]:
         if not self.breed.answers_apart or not self.options.partial:
             return {}
@@ -173,7 +172,8 @@ class Service:
         }
 
 
-_ANSWERS: dict[str, Failure] = {
+_DECLINED: dict[str, Failure] = {
+    "cut_before": _LOST,
     "put_off": Failure("deferred", code="451"),
     "rejected": Failure("content_refused", "reject", code="554"),
     "suppressed": Failure("suppressed", "suppress"),
@@ -199,6 +199,3 @@ def _fates(options: Options, breed: Breed) -> list[tuple[float, Fate]]:
         (options.hung, "hung"),
     ]
     return [(share, fate) for share, fate in shares if share]
-
-
-HANG_S = TIMEOUT_S * 3

@@ -23,8 +23,8 @@ from homing.testing.simulator.operators import Operators
 from homing.testing.simulator.options import Options
 from homing.testing.simulator.reckoning import reckon
 from homing.testing.simulator.routes import Freezer, routes_for
-from homing.testing.simulator.sends import SendWitness
 from homing.testing.simulator.sending import AskableConnection, Connection
+from homing.testing.simulator.sends import SendWitness
 from homing.testing.simulator.service import Service
 from homing.testing.simulator.storage import RoughStore, WatchedDisk, Weather
 from homing.testing.simulator.trace import Trace

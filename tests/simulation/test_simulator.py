@@ -1,0 +1,74 @@
+"""The simulator: 200,000 deliveries under faults, the same every time (I1 to I21)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from homing.testing.simulator import draw
+from homing.testing.simulator.options import FAMILIES
+from tests.simulation.command import figures, simulate
+
+LANE = "0-79"
+# Every one of these must have happened in the lane, else it proves less than it says.
+FAULTS = (
+    "bad_credentials", "clock_jump", "crash", "cut_after", "cut_before", "deploy", "freeze",
+    "handler_failed", "handler_hung", "handler_useless", "hung", "lookup_failed", "notice_refused",
+    "outage", "partial", "put_off", "rejected", "retry_after", "retry_after_absurd", "store_full",
+    "store_refused", "store_surprise", "store_unknown", "suppressed",
+)  # fmt: skip
+ENDS = (
+    "delivered", "dismissed", "failed:exhausted", "failed:expired", "failed:poison",
+    "failed:rejected", "failed:uncertain", "pending", "suppressed",
+)  # fmt: skip
+
+
+@pytest.mark.timeout(900)
+def test_the_default_lane_keeps_every_invariant() -> None:
+    run = simulate(LANE)
+    found = figures(run)
+    assert run.returncode == 0, run.stderr[-6000:]
+    assert found["deliveries"] >= 200_000
+    assert (found["unexplained"], found["lost"], found["violations"]) == (0, 0, 0)
+    assert found["duplicates"] > 0, "windows that are never hit are not proved"
+    missing = [word for word in (*FAULTS, *ENDS) if not re.search(rf"\b{word}=[1-9]", run.stderr)]
+    assert missing == []
+
+
+def test_the_same_range_gives_the_same_line_whatever_the_hash_seed() -> None:
+    runs = [
+        simulate("100-103", "--deliveries", "120", "--jobs", jobs, hash_seed=hash_seed)
+        for jobs, hash_seed in (("1", "7"), ("2", None))
+    ]
+    assert runs[0].stdout == runs[1].stdout
+    assert figures(runs[0])["seeds"] == 4
+
+
+def test_two_runs_of_each_seed_leave_the_same_trace() -> None:
+    run = simulate("300-315", "--deliveries", "100", "--twice")
+    assert run.returncode == 0, run.stderr[-4000:]
+
+
+def test_one_seed_is_told_word_by_word_and_identically() -> None:
+    first, second = (simulate("--seed", "107", "--deliveries", "40") for _ in range(2))
+    assert first.stdout == second.stdout
+    told = first.stdout.splitlines()
+    assert len(told) > 100
+    assert any(" commit " in line for line in told)
+    assert "seed=107" in first.stderr
+
+
+def test_each_seed_switches_a_subset_of_the_faults_on() -> None:
+    subsets = Counter(draw(seed).families for seed in range(400))
+    sizes = Counter(len(families) for families in subsets.elements())
+    assert all(sizes[size] for size in range(1, 9)), "alone, and with few or many others"
+    for family in FAMILIES:
+        share = sum(n for families, n in subsets.items() if family in families) / 400
+        assert 0.2 < share < 0.7, family
+
+
+def test_options_are_drawn_from_the_seed_alone() -> None:
+    assert draw(5) == draw(5) != draw(6)
+    assert str(draw(5)).startswith("seed=5 ")
