@@ -1,0 +1,201 @@
+"""One process of the engine over a memory store: time, chance and faults in the test's hand."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any, TypeVar
+
+from homing.domain import transitions
+from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, New
+from homing.domain.message import Event
+from homing.domain.policy import Ladder, Plan, Retry, Stage
+from homing.engine.admission import Request, Ticket
+from homing.engine.engine import Engine
+from homing.engine.route import Route
+from homing.ports import (
+    Added,
+    Alert,
+    Claim,
+    Claimed,
+    Done,
+    Existing,
+    Outcome,
+    Transitioned,
+    Work,
+)
+from homing.stores.memory import MemoryDisk, MemoryStore
+from homing.testing.clocks import ManualClock
+from homing.testing.dice import LoadedDice
+
+T = TypeVar("T")
+
+MINUTE_MS = 60_000
+
+
+class Script:
+    """A step that answers in turn, and is done once its answers are used up."""
+
+    def __init__(self, *answers: Outcome | Exception | None) -> None:
+        self.answers = deque(answers)
+        self.seen: list[Delivery] = []
+        self.contents: list[Content] = []
+
+    async def __call__(self, work: Work) -> Outcome:
+        self.seen.append(work.delivery)
+        self.contents.append(work.content)
+        answer = self.answers.popleft() if self.answers else Done()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer  # type: ignore[return-value] # a step of a user may well return None
+
+
+class FaultyStore(MemoryStore):
+    """Fails as told: before the write, or after it, when only the answer is lost."""
+
+    def __init__(self, disk: MemoryDisk | None = None) -> None:
+        super().__init__(disk)
+        self.before: defaultdict[str, deque[Exception]] = defaultdict(deque)
+        self.after: defaultdict[str, deque[Exception]] = defaultdict(deque)
+        self.calls: list[str] = []
+
+    async def _do(self, name: str, act: Callable[[], Awaitable[T]]) -> T:
+        self.calls.append(name)
+        if self.before[name]:
+            raise self.before[name].popleft()
+        answer = await act()
+        if self.after[name]:
+            raise self.after[name].popleft()
+        return answer
+
+    async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
+        return await self._do("add", lambda: MemoryStore.add(self, new, facts))
+
+    async def claim(self, claim: Claim) -> list[Claimed]:
+        return await self._do("claim", lambda: MemoryStore.claim(self, claim))
+
+    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
+        return await self._do("save", lambda: MemoryStore.save(self, changes, facts))
+
+    async def get(self, delivery_id: str) -> Delivery | None:
+        return await self._do("get", lambda: MemoryStore.get(self, delivery_id))
+
+
+class PaperJournal:
+    """The emergency journal, on paper."""
+
+    def __init__(self) -> None:
+        self.kept: list[Change] = []
+
+    async def append(self, changes: Sequence[Change]) -> None:
+        self.kept.extend(changes)
+
+    async def entries(self) -> list[Change]:
+        return list(self.kept)
+
+    async def clear(self) -> None:
+        self.kept.clear()
+
+
+class Bell:
+    """Takes notices and alerts; `deaf` ones are not taken."""
+
+    notices: Collection[str] = ("alert", "log")
+
+    def __init__(self) -> None:
+        self.deaf = False
+        self.notified: list[tuple[str, str]] = []
+        self.alerts: list[Alert] = []
+
+    async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
+        self.notified.append((notice, delivery.id))
+        return not self.deaf
+
+    async def sound(self, alert: Alert) -> bool:
+        self.alerts.append(alert)
+        return not self.deaf
+
+
+class World:
+    """`engine` is the real one; `told` is what its observers were told."""
+
+    def __init__(
+        self,
+        *routes: Route,
+        store: MemoryStore | None = None,
+        clock: ManualClock | None = None,
+        name: str = "w1",
+        **ports: Any,
+    ) -> None:
+        routes = routes or (route(),)
+        self.clock = clock or ManualClock()
+        self.store = store or MemoryStore()
+        self.told: list[Transitioned] = []
+        self.engine = Engine(
+            self.store,
+            routes,
+            clock=self.clock,
+            dice=LoadedDice(name),
+            holder=name,
+            observers=(self,),
+            **ports,
+        )
+        self.route = routes[0]
+
+    def observe(self, events: Sequence[Transitioned]) -> None:
+        self.told.extend(events)
+
+    @property
+    def now_ms(self) -> int:
+        return self.clock.now_ms()
+
+    async def submit(self, key: str | None = None, **words: Any) -> Delivery:
+        """Accept an event on the first route."""
+        words = {"message": Event("paid", {"order": 1}), "key": key} | words
+        [ticket] = await self.engine.admission.submit(self.route, [Request(**words)])
+        assert isinstance(ticket, Ticket)
+        return ticket.delivery
+
+    async def get(self, delivery_id: str) -> Delivery:
+        delivery = await self.store.get(delivery_id)
+        assert delivery is not None
+        return delivery
+
+    async def run(self, *, after_s: float = 0.0) -> int:
+        self.clock.advance(after_s)
+        return await self.engine.run_until_idle()
+
+    async def crash_of_another(self, delivery_id: str, *, committing: bool = False) -> None:
+        """Another process claims it, perhaps writes the mark, and is never heard of again."""
+        before = await self.get(delivery_id)
+        [claimed] = await MemoryStore(self.store.disk).claim(
+            Claim(
+                worker="gone",
+                now_ms=max(self.now_ms, before.due_at_ms or 0),
+                lease_until_ms=self.now_ms,
+                limit=1,
+                lanes=(before.lane,),
+            )
+        )
+        if committing:
+            change = transitions.mark_committing(
+                claimed.delivery, now_ms=self.now_ms, lease_until_ms=self.now_ms, frozen={}
+            )
+            assert await self.store.save([change]) == [True]
+
+
+def stage(name: str = "handle", *, attempts: int = 3, **fields: Any) -> Stage:
+    return Stage(name=name, retry=Retry(Ladder((60.0,)), max_attempts=attempts), **fields)
+
+
+def route(*stages: Stage, step: Any = None, name: str = "event", **fields: Any) -> Route:
+    """A route of these stages, all served by the one step; `rules` are those of the plan."""
+    rules = fields.pop("rules", {})
+    stages = stages or (stage(),)
+    step = step or Script()
+    return Route(
+        name=name,
+        plan=Plan(stages=stages, **rules),
+        steps={one.name: step for one in stages},
+        **fields,
+    )
