@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from homing.domain.delivery import Fact
+from homing.domain.delivery import Fact, FactValue
 from homing.domain.errors import IdempotencyConflict, NotAllowed, NotFound
 from homing.domain.message import Email, Event, Message
 from homing.domain.policy import Retry
@@ -65,7 +65,9 @@ class Homing:
         notifiers: Sequence[Notifier] = (),
         alarm: Alarm | None = None,
         time_scale: float = 1.0,
+        stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
+        self._stop_grace_s = stop_grace_s
         self._time_scale = time_scale
         self._clock = clock or (SystemClock() if time_scale == 1.0 else ScaledClock(time_scale))
         self._dice = dice or SystemDice()
@@ -124,10 +126,10 @@ class Homing:
         else:
             await self._engine.parking.refresh()
 
-    async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
+    async def stop(self, grace_s: float | None = None) -> None:
         """Finish or give back what is in hand, then close."""
         if self._engine is not None:
-            await self._engine.stop(grace_s)
+            await self._engine.stop(self._stop_grace_s if grace_s is None else grace_s)
             self._engine = None
         if self.provider is not None:
             await self.provider.close()
@@ -332,14 +334,15 @@ class Homing:
             await asyncio.Event().wait()
 
     async def _agree_on_time(self, clock: ScaledClock) -> None:
-        """The first process sets the anchor of scaled time; the others take it over."""
-        for fact in await self.store.facts(TIME_ANCHOR):
-            value = fact.value or {}
-            if value.get("scale") == clock.scale:
-                clock.anchor_ms = int(value.get("anchor_ms") or 0)
-                return
-        value = {"scale": clock.scale, "anchor_ms": clock.anchor_ms}
-        await self.store.save([], [Fact(TIME_ANCHOR, "anchor", clock.anchor_ms, value)])
+        """Each process that finds no anchor offers its own; the smallest one counts for all."""
+        prefix = f"{clock.scale:g}/"
+        facts = await self.store.facts(TIME_ANCHOR, prefix)
+        if not facts:
+            name = f"{prefix}{clock.anchor_ms:015d}/{self._dice.entropy(4).hex()}"
+            value: FactValue = {"anchor_ms": clock.anchor_ms}
+            await self.store.save([], [Fact(TIME_ANCHOR, name, clock.anchor_ms, value)])
+            facts = await self.store.facts(TIME_ANCHOR, prefix)
+        clock.anchor_ms = min(int((fact.value or {}).get("anchor_ms") or 0) for fact in facts)
 
     def _route_for(self, message: Message, name: str | None) -> Route:
         if name is None:

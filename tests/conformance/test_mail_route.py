@@ -125,6 +125,7 @@ async def test_a_template_mail_is_queued_rendered_sending_sent(clock: ManualCloc
 
     assert while_rendering == ["queued"]
     assert world.story.told == [
+        ("accept", "queued"),
         ("advance", "rendered"),
         ("mark_committing", "sending"),
         ("succeed", "sent"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -75,10 +75,17 @@ class Taker(Protocol):
 class Admission:
     """The way in. What it returns is stored and fsynced."""
 
-    def __init__(self, attempts: Attempts, parking: Parking, takers: Mapping[str, Taker]) -> None:
+    def __init__(
+        self,
+        attempts: Attempts,
+        parking: Parking,
+        takers: Mapping[str, Taker],
+        tell: Callable[[str, Sequence[Delivery]], None],
+    ) -> None:
         self._attempts = attempts
         self._parking = parking
         self._takers = takers
+        self._tell = tell
 
     def prepare(self, route: Route, request: Request) -> New:
         """Check and freeze a request; pure but for the clock and an id."""
@@ -144,6 +151,7 @@ class Admission:
             tickets.append(ticket)
             if taker is not None and ticket.created and ticket.delivery.state == "in_flight":
                 taker.take(Claimed(ticket.delivery, Content(item.payload)))
+        self._tell("accept", [t.delivery for t in tickets if isinstance(t, Ticket) and t.created])
         return tickets
 
     def submit_within(
@@ -165,7 +173,9 @@ class Admission:
         new = self.prepare(route, request)
         if not self._may_claim(route, [new]):
             [answer] = await self._attempts.store.add([new])
-            return await self._ticket(route, new, answer)
+            ticket = await self._ticket(route, new, answer)
+            self._tell("accept", [ticket.delivery] if ticket.created else [])
+            return ticket
         await self._attempts.make_sure()
         keeper = self._takers[route.name]
         new = self._claimed(route, new, "inline", keeper.holder)
@@ -176,6 +186,7 @@ class Admission:
             ticket = await self._ticket(route, new, answer)
             if not ticket.created:
                 return ticket
+            self._tell("accept", [ticket.delivery])
             await self._attempts.run(held, wait=True)
             return Ticket(held.delivery, created=True)
 

@@ -13,7 +13,7 @@ from homing.domain.policy import Plan
 from homing.engine.attempt import Attempts
 from homing.engine.parking import Parking
 from homing.engine.route import Route, Verb
-from homing.ports import Added, Cursor, Facet, Page, Query
+from homing.ports import Added, Cursor, Facet, Page, Query, Transitioned
 
 AUDIT = "audit"
 RESEND_SOURCE = "operator_resend"
@@ -23,12 +23,19 @@ CONTENTION_TRIES = 5
 
 
 class Desk:
-    def __init__(self, attempts: Attempts, parking: Parking, routes: Mapping[str, Route]) -> None:
+    def __init__(
+        self,
+        attempts: Attempts,
+        parking: Parking,
+        routes: Mapping[str, Route],
+        tell: Callable[[Sequence[Transitioned]], None],
+    ) -> None:
         self._attempts = attempts
         self._store = attempts.store
         self._clock = attempts.clock
         self._parking = parking
         self._routes = routes
+        self._tell = tell
 
     async def show(self, delivery_id: str) -> Delivery:
         delivery = await self._store.get(delivery_id)
@@ -191,6 +198,7 @@ class Desk:
         ]
         [answer] = await self._store.add([replace(new, facts=tuple(facts))])
         if isinstance(answer, Added):
+            self._tell([Transitioned("resend", new.delivery, None, (), self._clock.now_ms())])
             return new.delivery
         return await self.show(answer.delivery_id)
 
@@ -237,6 +245,8 @@ class Desk:
             audit = self._audit_fact(verb, delivery_id, actor, reason, was=before.state)
             [saved] = await self._store.save([replace(change, facts=(*change.facts, audit))])
             if saved:
+                now_ms = self._clock.now_ms()
+                self._tell([Transitioned(verb, change.delivery, before, change.ended, now_ms)])
                 return replace(change.delivery, version=before.version + 1)
         raise NotAllowed(f"cannot {verb} delivery {delivery_id}: it is being changed by others")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from homing.domain.delivery import Delivery
 from homing.engine.admission import Admission
 from homing.engine.attempt import Attempts
 from homing.engine.desk import Desk
@@ -77,7 +79,7 @@ class Engine:
             make_sure=self.liveness.make_sure,
             time_scale=time_scale,
         )
-        self.desk = Desk(self.attempts, self.parking, self.routes)
+        self.desk = Desk(self.attempts, self.parking, self.routes, self._tell)
         self.wakeup = WakeUp(store)
         self.housekeeping = Housekeeping(
             store,
@@ -90,7 +92,7 @@ class Engine:
             journal=journal,
         )
         self.workers = {route.name: self._worker(route) for route in routes}
-        self.admission = Admission(self.attempts, self.parking, self.workers)
+        self.admission = Admission(self.attempts, self.parking, self.workers, self._tell_of)
         self._lease_s = min((route.lease_s for route in routes), default=60.0)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -115,6 +117,7 @@ class Engine:
         await self.recover()
         self._spawn("wake-up", self.wakeup.listen)
         self._spawn("housekeeping", self._keep_house)
+        self._spawn("notices", self._give_notices)
         self._spawn("retention", self._every(SELDOM_EVERY_S, self.housekeeping.seldom))
         self._spawn("leases", self._every(self._lease_s / 3, self._renew_leases))
         for worker in self.workers.values():
@@ -174,25 +177,33 @@ class Engine:
         return forever
 
     async def _keep_house(self) -> None:
-        rest_s = self.liveness.beat_every_s
         while True:
-            self._owing.clear()
             await self.housekeeping.often()
             if self.settler.journaled:
                 # The store answers again, or `often` had not come this far.
                 self.settler.journaled = 0
                 await self.housekeeping.read_back()
-            try:
-                async with asyncio.timeout(rest_s):
+            await asyncio.sleep(self.liveness.beat_every_s)
+
+    async def _give_notices(self) -> None:
+        """Apart from the beat: a notice may take its time, and nobody shall hold us for dead."""
+        while True:
+            self._owing.clear()
+            await self.housekeeping.give_notices()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.liveness.beat_every_s):
                     await self._owing.wait()
-            except TimeoutError:
-                continue
 
     async def _renew_leases(self) -> None:
         for worker in self.workers.values():
             await worker.renew_leases()
         held = frozenset[str]().union(*(worker.held_ids for worker in self.workers.values()))
         await self.housekeeping.give_back_unknown(self.holder, held)
+
+    def _tell_of(self, name: str, deliveries: Sequence[Delivery]) -> None:
+        if self._observers and deliveries:
+            now_ms = self.clock.now_ms()
+            self._tell([Transitioned(name, delivery, None, (), now_ms) for delivery in deliveries])
 
     def _tell(self, events: Sequence[Transitioned]) -> None:
         if any(event.delivery.owed for event in events):

@@ -75,12 +75,11 @@ class Housekeeping:
         await self._store.save([], late_outcome(change, self._clock.now_ms()))
 
     async def often(self) -> None:
-        """Every beat: who is alive, which routes are parked, what is owed."""
+        """Every beat: who is alive, which routes are parked, whose leases have no holder."""
         await self._liveness.beat()
         await self._liveness.look()
         await self._parking.refresh()
         await self.end_leases_of_the_dead()
-        await self.give_notices()
 
     async def seldom(self) -> None:
         """Now and then: retention, and what no live worker serves."""
