@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, TypeVar
@@ -61,6 +62,7 @@ class FaultyStore(MemoryStore):
 
     async def _do(self, name: str, act: Callable[[], Awaitable[T]]) -> T:
         self.calls.append(name)
+        await asyncio.sleep(0)  # as a real store, it gives way
         if self.before[name]:
             raise self.before[name].popleft()
         answer = await act()
@@ -146,6 +148,11 @@ class World:
         self.told.extend(events)
 
     @property
+    def names(self) -> list[str]:
+        """Of the transitions that were told, after the acceptance."""
+        return [event.name for event in self.told if event.name != "accept"]
+
+    @property
     def now_ms(self) -> int:
         return self.clock.now_ms()
 
@@ -167,21 +174,18 @@ class World:
 
     async def crash_of_another(self, delivery_id: str, *, committing: bool = False) -> None:
         """Another process claims it, perhaps writes the mark, and is never heard of again."""
-        before = await self.get(delivery_id)
-        [claimed] = await MemoryStore(self.store.disk).claim(
-            Claim(
-                worker="gone",
-                now_ms=max(self.now_ms, before.due_at_ms or 0),
-                lease_until_ms=self.now_ms,
-                limit=1,
-                lanes=(before.lane,),
-            )
+        change = transitions.claim(
+            await self.get(delivery_id),
+            holder="gone",
+            now_ms=self.now_ms,
+            lease_until_ms=self.now_ms,
         )
+        self.store.disk.put(change.delivery)
         if committing:
-            change = transitions.mark_committing(
-                claimed.delivery, now_ms=self.now_ms, lease_until_ms=self.now_ms, frozen={}
+            marked = transitions.mark_committing(
+                change.delivery, now_ms=self.now_ms, lease_until_ms=self.now_ms, frozen={}
             )
-            assert await self.store.save([change]) == [True]
+            assert await self.store.save([marked]) == [True]
 
 
 def stage(name: str = "handle", *, attempts: int = 3, **fields: Any) -> Stage:

@@ -1,0 +1,249 @@
+"""Outcomes are written in groups; a finished send is never dropped, a lost claim never wins."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from homing.domain import transitions
+from homing.domain.delivery import Change, Delivery, Receipt
+from homing.domain.errors import StoreOutcomeUnknown, StoreUnavailable
+from homing.domain.failure import Failure
+from homing.engine import settling
+from homing.engine.settling import Settlement, Settler, late_outcome
+from homing.ports import Transitioned
+from homing.testing import samples
+from homing.testing.clocks import ManualClock
+from tests.unit.domain.lives import LOST, SEND, after_failure, claimed
+from tests.unit.engine.world import FaultyStore, PaperJournal
+
+LEASE_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settling, "FIRST_RETRY_S", 0.0)
+    monkeypatch.setattr(settling, "LONGEST_RETRY_S", 0.0)
+
+
+class Desk:
+    """A settler with what it needs, and one claimed delivery for each name asked for."""
+
+    def __init__(self) -> None:
+        self.store = FaultyStore()
+        self.clock = ManualClock(now_ms=samples.NOW_MS)
+        self.journal = PaperJournal()
+        self.told: list[Transitioned] = []
+        self.settler = Settler(self.store, self.clock, self.journal, tell=self.told.extend)
+
+    async def claimed(self, *names: str) -> list[Delivery]:
+        await self.store.add([samples.new(name) for name in names])
+        taken = await self.store.claim(samples.claim())
+        self.store.calls.clear()
+        return [item.delivery for item in taken]
+
+    def settlement(self, change: Change, **fields: Any) -> Settlement:
+        end_s = self.clock.steady_s() + LEASE_S
+        return Settlement("succeed", change, change.delivery, end_s, **fields)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def success(delivery: Delivery) -> Change:
+    return transitions.succeed(
+        delivery, plan=SEND, now_ms=samples.NOW_MS, roll=0.0, receipt=Receipt("n-1")
+    )
+
+
+async def test_a_change_is_stored_and_told(desk: Desk) -> None:
+    [held] = await desk.claimed("d1")
+
+    assert await desk.settler.write(desk.settlement(success(held)))
+
+    stored = await desk.store.get("d1")
+    assert stored is not None
+    assert (stored.state, stored.version) == ("delivered", held.version + 1)
+    [event] = desk.told
+    assert (event.name, event.delivery.state, event.previous) == (
+        "succeed",
+        "delivered",
+        success(held).delivery,
+    )
+
+
+async def test_what_gathers_goes_in_one_group(desk: Desk) -> None:
+    held = await desk.claimed(*(f"d{n}" for n in range(40)))
+
+    for delivery in held:
+        desk.settler.put(desk.settlement(success(delivery)))
+    assert desk.settler.outstanding == 40
+    await desk.settler.drain()
+
+    assert (desk.store.calls, desk.settler.outstanding) == (["save"], 0)
+    assert len(desk.told) == 40
+
+
+async def test_too_much_at_once_makes_its_makers_wait(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settling, "GROUP_LIMIT", 4)
+    held = await desk.claimed(*(f"d{n}" for n in range(9)))
+    for delivery in held:
+        desk.settler.put(desk.settlement(success(delivery)))
+
+    waiting = asyncio.ensure_future(desk.settler.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    await desk.settler.drain()
+    await waiting
+    assert desk.store.calls == ["save"] * 3
+
+
+async def test_i11_a_lost_claim_changes_nothing_and_is_counted(desk: Desk) -> None:
+    [held] = await desk.claimed("d1")
+    [taken_over] = await desk.store.claim(
+        samples.claim("w2", at_ms=samples.NOW_MS + samples.LEASE_MS)
+    )
+
+    kept = await desk.settler.write(desk.settlement(success(held)))
+
+    assert (kept, desk.settler.lost_claims, desk.told) == (False, 1, [])
+    assert await desk.store.get("d1") == taken_over.delivery
+
+
+async def test_p9_what_a_zombie_learnt_is_kept_for_the_next_owner(desk: Desk) -> None:
+    [held] = await desk.claimed("d1")
+    await desk.store.claim(samples.claim("w2", at_ms=samples.NOW_MS + samples.LEASE_MS))
+
+    await desk.settler.write(desk.settlement(success(held)))
+    await desk.settler.drain()
+
+    [fact] = await desk.store.facts("late_outcome", "d1/")
+    assert fact.value is not None
+    assert (fact.value["status"], fact.value["notification_id"]) == ("done", "n-1")
+    assert (fact.value["stage"], fact.value["window"]) == ("send", "W3")
+
+
+async def test_a_lost_claim_of_one_does_not_hold_up_the_others(desk: Desk) -> None:
+    one, other = await desk.claimed("d1", "d2")
+    stale = replace(success(one), delivery=replace(success(one).delivery, version=1))
+
+    answers = await asyncio.gather(
+        desk.settler.write(desk.settlement(stale)),
+        desk.settler.write(desk.settlement(success(other))),
+    )
+
+    assert list(answers) == [False, True]
+
+
+async def test_a_store_that_fails_is_asked_again(desk: Desk) -> None:
+    [held] = await desk.claimed("d1")
+    desk.store.before["save"].extend([StoreUnavailable("locked"), StoreUnavailable("locked")])
+
+    assert await desk.settler.write(desk.settlement(success(held)))
+
+    assert desk.store.calls.count("save") == 3
+    assert len(desk.told) == 1
+
+
+async def test_an_unanswered_commit_that_was_stored_counts_as_ours(desk: Desk) -> None:
+    [held] = await desk.claimed("d1")
+    desk.store.after["save"].append(StoreOutcomeUnknown("cut"))
+
+    assert await desk.settler.write(desk.settlement(success(held)))
+
+    assert (desk.settler.lost_claims, len(desk.told)) == (0, 1)
+    assert await desk.store.facts("late_outcome") == []
+
+
+async def test_an_unanswered_commit_is_followed_up_through_further_failures(desk: Desk) -> None:
+    [held] = await desk.claimed("d1")
+    desk.store.after["save"].append(StoreOutcomeUnknown("cut"))
+    desk.store.before["get"].extend([StoreUnavailable("down"), StoreUnavailable("down")])
+
+    async with asyncio.timeout(5):
+        assert await desk.settler.write(desk.settlement(success(held)))
+
+
+async def test_what_somebody_else_wrote_meanwhile_is_not_taken_for_ours(desk: Desk) -> None:
+    [held] = await desk.claimed("d1")
+    other = transitions.fail(held, Failure("deferred"), plan=SEND, now_ms=samples.NOW_MS, roll=0.0)
+    await desk.store.save([other])
+    desk.store.before["save"].append(StoreUnavailable("locked"))
+
+    assert not await desk.settler.write(desk.settlement(success(held)))
+
+
+async def test_p8_a_finished_send_that_cannot_be_stored_goes_to_the_journal(desk: Desk) -> None:
+    [held] = await desk.claimed("d1")
+    desk.store.before["save"].append(StoreUnavailable("disk full"))
+    settlement = desk.settlement(success(held), must_keep=True)
+    desk.clock.advance(LEASE_S)
+
+    assert not await desk.settler.write(settlement)
+
+    assert [change.delivery.state for change in desk.journal.kept] == ["delivered"]
+    assert desk.settler.journaled == 1
+
+
+async def test_anything_else_is_left_to_the_next_owner_and_the_error_told(desk: Desk) -> None:
+    [held] = await desk.claimed("d1")
+    desk.store.before["save"].append(StoreUnavailable("disk full"))
+    settlement = desk.settlement(success(held))
+    desk.clock.advance(LEASE_S)
+
+    with pytest.raises(StoreUnavailable, match="disk full"):
+        await desk.settler.write(settlement)
+    assert desk.journal.kept == []
+
+
+async def test_one_that_cannot_be_written_at_all_takes_no_other_with_it(desk: Desk) -> None:
+    one, other = await desk.claimed("d1", "d2")
+    desk.store.before["save"].extend([OverflowError("too large"), OverflowError("too large")])
+
+    async with asyncio.timeout(5):
+        answers = await asyncio.gather(
+            desk.settler.write(desk.settlement(success(one), must_keep=True)),
+            desk.settler.write(desk.settlement(success(other))),
+            return_exceptions=True,
+        )
+
+    assert list(answers) == [False, True]
+    assert [change.delivery.id for change in desk.journal.kept] == ["d1"]
+
+
+async def test_a_failing_journal_does_not_hang_its_callers(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [held] = await desk.claimed("d1")
+
+    async def refuse(changes: object) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr(desk.journal, "append", refuse)
+    desk.store.before["save"].append(StoreUnavailable("disk full"))
+    settlement = desk.settlement(success(held), must_keep=True)
+    desk.clock.advance(LEASE_S)
+
+    async with asyncio.timeout(5):
+        assert not await desk.settler.write(settlement)
+
+
+def test_only_a_whole_delivery_is_evidence_for_the_next_owner() -> None:
+    done = success(claimed())
+    doubtful = transitions.fail(claimed(), LOST, plan=SEND, now_ms=samples.NOW_MS, roll=0.0)
+    soft = transitions.fail(
+        claimed(), Failure("deferred"), plan=SEND, now_ms=samples.NOW_MS, roll=0.0
+    )
+
+    assert [fact.key for fact in late_outcome(done, 1)] == ["d1/1"]
+    assert [(fact.value or {})["maybe_sent"] for fact in late_outcome(doubtful, 1)] == [True]
+    assert late_outcome(soft, 1) == []
+    assert after_failure().state == "pending"
