@@ -1,0 +1,332 @@
+"""The way in: checked, frozen, stored once for each key; then perhaps attempted at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from homing.domain.delivery import Receipt, Recipient
+from homing.domain.errors import IdempotencyConflict, InvalidRequest, StoreFull
+from homing.domain.failure import Failure
+from homing.domain.identity import INTENT_SOURCE
+from homing.domain.message import Email, Event, decode_message
+from homing.domain.policy import Retention
+from homing.engine.admission import Request, Ticket
+from homing.ports import Done, Outcome, Work
+from tests.unit.engine.world import FaultyStore, Script, World, route, stage
+
+DAY_MS = 24 * 3600 * 1000
+
+
+def paid(order: int = 1, **words: Any) -> Request:
+    return Request(message=Event("paid", {"order": order}), **words)
+
+
+async def submit(world: World, request: Request) -> Ticket:
+    [answer] = await world.engine.admission.submit(world.route, [request])
+    if isinstance(answer, IdempotencyConflict):
+        raise answer
+    return answer
+
+
+async def test_what_is_accepted_is_stored_as_it_was_said() -> None:
+    world = World()
+
+    ticket = await submit(
+        world, paid(key="order-1", source="shop", priority=1, metadata={"trace": "t1"})
+    )
+
+    stored = await world.get(ticket.delivery_id)
+    content = await world.store.content(ticket.delivery_id)
+    assert (ticket.created, ticket.delivery) == (True, stored)
+    assert (stored.state, stored.stage, stored.topic) == ("pending", "handle", "paid")
+    assert (stored.source, stored.key, stored.priority) == ("shop", "order-1", 1)
+    assert (stored.due_at_ms, stored.metadata) == (world.now_ms, {"trace": "t1"})
+    assert content is not None
+    assert decode_message(content.payload) == Event("paid", {"order": 1})
+
+
+async def test_i3_the_same_request_again_is_the_same_delivery() -> None:
+    world = World()
+
+    first = await submit(world, paid(key="order-1"))
+    again = await submit(world, paid(key="order-1"))
+
+    assert (again.created, again.delivery_id) == (False, first.delivery_id)
+
+
+async def test_i3_another_request_under_the_same_key_is_a_conflict() -> None:
+    world = World()
+    first = await submit(world, paid(1, key="order-1"))
+
+    with pytest.raises(IdempotencyConflict) as conflict:
+        await submit(world, paid(2, key="order-1"))
+
+    assert conflict.value.delivery_id == first.delivery_id
+
+
+@pytest.mark.parametrize("changed", [{"not_before_ms": 1}, {"expires_at_ms": 10**15}])
+async def test_i3_when_it_may_be_sent_belongs_to_the_request(changed: dict[str, int]) -> None:
+    world = World()
+    await submit(world, paid(key="order-1"))
+
+    with pytest.raises(IdempotencyConflict):
+        await submit(world, paid(key="order-1", **changed))
+
+
+async def test_a_route_may_return_the_first_and_note_the_mismatch() -> None:
+    world = World(route(on_mismatch="return_existing"))
+    first = await submit(world, paid(1, key="order-1"))
+
+    again = await submit(world, paid(2, key="order-1"))
+
+    assert (again.created, again.delivery_id) == (False, first.delivery_id)
+    assert len(await world.store.facts("mismatch")) == 1
+
+
+async def test_i3_fifty_at_once_are_one() -> None:
+    world = World(store=FaultyStore())
+
+    tickets = await asyncio.gather(*(submit(world, paid(key="order-1")) for _ in range(50)))
+
+    assert len({ticket.delivery_id for ticket in tickets}) == 1
+    assert sum(ticket.created for ticket in tickets) == 1
+
+
+async def test_the_same_key_of_another_source_is_another_delivery() -> None:
+    world = World()
+
+    one = await submit(world, paid(key="1", source="shop"))
+    other = await submit(world, paid(key="1", source="blog"))
+
+    assert one.delivery_id != other.delivery_id
+
+
+async def test_a_key_may_be_used_again_after_its_time() -> None:
+    world = World(route(rules={"retention": Retention(key_s=60.0)}))
+    first = await submit(world, paid(key="order-1"))
+
+    world.clock.advance(59)
+    assert not (await submit(world, paid(key="order-1"))).created
+    world.clock.advance(1)
+    again = await submit(world, paid(2, key="order-1"))
+
+    assert (again.created, again.delivery_id != first.delivery_id) == (True, True)
+
+
+async def test_one_conflict_keeps_none_of_the_others_out() -> None:
+    world = World()
+    await submit(world, paid(1, key="a"))
+
+    answers = await world.engine.admission.submit(
+        world.route, [paid(2, key="b"), paid(2, key="a"), paid(3, key="c")]
+    )
+
+    kinds = [type(answer) for answer in answers]
+    assert kinds == [Ticket, IdempotencyConflict, Ticket]
+    assert await world.run() == 3
+
+
+async def test_one_intent_exists_once_whatever_the_key() -> None:
+    world = World(route(intent=lambda event: f"order-{event.data['order']}"))
+
+    first = await submit(world, paid(1, key="a"))
+    again = await submit(world, paid(1, key="b"))
+    other = await submit(world, paid(2, key="c"))
+
+    assert (again.created, again.delivery_id) == (False, first.delivery_id)
+    assert other.created
+
+
+async def test_without_a_key_every_call_is_a_delivery_of_its_own() -> None:
+    world = World()
+
+    assert (await submit(world, paid())).delivery_id != (await submit(world, paid())).delivery_id
+
+
+async def test_a_caller_may_bring_the_id_but_not_take_one() -> None:
+    world = World()
+    ticket = await submit(world, paid(delivery_id="row-7"))
+    assert ticket.delivery_id == "row-7"
+
+    with pytest.raises(InvalidRequest, match="delivery_id: is taken"):
+        await submit(world, paid(2, delivery_id="row-7"))
+
+
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        ("key", {"key": ""}),
+        ("key", {"key": "x" * 513}),
+        ("source", {"source": INTENT_SOURCE}),
+        ("priority", {"priority": 0}),
+        ("priority", {"priority": 5}),
+        ("expires_at_ms", {"expires_at_ms": 1}),
+        ("metadata", {"metadata": {"a": "x" * 9000}}),
+        ("to", {"message": Email(to=())}),
+        ("data", {"message": Event("paid", 2**70)}),
+        ("data", {"message": Event("paid", object())}),
+        ("data", {"message": Event("paid", "\ud800")}),
+    ],
+)
+async def test_a_wrong_request_is_refused_and_names_the_field(
+    field: str, words: dict[str, Any]
+) -> None:
+    world = World()
+    words = {"message": Event("paid")} | words
+
+    with pytest.raises(InvalidRequest) as refusal:
+        await submit(world, Request(**words))
+
+    assert refusal.value.field == field
+    assert world.store.disk.deliveries == {}
+
+
+async def test_a_route_may_demand_a_key() -> None:
+    world = World(route(needs_key=True))
+
+    with pytest.raises(InvalidRequest, match="key: is required"):
+        await submit(world, paid())
+    assert (await submit(world, paid(key="a"))).created
+
+
+async def test_guards_may_refuse() -> None:
+    def guard(event: Event) -> None:
+        if event.data["order"] < 0:
+            raise InvalidRequest("order", "must not be negative")
+
+    world = World(route(guards=(guard,)))
+
+    with pytest.raises(InvalidRequest, match="order"):
+        await submit(world, paid(-1))
+    assert (await submit(world, paid(1))).created
+
+
+async def test_harmless_differences_of_spelling_are_no_conflict() -> None:
+    world = World(route(normalise=lambda event: Event(event.type.lower(), event.data)))
+
+    first = await submit(world, Request(message=Event("Paid"), key="a"))
+    again = await submit(world, Request(message=Event("PAID"), key="a"))
+
+    assert again.delivery_id == first.delivery_id
+
+
+async def test_what_is_skipped_on_purpose_is_stored_as_such_and_never_tried() -> None:
+    step = Script()
+    world = World(route(step=step, suppress=lambda event: "stub mode"))
+
+    ticket = await submit(world, paid(key="a"))
+    await world.run()
+
+    assert (ticket.delivery.state, step.seen) == ("suppressed", [])
+    assert not (await submit(world, paid(key="a"))).created
+
+
+async def test_the_lane_and_the_recipients_are_the_routes_to_say() -> None:
+    world = World(
+        route(
+            lane_of=lambda event, generation: f"event/{event.type}@{generation}",
+            recipients_of=lambda event: ("ann@example.org",),
+        )
+    )
+
+    ticket = await submit(world, paid(generation=3))
+
+    assert ticket.delivery.lane == "event/paid@3"
+    assert ticket.delivery.recipients == (Recipient("ann@example.org"),)
+
+
+async def test_i13_what_is_for_later_is_not_tried_earlier() -> None:
+    step = Script()
+    world = World(route(step=step))
+    ticket = await world.engine.admission.send(
+        world.route, paid(not_before_ms=world.now_ms + DAY_MS)
+    )
+
+    await world.run(after_s=24 * 3600 - 1)
+    assert (ticket.delivery.state, step.seen) == ("pending", [])
+    await world.run(after_s=1)
+    assert len(step.seen) == 1
+
+
+async def test_send_records_first_then_attempts_that_very_record() -> None:
+    stored_before: list[str] = []
+
+    async def step(work: Work) -> Outcome:
+        stored = await world.get(work.delivery.id)
+        stored_before.append(f"{stored.state} {stored.phase} {stored.holder}")
+        return Done(receipt=Receipt("n-1"))
+
+    world = World(route(step=step))
+    ticket = await world.engine.admission.send(world.route, paid(key="order-1"))
+
+    assert stored_before == ["in_flight inline w1"]
+    assert (ticket.delivery.state, ticket.created) == ("delivered", True)
+    assert await world.get(ticket.delivery_id) == ticket.delivery
+
+
+async def test_sending_the_same_again_attempts_nothing() -> None:
+    step = Script()
+    world = World(route(step=step))
+    first = await world.engine.admission.send(world.route, paid(key="order-1"))
+
+    again = await world.engine.admission.send(world.route, paid(key="order-1"))
+
+    assert (again.created, again.delivery.state, len(step.seen)) == (False, "delivered", 1)
+    assert again.delivery_id == first.delivery_id
+
+
+async def test_an_inline_attempt_that_fails_is_left_to_the_worker() -> None:
+    world = World(route(step=Script(Failure("deferred")), rules={"inline_counts": False}))
+
+    ticket = await world.engine.admission.send(world.route, paid())
+    assert (ticket.delivery.state, ticket.delivery.attempts) == ("pending", 0)
+    await world.run(after_s=60)
+
+    assert (await world.get(ticket.delivery_id)).state == "delivered"
+
+
+async def test_an_inline_call_goes_through_all_stages() -> None:
+    step = Script(Done(b"page"), Done(b"text"))
+    world = World(route(stage("fetch"), stage("think"), stage("notify"), step=step))
+
+    ticket = await world.engine.admission.send(world.route, paid())
+
+    assert ticket.delivery.state == "delivered"
+    assert [delivery.stage for delivery in step.seen] == ["fetch", "think", "notify"]
+    assert {delivery.phase for delivery in step.seen} == {"inline"}
+
+
+async def test_a_lost_inline_call_is_found_by_the_next_worker() -> None:
+    started = asyncio.Event()
+
+    async def hang(work: Work) -> Outcome:
+        started.set()
+        await asyncio.Event().wait()
+        return Done()
+
+    here = World(route(step=hang))
+    call = asyncio.ensure_future(here.engine.admission.send(here.route, paid(key="a")))
+    await started.wait()
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+
+    there = World(route(), store=here.store, clock=here.clock, name="w2")
+    await there.run(after_s=here.route.lease_s)
+
+    [stored] = here.store.disk.deliveries.values()
+    assert (stored.state, stored.attempt_no) == ("delivered", 2)
+
+
+async def test_i2_a_store_that_is_full_accepts_nothing() -> None:
+    store = FaultyStore()
+    world = World(store=store)
+    store.before["add"].append(StoreFull("no space"))
+
+    with pytest.raises(StoreFull):
+        await submit(world, paid(key="a"))
+
+    assert store.disk.deliveries == {}
+    assert (await submit(world, paid(key="a"))).created
