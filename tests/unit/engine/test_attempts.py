@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from homing.domain.delivery import Fact, Receipt
 from homing.domain.errors import TerminalError
-from homing.domain.failure import Failure
+from homing.domain.failure import Failure, Refusal
 from homing.domain.identity import provider_token
+from homing.domain.message import Email
 from homing.domain.policy import Plan
 from homing.engine.route import Route
 from homing.engine.steps import SendStep
@@ -243,6 +244,26 @@ async def test_what_an_earlier_owner_learnt_too_late_is_evidence() -> None:
     assert (after.state, provider.sent) == ("delivered", [])
     assert after.receipt is not None
     assert (after.receipt.notification_id, after.receipt.evidence) == ("n-3", "late")
+
+
+@pytest.mark.xfail(reason="F35", strict=False)
+async def test_i7_a_lookup_for_the_rest_says_nothing_about_who_was_in_doubt_before() -> None:
+    put_off = {"bob@example.org": Refusal(permanent=False, code="451")}
+    hard = Failure("refused", "reject", code="550")
+    provider = Looking(LOST, Accepted(Receipt("n-1"), put_off), hard, says=Unknown())
+    world = World(sending(provider, doubt_patience_s=0.0))
+    accepted = await world.submit(message=Email(to=["ann@example.org", "bob@example.org"]))
+    await world.run()
+    await world.run(after_s=60)
+    half = await world.get(accepted.id)
+    assert [r.outcome for r in half.recipients] == ["accepted", "maybe"]
+
+    # By another token the provider has nothing: that is no evidence about the first attempt.
+    provider.says = Absent()
+    await world.run(after_s=60)
+
+    after = await world.get(accepted.id)
+    assert (after.state, after.failed_because) == ("failed", "uncertain")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from homing.engine.settling import Settlement, Settler, late_outcome
 from homing.ports import Transitioned
 from homing.testing import samples
 from homing.testing.clocks import ManualClock
-from tests.unit.domain.lives import LOST, SEND, after_failure, claimed
+from tests.unit.domain.lives import LOST, SEND, claimed, pending, plan, stage
 from tests.unit.engine.world import FaultyStore, PaperJournal
 
 LEASE_S = 60.0
@@ -236,14 +236,21 @@ async def test_a_failing_journal_does_not_hang_its_callers(
         assert not await desk.settler.write(settlement)
 
 
+@pytest.mark.xfail(reason="F34", strict=False)
 def test_only_a_whole_delivery_is_evidence_for_the_next_owner() -> None:
     done = success(claimed())
     doubtful = transitions.fail(claimed(), LOST, plan=SEND, now_ms=samples.NOW_MS, roll=0.0)
     soft = transitions.fail(
         claimed(), Failure("deferred"), plan=SEND, now_ms=samples.NOW_MS, roll=0.0
     )
+    first_of_two = transitions.advance(
+        claimed(pending(stage="fetch")),
+        plan=plan(stage("fetch"), stage("notify")),
+        now_ms=samples.NOW_MS,
+        keep_until_ms=samples.NOW_MS + 1,
+    )
 
+    assert late_outcome(first_of_two, 1) == []
     assert [fact.key for fact in late_outcome(done, 1)] == ["d1/1"]
     assert [(fact.value or {})["maybe_sent"] for fact in late_outcome(doubtful, 1)] == [True]
     assert late_outcome(soft, 1) == []
-    assert after_failure().state == "pending"
