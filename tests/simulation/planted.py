@@ -142,11 +142,11 @@ PLANTED: tuple[Planted, ...] = (
         "because = because or 'uncertain'",
     ),
     Planted(
-        "one attempt too many",
+        "failed attempts cost nothing",
         "I16",
         "domain/transitions.py",
-        "spent = after.attempts >= (delivery.max_attempts",
-        "spent = after.attempts > (delivery.max_attempts",
+        "        attempts=delivery.attempts + int(counts),\n        crashes=0,",
+        "        attempts=delivery.attempts,\n        crashes=0,",
     ),
     Planted(
         "Retry-After is not honoured",
@@ -327,7 +327,7 @@ PLANTED: tuple[Planted, ...] = (
         "a graceful stop gives nothing back",
         "I15",
         "engine/worker.py",
-        "await self._release(self._inbox.get_nowait())",
+        "self._give_back(self._inbox.get_nowait())",
         "self._inbox.get_nowait()",
     ),
 )

@@ -19,6 +19,7 @@ from homing.testing.simulator.breeds import BREEDS
 from homing.testing.simulator.findings import Findings
 from homing.testing.simulator.hosts import EPOCH_MS, Life
 from homing.testing.simulator.options import Options
+from homing.testing.simulator.service import DOOMED
 from homing.testing.simulator.storage import WatchedDisk
 from homing.testing.simulator.work import POISON
 from homing.testing.virtualtime import VirtualTimeLoop
@@ -64,6 +65,8 @@ class Clients:
         self._poison_left = options.poison if "event" in options.breeds else 0
         self.asks: list[Ask] = []
         self.conflicts = 0
+        # Small worlds have small batches, so that there are many of them.
+        self._largest = max(4, min(LARGEST_BATCH, options.deliveries // 12))
         # For each key: which variant of the request was told which id.
         self.told: dict[tuple[str, str], dict[int, str]] = {}
 
@@ -71,12 +74,17 @@ class Clients:
     def unsettled(self) -> list[Ask]:
         return [ask for ask in self.asks if not ask.is_settled]
 
+    @property
+    def usual_call(self) -> float:
+        """How many deliveries a call asks for, on average."""
+        return 0.72 * self._largest / 2 + 0.14 * 3.5 + 0.07 * 2.5
+
     def act(self) -> None:
         """Some caller does something."""
         draw = self._chance.random()
         route = self._chance.choice(self._options.breeds)
         if draw < 0.72:
-            self.dispatch(self._new(route, self._chance.randint(1, LARGEST_BATCH)), "submit")
+            self.dispatch(self._new(route, self._chance.randint(1, self._largest)), "submit")
         elif draw < 0.86:
             for ask in self._new(route, self._chance.randint(1, 6)):
                 self.dispatch([ask], "send")
@@ -163,9 +171,19 @@ class Clients:
         recipients = 1
         if breed.answers_apart and chance.random() < 0.3:
             recipients = chance.randint(2, 3)
-        return Email(to=tuple(f"r{number}.{n}" for n in range(recipients)), text=f"hello {number}")
+        name = DOOMED if chance.random() < self._options.doomed else "r"
+        return Email(
+            to=tuple(f"{name}{number}.{n}" for n in range(recipients)), text=f"hi {number}"
+        )
 
     async def _call(self, life: Life, asks: Sequence[Ask], way: Way) -> None:
+        life.calls += 1
+        try:
+            await self._ask(life, asks, way)
+        finally:
+            life.calls -= 1
+
+    async def _ask(self, life: Life, asks: Sequence[Ask], way: Way) -> None:
         engine = life.engine
         if engine is None:
             return

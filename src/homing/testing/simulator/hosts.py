@@ -27,12 +27,14 @@ START_AGAIN_S = 1.0
 class KeptJournal:
     """The host's emergency journal: durable, even when the disk of the store is full."""
 
-    def __init__(self) -> None:
+    def __init__(self, fault: Callable[[str], None]) -> None:
+        self._fault = fault
         self.kept: list[Change] = []
         # Everything that was ever kept, for the oracle alone.
         self.history: list[Change] = []
 
     async def append(self, changes: Sequence[Change]) -> None:
+        self._fault("journaled")
         self.kept.extend(changes)
         self.history.extend(changes)
 
@@ -46,13 +48,21 @@ class KeptJournal:
 class Host:
     """A place where one process at a time lives."""
 
-    def __init__(self, name: str, boot: str, steady_base_s: float, *, works: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        boot: str,
+        steady_base_s: float,
+        *,
+        works: bool,
+        fault: Callable[[str], None],
+    ) -> None:
         self.name = name
         self.boot = boot
         self.steady_base_s = steady_base_s
         self.works = works
         self.wall_offset_ms = 0
-        self.journal = KeptJournal()
+        self.journal = KeptJournal(fault)
         self.life: Life | None = None
         self.lives = 0
 
@@ -104,6 +114,7 @@ class Life:
         self.clock = HostClock(parts.loop, host)
         self.is_up = False
         self.is_ending = False
+        self.calls = 0
         self._parts = parts
         self.engine: Engine | None = None
 

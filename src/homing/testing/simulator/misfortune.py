@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from homing.ports import Query
 from homing.testing.clocks import DAY_S
 from homing.testing.simulator.hosts import Life
 
@@ -37,10 +39,19 @@ class Misfortune:
             (options.outages, self._lose_the_password),
         )
         return [
-            (self._chance.uniform(0.05, 0.95) * options.window_s, act)
+            (self._chance.uniform(0.05, 0.95) * options.window_s, self._when_busy(act))
             for number, act in numbers
             for _ in range(number)
         ]
+
+    def _when_busy(self, act: Callable[[], None]) -> Callable[[], None]:
+        """Misfortune finds the most to break while there is work under way."""
+
+        def both() -> None:
+            self._world.clients.act()
+            act()
+
+        return both
 
     def _victim(self) -> Life | None:
         lives = [life for life in self._world.lives if life.party.fuse is None]
@@ -50,7 +61,7 @@ class Misfortune:
     def _light(self, life: Life, act: Callable[[], None]) -> None:
         """Some callbacks from now: any `await` may be the last one."""
         life.party.on_fuse = act
-        life.party.fuse = self._chance.randint(1, LONGEST_FUSE)
+        life.party.fuse = round(LONGEST_FUSE ** self._chance.random())
 
     def _crash(self) -> None:
         life = self._victim()
@@ -80,24 +91,45 @@ class Misfortune:
     def _deploy(self) -> None:
         """A graceful stop, and a new life."""
         life = self._victim()
-        if life is not None and life.is_up and not life.is_ending:
-            self._world.fault("deploy")
-            self._world.loop.spawn(life.party, self.stop(life), "stop")
+        if life is None:
+            return
+
+        def stop() -> None:
+            if life.is_up and not life.is_ending:
+                self._world.fault("deploy")
+                self._world.loop.spawn(life.party, self.stop(life), "stop")
+
+        self._light(life, stop)
 
     async def stop(self, life: Life, *, again: bool = True) -> None:
-        """As `app.Homing.stop` does."""
+        """As a server does: no new calls, the running ones end, then the engine stops."""
         world = self._world
         life.is_ending = True
         world.trace.note(life.holder, "stops")
+        patience_s = GRACE_S
+        while life.calls and patience_s > 0:
+            await asyncio.sleep(0.01)
+            patience_s -= 0.01
         if life.engine is not None:
             try:
                 await life.engine.stop(GRACE_S)
             except Exception as error:
                 world.trace.note(life.holder, "stop failed", repr(error))
+            else:
+                self._check_hands(life)
         world.trace.note(life.holder, "stopped")
         if again:
             world.boot_again(life.host, self._chance.uniform(0.1, 5.0))
         life.end()
+
+    def _check_hands(self, life: Life) -> None:
+        """Whoever stopped gracefully holds nothing any more, but for a send in doubt."""
+        world = self._world
+        if world.options.has("store", "full"):
+            return
+        for delivery in world.disk.candidates(Query(holder=life.holder)):
+            if delivery.state == "in_flight" and not delivery.committing:
+                world.findings.breach("I16", delivery.id, f"{life.holder} stopped and keeps it")
 
     def _jump(self) -> None:
         host = self._chance.choice(self._world.hosts)
@@ -109,16 +141,22 @@ class Misfortune:
         self._world.trace.note(host.name, "jumps", jump_s, host.wall_offset_ms)
 
     def _fill_the_disk(self) -> None:
-        weather = self._world.weather
+        """In the middle of what a process does: perhaps between a send and its mark."""
+        world = self._world
         for_s = self._chance.uniform(*FULL_S)
-        weather.is_full = True
-        self._world.trace.note("disk", "is full", for_s)
+
+        def fill() -> None:
+            world.weather.is_full = True
+            world.trace.note("disk", "is full", for_s)
+            world.loop.call_outside(for_s, empty)
 
         def empty() -> None:
-            weather.is_full = False
-            self._world.trace.note("disk", "has room")
+            world.weather.is_full = False
+            world.trace.note("disk", "has room")
 
-        self._world.loop.call_outside(for_s, empty)
+        life = self._victim()
+        if life is not None:
+            self._light(life, fill)
 
     def _lose_the_password(self) -> None:
         services = list(self._world.services.items())

@@ -82,8 +82,9 @@ class Operators:
 
     def unpark_all(self, life: Life) -> None:
         """The desk is cleared: what a person parked, a person must unpark."""
-        for route in self._options.breeds:
-            click = Click("unpark", route, 1)
+        parked = self._disk.facts.get("parked", {})
+        for fact in [f for f in parked.values() if (f.value or {}).get("by") == ACTOR]:
+            click = Click("unpark", fact.key, 1)
             self._loop.spawn(life.party, self._click(life, click, 0), "unpark")
 
     def _subject(self, verb: str) -> str | None:

@@ -51,6 +51,7 @@ class Options(Struct, frozen=True, kw_only=True):
     answer_share: float
     answer_s: float
     put_off: float = 0.0
+    doomed: float = 0.0
     retry_after: float = 0.0
     retry_after_absurd: float = 0.0
     rejected: float = 0.0
@@ -99,6 +100,9 @@ def draw(seed: int, deliveries: int | None = None) -> Options:
         "answer_share": _rate(chance, 0.02, 0.6),
         "answer_s": chance.choice((0.01, 0.3, 2.0)),
     }
+    if chance.random() < 0.12:
+        # Slow, but not slow enough to keep workers from reading ahead: long queues in hand.
+        fields |= {"answer_share": 0.9, "answer_s": 3.2, "concurrency": 2}
     for family in families:
         fields |= _RATES[family](chance)
     return Options(**fields)  # type: ignore[arg-type] # drawn as a table
@@ -138,6 +142,7 @@ _RATES: dict[Family, Callable[[random.Random], dict[str, object]]] = {
     "clock": lambda c: {"jumps": c.randint(1, 6)},
     "answers": lambda c: {
         "put_off": _rate(c, 0.02, 0.4),
+        "doomed": _some(c, 0.01, 0.05),
         "retry_after": _some(c, 0.02, 0.1),
         "retry_after_absurd": _some(c, 0.001, 0.01),
         "rejected": _some(c, 0.005, 0.1),

@@ -112,6 +112,8 @@ def _sent(breach: Blame, delivery: Delivery, entries: list[Acceptance]) -> None:
                 breach("I8", delivery.id, f"delivered, and {address} has nothing")
         elif outcome == "accepted" and not has_it[address]:
             breach("I8", delivery.id, f"{address} is called accepted and has nothing")
+        if outcome == "refused" and has_it[address] and not any(e.is_zombie for e in entries):
+            breach("I7", delivery.id, f"{address} is called refused, and has it")
         dead = delivery.state == "failed" and delivery.failed_because != "uncertain"
         if dead and outcome != "accepted" and has_it[address]:
             because = delivery.failed_because

@@ -20,6 +20,8 @@ from homing.testing.virtualtime import VirtualTimeLoop
 POISON_LIMIT = 5
 # The first death proves nothing: it may have been a neighbour's.
 MOST_KILLS = POISON_LIMIT + 1
+# Some may have been killed by something else right before it began.
+FEWEST_STARTS = 3
 
 
 class SendWitness:
@@ -121,6 +123,7 @@ class SendWitness:
             self._breach("I16", delivery_id, f"killed {self.kills_of[delivery_id]} workers")
 
     def is_poison(self, delivery_id: str) -> None:
-        if self.starts_of[delivery_id] < POISON_LIMIT:
+        """It must have been at work when its workers died, not only have waited for its turn."""
+        if self.starts_of[delivery_id] < FEWEST_STARTS:
             times = self.starts_of[delivery_id]
             self._breach("I16", delivery_id, f"called poison after {times} starts")

@@ -35,6 +35,8 @@ Answer: TypeAlias = Accepted | Failure
 SETTLE_S = 20.0
 ABSURD_S = (9e8, 1e11, -7.0)
 NOBODY = ("",)
+# Who has this in the address is put off as long as there are faults: the budget runs out.
+DOOMED = "doomed"
 HANG_S = TIMEOUT_S * 3
 
 _LOST = Failure("connection_lost", detail="cut after the message", maybe_sent=True)
@@ -107,7 +109,7 @@ class Service:
         """The message is at the service: what it does, and what it would answer."""
         known = self.known(envelope.token)
         known.last_at_s = self.loop.time()
-        declined = self._declined(fate)
+        declined = self._declined(envelope, fate)
         if declined is not None:
             return declined
         if fate == "hung" and self.chance.random() < 0.5:
@@ -121,10 +123,12 @@ class Service:
             return replace(_LOST, refused=refused)
         return None if fate == "hung" else Accepted(receipt, refused)
 
-    def _declined(self, fate: Fate) -> Failure | None:
+    def _declined(self, envelope: Envelope, fate: Fate) -> Failure | None:
         """Not taken at all; or not taken and no word of it, which the sender cannot know."""
         if self.has_bad_credentials:
             return _FAULT
+        if self.is_rough and any(DOOMED in address for address in envelope.recipients):
+            return _DECLINED["put_off"]
         if fate in ("retry_after", "retry_after_absurd"):
             seconds = self.chance.uniform(1.0, 20.0)
             if fate == "retry_after_absurd":

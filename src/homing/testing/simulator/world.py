@@ -100,7 +100,9 @@ class World:
             machine = number % options.machines
             works = number < options.workers
             name = f"{'w' if works else 's'}{number}"
-            hosts.append(Host(name, f"boot-{machine}", 5000.0 * machine, works=works))
+            hosts.append(
+                Host(name, f"boot-{machine}", 5000.0 * machine, works=works, fault=self.fault)
+            )
         return hosts
 
     def fault(self, kind: str) -> None:
@@ -184,8 +186,7 @@ class World:
         for _ in range(self.options.clicks):
             at_s = chance.uniform(0.1, 1.0) * self.options.window_s
             heapq.heappush(agenda, (at_s, next(order), self.operators.act))
-        # The callers' own rate: about twenty deliveries a call.
-        pace_s = self.options.window_s * 30 / self.options.deliveries
+        pace_s = self.options.window_s * self.clients.usual_call / self.options.deliveries
         at_s = 0.5
         while len(self.clients.asks) < self.options.deliveries and not self.findings.is_full:
             at_s += chance.expovariate(1.0) * pace_s
