@@ -29,7 +29,7 @@ from homing.domain.failure import (
 )
 from homing.domain.policy import Plan, Stage
 from homing.engine.bounded import bounded
-from homing.engine.holding import ClaimLost, Holding
+from homing.engine.holding import ClaimLost, DoubtSettled, Holding
 from homing.engine.route import Route, classify_exception
 from homing.engine.settling import Settlement, Settler
 from homing.ports import Absent, Clock, Dice, Done, FanOut, Found, Outcome, Query, Store, Unknown
@@ -154,12 +154,21 @@ class Attempts:
             return because, transitions.give_up(delivery, because, plan=plan, now_ms=now_ms)
         if delivery.fanned_out:
             return await self._join(delivery, plan)
+        return await self._try(held, plan)
+
+    async def _try(self, held: Holding, plan: Plan) -> Verdict | None:
         try:
             outcome = await self._call_step(held, plan)
         except ClaimLost:
             return None
+        except DoubtSettled as settled:
+            now_ms = self.clock.now_ms()
+            change = transitions.settle_found(
+                held.delivery, plan=plan, now_ms=now_ms, receipt=settled.receipt
+            )
+            return "settle_found", change
         if held.route.judge is not None:
-            outcome = judged(outcome, plan.stage(delivery.stage), held.route.judge)
+            outcome = judged(outcome, plan.stage(held.delivery.stage), held.route.judge)
         return self._change_for(held, plan, outcome)
 
     async def _settle_doubt(self, held: Holding, plan: Plan) -> Verdict | None:
@@ -191,11 +200,9 @@ class Attempts:
     async def _evidence(self, held: Holding) -> Found | Absent | Unknown | None:
         """What an earlier owner learnt too late, or what the provider can tell."""
         delivery = held.delivery
-        for fact in await self.store.facts("late_outcome", f"{delivery.id}/"):
-            value = fact.value or {}
-            if value.get("status") == "done" and value.get("stage") == delivery.stage:
-                receipt = Receipt(str(value.get("notification_id") or ""), evidence="late")
-                return Found(receipt)
+        late = await self.late_receipt(delivery)
+        if late is not None:
+            return Found(late)
         lookup = held.route.lookup
         if lookup is None:
             return None
@@ -203,6 +210,14 @@ class Attempts:
             return await lookup.lookup(identity.provider_token(delivery))
         except Exception:
             return Unknown()
+
+    async def late_receipt(self, delivery: Delivery) -> Receipt | None:
+        """The acceptance that an earlier owner learnt of after it had lost its claim."""
+        for fact in await self.store.facts("late_outcome", f"{delivery.id}/"):
+            value = fact.value or {}
+            if value.get("status") == "done" and value.get("stage") == delivery.stage:
+                return Receipt(str(value.get("notification_id") or ""), evidence="late")
+        return None
 
     def _token_still_folds(self, route: Route, delivery: Delivery, now_ms: int) -> bool:
         if route.provider is None or delivery.committed_at_ms is None:
@@ -216,7 +231,7 @@ class Attempts:
         stage = plan.stage(held.delivery.stage)
         try:
             return await bounded(held.route.steps[stage.name](held), stage.timeout_s)
-        except ClaimLost:
+        except (ClaimLost, DoubtSettled):
             raise
         except TimeoutError:
             detail = f"no answer within {stage.timeout_s:g} s"

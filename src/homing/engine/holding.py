@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from homing.domain import identity, transitions
-from homing.domain.delivery import Change, Content, Delivery, Key, New, Recipient
+from homing.domain.delivery import Change, Content, Delivery, Key, New, Receipt, Recipient
 from homing.engine.settling import Settlement
 
 if TYPE_CHECKING:
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
 # No commit may start unless its whole time, and this, still fit into the lease (I12).
 COMMIT_MARGIN_S = 1.0
+
+
+class DoubtSettled(Exception):
+    """While this attempt was being prepared, an earlier one turned out to be accepted."""
+
+    def __init__(self, receipt: Receipt) -> None:
+        super().__init__("an earlier attempt was accepted")
+        self.receipt = receipt
 
 
 class ClaimLost(Exception):
@@ -50,6 +58,11 @@ class Holding:
     async def mark_committing(self, frozen: Mapping[str, bytes]) -> bool:
         """Write the durable mark; False: the claim was lost or its time is over, do not send."""
         await self._attempts.make_sure()
+        if self.delivery.maybe_sent:
+            # An earlier owner may have learnt the truth since we looked (P8).
+            late = await self._attempts.late_receipt(self.delivery)
+            if late is not None:
+                raise DoubtSettled(late)
         clock = self._attempts.clock
         asked_at_s = clock.steady_s()
         change = transitions.mark_committing(

@@ -131,7 +131,7 @@ class Housekeeping:
     async def end_leases_of_the_dead(self) -> int:
         """A dead holder's lease ends now, even if a clock step has moved its end far away."""
         ended = 0
-        for holder in self._liveness.dead:
+        for holder in sorted(self._liveness.dead):
             query = Query(holder=holder, facets=(Facet(state="in_flight"),))
             page = await self._store.page(query, limit=PAGE)
             now_ms = self._clock.now_ms()

@@ -111,7 +111,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
         plans = (self.plan, *self.plans.values())
         return max(s.timeout_s for plan in plans for s in plan.stages) + LEASE_MARGIN_S
 
-    @property
+    @functools.cached_property
     def lookup(self) -> Lookup | None:
         """The provider, if it can tell what it has accepted."""
         provider: object = self.provider

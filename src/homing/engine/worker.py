@@ -27,6 +27,7 @@ log = logging.getLogger("homing.engine")
 READ_AHEAD = 256
 QUICK_SHARE_OF_LEASE = 0.1
 STORE_RETRY_S = 1.0
+SHORTEST_REST_S = 0.001
 
 
 class RouteWorker:
@@ -50,6 +51,8 @@ class RouteWorker:
         self._inbox: asyncio.Queue[Holding] = asyncio.Queue()
         self._held: dict[str, Holding] = {}
         self._running: set[str] = set()
+        self._inline = 0
+        self._claimed_up_to_ms = 0
         self._freed = asyncio.Event()
         self._claiming = asyncio.Lock()
         self._gate = Gate()
@@ -92,10 +95,13 @@ class RouteWorker:
     def keeping(self, held: Holding) -> Iterator[None]:
         """For an inline attempt: while it lasts, its lease is renewed and nobody here takes it."""
         self._held[held.delivery.id] = held
+        self._inline += 1
         try:
             yield
         finally:
+            self._inline -= 1
             self._forget(held)
+            self._freed.set()
 
     @property
     def held_ids(self) -> frozenset[str]:
@@ -119,10 +125,10 @@ class RouteWorker:
                 self._give_back(self._inbox.get_nowait())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
-                while self._running:
+                while self._running or self._inline:
                     self._freed.clear()
                     await self._freed.wait()
-        unfinished = [self._held[delivery_id] for delivery_id in self._running]
+        unfinished = [self._held[delivery_id] for delivery_id in sorted(self._running)]
         for slot in self._slots:
             slot.cancel()
         await asyncio.gather(*self._slots, return_exceptions=True)
@@ -246,10 +252,11 @@ class RouteWorker:
         await self._liveness.make_sure()
         clock = self._attempts.clock
         asked_at_s = clock.steady_s()
+        self._claimed_up_to_ms = clock.now_ms()
         claimed = await self._attempts.store.claim(
             Claim(
                 worker=self.holder,
-                now_ms=clock.now_ms(),
+                now_ms=self._claimed_up_to_ms,
                 lease_until_ms=self._attempts.lease_until_ms(self.route),
                 limit=limit,
                 lanes=self.route.served_lanes,
@@ -289,10 +296,12 @@ class RouteWorker:
         due_at_ms = await self._attempts.store.next_due_ms(self.route.served_lanes)
         if due_at_ms is None:
             return self.route.poll_s
+        if due_at_ms <= self._claimed_up_to_ms:
+            # Due at the claim and not given to us: somebody alive holds it.
+            return self.route.poll_s / 10
         due_in_ms = due_at_ms - self._attempts.clock.now_ms()
         due_in_s = due_in_ms / 1000 / self._attempts.time_scale
-        # Due already but not given to us: somebody alive holds it. Look again, not at once.
-        return min(max(due_in_s, 0.0) or self.route.poll_s / 10, self.route.poll_s)
+        return min(max(due_in_s, SHORTEST_REST_S), self.route.poll_s)
 
     def _forget(self, held: Holding) -> None:
         # A newer holding of the same delivery may stand in its place.
