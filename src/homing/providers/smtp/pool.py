@@ -51,23 +51,16 @@ class Pool:
 
         Waits while too many others have a place: whoever has one must not wait for more.
         """
-        found = await self._healthy()
-        if isinstance(found, Failure):
-            return found
+        if not self._live and (failed := await self._revive()) is not None:
+            return failed
         if self._waiting or self._reserved >= self._limit:
             await self._wait_for_place()
         else:
             self._reserved += 1
-        try:
-            found = await self._healthy()
-        except BaseException:
-            self.release()
-            raise
-        if isinstance(found, Failure):
-            self.release()
-            return found
+        if not self._live and (failed := await self._revive_or_release()) is not None:
+            return failed
         self._grow()
-        return found.features
+        return next(iter(self._live)).features
 
     def release(self) -> None:
         self._reserved -= 1
@@ -164,20 +157,29 @@ class Pool:
                 self._reserved += 1
                 place.set_result(None)
 
-    async def _healthy(self) -> Connection | Failure:
-        """A live connection; without one, the outcome of the one attempt that all wait for."""
-        if self._live:
-            return next(iter(self._live))
+    async def _revive(self) -> Failure | None:
+        """A first live connection, or why there is none: one attempt, for all who wait."""
         if self._closing:
             return _CLOSED
         attempt = next(iter(self._dialling)) if self._dialling else self._start_dialling()
         await asyncio.wait({attempt})
+        if self._live:
+            return None
         if attempt.cancelled():
             return _CLOSED
         found = attempt.result()
-        if isinstance(found, Failure) or found.alive:
-            return found
-        return failure("connect", "cut")
+        return found if isinstance(found, Failure) else failure("connect", "cut")
+
+    async def _revive_or_release(self) -> Failure | None:
+        """The same for one who has a place, and keeps it only if there is a connection."""
+        try:
+            failed = await self._revive()
+        except BaseException:
+            self.release()
+            raise
+        if failed is not None:
+            self.release()
+        return failed
 
     def _grow(self) -> None:
         """A connection for every send, up to the size; the first one alone."""
