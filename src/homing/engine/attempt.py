@@ -180,7 +180,10 @@ class Attempts:
                 delivery, plan=plan, now_ms=now_ms, receipt=found.receipt
             )
             return "settle_found", change
-        if isinstance(found, Absent):
+        # Once some recipients have it the token is another one: that the provider has nothing
+        # under it says nothing about the attempt that put the others in doubt.
+        partly = any(r.outcome == "accepted" for r in delivery.recipients)
+        if isinstance(found, Absent) and not partly:
             held.delivery = transitions.dispel_doubt(delivery)
             return None
         since_ms = delivery.maybe_sent_at_ms or now_ms

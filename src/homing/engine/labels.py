@@ -37,6 +37,14 @@ class LabelTable(Struct, frozen=True):
 
     rows: tuple[Label, ...]
 
+    def __post_init__(self) -> None:
+        # A word that is shown must also be found by its filter.
+        for row in self.rows:
+            if row.failed_because is not None and row.state != "failed":
+                raise ValueError(f"{row.word}: only a failed delivery is told by its reason")
+            if row.phase is not None and row.state != "in_flight":
+                raise ValueError(f"{row.word}: only one in flight is told by its phase")
+
     def word(self, delivery: Delivery) -> str:
         facet = Facet(
             state=delivery.state,

@@ -214,7 +214,7 @@ def late_outcome(change: Change, now_ms: int) -> list[Fact]:
             },
         )
         for attempt in change.ended
-        if attempt.maybe_sent or (attempt.status == "done" and change.delivery.state != "pending")
+        if attempt.maybe_sent or (attempt.status == "done" and change.delivery.state == "delivered")
     ]
 
 
