@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from homing.app import Homing
 from homing.domain.errors import SettingsError
+from homing.domain.policy import Plan
 from homing.engine.route import Route
 from homing.mailing import MAIL_ROUTE, mail_route
-from homing.ports import Alarm, Notifier, Observer
-from homing.settings import Settings, apply_to
+from homing.observers import DELIVERY_LOG, SENTRY
+from homing.ports import Alarm, Notifier, Observer, Provider
+from homing.settings import RouteSettings, Settings, apply_to, check, in_force
+from homing.settings.tree import LimitSettings
 from homing.urls import provider_from_url
 
-LOOPBACK_HOSTS = frozenset({"", "localhost", "127.0.0.1", "::1"})
+if TYPE_CHECKING:
+    from homing.content.limits import Limits
 
 
 def build(
@@ -25,11 +31,11 @@ def build(
     alarm: Alarm | None = None,
 ) -> Homing:
     """A Homing with its mail route, as set. Nothing is opened yet."""
-    check_time_scale(settings)
-    route = _mail_route(settings)
+    check(settings)
     for name in settings.routes:
-        if name != route.name:
-            raise SettingsError(f"routes.{name}", f"there is no such route; there is {route.name}")
+        if name != MAIL_ROUTE:
+            raise SettingsError(f"routes.{name}", f"there is no such route; there is {MAIL_ROUTE}")
+    route = route_for(settings)
     return Homing(
         settings.store,
         provider=route.provider,
@@ -39,29 +45,57 @@ def build(
         notifiers=notifiers,
         alarm=alarm,
         time_scale=settings.time_scale,
+        stop_grace_s=settings.stop_grace.value,
     )
 
 
-def check_time_scale(settings: Settings) -> None:
-    """Fast time is for testing: no mail leaves this machine under it."""
-    host = urlsplit(settings.provider).hostname or ""
-    if settings.time_scale != 1.0 and host not in LOOPBACK_HOSTS:
-        raise SettingsError("time_scale", f"is refused together with the provider at {host}")
-
-
-def _mail_route(settings: Settings) -> Route:
-    from homing.content.limits import Limits
+def route_for(settings: Settings) -> Route:
+    """The mail route as it is in force."""
     from homing.content.templates import Catalog
 
-    provider = provider_from_url(settings.provider)
     if settings.sender is None and not settings.provider.startswith("stub:"):
         raise SettingsError("sender", "is required: whom does the mail come from?")
     catalog = None if settings.templates is None else Catalog.load(settings.templates)
-    limits = Limits(
-        recipients=settings.limits.recipients,
-        body_bytes=settings.limits.body_bytes,
-        attachments_bytes=settings.limits.attachments_bytes,
+    route = mail_route(
+        _provider(settings),
+        sender=settings.sender,
+        catalog=catalog,
+        limits=_limits(settings.limits),
     )
-    route = mail_route(provider, sender=settings.sender, catalog=catalog, limits=limits)
-    given = settings.routes.get(MAIL_ROUTE)
-    return route if given is None else apply_to(route, given)
+    route = replace(route, plan=_owing(route.plan, settings))
+    return apply_to(route, settings.routes.get(MAIL_ROUTE, RouteSettings()))
+
+
+def defaults() -> RouteSettings:
+    """What is in force on the mail route when nothing is set, for the reference."""
+    return in_force(route_for(Settings()))
+
+
+def _owing(plan: Plan, settings: Settings) -> Plan:
+    """A log that is kept is owed with the state itself, so that a crash loses no line."""
+    delivered, failed = plan.owes_on_delivered, plan.owes_on_failed
+    if settings.log.deliveries is not None:
+        delivered += (DELIVERY_LOG,)
+    if settings.telemetry.sentry_dsn is not None:
+        failed += (SENTRY,)
+    return replace(plan, owes_on_delivered=delivered, owes_on_failed=failed)
+
+
+def _provider(settings: Settings) -> Provider:
+    try:
+        return provider_from_url(settings.provider)
+    except SettingsError as error:
+        if error.setting == "provider":
+            raise
+        # An option of the URL: the setting that people know is the provider.
+        raise SettingsError("provider", f"{error.setting}: {error.problem}") from None
+
+
+def _limits(given: LimitSettings) -> Limits:
+    from homing.content.limits import Limits
+
+    return Limits(
+        recipients=given.recipients,
+        body_bytes=given.body_bytes,
+        attachments_bytes=given.attachments_bytes,
+    )

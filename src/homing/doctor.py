@@ -6,124 +6,226 @@ import asyncio
 import os
 import sqlite3
 import stat
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Literal
-from urllib.parse import urlsplit
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from homing.app import Homing
 from homing.building import build
-from homing.domain.errors import HomingError, SettingsError
+from homing.domain.errors import HomingError, SettingsError, StoreError
+from homing.domain.failure import Failure
+from homing.engine.liveness import WORKER
+from homing.engine.parking import PARKED
 from homing.ports import Provider
-from homing.settings import Settings
+from homing.settings import Loaded, Settings, masked, span
+from homing.system import SystemClock
+from homing.urls import journal_for, store_from_url
 
 SAFE_SQLITE = (3, 51, 3)
 PATIENCE_S = 15.0
+# A clock that is behind what was stored by this much was set back, or was wrong before.
+CLOCK_STEP_S = 5.0
+# Homing did not exist before 2026: a clock that says so has lost its battery.
+EARLIEST_MS = 1_767_225_600_000
+
+Verdict: TypeAlias = Literal["good", "warning", "bad"]
 
 
 class Finding(Struct, frozen=True):
     """One line of the report."""
 
     check: str
-    verdict: Literal["good", "warning", "bad"]
+    verdict: Verdict
     detail: str
 
 
-async def examine(settings: Settings) -> list[Finding]:
-    """Every check, in order; a check that crashes is itself a finding."""
-    findings = [_sqlite_version(settings), *_templates(settings), *_files(settings)]
+async def examine(loaded: Loaded) -> list[Finding]:
+    """Every check, in order. Files come first: opening the store mends their modes."""
+    settings = loaded.settings
+    findings = [*_files(settings), *_secrets(loaded)]
     try:
         homing = build(settings, worker=False)
     except SettingsError as error:
         return [*findings, Finding("settings", "bad", str(error))]
+    findings += [*_templates(settings), *_sqlite(settings), *await _journal(settings)]
+    findings += await _provider(homing.provider)
     try:
         async with homing:
-            findings.append(Finding("store", "good", "opened; durable settings demanded and found"))
-            findings.extend(await _look(homing))
+            findings += [_store(settings), *await _clock(homing), *await _workers(homing)]
     except HomingError as error:
         findings.append(Finding("store", "bad", str(error)))
     return findings
 
 
-async def _look(homing: Homing) -> list[Finding]:
-    findings = [await _provider(homing.provider), _clock(homing)]
-    findings.append(await _worker(homing))
-    for fact in await homing.store.facts("parked"):
-        reason = (fact.value or {}).get("reason")
-        findings.append(Finding("route", "bad", f"{fact.key} is parked: {reason}"))
-    return findings
+def pending_migrations(store: str) -> list[str]:
+    """The names of migrations that the next start would apply; the store is only read."""
+    path = _path(store)
+    if path is None:
+        return []
+    from homing.stores.sql.migrate import outstanding, shipped
+    from homing.stores.sql.statements import load
+
+    package = "homing.stores.sql.sqlite"
+    applied: dict[int, str] = {}
+    if path.exists():
+        database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            applied = dict(database.execute(load(package, "open.sql")["applied_migrations"]))
+        except sqlite3.OperationalError:
+            applied = {}  # not ours yet: everything is pending
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"{path.name}: {error}") from None
+        finally:
+            database.close()
+    return [f"{each.number:04}_{each.name}" for each in outstanding(shipped(package), applied)]
 
 
-async def _provider(provider: Provider | None) -> Finding:
-    check: Callable[[], Awaitable[object]] | None = getattr(provider, "check", None)
-    for warning in getattr(provider, "warnings", ()):
-        return Finding("provider", "warning", str(warning))
+def _path(store: str) -> Path | None:
+    """The file of a store that is one."""
+    path = getattr(store_from_url(store), "path", None)
+    return path if isinstance(path, Path) else None
+
+
+def _files(settings: Settings) -> Iterator[Finding]:
+    """What holds addresses and payloads is for its owner alone, and can be written."""
+    names: list[Path] = []
+    try:
+        path = _path(settings.store)
+    except SettingsError:
+        path = None
+    if path is not None:
+        suffixes = ("", "-wal", "-shm", ".emergency", ".checkpoint.lock")
+        names += [path.with_name(path.name + suffix) for suffix in suffixes]
+    logs = (settings.log.alerts, settings.log.deliveries)
+    names += [Path(name) for name in logs if name is not None]
+    found = [finding for name in names for finding in _file(name)]
+    yield from found or [Finding("files", "good", "modes are as they should be")]
+
+
+def _file(path: Path) -> Iterator[Finding]:
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            yield Finding("files", "bad", f"{path} cannot be made: its folder cannot be written")
+        return
+    except OSError as error:
+        yield Finding("files", "bad", f"{path} cannot be looked at: {error.strerror}")
+        return
+    if mode & 0o077:
+        yield Finding("files", "bad", f"{path} can be read by others: chmod 600 {path}")
+    if path.is_dir() or not os.access(path, os.R_OK | os.W_OK):
+        yield Finding("files", "bad", f"{path} cannot be written")
+
+
+def _secrets(loaded: Loaded) -> Iterator[Finding]:
+    """A password in a file that others can read is no secret."""
+    given = {
+        name: value
+        for name, value in (
+            ("provider", loaded.settings.provider),
+            ("store", loaded.settings.store),
+            ("telemetry.sentry_dsn", loaded.settings.telemetry.sentry_dsn),
+        )
+        if value is not None and masked(value) != value
+    }
+    for name in given:
+        origin = loaded.origin(name) or ""
+        path = Path(os.environ[origin]) if origin.endswith("_FILE") else Path(origin)
+        if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077:
+            detail = f"{path} holds a secret ({name}) and can be read by others: chmod 600 {path}"
+            yield Finding("files", "bad", detail)
+
+
+def _templates(settings: Settings) -> Iterator[Finding]:
+    if settings.templates is None:
+        return
+    from homing.content.templates import Catalog
+
+    locales = Catalog.load(settings.templates).locales()
+    verdict: Verdict = "good" if locales else "warning"
+    yield Finding("templates", verdict, f"{len(locales)} template(s) in {settings.templates}")
+
+
+def _sqlite(settings: Settings) -> Iterator[Finding]:
+    if _path(settings.store) is None:
+        return
+    detail = f"SQLite {sqlite3.sqlite_version}"
+    if sqlite3.sqlite_version_info < SAFE_SQLITE:
+        detail += ", before 3.51.3 (WAL-reset bug): so one connection alone checkpoints"
+    yield Finding("sqlite", "good", detail)
+
+
+async def _journal(settings: Settings) -> list[Finding]:
+    """Outcomes that the store once refused wait here for the next start of a worker."""
+    journal = journal_for(settings.store)
+    path = _path(settings.store)
+    if journal is None or path is None or not path.with_name(f"{path.name}.emergency").exists():
+        return []
+    try:
+        entries = await journal.entries()
+    except StoreError as error:
+        return [Finding("journal", "bad", f"the emergency journal is damaged: {error}")]
+    if entries:
+        detail = f"{len(entries)} outcome(s) wait in the emergency journal: start a worker"
+        return [Finding("journal", "warning", detail)]
+    return [Finding("journal", "good", "the emergency journal is empty")]
+
+
+async def _provider(provider: Provider | None) -> list[Finding]:
+    """Reachable, trusted, logged in; nothing is sent."""
+    findings = [
+        Finding("provider", "warning", str(warning))
+        for warning in getattr(provider, "warnings", ())
+    ]
+    check: Callable[[], Awaitable[Failure | None]] | None = getattr(provider, "check", None)
     if check is None:
-        return Finding("provider", "good", "the stub sends nowhere")
+        return [*findings, Finding("provider", "good", "the stub sends nowhere")]
     try:
         async with asyncio.timeout(PATIENCE_S):
             failure = await check()
     except TimeoutError:
-        return Finding("provider", "bad", f"no answer within {PATIENCE_S:g} s")
+        return [*findings, Finding("provider", "bad", f"no answer within {span(PATIENCE_S)}")]
     if failure is not None:
-        word, detail = getattr(failure, "error_class", "failed"), getattr(failure, "detail", "")
-        return Finding("provider", "bad", f"{word}: {detail}")
-    return Finding("provider", "good", "reachable, trusted, credentials taken")
+        said = " ".join(part for part in (failure.code, failure.detail) if part)
+        return [*findings, Finding("provider", "bad", f"{failure.error_class}: {said}")]
+    return [*findings, Finding("provider", "good", "reachable, trusted, credentials taken")]
 
 
-async def _worker(homing: Homing) -> Finding:
-    await homing.engine.liveness.look()
-    alive = len(homing.engine.liveness.alive)
-    if alive:
-        return Finding("worker", "good", f"{alive} process(es) alive")
-    return Finding(
-        "worker", "warning", "no worker is alive: start `homing serve` or `homing worker`"
-    )
+def _store(settings: Settings) -> Finding:
+    if _path(settings.store) is None:
+        return Finding("store", "warning", "in memory only: what is accepted dies with the process")
+    return Finding("store", "good", "opened; journal_mode=wal and synchronous=full found")
 
 
-def _clock(homing: Homing) -> Finding:
-    del homing
-    year = time.gmtime().tm_year
-    verdict: Literal["good", "bad"] = "good" if year >= 2026 else "bad"
-    return Finding("clock", verdict, time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime()))
+async def _clock(homing: Homing) -> list[Finding]:
+    """Due times trust the wall clock, so it must not be behind what was stored."""
+    now_ms = SystemClock().now_ms()
+    if now_ms < EARLIEST_MS:
+        return [Finding("clock", "bad", "the clock is years behind: set it")]
+    engine = homing.engine
+    beats = [fact.at_ms for fact in await homing.store.facts(WORKER)]
+    ahead_s = (max(beats, default=0) - engine.clock.now_ms()) / 1000
+    if ahead_s > CLOCK_STEP_S:
+        detail = f"a worker's clock was {span(ahead_s)} ahead of this one: use one time source"
+        return [Finding("clock", "bad", detail)]
+    if engine.attempts.time_scale != 1.0:
+        detail = f"time_scale: time runs {engine.attempts.time_scale:g} times as fast; for testing"
+        return [Finding("clock", "warning", detail)]
+    return [Finding("clock", "good", "not behind anything that was stored")]
 
 
-def _sqlite_version(settings: Settings) -> Finding:
-    if not settings.store.startswith("sqlite:"):
-        return Finding("sqlite", "good", "not used")
-    if sqlite3.sqlite_version_info >= SAFE_SQLITE:
-        return Finding("sqlite", "good", sqlite3.sqlite_version)
-    return Finding(
-        "sqlite",
-        "good",
-        f"{sqlite3.sqlite_version}, before 3.51.3 (WAL-reset bug): one process alone checkpoints",
-    )
-
-
-def _templates(settings: Settings) -> list[Finding]:
-    if settings.templates is None:
-        return []
-    from homing.content.templates import Catalog
-
-    try:
-        catalog = Catalog.load(settings.templates)
-    except SettingsError as error:
-        return [Finding("templates", "bad", str(error))]
-    return [Finding("templates", "good", f"{len(catalog.locales())} loaded")]
-
-
-def _files(settings: Settings) -> list[Finding]:
-    """What holds addresses and payloads is for its owner alone."""
-    path = Path(urlsplit(settings.store).path.removeprefix("/"))
-    names = [path, Path(f"{path}-wal"), Path(f"{path}-shm")] if "sqlite:" in settings.store else []
-    names += [Path(name) for name in (settings.log.alerts, settings.log.deliveries) if name]
-    findings: list[Finding] = []
-    for name in names:
-        if name.exists() and stat.S_IMODE(name.stat().st_mode) & 0o077:
-            findings.append(Finding("files", "bad", f"{name} can be read by others: chmod 600"))
-        elif name.exists() and not os.access(name, os.W_OK):
-            findings.append(Finding("files", "bad", f"{name} cannot be written"))
-    return findings or [Finding("files", "good", "modes are as they should be")]
+async def _workers(homing: Homing) -> list[Finding]:
+    liveness = homing.engine.liveness
+    await liveness.look()
+    alive = len(liveness.alive)
+    detail = f"{alive} process(es) alive"
+    if not alive:
+        detail = "no worker is alive: start `homing serve` or `homing worker`"
+    findings = [Finding("worker", "good" if alive else "warning", detail)]
+    for fact in await homing.store.facts(PARKED):
+        reason = (fact.value or {}).get("reason")
+        findings.append(Finding("route", "bad", f"{fact.key} is parked: {reason}"))
+    return findings

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from homing.app import Homing
 from homing.settings import RouteSettings, Seconds, Settings
 from homing.settings.tree import RetrySettings, ServerSettings
+
+# Mostly good news, as in life; each name is a behaviour of the stub.
+NAMES = (
+    "ok",
+    "ok",
+    "soft-1",
+    "ok",
+    "bounce",
+    "ok",
+    "soft-2",
+    "maybe",
+    "ok",
+    "down",
+    "suppressed",
+    "auth",
+)
+# Now and then to several at once: some get it, some do not.
+TOGETHER = ("ok", "soft-1", "bounce")
 
 
 def register(app: typer.Typer) -> None:
@@ -17,22 +38,42 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    port: Annotated[int, typer.Option(help="Listen on this port.")] = 8025,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Listen on this port.")] = 8025,
     every: Annotated[float, typer.Option(min=0.01, help="Seconds between two mails.")] = 0.5,
 ) -> None:
     """Start Homing on a throw-away store and send mail to every kind of test address."""
-    from homing.cli.traffic import run_demo
+    from homing.cli.running import run_server
 
     with tempfile.TemporaryDirectory(prefix="homing-demo-") as folder:
-        typer.echo(f"store and ledger in {folder}, gone when you stop", err=True)
-        run_demo(demo_settings(Path(folder), port), every_s=every)
+        chosen = demo_settings(Path(folder), port)
+        typer.echo("A demo on a throw-away store; mail goes nowhere", err=True)
+        typer.echo(
+            f"Ask it, in another terminal: HOMING_STORE={chosen.store} homing dead", err=True
+        )
+        run_server(chosen, worker=True, beside=lambda homing: _traffic(homing, every))
 
 
 def demo_settings(folder: Path, port: int) -> Settings:
     retry = RetrySettings(ladder=(Seconds(1.0), Seconds(2.0), Seconds(4.0)))
+    # Bad credentials would park the only route and end the show; here they fail one message.
+    mail = RouteSettings(retry=retry, max_attempts=4, on_route_fault="fail")
     return Settings(
         store=f"sqlite:///{folder}/demo.db",
         provider=f"stub:?ledger={folder}/ledger.jsonl&latency_ms=20",
         server=ServerSettings(port=port),
-        routes={"mail": RouteSettings(retry=retry, max_attempts=4)},
+        routes={"mail": mail},
     )
+
+
+async def _traffic(homing: Homing, every_s: float) -> None:
+    from homing.domain.message import Email
+
+    for number, name in zip(itertools.count(1), itertools.cycle((*NAMES, None)), strict=False):
+        names = TOGETHER if name is None else (name,)
+        email = Email(
+            to=[f"{each}@stub.test" for each in names],
+            subject=f"Demo {number}",
+            text=f"Message {number} for {', '.join(names)}.",
+        )
+        await homing.submit(email, key=f"demo-{number}", source="demo")
+        await asyncio.sleep(every_s)

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from homing.app import Homing
-from homing.cli.session import AsJson, ConfigFile, operator, print_json, with_homing
+from homing.cli.session import (
+    AsJson,
+    ConfigFile,
+    DeliveryId,
+    operator,
+    print_json,
+    view_of,
+    with_homing,
+)
 from homing.domain.delivery import Delivery
-from homing.engine.views import delivery_view
+from homing.domain.redaction import visible
+from homing.engine.views import DeliveryView
 
-DeliveryId = Annotated[str, typer.Argument(metavar="ID")]
 RouteName = Annotated[str, typer.Argument(metavar="ROUTE")]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the audit.")]
 Actor = Annotated[
     str | None, typer.Option(help="Who; the user of this terminal by default.", show_default=False)
 ]
-
-
-def register(app: typer.Typer) -> None:
-    for verb, meaning in MEANINGS.items():
-        app.command(verb, help=meaning)(_command(verb))
-    app.command()(confirm)
-    app.command()(annotate)
-    app.command()(park)
-    app.command()(unpark)
-
 
 MEANINGS = {
     "replay": "Try a dead letter again, from its failed stage, with a new budget.",
@@ -39,6 +38,15 @@ MEANINGS = {
 }
 
 
+def register(app: typer.Typer) -> None:
+    for verb, meaning in MEANINGS.items():
+        app.command(verb, help=meaning)(_command(verb))
+    app.command()(confirm)
+    app.command()(annotate)
+    app.command()(park)
+    app.command()(unpark)
+
+
 def _command(verb: str) -> Callable[..., None]:
     def command(
         delivery_id: DeliveryId,
@@ -47,11 +55,11 @@ def _command(verb: str) -> Callable[..., None]:
         config: ConfigFile = None,
         as_json: AsJson = False,
     ) -> None:
-        async def act(homing: Homing) -> Delivery:
+        def act(homing: Homing) -> Awaitable[Delivery]:
             use: Callable[..., Awaitable[Delivery]] = getattr(homing.desk, verb)
-            return await use(delivery_id, actor=actor or operator(), reason=reason)
+            return use(delivery_id, **who(actor, reason))
 
-        _answer(with_homing(config, act), verb, as_json=as_json)
+        answer(config, verb, act, as_json=as_json)
 
     return command
 
@@ -66,12 +74,10 @@ def confirm(
 ) -> None:
     """Say that an uncertain one did arrive, with the evidence."""
 
-    async def act(homing: Homing) -> Delivery:
-        return await homing.desk.confirm(
-            delivery_id, actor=actor or operator(), reason=reason, evidence=evidence
-        )
+    def act(homing: Homing) -> Awaitable[Delivery]:
+        return homing.desk.confirm(delivery_id, evidence=evidence, **who(actor, reason))
 
-    _answer(with_homing(config, act), "confirm", as_json=as_json)
+    answer(config, "confirm", act, as_json=as_json)
 
 
 def annotate(
@@ -83,18 +89,21 @@ def annotate(
     """Leave a note on a delivery."""
 
     async def act(homing: Homing) -> None:
-        await homing.desk.annotate(delivery_id, actor=actor or operator(), note=note)
+        signed = who(actor, note)
+        await homing.desk.annotate(delivery_id, actor=signed["actor"], note=signed["reason"])
 
     with_homing(config, act)
+    typer.echo(f"annotate: noted on {visible(delivery_id)}")
 
 
 def park(route: RouteName, reason: Reason, actor: Actor = None, config: ConfigFile = None) -> None:
     """Stop a route: nothing of it is tried until it is unparked."""
 
     async def act(homing: Homing) -> None:
-        await homing.desk.park(route, actor=actor or operator(), reason=reason)
+        await homing.desk.park(route, **who(actor, reason))
 
     with_homing(config, act)
+    typer.echo(f"park: {visible(route)} is parked until somebody unparks it")
 
 
 def unpark(
@@ -103,13 +112,32 @@ def unpark(
     """Let a parked route go on, in order."""
 
     async def act(homing: Homing) -> None:
-        await homing.desk.unpark(route, actor=actor or operator(), reason=reason)
+        await homing.desk.unpark(route, **who(actor, reason))
 
     with_homing(config, act)
+    typer.echo(f"unpark: {visible(route)} goes on")
 
 
-def _answer(delivery: Delivery, verb: str, *, as_json: bool) -> None:
+def who(actor: str | None, reason: str) -> dict[str, str]:
+    """Both are shown to people later: a line each, without characters that hide or turn."""
+    from homing.content.characters import check_label
+
+    signed = {"actor": actor or operator(), "reason": reason}
+    for field, text in signed.items():
+        check_label(text, field)
+    return signed
+
+
+def answer(
+    config: Path | None, verb: str, act: Callable[[Homing], Awaitable[Delivery]], *, as_json: bool
+) -> None:
+    """Use a verb and say where the delivery stands now."""
+
+    async def acted(homing: Homing) -> DeliveryView:
+        return view_of(homing, await act(homing))
+
+    view = with_homing(config, acted)
     if as_json:
-        print_json(delivery_view(delivery, None))
+        print_json(view)
     else:
-        typer.echo(f"{verb}: {delivery.id} is {delivery.state}")
+        typer.echo(visible(f"{verb}: {view.delivery_id} is {view.status}"))

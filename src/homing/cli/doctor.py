@@ -18,13 +18,10 @@ def doctor(config: ConfigFile = None, as_json: AsJson = False) -> None:
     """Check store, provider, templates, clock, files and worker, and say what to do."""
     from homing.doctor import examine
 
-    findings = asyncio.run(examine(settings(config).settings))
+    findings = asyncio.run(examine(settings(config)))
     if as_json:
-        print_json(findings)
+        print_json({"findings": findings})
     else:
-        typer.echo(
-            table(
-                ("check", "verdict", "detail"), [(f.check, f.verdict, f.detail) for f in findings]
-            )
-        )
-    raise typer.Exit(1 if any(f.verdict == "bad" for f in findings) else 0)
+        rows = [(each.check, each.verdict, each.detail) for each in findings]
+        typer.echo(table(("check", "verdict", "detail"), rows))
+    raise typer.Exit(1 if any(each.verdict == "bad" for each in findings) else 0)

@@ -1,13 +1,37 @@
-"""The commands, one module per noun, loaded when they are asked for."""
+"""The commands, one module per noun; what only one command needs is imported by that command."""
 
 from __future__ import annotations
 
+import importlib.metadata
+import os
 import sys
+from typing import Annotated
 
 import typer
 
-from homing.cli import config, demo, desk, doctor, plan, reading, serving, tokens
+from homing.cli import (
+    amending,
+    config,
+    demo,
+    desk,
+    doctor,
+    migrating,
+    plan,
+    reading,
+    serving,
+    showing,
+    tokens,
+)
 from homing.domain.errors import HomingError
+
+# Which extra brings a package, for those who installed the core alone.
+EXTRAS = {
+    "starlette": "web",
+    "uvicorn": "web",
+    "jinja2": "smtp",
+    "email_validator": "smtp",
+    "icalendar": "smtp",
+}
 
 app = typer.Typer(
     name="homing",
@@ -17,7 +41,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for module in (serving, demo, reading, desk, plan, doctor):
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(importlib.metadata.version("homing"))
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Delivers what an application owes somebody, once, or tells a person why not."""
+
+
+for module in (serving, demo, reading, showing, desk, amending, plan, doctor, migrating):
     module.register(app)
 app.add_typer(config.app, name="config")
 app.add_typer(tokens.app, name="token")
@@ -28,7 +69,29 @@ def main() -> None:
     try:
         app()
     except HomingError as error:
-        print(f"homing: {error}", file=sys.stderr)
-        sys.exit(1)
+        _fail(str(error))
     except BrokenPipeError:
+        # Whoever read our output has gone; Python would complain once more at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            _crash(error)
+        _fail(f"this needs the extra `{extra}`: pip install 'homing[{extra}]'")
+    except Exception as error:
+        _crash(error)
+
+
+def _fail(message: str) -> None:
+    from homing.domain.redaction import visible
+
+    print(f"homing: {visible(message)}", file=sys.stderr)
+    sys.exit(1)
+
+
+def _crash(error: Exception) -> None:
+    """A fault of ours: its kind and place, and no words that might quote a customer."""
+    from homing.observers.logs import place_of
+
+    _fail(f"unexpected: {place_of(error)}")

@@ -1,51 +1,78 @@
-"""`status`, `list`, `show`, `why`, `attempts`, `dead`, `health`: what stands where, and why."""
+"""`status`, `list`, `dead`, `health`: how many stand where, which, and whether all is well."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, get_args
 
 import typer
+from msgspec import Struct
 
 from homing.app import Homing
-from homing.cli.session import AsJson, ConfigFile, print_json, with_homing
+from homing.cli.session import AsJson, ConfigFile, print_json, view_of, with_homing
 from homing.cli.text import at, table
-from homing.domain.delivery import Delivery
-from homing.domain.errors import InvalidRequest, NotFound
+from homing.domain.delivery import State
+from homing.domain.errors import InvalidRequest
 from homing.domain.redaction import visible
-from homing.engine.views import AttemptView, attempt_view, delivery_view
-from homing.ports import Facet, Page, Query
+from homing.engine.labels import ENGINE_LABELS
+from homing.engine.route import Route
+from homing.engine.views import DeliveryView
+from homing.ports import Cursor, Facet, Query
 
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")]
-DeliveryId = Annotated[str, typer.Argument(metavar="ID")]
+After = Annotated[
+    str | None, typer.Option("--cursor", metavar="ID", help="Go on below this delivery.")
+]
 
 
 def register(app: typer.Typer) -> None:
     app.command()(status)
     app.command("list")(list_)
-    app.command()(show)
-    app.command()(why)
-    app.command()(attempts)
     app.command()(dead)
     app.command()(health)
+
+
+class Count(Struct, frozen=True):
+    route: str
+    status: str
+    count: int
 
 
 def status(config: ConfigFile = None, as_json: AsJson = False) -> None:
     """How many deliveries stand where, on each route."""
 
-    async def act(homing: Homing) -> tuple[dict[tuple[str, ...], int], list[str], list[str]]:
-        counts = await homing.store.count(Query(), by=("route", "state"))
+    async def act(homing: Homing) -> tuple[list[Count], list[str], list[str]]:
+        await homing.engine.liveness.look()
         parked = [fact.key for fact in await homing.store.facts("parked")]
-        workers = [fact.key for fact in await homing.store.facts("worker")]
-        return counts, parked, workers
+        return await counts(homing), parked, sorted(homing.engine.liveness.alive)
 
-    counts, parked, workers = with_homing(config, act)
-    rows = [(route, state, number) for (route, state), number in sorted(counts.items())]
+    found, parked, workers = with_homing(config, act)
     if as_json:
-        items = [{"route": r, "state": s, "count": n} for r, s, n in rows]
-        print_json({"counts": items, "parked": parked, "workers": workers})
+        print_json({"counts": found, "parked": parked, "workers": workers})
         return
-    typer.echo(table(("route", "state", "count"), rows))
-    typer.echo(f"\n{len(workers)} worker process(es); parked routes: {', '.join(parked) or 'none'}")
+    rows = [(each.route, each.status, each.count) for each in found]
+    typer.echo(table(("route", "status", "count"), rows))
+    running = f"{len(workers)} worker process(es) running" if workers else "no worker is running"
+    typer.echo(
+        visible(f"\n{running}; parked routes: {', '.join(parked) or 'none'}").lstrip("\\x0a")
+    )
+
+
+async def counts(homing: Homing) -> list[Count]:
+    """By route and by that route's own words."""
+    by_state = await homing.store.count(Query(), by=("route", "state"))
+    found: list[Count] = []
+    for name in sorted({route for route, _ in by_state}):
+        route = homing.engine.routes.get(name)
+        if route is None or route.labels is ENGINE_LABELS:
+            states = [(s, by_state.get((name, s), 0)) for s in get_args(State)]
+            found += [Count(name, state, number) for state, number in states if number]
+            continue
+        for word in words_of(route):
+            query = Query(route=name, facets=route.labels.facets(word, _stages(route)))
+            number = sum((await homing.store.count(query)).values())
+            found += [Count(name, word, number)] if number else []
+    return found
 
 
 def list_(  # noqa: PLR0913, PLR0917 - each is an option
@@ -54,113 +81,39 @@ def list_(  # noqa: PLR0913, PLR0917 - each is an option
     state: Annotated[str | None, typer.Option("--status", help="A status word.")] = None,
     recipient: Annotated[str | None, typer.Option(help="An address of the envelope.")] = None,
     source: Annotated[str | None, typer.Option(help="Who handed it in.")] = None,
+    key: Annotated[str | None, typer.Option(help="The idempotency key.")] = None,
     route: Annotated[str | None, typer.Option(help="The route.")] = None,
+    template: Annotated[str | None, typer.Option(help="The template.")] = None,
     error_class: Annotated[str | None, typer.Option(help="The class of the last error.")] = None,
+    cursor: After = None,
     limit: Limit = 50,
 ) -> None:
     """Deliveries, newest first."""
-
-    async def act(homing: Homing) -> Page:
-        query = Query(
-            recipient=recipient,
-            source=source,
-            route=route,
-            error_class=error_class,
-            facets=None if state is None else _facets(homing, state),
-        )
-        return await homing.desk.list(query, limit=limit)
-
-    _print_page(config, with_homing(config, act), as_json=as_json)
+    query = Query(
+        recipient=recipient,
+        source=source,
+        key=key,
+        route=route,
+        topic=template,
+        error_class=error_class,
+    )
+    _list(config, query, state, cursor, limit, as_json=as_json)
 
 
-def dead(config: ConfigFile = None, as_json: AsJson = False, limit: Limit = 50) -> None:
-    """The dead letters: what waits for a person."""
-
-    async def act(homing: Homing) -> Page:
-        return await homing.desk.list(Query(facets=(Facet(state="failed"),)), limit=limit)
-
-    _print_page(config, with_homing(config, act), as_json=as_json)
-
-
-def show(delivery_id: DeliveryId, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """One delivery, whole."""
-
-    async def act(homing: Homing) -> object:
-        delivery = await homing.desk.show(delivery_id)
-        return delivery_view(delivery, homing.engine.routes.get(delivery.route))
-
-    view = with_homing(config, act)
-    if as_json:
-        print_json(view)
-        return
-    import msgspec
-
-    for name, value in msgspec.to_builtins(view).items():
-        if value not in (None, [], {}, ""):
-            shown = at(value) if name.endswith("_at_ms") else visible(str(value))
-            typer.echo(f"{name.removesuffix('_ms'):<18} {shown}")
-
-
-def why(
-    what: Annotated[str, typer.Argument(metavar="ID-OR-ADDRESS")],
-    config: ConfigFile = None,
-    as_json: AsJson = False,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="For an address: so many.")] = 5,
+def dead(
+    config: ConfigFile = None, as_json: AsJson = False, cursor: After = None, limit: Limit = 50
 ) -> None:
-    """What happened to a delivery, or to mail for an address, and what comes next."""
-
-    async def act(homing: Homing) -> dict[str, list[str]]:
-        if "@" not in what:
-            return {what: await homing.explain(what)}
-        page = await homing.desk.list(Query(recipient=what), limit=limit)
-        return {item.id: await homing.explain(item.id) for item in page.items}
-
-    explained = with_homing(config, act)
-    if not explained:
-        raise NotFound(f"nothing was ever handed in for {what}")
-    if as_json:
-        items = [{"delivery_id": name, "lines": lines} for name, lines in explained.items()]
-        print_json({"items": items})
-        return
-    for name, lines in explained.items():
-        typer.echo(f"{name}")
-        for line in lines:
-            typer.echo(f"  {visible(line)}")
-
-
-def attempts(delivery_id: DeliveryId, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Every attempt of a delivery, the coming one last."""
-
-    async def act(homing: Homing) -> list[AttemptView]:
-        return [attempt_view(attempt) for attempt in await homing.desk.attempts(delivery_id)]
-
-    views = with_homing(config, act)
-    if as_json:
-        print_json({"items": views})
-        return
-    head = ("no", "stage", "phase", "status", "when", "code", "what")
-    rows = [
-        (
-            view.number,
-            view.stage,
-            view.phase,
-            view.status,
-            at(view.ended_at_ms or view.started_at_ms or view.scheduled_for_ms),
-            view.code or "",
-            view.detail or view.error_class or view.notification_id or "",
-        )
-        for view in views
-    ]
-    typer.echo(table(head, rows))
+    """The dead letters: what waits for a person."""
+    _list(config, Query(facets=(Facet(state="failed"),)), None, cursor, limit, as_json=as_json)
 
 
 def health(config: ConfigFile = None, as_json: AsJson = False) -> None:
     """Exit 0 when a worker is alive and no route is parked; 1 and the reasons otherwise."""
 
     async def act(homing: Homing) -> list[str]:
-        engine = homing.engine
-        await engine.liveness.look()
-        problems = [] if engine.liveness.alive else ["no worker process is alive"]
+        liveness = homing.engine.liveness
+        await liveness.look()
+        problems = [] if liveness.alive else ["no worker process is alive"]
         for fact in await homing.store.facts("parked"):
             reason = (fact.value or {}).get("reason")
             problems.append(f"route {fact.key} is parked: {reason}")
@@ -174,39 +127,67 @@ def health(config: ConfigFile = None, as_json: AsJson = False) -> None:
     raise typer.Exit(1 if problems else 0)
 
 
+def words_of(route: Route) -> list[str]:
+    """Its labels; a state that it has no word for is shown by the engine's."""
+    return list(dict.fromkeys([*route.labels.words(), *get_args(State)]))
+
+
+def _stages(route: Route) -> tuple[str, ...]:
+    return tuple(stage.name for stage in route.plan.stages)
+
+
 def _facets(homing: Homing, word: str) -> tuple[Facet, ...]:
-    facets: dict[Facet, None] = {}
-    words: set[str] = set()
-    for route in homing.engine.routes.values():
-        stages = tuple(stage.name for stage in route.plan.stages)
-        facets.update(dict.fromkeys(route.labels.facets(word, stages)))
-        words.update(route.labels.words())
+    """What a status word stands for, on whichever route has it."""
+    routes = homing.engine.routes.values()
+    facets = dict.fromkeys(
+        facet for route in routes for facet in route.labels.facets(word, _stages(route))
+    )
     if not facets:
-        raise InvalidRequest("status", f"must be one of {', '.join(sorted(words))}")
+        words = sorted({word for route in routes for word in route.labels.words()})
+        raise InvalidRequest("status", f"must be one of {', '.join(words)}")
     return tuple(facets)
 
 
-def _print_page(config: object, page: Page, *, as_json: bool) -> None:
-    del config
+def _list(
+    config: Path | None,
+    query: Query,
+    word: str | None,
+    below: str | None,
+    limit: int,
+    *,
+    as_json: bool,
+) -> None:
+    from msgspec.structs import replace
+
+    async def act(homing: Homing) -> tuple[list[DeliveryView], str | None]:
+        asked = query if word is None else replace(query, facets=_facets(homing, word))
+        cursor = None
+        if below is not None:
+            last = await homing.desk.show(below)
+            cursor = Cursor(last.created_at_ms, last.id)
+        page = await homing.desk.list(asked, cursor, limit)
+        following = page.next.delivery_id if page.next is not None else None
+        return [view_of(homing, item) for item in page.items], following
+
+    views, following = with_homing(config, act)
     if as_json:
-        print_json({"items": [delivery_view(item, None) for item in page.items]})
+        print_json({"items": views, "next_cursor": following})
         return
     head = ("id", "route", "status", "because", "attempts", "next", "error", "to")
-    typer.echo(table(head, [_row(item) for item in page.items]))
-    if page.next is not None:
-        typer.echo("(there are more)", err=True)
+    typer.echo(table(head, [_row(view) for view in views]))
+    if following is not None:
+        typer.echo(f"(there are more: --cursor {following})", err=True)
 
 
-def _row(item: Delivery) -> tuple[object, ...]:
-    failure = item.failure
+def _row(view: DeliveryView) -> tuple[object, ...]:
+    shown = ", ".join(recipient.address for recipient in view.recipients[:2])
     return (
-        item.id,
-        item.route,
-        item.state,
-        item.failed_because or "",
-        item.attempts,
-        at(item.due_at_ms) if item.state == "pending" else "",
-        failure.error_class if failure and item.state != "delivered" else "",
-        ", ".join(r.address for r in item.recipients[:2])
-        + ("…" if len(item.recipients) > 2 else ""),
+        view.delivery_id,
+        view.route,
+        view.status,
+        view.failed_because or "",
+        view.attempts,
+        "" if view.next_attempt_at_ms is None else at(view.next_attempt_at_ms),
+        "" if view.state == "delivered" else view.error_class or "",
+        shown + (f" and {len(view.recipients) - 2} more" if len(view.recipients) > 2 else ""),
     )

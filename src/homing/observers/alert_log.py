@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from homing.domain.delivery import Attempt, Delivery
-from homing.domain.redaction import visible
+from homing.domain.redaction import redact, visible
 from homing.observers.lines import LineFile
 from homing.ports import Alert
 
@@ -20,9 +20,12 @@ LOGGER_TIMEOUT_S = 5.0
 
 
 class AlertLog:
-    """Writes to the file; if that fails, to the system journal by `logger`; never to nowhere."""
+    """Writes to the file; if that fails, to the system journal by `logger`; never to nowhere.
 
-    notices = frozenset({"alert"})
+    Without a file the log on stderr is the alert log.
+    """
+
+    notices: Collection[str] = frozenset({"alert"})
 
     def __init__(self, path: Path | None = None) -> None:
         self._file = None if path is None else LineFile(path)
@@ -31,29 +34,33 @@ class AlertLog:
         """One line per dead letter and cycle; no address and no content in it."""
         del notice, attempts
         failure = delivery.failure
-        mark = f"delivery={delivery.id} cycle={delivery.cycle} "
+        mark = visible(f"delivery={delivery.id} cycle={delivery.cycle} ")
         line = (
             f"[ALERT][homing] DEAD LETTER: {mark}route={delivery.route}"
             f" because={delivery.failed_because} attempts={delivery.attempts}"
             f" last_error={failure.error_class if failure else '-'}"
             f" code={failure.code if failure else '-'}"
         )
-        return await self._write(line, delivery.ended_at_ms or delivery.updated_at_ms, mark)
+        return await self._give(line, delivery.ended_at_ms or delivery.updated_at_ms, mark)
 
     async def sound(self, alert: Alert) -> bool:
-        line = f"[ALERT][homing] {alert.kind.upper()}: {visible(alert.text)}"
-        return await self._write(line, alert.at_ms, None)
+        """The same alert, asked for again after a crash, is the same line."""
+        text = redact(alert.text)
+        return await self._give(f"[ALERT][homing] {alert.kind.upper()}: {text}", alert.at_ms)
 
-    async def _write(self, line: str, at_ms: int, mark: str | None) -> bool:
-        line = f"{datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec='seconds')} {line}"
-        log.error("%s", line)
+    async def _give(self, line: str, at_ms: int, mark: str | None = None) -> bool:
+        when = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+        line = visible(f"{when} {line}")
         if self._file is None:
+            log.error("%s", line)
             return True
         try:
-            await asyncio.to_thread(self._file.append, line, unless=mark)
+            await asyncio.to_thread(self._file.append, line, unless=mark or line)
         except OSError as error:
             log.warning("the alert log cannot be written: %s", error.strerror)
-            return await asyncio.to_thread(_to_journal, line)
+            if not await asyncio.to_thread(_to_journal, line):
+                log.error("neither file nor journal takes this: %s", line)  # noqa: TRY400 - told above
+                return False
         return True
 
 

@@ -1,30 +1,39 @@
-"""The delivery log: one line per success, in the same write window as the state (owed)."""
+"""The delivery log: one line per success, owed from the moment the success is stored."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from homing.domain.delivery import Attempt, Delivery
+from homing.domain.redaction import visible
+from homing.observers import DELIVERY_LOG
 from homing.observers.lines import LineFile
+
+log = logging.getLogger("homing.deliveries")
 
 
 class DeliveryLog:
-    notices = frozenset({"delivery_log"})
+    """A route that owes `delivery_log` on success gets its line, once."""
+
+    notices: Collection[str] = frozenset({DELIVERY_LOG})
 
     def __init__(self, path: Path) -> None:
         self._file = LineFile(path)
 
     async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
+        """False, and asked again later, while the file cannot be written."""
         del notice, attempts
         at_ms = delivery.ended_at_ms or delivery.updated_at_ms
         when = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
-        mark = f"delivery={delivery.id} "
-        line = f"{when} DELIVERED {mark}route={delivery.route} attempt={delivery.attempt_no}"
+        mark = visible(f"delivery={delivery.id} cycle={delivery.cycle} ")
+        line = f"{when} DELIVERED {mark}route={delivery.route} attempts={delivery.attempt_no}"
         try:
-            await asyncio.to_thread(self._file.append, line, unless=mark)
-        except OSError:
+            await asyncio.to_thread(self._file.append, visible(line), unless=mark)
+        except OSError as error:
+            log.warning("the delivery log cannot be written: %s", error.strerror)
             return False
         return True

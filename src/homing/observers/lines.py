@@ -2,33 +2,71 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import os
+import time
+from collections.abc import Iterator
 from pathlib import Path
+
+# A notice is given twice only after a crash, so its first line is among the newest.
+LOOKED_AT_BYTES = 1024 * 1024
+LOCK_TIMEOUT_S = 2.0
+_LOCK_RETRY_S = 0.02
 
 
 class LineFile:
-    """Several processes may append; each line is one write call and is on disk when it returns."""
+    """Several processes may append; a line is on disk when `append` returns."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def append(self, line: str, *, unless: str | None = None) -> None:
         """Add the line, unless one holding `unless` is there already (a notice given twice)."""
-        if unless is not None and self.holds(unless):
-            return
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        with self._opened() as descriptor:
+            size = os.fstat(descriptor).st_size
+            start = max(size - LOOKED_AT_BYTES, 0)
+            newest = os.pread(descriptor, size - start, start)
+            if unless is not None and unless.encode() in newest:
+                return
+            # A torn line of an earlier crash stays what it is; ours begins on its own.
+            torn = bool(newest) and not newest.endswith(b"\n")
+            data = b"\n" * torn + line.encode("utf-8", "backslashreplace") + b"\n"
+            if os.write(descriptor, data) != len(data):
+                raise OSError(errno.ENOSPC, "the line was cut short")
+            os.fsync(descriptor)
+            if size == 0:
+                _sync_folder(self.path.parent)
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[int]:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         descriptor = os.open(self.path, flags, 0o600)
         try:
-            data = line.encode() + b"\n"
-            if os.write(descriptor, data) != len(data):
-                raise OSError("the line was cut short")
-            os.fsync(descriptor)
+            _lock(descriptor)
+            yield descriptor
         finally:
             os.close(descriptor)
 
-    def holds(self, mark: str) -> bool:
-        if not self.path.exists():
-            return False
-        with self.path.open("rb") as file:
-            wanted = mark.encode()
-            return any(wanted in line for line in file)
+
+def _lock(descriptor: int) -> None:
+    """Not for ever: a stopped process with the lock must not silence all others."""
+    deadline_s = time.monotonic() + LOCK_TIMEOUT_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(_LOCK_RETRY_S)
+        else:
+            return
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -4,9 +4,23 @@ Names nest by `__` in the environment (`HOMING_SERVER__PORT`); a secret may be g
 (`HOMING_PROVIDER_FILE`). The environment wins over the file, the file over the defaults.
 """
 
-from homing.settings.applying import apply_to
-from homing.settings.durations import Seconds, seconds
+from homing.settings.applying import apply_to, in_force
+from homing.settings.checking import check
+from homing.settings.durations import Seconds, seconds, span
 from homing.settings.loading import Loaded, load
+from homing.settings.masking import masked
 from homing.settings.tree import RouteSettings, Settings
 
-__all__ = ["Loaded", "RouteSettings", "Seconds", "Settings", "apply_to", "load", "seconds"]
+__all__ = [
+    "Loaded",
+    "RouteSettings",
+    "Seconds",
+    "Settings",
+    "apply_to",
+    "check",
+    "in_force",
+    "load",
+    "masked",
+    "seconds",
+    "span",
+]

@@ -1,12 +1,10 @@
-"""Putting settings into a route: what was set takes the place of the route's own value."""
+"""Putting settings into a route, and reading from a route what is in force."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
+from msgspec.structs import replace
 
-from homing.domain.errors import SettingsError
 from homing.domain.policy import (
     Exponential,
     FullJitter,
@@ -19,66 +17,95 @@ from homing.domain.policy import (
 )
 from homing.engine.route import Route
 from homing.settings.durations import Seconds
-from homing.settings.tree import RetentionSettings, RetrySettings, RouteSettings
+from homing.settings.tree import (
+    ExponentialSettings,
+    RetentionSettings,
+    RetrySettings,
+    RouteSettings,
+)
 
 
 def apply_to(route: Route, given: RouteSettings) -> Route:
-    """The route with what was set in its place."""
-    plan = route.plan
-    stages = tuple(_stage(stage, given) for stage in plan.stages)
-    changes: dict[str, Any] = {"stages": stages}
-    if given.on_doubt is not None:
-        changes["on_doubt"] = given.on_doubt
-    if given.on_route_fault is not None:
-        changes["on_route_fault"] = given.on_route_fault
-    if given.retention is not None:
-        changes["retention"] = _retention(given.retention)
-    plan = msgspec.structs.replace(plan, **changes)
-    concurrency = given.concurrency or route.concurrency
-    return msgspec.structs.replace(route, plan=plan, concurrency=concurrency)
+    """The route with what was set in the place of its own values."""
+    plan = replace(
+        route.plan,
+        stages=tuple(_stage(stage, given) for stage in route.plan.stages),
+        on_doubt=given.on_doubt or route.plan.on_doubt,
+        on_route_fault=given.on_route_fault or route.plan.on_route_fault,
+        retention=_retention(route.plan.retention, given.retention or RetentionSettings()),
+    )
+    return replace(route, plan=plan, concurrency=given.concurrency or route.concurrency)
+
+
+def in_force(route: Route) -> RouteSettings:
+    """What settings would say of this route; of several stages, the last one speaks."""
+    plan, stage = route.plan, route.plan.stages[-1]
+    retry, after = stage.retry, stage.retry.retry_after
+    inner = retry.schedule.within if isinstance(retry.schedule, FullJitter) else retry.schedule
+    return RouteSettings(
+        retry=RetrySettings(
+            ladder=tuple(map(Seconds, inner.steps_s)) if isinstance(inner, Ladder) else None,
+            exponential=None if isinstance(inner, Ladder) else _growing(inner),
+            jitter=isinstance(retry.schedule, FullJitter),
+            after_min=Seconds(after.min_s),
+            after_cap=_time(after.cap_s),
+        ),
+        max_attempts=retry.max_attempts,
+        on_doubt=plan.on_doubt,
+        on_route_fault=plan.on_route_fault,
+        timeout=Seconds(stage.timeout_s),
+        concurrency=route.concurrency,
+        retention=RetentionSettings(
+            **{
+                name.removesuffix("_s"): _time(value)
+                for name, value in msgspec.structs.asdict(plan.retention).items()
+            }
+        ),
+    )
 
 
 def _stage(stage: Stage, given: RouteSettings) -> Stage:
-    retry = stage.retry
-    schedule, after = retry.schedule, retry.retry_after
-    if given.retry is not None:
-        schedule = _schedule(given.retry) or schedule
-        after = RetryAfter(
-            after.min_s if given.retry.after_min is None else given.retry.after_min.value,
-            after.cap_s if given.retry.after_cap is None else given.retry.after_cap.value,
-        )
-    return msgspec.structs.replace(
-        stage,
-        retry=Retry(schedule, given.max_attempts or retry.max_attempts, after),
-        timeout_s=stage.timeout_s if given.timeout is None else given.timeout.value,
-    )
+    own, wish = stage.retry, given.retry or RetrySettings()
+    after_min_s = own.retry_after.min_s if wish.after_min is None else wish.after_min.value
+    after = RetryAfter(after_min_s, _or(wish.after_cap, own.retry_after.cap_s))
+    retry = Retry(_schedule(own.schedule, wish), given.max_attempts or own.max_attempts, after)
+    timeout_s = stage.timeout_s if given.timeout is None else given.timeout.value
+    return replace(stage, retry=retry, timeout_s=timeout_s)
 
 
-def _schedule(given: RetrySettings) -> Schedule | None:
-    if given.ladder is not None and given.exponential is not None:
-        raise SettingsError("retry", "give either ladder or exponential, not both")
-    inner: Ladder | Exponential | None = None
-    if given.ladder is not None:
-        if not given.ladder:
-            raise SettingsError("retry.ladder", "has no steps")
-        inner = Ladder(tuple(step.value for step in given.ladder))
-    elif given.exponential is not None:
-        exponential = given.exponential
-        max_s = None if exponential.max is None else exponential.max.value
-        inner = Exponential(exponential.initial.value, exponential.multiplier, max_s)
-    if inner is not None and given.jitter:
-        return FullJitter(inner)
-    return inner
+def _schedule(own: Schedule, wish: RetrySettings) -> Schedule:
+    jitter = isinstance(own, FullJitter) if wish.jitter is None else wish.jitter
+    inner = own.within if isinstance(own, FullJitter) else own
+    if wish.ladder is not None:
+        inner = Ladder(tuple(step.value for step in wish.ladder))
+    elif wish.exponential is not None:
+        growing = wish.exponential
+        inner = Exponential(growing.initial.value, growing.multiplier, _or(growing.max, None))
+    if not jitter:
+        return inner
+    floor_s = own.floor_s if isinstance(own, FullJitter) else 0.0
+    return FullJitter(inner, floor_s)
 
 
-def _retention(given: RetentionSettings) -> Retention:
-    def of(value: Seconds | None) -> float | None:
-        return None if value is None else value.value
-
+def _retention(own: Retention, wish: RetentionSettings) -> Retention:
+    given = msgspec.structs.asdict(wish)
     return Retention(
-        delivered_s=of(given.delivered),
-        dismissed_s=of(given.dismissed),
-        payload_s=of(given.payload),
-        attempts_s=of(given.attempts),
-        key_s=of(given.key),
+        **{
+            name: _or(given[name.removesuffix("_s")], value)
+            for name, value in msgspec.structs.asdict(own).items()
+        }
     )
+
+
+def _growing(schedule: Exponential) -> ExponentialSettings:
+    return ExponentialSettings(
+        Seconds(schedule.initial_s), schedule.multiplier, _time(schedule.max_s)
+    )
+
+
+def _time(value_s: float | None) -> Seconds | None:
+    return None if value_s is None else Seconds(value_s)
+
+
+def _or(wish: Seconds | None, own: float | None) -> float | None:
+    return own if wish is None else wish.value

@@ -13,16 +13,14 @@ import msgspec
 from msgspec import Struct
 
 from homing.domain.errors import SettingsError
+from homing.settings.checking import check
 from homing.settings.durations import Seconds, seconds
+from homing.settings.environment import CONFIG_VARIABLE, Given, from_environ, read_text
 from homing.settings.tree import RouteSettings, Settings
 
 T = TypeVar("T")
 
-PREFIX = "HOMING_"
-FILE_SUFFIX = "_FILE"
 DEFAULT_FILE = "homing.toml"
-# Read by the programs themselves, not part of the tree.
-APART = frozenset({"HOMING_CONFIG"})
 
 
 class Loaded(Struct, frozen=True):
@@ -31,76 +29,58 @@ class Loaded(Struct, frozen=True):
     settings: Settings
     origins: dict[str, str]
 
+    def origin(self, name: str) -> str | None:
+        """Where a setting, or the table that it stands in, was given."""
+        return _origin(self.origins, name)
+
 
 def load(file: Path | None = None, environ: Mapping[str, str] | None = None) -> Loaded:
     """Read the file (if it is there or was asked for) and the environment, and check it all."""
     environ = os.environ if environ is None else environ
-    asked = file or (Path(environ["HOMING_CONFIG"]) if environ.get("HOMING_CONFIG") else None)
+    named = environ.get(CONFIG_VARIABLE)
+    asked = file or (Path(named) if named else None)
     path = asked or Path(DEFAULT_FILE)
     tree: dict[str, Any] = {}
     origins: dict[str, str] = {}
     if asked is not None or path.exists():
         tree = _read_toml(path)
-        origins = {name: str(path) for name in _leaves(tree)}
-    for name, value, origin in _from_environ(environ):
-        _put(tree, name, value, origin)
-        origins[".".join(name)] = origin
-    return Loaded(_convert(tree, origins), origins)
+        origins = dict.fromkeys(_names(tree), str(path))
+    for given in from_environ(environ):
+        _put(tree, given)
+        name = ".".join(given.name)
+        # A whole table in the environment replaces the file's: so do its origins.
+        origins = {n: o for n, o in origins.items() if not n.startswith(f"{name}.")}
+        origins[name] = given.origin
+    settings = _convert(tree, origins)
+    try:
+        check(settings)
+    except SettingsError as error:
+        raise _with_origin(error.setting, error.problem, origins) from None
+    return Loaded(settings, origins)
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_text(path))
     except OSError as error:
         raise SettingsError(str(path), f"cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(str(path), f"is no valid TOML: {error}") from error
 
 
-def _from_environ(environ: Mapping[str, str]) -> list[tuple[tuple[str, ...], Any, str]]:
-    found: list[tuple[tuple[str, ...], Any, str]] = []
-    for variable in sorted(environ):
-        if not variable.startswith(PREFIX) or variable in APART:
-            continue
-        text, name = environ[variable], variable.removeprefix(PREFIX)
-        if name.endswith(FILE_SUFFIX):
-            name = name.removesuffix(FILE_SUFFIX)
-            if PREFIX + name in environ:
-                raise SettingsError(variable, f"is given beside {PREFIX}{name}; give one of them")
-            try:
-                text = Path(text).read_text(encoding="utf-8").rstrip("\n")
-            except (OSError, UnicodeDecodeError) as error:
-                raise SettingsError(variable, "names a file that cannot be read") from error
-        parts = tuple(part.lower() for part in name.split("__"))
-        if not all(parts):
-            raise SettingsError(variable, "has an empty part between its underscores")
-        found.append((parts, _value(variable, text), variable))
-    return found
-
-
-def _value(variable: str, text: str) -> Any:
-    """Plain text stays text (numbers are read later); lists and tables are written as in TOML."""
-    if not text.startswith(("[", "{")):
-        return text
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(variable, f"is no TOML list or table: {error}") from error
-
-
-def _put(tree: dict[str, Any], name: tuple[str, ...], value: Any, origin: str) -> None:
-    for part in name[:-1]:
+def _put(tree: dict[str, Any], given: Given) -> None:
+    for part in given.name[:-1]:
         tree = tree.setdefault(part, {})
         if not isinstance(tree, dict):
-            raise SettingsError(origin, f"{part!r} is a value, not a table")
-    tree[name[-1]] = value
+            raise SettingsError(given.origin, f"{part!r} is a value, not a table")
+    tree[given.name[-1]] = given.value
 
 
-def _leaves(tree: Mapping[str, Any], prefix: str = "") -> list[str]:
+def _names(tree: Mapping[str, Any], prefix: str = "") -> list[str]:
     names: list[str] = []
     for name, value in tree.items():
         if isinstance(value, dict) and value:
-            names.extend(_leaves(value, f"{prefix}{name}."))
+            names.extend(_names(value, f"{prefix}{name}."))
         else:
             names.append(f"{prefix}{name}")
     return names
@@ -109,7 +89,7 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> list[str]:
 def _convert(tree: dict[str, Any], origins: Mapping[str, str]) -> Settings:
     routes = tree.pop("routes", {})
     if not isinstance(routes, dict):
-        raise SettingsError("routes", "is a table of routes")
+        raise _with_origin("routes", "must be a table of routes", origins)
     checked = {
         name: _checked(route, RouteSettings, f"routes.{name}", origins)
         for name, route in routes.items()
@@ -123,18 +103,17 @@ def _checked(tree: Any, kind: type[T], within: str, origins: Mapping[str, str]) 
         return msgspec.convert(tree, kind, strict=False, dec_hook=_decode)
     except msgspec.ValidationError as error:
         setting, problem = _named(str(error), within)
-        bare = setting.partition("[")[0]
-        origin = next((o for n, o in origins.items() if n.startswith(bare)), "")
-        where = f" ({origin})" if origin else ""
-        raise SettingsError(setting + where, problem) from error
+        raise _with_origin(setting, problem, origins) from None
 
 
 def _decode(kind: type, value: Any) -> Any:
-    if kind is Seconds:
-        if not isinstance(value, str | int | float) or isinstance(value, bool):
-            raise ValueError("expected a duration such as 30, 1.5s, 5m, 2h, 7d")
-        return Seconds(seconds(value))
-    raise NotImplementedError(kind)
+    if kind is not Seconds:
+        raise NotImplementedError(kind)
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise ValueError(  # noqa: TRY004 - msgspec adds the place to this one alone
+            "expected a duration such as 30, 1.5s, 5m, 2h, 7d"
+        )
+    return Seconds(seconds(value))
 
 
 def _named(message: str, within: str) -> tuple[str, str]:
@@ -147,3 +126,18 @@ def _named(message: str, within: str) -> tuple[str, str]:
         name = f"{place}.{unknown.group(1)}" if place else unknown.group(1)
         return name, "there is no such setting"
     return place or "settings", problem
+
+
+def _with_origin(setting: str, problem: str, origins: Mapping[str, str]) -> SettingsError:
+    origin = _origin(origins, setting.partition("[")[0])
+    return SettingsError(setting, f"{problem} (from {origin})" if origin else problem)
+
+
+def _origin(origins: Mapping[str, str], name: str) -> str | None:
+    """Of the setting itself, of the table around it, or of something inside it."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        found = origins.get(".".join(parts[:length]))
+        if found is not None:
+            return found
+    return next((o for n, o in origins.items() if n.startswith(f"{name}.")), None)

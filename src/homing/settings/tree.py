@@ -1,8 +1,8 @@
-"""Everything that can be set, with its default. The reference in the docs is made from this."""
+"""Everything that can be set, with its default and what it does: the reference is made of this."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
@@ -10,82 +10,171 @@ from homing.domain.policy import OnDoubt, OnRouteFault
 from homing.settings.durations import Seconds
 
 
+def says(about: str) -> Meta:
+    """What a setting does, for the reference."""
+    return Meta(description=about)
+
+
+Text: TypeAlias = str | None
+Time: TypeAlias = Seconds | None
+
+
 class ExponentialSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    initial: Seconds = Seconds(1.0)
-    multiplier: Annotated[float, Meta(ge=1.0)] = 2.0
-    max: Seconds | None = None
+    """Waits that grow by a factor."""
+
+    initial: Annotated[Seconds, says("The first wait.")] = Seconds(1.0)
+    multiplier: Annotated[
+        float, Meta(ge=1.0, le=1000.0, description="Each wait is so many times the one before.")
+    ] = 2.0
+    max: Annotated[Time, says("No wait is longer; left out, they grow on.")] = None
 
 
 class RetrySettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Either `ladder` or `exponential`; with `jitter` the wait is drawn below the ceiling."""
+    """When a failed attempt is tried again: by a ladder or by growing waits."""
 
-    ladder: tuple[Seconds, ...] | None = None
+    ladder: Annotated[
+        tuple[Seconds, ...] | None,
+        says("The waits before the second attempt, the third, …; the last one repeats."),
+    ] = None
     exponential: ExponentialSettings | None = None
-    jitter: bool = False
-    after_min: Seconds | None = None
-    after_cap: Seconds | None = None
+    jitter: Annotated[
+        bool | None,
+        says("Draw each wait at random between nothing and its full length (full jitter)."),
+    ] = None
+    after_min: Annotated[
+        Time, says("After a rate limit wait at least so long, whatever the provider asks for.")
+    ] = None
+    after_cap: Annotated[
+        Time, says("Obey a provider's Retry-After up to this; left out, however long it is.")
+    ] = None
 
 
 class RetentionSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """How long each class is kept after its end; left out, for ever."""
+    """How long each class is kept after its end; left out, as the route has it."""
 
-    delivered: Seconds | None = None
-    dismissed: Seconds | None = None
-    payload: Seconds | None = None
-    attempts: Seconds | None = None
-    key: Seconds | None = None
+    delivered: Annotated[Time, says("Delivered and suppressed ones.")] = None
+    dismissed: Annotated[Time, says("Dead letters that a person closed.")] = None
+    failed: Annotated[Time, says("Open dead letters.")] = None
+    payload: Annotated[Time, says("What was sent: the content of those that ended.")] = None
+    failed_payload: Annotated[Time, says("The content of open dead letters.")] = None
+    attempts: Annotated[Time, says("The ledger of attempts.")] = None
+    key: Annotated[
+        Time, says("Idempotency keys, from acceptance on; then the key is free again.")
+    ] = None
 
 
 class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Overrides for one route; what is left out keeps the route's own value."""
 
     retry: RetrySettings | None = None
-    max_attempts: Annotated[int, Meta(ge=1, le=1000)] | None = None
-    on_doubt: OnDoubt | None = None
-    on_route_fault: OnRouteFault | None = None
-    timeout: Seconds | None = None
-    concurrency: Annotated[int, Meta(ge=1, le=1024)] | None = None
+    max_attempts: Annotated[
+        int | None, Meta(ge=1, le=1000, description="So many counted attempts, then a dead letter.")
+    ] = None
+    on_doubt: Annotated[
+        OnDoubt | None,
+        says(
+            "An attempt may have been accepted and nobody can tell: `resend` it, flagged as a"
+            " possible duplicate, or `hold` it for a person."
+        ),
+    ] = None
+    on_route_fault: Annotated[
+        OnRouteFault | None,
+        says(
+            "Bad credentials and the like: `park` the route, `fail` the message, or `retry` it"
+            " like any failure."
+        ),
+    ] = None
+    timeout: Annotated[Time, says("How long one attempt may take.")] = None
+    concurrency: Annotated[
+        int | None, Meta(ge=1, le=1024, description="So many attempts at a time in one process.")
+    ] = None
     retention: RetentionSettings | None = None
 
 
 class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where `homing serve` listens; any other bind than loopback needs API tokens."""
+    """Where `homing serve` listens."""
 
-    host: str = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65535)] = 8025
+    host: Annotated[
+        str, says("The address to listen on; any other than loopback needs API tokens.")
+    ] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535, description="The port; 0 takes a free one.")] = 8025
 
 
 class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    format: Literal["json", "text"] = "text"
-    alerts: str | None = None
-    deliveries: str | None = None
+    """What is written down, and where."""
+
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], says("The least that is logged on stderr.")
+    ] = "info"
+    format: Annotated[
+        Literal["json", "text"], says("One JSON object per line, or text for people.")
+    ] = "text"
+    alerts: Annotated[
+        Text, says("A file with a line for every dead letter and alert; `logger` if it fails.")
+    ] = None
+    deliveries: Annotated[Text, says("A file with a line for every delivery that succeeded.")] = (
+        None
+    )
 
 
 class TelemetrySettings(Struct, frozen=True, forbid_unknown_fields=True):
-    prometheus: bool = True
-    otlp: Literal["none", "http", "grpc"] = "none"
-    otlp_endpoint: str | None = None
-    sentry_dsn: str | None = None
+    """Metrics, traces and error reports. All but Prometheus are off unless asked for."""
+
+    prometheus: Annotated[bool, says("Serve `/metrics`.")] = True
+    otlp: Annotated[
+        Literal["none", "http", "grpc"], says("Send OpenTelemetry metrics and traces, and how.")
+    ] = "none"
+    otlp_endpoint: Annotated[
+        Text,
+        says(
+            "The collector's address, such as `http://127.0.0.1:4318`; left out, what"
+            " OpenTelemetry's own variables say."
+        ),
+    ] = None
+    sentry_dsn: Annotated[Text, says("Report dead letters to this Sentry project.")] = None
 
 
 class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """What intake accepts at the most."""
 
-    body_bytes: Annotated[int, Meta(ge=1024)] = 1_000_000
-    attachments_bytes: Annotated[int, Meta(ge=0)] = 25_000_000
-    recipients: Annotated[int, Meta(ge=1, le=1000)] = 100
+    body_bytes: Annotated[
+        int, Meta(ge=1024, le=2**30, description="Text and HTML of one e-mail.")
+    ] = 1_000_000
+    attachments_bytes: Annotated[
+        int, Meta(ge=0, le=2**30, description="All attachments of one e-mail, unpacked.")
+    ] = 25_000_000
+    recipients: Annotated[int, Meta(ge=1, le=1000, description="Recipients of one e-mail.")] = 100
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that can be set, with its default."""
+    """The settings of `homing serve`, `homing worker` and the commands beside them."""
 
-    store: str = "sqlite:///homing.db"
-    provider: str = "stub:"
-    sender: str | None = None
-    templates: str | None = None
-    time_scale: Annotated[float, Meta(gt=0)] = 1.0
-    stop_grace: Seconds = Seconds(20.0)
+    store: Annotated[
+        str, says("Where deliveries are kept: `sqlite:///path` or `memory:` (for trying out).")
+    ] = "sqlite:///homing.db"
+    provider: Annotated[
+        str,
+        says("Who sends: `smtp://user:secret@host:587`, `smtps://…`, or `stub:` (sends nowhere)."),
+    ] = "stub:"
+    sender: Annotated[
+        Text, says("The From of all mail; required unless the provider is the stub.")
+    ] = None
+    templates: Annotated[
+        Text, says("The folder of the template catalog (`<template>/<locale>/subject.tmpl` …).")
+    ] = None
+    time_scale: Annotated[
+        float,
+        Meta(
+            ge=1.0,
+            le=100_000.0,
+            description="For testing: due times, ladders, Retry-After and retention run so many"
+            " times as fast; leases, timeouts and heartbeats do not. Refused with a provider that"
+            " is not on loopback. Give it a store of its own.",
+        ),
+    ] = 1.0
+    stop_grace: Annotated[
+        Seconds, says("At SIGTERM attempts under way have so long to finish.")
+    ] = Seconds(20.0)
     server: ServerSettings = ServerSettings()
     log: LogSettings = LogSettings()
     telemetry: TelemetrySettings = TelemetrySettings()

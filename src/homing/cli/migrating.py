@@ -1,0 +1,39 @@
+"""`homing migrate`: bring the store to the newest schema, which every start does as well."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from homing.app import Homing
+from homing.cli.session import AsJson, ConfigFile, print_json, settings, with_homing
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(migrate)
+
+
+def migrate(
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is pending.")] = False,
+) -> None:
+    """Apply the store's pending migrations, or only name them."""
+    from homing.doctor import pending_migrations
+
+    names = pending_migrations(settings(config).settings.store)
+
+    async def act(homing: Homing) -> None:
+        """Opening has done it."""
+        del homing
+
+    if not dry_run:
+        with_homing(config, act)
+    if as_json:
+        print_json({"pending" if dry_run else "applied": names})
+        return
+    for name in names:
+        typer.echo(f"{'pending' if dry_run else 'applied'}: {name}")
+    if not names:
+        typer.echo("nothing to do: the store has the newest schema")

@@ -1,0 +1,130 @@
+"""Programs that run until they are stopped: a Homing with all who watch it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import typer
+from msgspec.structs import replace
+
+from homing.app import Homing
+from homing.building import build
+from homing.cli.supervising import Orphaned
+from homing.settings import Settings, masked
+from homing.watching import Watching
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+Beside = Callable[[Homing], Awaitable[None]]
+
+
+def _assemble(settings: Settings, *, worker: bool, scraped: bool) -> tuple[Homing, Watching]:
+    watching = Watching(settings, scraped=scraped)
+    homing = build(
+        settings,
+        worker=worker,
+        observers=watching.observers,
+        notifiers=watching.notifiers,
+        alarm=watching.alarm,
+    )
+    return homing, watching
+
+
+def run_server(settings: Settings, *, worker: bool, beside: Beside | None = None) -> None:
+    """Serve until SIGTERM or SIGINT. `beside` runs in the same loop for as long."""
+    from starlette.applications import Starlette
+
+    from homing.web.application import application
+    from homing.web.serving import serve
+
+    homing, watching = _assemble(settings, worker=worker, scraped=True)
+    server = replace(settings.server, port=settings.server.port or _free_port(settings.server.host))
+    settings = replace(settings, server=server)
+    app = application(homing, settings, metrics=watching.metrics(homing) or _no_metrics)
+    inner = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(starlette: Starlette) -> AsyncIterator[None]:
+        async with inner(starlette):
+            watching.see(homing)
+            typer.echo(_banner(settings), err=True)
+            async with _running(beside, homing):
+                yield
+
+    app.router.lifespan_context = lifespan
+    try:
+        serve(app, server, stop_grace_s=settings.stop_grace.value)
+    finally:
+        watching.close()
+
+
+def run_worker(settings: Settings, *, with_parent: bool) -> None:
+    """Deliver until SIGTERM or SIGINT, or until the parent is gone."""
+    homing, watching = _assemble(settings, worker=True, scraped=False)
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        if with_parent:
+            await loop.connect_read_pipe(lambda: Orphaned(stop), sys.stdin)
+        await homing.start()
+        watching.see(homing)
+        typer.echo("Homing worker is running", err=True)
+        try:
+            await stop.wait()
+        finally:
+            await homing.stop()
+
+    try:
+        asyncio.run(run())
+    finally:
+        watching.close()
+
+
+@asynccontextmanager
+async def _running(beside: Beside | None, homing: Homing) -> AsyncIterator[None]:
+    if beside is None:
+        yield
+        return
+    task = asyncio.ensure_future(beside(homing))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _banner(settings: Settings) -> str:
+    server = settings.server
+    host = f"[{server.host}]" if ":" in server.host else server.host
+    return (
+        f"Homing on http://{host}:{server.port}"
+        f" (store {masked(settings.store)}, provider {masked(settings.provider)})"
+    )
+
+
+def _free_port(host: str) -> int:
+    """Chosen here, so that it can be named before anybody asks."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def _no_metrics(call: Request) -> Response:
+    """Switched off by `telemetry.prometheus`."""
+    from homing.web.problems import problem
+
+    del call
+    return problem(404)

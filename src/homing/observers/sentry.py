@@ -1,0 +1,108 @@
+"""Sentry: every dead letter as an event, its attempts as breadcrumbs; no address, no content."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sentry_sdk import Client
+from sentry_sdk.transport import HttpTransport
+
+from homing.domain.delivery import Attempt, Delivery
+from homing.observers import SENTRY
+
+FLUSH_S = 5.0
+
+
+class SentryReports:
+    """A route that owes `sentry` on failure has its dead letters reported, each cycle once."""
+
+    notices: Collection[str] = frozenset({SENTRY})
+
+    def __init__(self, dsn: str) -> None:
+        """A DSN that makes no sense raises ValueError."""
+        self._client = Client(
+            dsn=dsn,
+            transport=_Transport,
+            default_integrations=False,
+            auto_enabling_integrations=False,
+            send_default_pii=False,
+            include_local_variables=False,
+            server_name="homing",
+            max_request_body_size="never",
+            send_client_reports=False,
+        )
+
+    async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
+        """False, and asked again later, when the event did not get through."""
+        del notice
+        return await asyncio.to_thread(self._report, event_of(delivery, attempts))
+
+    def _report(self, event: Any) -> bool:
+        transport = self._client.transport
+        if not isinstance(transport, _Transport):
+            return True  # switched off by Sentry's own rules: nobody to ask again
+        lost = transport.lost
+        self._client.capture_event(event)
+        self._client.flush(FLUSH_S)
+        return transport.lost == lost
+
+    def close(self) -> None:
+        self._client.close(FLUSH_S)
+
+
+class _Transport(HttpTransport):
+    """Knows when an event did not arrive."""
+
+    lost = 0
+
+    def on_dropped_event(self, _reason: str) -> None:
+        self.lost += 1
+
+
+def event_of(delivery: Delivery, attempts: Sequence[Attempt]) -> dict[str, Any]:
+    """Names and numbers only. The id is fixed: Sentry folds a report that is made twice."""
+    error_class = delivery.failure.error_class if delivery.failure else "-"
+    because = delivery.failed_because or "-"
+    identity = f"{delivery.id}/{delivery.cycle}".encode()
+    return {
+        "event_id": hashlib.sha256(identity).hexdigest()[:32],
+        "timestamp": _when(delivery.ended_at_ms or delivery.updated_at_ms),
+        "level": "error",
+        "logger": "homing.dead_letters",
+        "message": f"dead letter on {delivery.route}: {because}, {error_class}",
+        "fingerprint": ["homing", delivery.route, because, error_class],
+        "tags": {
+            "route": delivery.route,
+            "stage": delivery.stage,
+            "failed_because": because,
+            "error_class": error_class,
+            "code": (delivery.failure.code if delivery.failure else None) or "-",
+        },
+        "extra": {
+            "delivery_id": delivery.id,
+            "cycle": delivery.cycle,
+            "attempts": delivery.attempts,
+            "maybe_duplicate": delivery.maybe_duplicate,
+        },
+        "breadcrumbs": {"values": [_breadcrumb(attempt) for attempt in attempts]},
+    }
+
+
+def _breadcrumb(attempt: Attempt) -> dict[str, Any]:
+    good = attempt.status in ("done", "suppressed")
+    return {
+        "type": "default",
+        "category": "attempt",
+        "level": "info" if good else "warning",
+        "timestamp": _when(attempt.ended_at_ms or 0),
+        "message": f"attempt {attempt.number} ({attempt.stage}): {attempt.status}",
+        "data": {"error_class": attempt.error_class, "code": attempt.code, "cycle": attempt.cycle},
+    }
+
+
+def _when(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat()

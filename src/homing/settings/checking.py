@@ -1,0 +1,76 @@
+"""Settings that contradict each other or would have no effect stop the start, by name."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from homing.domain.errors import SettingsError
+from homing.settings.tree import RetrySettings, RouteSettings, Settings, TelemetrySettings
+
+
+def check(settings: Settings) -> None:
+    """Raise SettingsError for the first setting that cannot stand as it is."""
+    problems = [
+        *_telemetry(settings.telemetry),
+        *_time_scale(settings),
+        *(
+            problem
+            for name, route in settings.routes.items()
+            for problem in _route(f"routes.{name}", route)
+        ),
+    ]
+    for setting, problem in problems:
+        raise SettingsError(setting, problem)
+
+
+def stays_here(provider: str) -> bool:
+    """Whether nothing that this provider is given can leave the machine."""
+    parts = urlsplit(provider)
+    if parts.scheme == "stub":
+        return True
+    try:
+        return (
+            parts.hostname == "localhost" or ipaddress.ip_address(parts.hostname or "").is_loopback
+        )
+    except ValueError:
+        return False
+
+
+def _telemetry(given: TelemetrySettings) -> Iterator[tuple[str, str]]:
+    if given.otlp_endpoint is None:
+        return
+    if given.otlp == "none":
+        yield "telemetry.otlp_endpoint", "is unused: telemetry.otlp is none; set it to http or grpc"
+    if urlsplit(given.otlp_endpoint).scheme not in ("http", "https"):
+        yield "telemetry.otlp_endpoint", "must begin with http:// or https://"
+
+
+def _time_scale(given: Settings) -> Iterator[tuple[str, str]]:
+    if given.time_scale != 1.0 and not stays_here(given.provider):
+        yield "time_scale", "is for testing: it is refused with a provider that is not on loopback"
+
+
+def _route(name: str, given: RouteSettings) -> Iterator[tuple[str, str]]:
+    if given.timeout is not None and given.timeout.value <= 0:
+        yield f"{name}.timeout", "must be longer than nothing"
+    if given.retry is not None:
+        yield from _retry(f"{name}.retry", given.retry)
+
+
+def _retry(name: str, given: RetrySettings) -> Iterator[tuple[str, str]]:
+    if given.ladder is not None and given.exponential is not None:
+        yield name, "give either ladder or exponential, not both"
+    if given.ladder == ():
+        yield f"{name}.ladder", "has no steps"
+    growing = given.exponential
+    if (
+        growing is not None
+        and growing.max is not None
+        and growing.max.value < growing.initial.value
+    ):
+        yield f"{name}.exponential.max", "is shorter than the first wait"
+    low, high = given.after_min, given.after_cap
+    if low is not None and high is not None and high.value < low.value:
+        yield f"{name}.after_cap", "is shorter than after_min"

@@ -1,0 +1,88 @@
+"""Every single setting by its dotted name: what it takes, its default, and what it does."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from msgspec import Meta, Struct
+from msgspec.structs import fields
+
+from homing.settings.durations import Seconds
+from homing.settings.tree import Settings
+
+# Stands for the name of any route.
+ANY = "<name>"
+
+
+class Leaf(Struct, frozen=True):
+    """One setting. `kind` is the type without its None."""
+
+    name: str
+    kind: Any
+    default: Any
+    about: str
+    bounds: Meta | None = None
+
+    @property
+    def variable(self) -> str:
+        return "HOMING_" + self.name.upper().replace(".", "__")
+
+
+def leaves(kind: type[Struct] = Settings, prefix: str = "") -> Iterator[Leaf]:
+    """All settings, in the order of the tree."""
+    hints = get_type_hints(kind, include_extras=True)
+    for each in fields(kind):
+        name = f"{prefix}{each.name}"
+        bare, meta = _opened(hints[each.name])
+        if isinstance(bare, type) and issubclass(bare, Struct):
+            yield from leaves(bare, f"{name}.")
+        elif get_origin(bare) is dict:
+            yield from leaves(get_args(bare)[1], f"{name}.{ANY}.")
+        else:
+            about = (meta.description if meta is not None else None) or ""
+            yield Leaf(name, bare, each.default, about, meta)
+
+
+def values(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every single setting of a tree with its value."""
+    items: Mapping[str, Any] | None = None
+    if isinstance(value, Struct):
+        items = {name: getattr(value, name) for name in value.__struct_fields__}
+    elif isinstance(value, dict):
+        items = value
+    if items is None:
+        yield prefix, value
+        return
+    for name, item in items.items():
+        yield from values(item, f"{prefix}.{name}" if prefix else name)
+
+
+def takes(leaf: Leaf) -> str:
+    """What may be given, in words."""
+    if get_origin(leaf.kind) is Literal:
+        return ", ".join(f"`{word}`" for word in get_args(leaf.kind))
+    words = {
+        str: "text",
+        bool: "true or false",
+        int: "whole number",
+        float: "number",
+        Seconds: "duration",
+        tuple[Seconds, ...]: "list of durations",
+    }
+    word = words[leaf.kind]
+    if leaf.bounds is None or leaf.bounds.le is None:
+        return word
+    return f"{word}, {leaf.bounds.ge:,} to {leaf.bounds.le:,}"
+
+
+def _opened(hint: Any) -> tuple[Any, Meta | None]:
+    """The type itself, and what is said about it."""
+    meta = None
+    if get_origin(hint) is Annotated:
+        hint, *notes = get_args(hint)
+        meta = next((note for note in notes if isinstance(note, Meta)), None)
+    if get_origin(hint) in (Union, types.UnionType):
+        [hint] = [part for part in get_args(hint) if part is not type(None)]
+    return hint, meta

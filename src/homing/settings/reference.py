@@ -1,0 +1,84 @@
+"""The settings reference, made from the tree: what is not in the code is not in the docs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from homing.settings.leaves import ANY, Leaf, leaves, takes, values
+from homing.settings.masking import shown
+from homing.settings.tree import RouteSettings
+
+_HEAD = """\
+# Settings
+
+Made from `src/homing/settings/tree.py` by `make docs`; do not edit.
+
+`homing` reads `homing.toml` in the current folder (or the file named by `--config` or
+`HOMING_CONFIG`), then the environment; the environment wins. A name nests by `.` in the file's
+tables and by `__` in the environment: `server.port` is `HOMING_SERVER__PORT`. Any setting can be
+given as a file that holds it: the way for secrets, e.g. `HOMING_PROVIDER_FILE=/run/secrets/smtp`.
+Durations are written `30` (seconds), `1.5s`, `5m`, `2h`, `7d`, `1h30m`. In the environment, lists
+and tables are written as in TOML: `HOMING_ROUTES__MAIL__RETRY='{ladder = ["1m", "5m"]}'`.
+
+A setting that is unknown, wrong, contradictory or without effect stops the start and names itself.
+`homing config show` prints what is in force and where it came from, with secrets masked.
+
+```toml
+store = "sqlite:////var/lib/homing/outbox.db"
+provider = "smtp://user:secret@mail.example.org:587"
+sender = "Shop <shop@example.org>"
+
+[routes.mail]
+retry = {ladder = ["1m", "5m", "30m"]}
+max_attempts = 4
+retention = {delivered = "30d", payload = "7d"}
+```
+"""
+
+_TABLE = """\
+| setting | in the environment | takes | default | what it does |
+| --- | --- | --- | --- | --- |
+"""
+_ROUTES = f"routes.{ANY}"
+_NOTES = {
+    _ROUTES: "For one route, by its name. What is left out keeps the route's own value; the"
+    " defaults here are those of the route `mail`.\n\n"
+}
+# What "not set" means, where it is not simply "off".
+_UNSET = {"after_cap": "no cap", "max": "no limit"}
+
+
+def reference(mail: RouteSettings) -> str:
+    """The whole page; `mail` is what is in force on that route when nothing is set."""
+    own = {f"{_ROUTES}.{name}": value for name, value in values(mail)}
+    sections: dict[str, list[str]] = {}
+    for leaf in leaves():
+        row = _row(leaf, own.get(leaf.name, leaf.default))
+        sections.setdefault(_section(leaf.name), []).append(row)
+    return "\n".join(
+        [
+            _HEAD,
+            *(
+                f"## {name}\n\n{_NOTES.get(name, '')}{_TABLE}{''.join(rows)}"
+                for name, rows in sections.items()
+            ),
+        ]
+    )
+
+
+def _section(name: str) -> str:
+    if name.startswith(_ROUTES):
+        return _ROUTES
+    return name.partition(".")[0] if "." in name else "General"
+
+
+def _row(leaf: Leaf, default: Any) -> str:
+    cells = (f"`{leaf.name}`", f"`{leaf.variable}`", takes(leaf), _shown(leaf, default), leaf.about)
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _shown(leaf: Leaf, default: Any) -> str:
+    if default is None:
+        unset = "for ever" if ".retention." in leaf.name else "none"
+        return _UNSET.get(leaf.name.rpartition(".")[2], unset)
+    return f"`{shown(leaf.name, default)}`"
