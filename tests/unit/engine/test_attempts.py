@@ -246,7 +246,6 @@ async def test_what_an_earlier_owner_learnt_too_late_is_evidence() -> None:
     assert (after.receipt.notification_id, after.receipt.evidence) == ("n-3", "late")
 
 
-@pytest.mark.xfail(reason="F35", strict=False)
 async def test_i7_a_lookup_for_the_rest_says_nothing_about_who_was_in_doubt_before() -> None:
     put_off = {"bob@example.org": Refusal(permanent=False, code="451")}
     hard = Failure("refused", "reject", code="550")

@@ -236,7 +236,6 @@ async def test_a_failing_journal_does_not_hang_its_callers(
         assert not await desk.settler.write(settlement)
 
 
-@pytest.mark.xfail(reason="F34", strict=False)
 def test_only_a_whole_delivery_is_evidence_for_the_next_owner() -> None:
     done = success(claimed())
     doubtful = transitions.fail(claimed(), LOST, plan=SEND, now_ms=samples.NOW_MS, roll=0.0)

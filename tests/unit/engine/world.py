@@ -51,6 +51,21 @@ class Script:
         return answer  # type: ignore[return-value] # a step of a user may well return None
 
 
+class Patient:
+    """A step that waits until it is let go, and counts who came."""
+
+    def __init__(self) -> None:
+        self.seen: list[Delivery] = []
+        self.came = asyncio.Event()
+        self.let_go = asyncio.Event()
+
+    async def __call__(self, work: Work) -> Outcome:
+        self.seen.append(work.delivery)
+        self.came.set()
+        await self.let_go.wait()
+        return Done()
+
+
 class FaultyStore(MemoryStore):
     """Fails as told: before the write, or after it, when only the answer is lost."""
 
@@ -133,6 +148,7 @@ class World:
         self.clock = clock or ManualClock()
         self.store = store or MemoryStore()
         self.told: list[Transitioned] = []
+        self._news = asyncio.Event()
         self.engine = Engine(
             self.store,
             routes,
@@ -146,6 +162,14 @@ class World:
 
     def observe(self, events: Sequence[Transitioned]) -> None:
         self.told.extend(events)
+        self._news.set()
+
+    async def until_told(self, name: str, times: int = 1) -> None:
+        """Wait until observers have heard of this transition so often."""
+        async with asyncio.timeout(5):
+            while self.names.count(name) < times:
+                self._news.clear()
+                await self._news.wait()
 
     @property
     def names(self) -> list[str]:

@@ -1,0 +1,310 @@
+"""What a process looks after: notices owed, leases of the dead, retention, what nobody serves."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from homing.domain import transitions
+from homing.domain.delivery import Change, Fact
+from homing.domain.failure import Failure
+from homing.domain.policy import Retention
+from homing.ports import Claim, Query
+from homing.stores.memory import MemoryStore
+from tests.unit.engine.world import Bell, PaperJournal, Script, World, route
+
+HARD = Failure("gone", "reject")
+FAULT = Failure("auth_failed", "route_fault", detail="bad credentials")
+DAY_S = 24 * 3600.0
+
+
+def ringing(*answers: Failure, **fields: object) -> tuple[World, Bell]:
+    bell = Bell()
+    world = World(
+        route(step=Script(*answers), **fields),  # type: ignore[arg-type] # fields by name
+        notifiers=(bell,),
+        alarm=bell,
+    )
+    return world, bell
+
+
+async def test_i20_a_dead_letter_is_told_once_and_then_owes_nothing() -> None:
+    world, bell = ringing(HARD)
+    letter = await world.submit()
+
+    await world.run()
+    await world.engine.housekeeping.give_notices()
+
+    assert bell.notified == [("alert", letter.id)]
+    assert (await world.get(letter.id)).owed == ()
+
+
+async def test_p10_a_notice_that_was_not_taken_is_given_again() -> None:
+    world, bell = ringing(HARD)
+    bell.deaf = True
+    letter = await world.submit()
+    await world.run()
+    assert (await world.get(letter.id)).owed == ("alert",)
+
+    bell.deaf = False
+    assert await world.engine.housekeeping.give_notices() == 1
+
+    assert bell.notified == [("alert", letter.id)] * 2
+    assert (await world.get(letter.id)).owed == ()
+
+
+async def test_a_notice_that_nobody_takes_stays_owed() -> None:
+    world, bell = ringing(HARD, rules={"owes_on_failed": ("fax",)})
+    letter = await world.submit()
+
+    await world.run()
+
+    assert (await world.get(letter.id)).owed == ("fax",)
+    assert bell.notified == []
+
+
+async def test_one_under_way_is_asked_for_again_later() -> None:
+    world, bell = ringing(HARD)
+    bell.deaf = True
+    letter = await world.submit()
+    await world.run()
+    await world.engine.desk.replay(letter.id, actor="ann", reason="fixed")
+    await world.crash_of_another(letter.id)
+    bell.notified.clear()
+
+    assert await world.engine.housekeeping.give_notices() == 0
+    assert bell.notified == []
+
+
+async def test_many_that_owe_are_all_told() -> None:
+    world, bell = ringing(*[HARD] * 450)
+    for number in range(450):
+        await world.submit(str(number))
+
+    await world.run()
+
+    assert len(set(bell.notified)) == len(bell.notified) == 450
+
+
+async def test_a_delivery_that_is_not_kept_goes_once_its_line_is_written() -> None:
+    rules = {"keep_delivered": False, "owes_on_delivered": ("log",)}
+    world, bell = ringing(rules=rules)
+    bell.deaf = True
+    accepted = await world.submit()
+    await world.run()
+    assert (await world.get(accepted.id)).state == "delivered"
+
+    bell.deaf = False
+    await world.engine.housekeeping.give_notices()
+
+    assert await world.store.get(accepted.id) is None
+
+
+async def test_i19_a_parked_route_is_told_once() -> None:
+    world, bell = ringing(FAULT)
+    await world.submit()
+    worker = world.engine.workers["event"]
+    for held in await worker._claim(1):
+        await world.engine.attempts.run(held, wait=True)
+
+    for _ in range(3):
+        await world.engine.housekeeping.give_notices()
+        await world.engine.parking.refresh()
+
+    [alert] = bell.alerts
+    assert (alert.kind, alert.key) == ("route_parked", "event")
+    assert "bad credentials" in alert.text
+
+
+async def test_p8_what_the_journal_kept_is_stored_at_the_next_start() -> None:
+    journal = PaperJournal()
+    world = World(route(), journal=journal)
+    change = await finished_send(world)
+    await journal.append([change])
+
+    await world.engine.recover()
+
+    assert (await world.get(change.delivery.id)).state == "delivered"
+    assert journal.kept == []
+
+
+async def test_p8_an_outcome_whose_claim_was_lost_meanwhile_is_kept_as_evidence() -> None:
+    journal = PaperJournal()
+    world = World(route(), journal=journal)
+    change = await finished_send(world)
+    await journal.append([change])
+    await world.crash_of_another(change.delivery.id)
+
+    await world.engine.recover()
+
+    [fact] = await world.store.facts("late_outcome", f"{change.delivery.id}/")
+    assert (fact.value or {})["status"] == "done"
+    assert (await world.get(change.delivery.id)).state == "in_flight"
+    assert journal.kept == []
+
+
+async def finished_send(world: World) -> Change:
+    """An outcome that the store did not take."""
+    accepted = await world.submit()
+    await world.crash_of_another(accepted.id)
+    return transitions.succeed(
+        await world.get(accepted.id), plan=world.route.plan, now_ms=world.now_ms, roll=0.0
+    )
+
+
+async def test_i14_the_lease_of_a_dead_process_ends_even_if_the_clock_was_wrong() -> None:
+    dead = World(route(), name="dead")
+    accepted = await dead.submit()
+    await dead.engine.liveness.beat()
+    dead.clock.jump(DAY_S)
+    [_] = await dead.engine.workers["event"]._claim(1)
+    dead.clock.jump(-DAY_S)
+
+    heir = World(route(), store=dead.store, clock=dead.clock, name="heir")
+    await heir.engine.housekeeping.often()
+    assert await heir.run() == 0, "it is still held for alive"
+    heir.clock.advance(heir.route.lease_s)
+    await heir.engine.housekeeping.often()
+    await heir.run()
+
+    assert (await heir.get(accepted.id)).state == "delivered"
+
+
+async def test_a_process_long_dead_is_forgotten() -> None:
+    world = World(route())
+    await world.store.save([], [Fact("worker", "old", world.now_ms, {"beats": 1, "boot": "x"})])
+
+    for _ in range(2):
+        await world.engine.housekeeping.often()
+        world.clock.advance(DAY_S + 3600)
+    await world.engine.housekeeping.often()
+
+    assert [fact.key for fact in await world.store.facts("worker")] == ["w1"]
+
+
+async def test_a_claim_whose_answer_was_lost_is_given_back_on_the_second_look() -> None:
+    world = World(route())
+    accepted = await world.submit()
+    await world.engine.workers["event"]._attempts.store.claim(claim_of(world))
+
+    looks = [await world.engine.housekeeping.give_back_unknown("w1", frozenset()) for _ in range(2)]
+
+    assert looks == [0, 1]
+    await world.run(after_s=1)
+    assert (await world.get(accepted.id)).state == "delivered"
+
+
+async def test_what_is_in_hand_is_not_given_back() -> None:
+    world = World(route())
+    accepted = await world.submit()
+    await world.store.claim(claim_of(world))
+
+    for _ in range(3):
+        held = frozenset({accepted.id})
+        assert await world.engine.housekeeping.give_back_unknown("w1", held) == 0
+
+
+def claim_of(world: World) -> Claim:
+    return Claim(
+        worker="w1",
+        now_ms=world.now_ms,
+        lease_until_ms=world.now_ms + 10**6,
+        limit=1,
+        lanes=("event",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "verb", "kept_s"),
+    [(None, None, "delivered_s"), (HARD, "dismiss", "dismissed_s")],
+    ids=["delivered", "dismissed"],
+)
+async def test_what_has_ended_goes_after_its_time(
+    answer: Failure | None, verb: str | None, kept_s: str
+) -> None:
+    rules = {"retention": Retention(**{kept_s: 3600.0})}
+    world = World(route(step=Script(*([answer] if answer else [])), rules=rules))
+    accepted = await world.submit()
+    await world.run()
+    if verb:
+        await world.engine.desk.dismiss(accepted.id, actor="ann", reason="old")
+
+    world.clock.advance(3600 - 1)
+    await world.engine.housekeeping.purge()
+    assert await world.store.get(accepted.id) is not None
+    world.clock.advance(2)
+    await world.engine.housekeeping.purge()
+
+    assert await world.store.get(accepted.id) is None
+
+
+async def test_i5_open_ones_and_dead_letters_stay_whatever_their_age() -> None:
+    rules = {"retention": Retention(delivered_s=1.0, dismissed_s=1.0, payload_s=1.0)}
+    world = World(route(step=Script(HARD), rules=rules))
+    dead = await world.submit("dead")
+    await world.run()
+    waiting = await world.submit("waiting")
+
+    world.clock.advance(365 * DAY_S)
+    await world.engine.housekeeping.purge()
+
+    assert (await world.get(dead.id)).state == "failed"
+    assert (await world.get(waiting.id)).state == "pending"
+    content = await world.store.content(dead.id)
+    assert content is not None
+    assert content.payload
+
+
+async def test_more_than_one_batch_is_purged_at_once() -> None:
+    world = World(route(rules={"retention": Retention(delivered_s=1.0, key_s=1.0)}))
+    for number in range(2100):
+        await world.submit(str(number))
+    await world.run()
+
+    world.clock.advance(2)
+    await world.engine.housekeeping.purge()
+
+    assert (await world.store.count(Query()))[()] == 0
+    assert world.store.disk.keys == {}
+
+
+async def test_old_notes_are_purged_and_audits_stay() -> None:
+    world = World(route(step=Script(HARD)))
+    letter = await world.submit()
+    await world.run()
+    await world.engine.desk.annotate(letter.id, actor="ann", note="asked them")
+    await world.store.save([], [Fact("late_outcome", "x/1", world.now_ms)])
+
+    world.clock.advance(365 * DAY_S)
+    await world.engine.housekeeping.purge()
+
+    assert await world.store.facts("late_outcome") == []
+    assert len(await world.engine.desk.audit(letter.id)) == 1
+
+
+async def test_work_that_nobody_serves_raises_one_alert() -> None:
+    world, bell = ringing()
+    accepted = await world.submit()
+    world.store.disk.put(replace(await world.get(accepted.id), lane="event/unknown"))
+
+    for _ in range(3):
+        assert await world.engine.housekeeping.look_for_unserved() == {"event/unknown"}
+
+    [alert] = bell.alerts
+    assert (alert.kind, alert.key) == ("unserved", "event/unknown")
+
+
+async def test_what_another_living_process_serves_is_served() -> None:
+    store = MemoryStore()
+    mail = World(route(name="mail"), store=store, name="mailer")
+    await mail.submit()
+    bell = Bell()
+    events = World(route(), store=store, clock=mail.clock, alarm=bell)
+    await mail.engine.recover()
+    await events.engine.recover()
+
+    assert await events.engine.housekeeping.look_for_unserved() == frozenset()
+    mail.clock.advance(10 * mail.route.lease_s)
+    await events.engine.housekeeping.often()
+    assert await events.engine.housekeeping.look_for_unserved() == {"mail"}
+    assert [alert.key for alert in bell.alerts] == ["mail"]

@@ -1,0 +1,348 @@
+"""The worker of a route: claims in order, runs bounded attempts, stops gracefully."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from homing.domain.delivery import Receipt
+from homing.domain.errors import StoreUnavailable
+from homing.domain.failure import Failure
+from homing.domain.message import Event
+from homing.engine.admission import Request
+from homing.engine.worker import READ_AHEAD
+from homing.ports import Accepted, Claim, Claimed, Done, Envelope, Outcome, Ready, Work
+from homing.stores.memory import MemoryStore
+from homing.testing.clocks import DAY_S
+from tests.unit.engine.test_attempts import Provider, sending
+from tests.unit.engine.world import FaultyStore, Patient, Script, World, route
+
+SOFT = Failure("deferred", code="451")
+FAULT = Failure("auth_failed", "route_fault", detail="bad credentials")
+
+
+@asynccontextmanager
+async def running(world: World) -> AsyncIterator[None]:
+    """The engine works in the background, and is stopped in the end."""
+    await world.engine.start()
+    try:
+        yield
+    finally:
+        await world.engine.stop(grace_s=1.0)
+
+
+async def test_what_is_accepted_while_it_runs_is_delivered() -> None:
+    world = World(route())
+
+    async with running(world):
+        accepted = [await world.submit(str(number)) for number in range(20)]
+        await world.until_told("succeed", 20)
+
+    assert {(await world.get(d.id)).state for d in accepted} == {"delivered"}
+
+
+async def test_by_priority_then_due_time() -> None:
+    step = Script()
+    world = World(route(step=step))
+    for key, priority, due_in_ms in (("c", 2, 0), ("d", 4, -9), ("b", 1, 5), ("a", 1, 0)):
+        accepted = await world.submit(key, priority=priority)
+        stored = await world.get(accepted.id)
+        world.store.disk.put(replace(stored, due_at_ms=world.now_ms + due_in_ms))
+
+    await world.run(after_s=1)
+
+    assert [delivery.key for delivery in step.seen] == ["a", "b", "c", "d"]
+
+
+async def test_no_more_run_at_once_than_the_route_allows() -> None:
+    step = Patient()
+    world = World(route(step=step, concurrency=3))
+
+    async with running(world):
+        for number in range(10):
+            await world.submit(str(number))
+        await step.came.wait()
+        await asyncio.sleep(0.01)
+        assert len(step.seen) == 3
+        step.let_go.set()
+        await world.until_told("succeed", 10)
+
+
+class Watched(MemoryStore):
+    """Remembers how it was asked for work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.claims: list[Claim] = []
+
+    async def claim(self, claim: Claim) -> list[Claimed]:
+        self.claims.append(claim)
+        return await super().claim(claim)
+
+
+@pytest.mark.parametrize(
+    ("rules", "limit"), [({}, 4 + READ_AHEAD), ({"interrupted_counts": True}, 4)]
+)
+async def test_it_reads_ahead_only_where_waiting_costs_nothing(
+    rules: dict[str, Any], limit: int
+) -> None:
+    store = Watched()
+    world = World(route(concurrency=4, rules=rules), store=store)
+
+    await world.run()
+
+    assert [claim.limit for claim in store.claims] == [limit]
+
+
+async def test_what_a_living_process_holds_is_left_alone() -> None:
+    there = World(route(), name="there")
+    accepted = await there.submit()
+    await there.engine.recover()
+    await there.engine.workers["event"]._claim(1)
+
+    here = World(route(), store=there.store, clock=there.clock, name="here")
+    await here.engine.recover()
+    here.clock.jump(DAY_S)
+
+    assert await here.run() == 0
+    assert (await here.get(accepted.id)).holder == "there"
+
+
+async def test_i15_a_jump_of_the_clock_does_not_start_a_second_attempt() -> None:
+    step = Patient()
+    world = World(route(step=step))
+
+    async with running(world):
+        accepted = await world.submit()
+        await step.came.wait()
+        world.clock.jump(DAY_S)
+        world.engine.wakeup.ring()
+        await asyncio.sleep(0.01)
+        step.let_go.set()
+        await world.until_told("succeed")
+
+    assert len(step.seen) == 1
+    assert (await world.get(accepted.id)).state == "delivered"
+
+
+async def test_leases_of_what_is_in_hand_are_renewed() -> None:
+    step = Patient()
+    world = World(route(step=step))
+
+    async with running(world):
+        accepted = await world.submit()
+        await step.came.wait()
+        before = await world.get(accepted.id)
+        world.clock.advance(world.route.lease_s * 0.5)
+        await world.engine.workers["event"].renew_leases()
+        after = await world.get(accepted.id)
+        step.let_go.set()
+        await world.until_told("succeed")
+
+    assert before.due_at_ms is not None
+    assert after.due_at_ms == before.due_at_ms + world.route.lease_s * 500
+    assert after.version == before.version
+
+
+async def test_a_stop_waits_for_what_runs() -> None:
+    step = Patient()
+    world = World(route(step=step))
+    await world.engine.start()
+    accepted = await world.submit()
+    await step.came.wait()
+
+    stopping = asyncio.ensure_future(world.engine.stop(grace_s=5.0))
+    await asyncio.sleep(0.01)
+    assert not stopping.done()
+    step.let_go.set()
+    await stopping
+
+    assert (await world.get(accepted.id)).state == "delivered"
+
+
+async def test_a_stop_gives_back_what_it_has_not_finished() -> None:
+    step = Patient()
+    world = World(route(step=step, concurrency=1))
+    await world.engine.start()
+    accepted = [await world.submit(str(number)) for number in range(3)]
+    await step.came.wait()
+
+    await world.engine.stop(grace_s=0.0)
+
+    for delivery in accepted:
+        after = await world.get(delivery.id)
+        assert (after.state, after.attempts, after.crashes) == ("pending", 0, 0)
+        assert after.attempt_no == 0
+    heir = World(route(), store=world.store, clock=world.clock, name="heir")
+    assert await heir.run() == 3
+
+
+class Stuck(Provider):
+    """Takes the message and never answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent_one = asyncio.Event()
+
+    async def prepare(self, envelope: Envelope) -> Ready | Failure:
+        return self._sending()
+
+    def _sending(self) -> Ready:
+        outer = self
+
+        class Sending:
+            async def commit(self) -> Accepted | Failure:
+                outer.sent_one.set()
+                await asyncio.Event().wait()
+                return Accepted(Receipt("never"))
+
+            async def abandon(self) -> None:
+                """Too late."""
+
+        return Sending()
+
+
+async def test_i7_a_stop_in_the_middle_of_a_send_leaves_the_doubt() -> None:
+    provider = Stuck()
+    world = World(sending(provider, on_doubt="hold"))
+    await world.engine.start()
+    accepted = await world.submit()
+    await provider.sent_one.wait()
+
+    await world.engine.stop(grace_s=0.0)
+
+    held = await world.get(accepted.id)
+    assert (held.state, held.committing) == ("in_flight", True)
+    heir = World(
+        sending(Provider(), on_doubt="hold"), store=world.store, clock=world.clock, name="heir"
+    )
+    await heir.run(after_s=world.route.lease_s)
+    assert (await heir.get(accepted.id)).failed_because == "uncertain"
+
+
+async def test_a_stopped_process_leaves_no_heartbeat() -> None:
+    world = World(route())
+    async with running(world):
+        assert len(await world.store.facts("worker")) == 1
+
+    assert await world.store.facts("worker") == []
+
+
+async def test_no_surprise_ends_a_slot() -> None:
+    def judge(error: Exception) -> Failure:
+        raise RuntimeError("a bug in the table")
+
+    step = Script(ValueError("x"), None, ValueError("y"))
+    world = World(route(step=step, concurrency=1, classify=judge))
+
+    async with running(world):
+        accepted = [await world.submit(str(number)) for number in range(4)]
+        await world.until_told("succeed")
+
+    states = [(await world.get(delivery.id)).state for delivery in accepted]
+    assert sorted(states) == ["delivered", "pending", "pending", "pending"]
+
+
+async def test_a_store_that_is_down_for_a_while_stops_nobody() -> None:
+    store = FaultyStore()
+    world = World(route(), store=store)
+    accepted = await world.submit()
+    store.before["claim"].append(StoreUnavailable("down"))
+
+    async with running(world):
+        await asyncio.sleep(0.01)
+        world.engine.wakeup.ring()
+        await world.until_told("succeed")
+
+    assert (await world.get(accepted.id)).state == "delivered"
+
+
+async def test_i19_a_route_stays_parked_whatever_its_messages_met_before() -> None:
+    step = Script(SOFT, FAULT, FAULT)
+    world = World(route(step=step, concurrency=1))
+    accepted = await world.submit()
+
+    async with running(world):
+        await world.until_told("fail", 1)
+        world.clock.advance(60)
+        world.engine.wakeup.ring()
+        await world.until_told("fail", 3)  # the fault, and the first probe at once
+        await asyncio.sleep(0.01)
+        assert world.engine.parking.is_parked("event")
+        assert world.engine.parking.may_probe("event")
+
+    after = await world.get(accepted.id)
+    assert (after.state, after.attempts) == ("pending", 1)
+
+
+@pytest.mark.xfail(reason="F43: what was read ahead runs on a parked route", strict=False)
+async def test_i19_one_probe_at_a_time_and_the_first_good_answer_opens_the_route() -> None:
+    step = Script(FAULT, FAULT)
+    world = World(route(step=step, concurrency=1, probe_every_s=30.0))
+    for number in range(5):
+        await world.submit(str(number))
+
+    async with running(world):
+        await world.until_told("fail", 2)
+        await asyncio.sleep(0.01)
+        world.engine.wakeup.ring()
+        await asyncio.sleep(0.01)
+        assert len(step.seen) == 2, "no second probe before its time"
+        world.clock.advance(30)
+        world.engine.wakeup.ring()
+        await world.until_told("succeed", 5)
+
+    assert not world.engine.parking.is_parked("event")
+    assert await world.store.facts("parked") == []
+
+
+async def test_what_is_stored_already_claimed_is_worked_off_without_a_claim() -> None:
+    store = Watched()
+    world = World(route(), store=store)
+    worker = world.engine.workers["event"]
+
+    async with running(world):
+        await asyncio.sleep(0)
+        had_room = worker.has_room
+        await world.engine.admission.submit(
+            world.route, [Request(message=Event("paid"))], taker=worker
+        )
+        await world.until_told("succeed")
+
+    assert had_room
+    assert worker.has_room is False, "a stopped one takes nothing"
+    [event] = [event for event in world.told if event.name == "succeed"]
+    assert event.previous is not None
+    assert (event.previous.claims, event.previous.holder) == (1, "w1")
+
+
+async def test_a_suspect_runs_alone() -> None:
+    together: list[int] = []
+    inside = 0
+
+    async def step(work: Work) -> Outcome:
+        nonlocal inside
+        inside += 1
+        if work.delivery.crashes:
+            together.append(inside)
+        await asyncio.sleep(0)
+        if work.delivery.crashes:
+            together.append(inside)
+        inside -= 1
+        return Done()
+
+    world = World(route(step=step))
+    for number in range(20):
+        accepted = await world.submit(str(number))
+        if number == 7:
+            world.store.disk.put(replace(await world.get(accepted.id), crashes=1))
+
+    async with running(world):
+        await world.until_told("succeed", 20)
+
+    assert together == [1, 1]
