@@ -140,7 +140,10 @@ def _duplicates(
     )
     windows = sum(attempt.window is not None for attempt in attempts)
     by_zombie = sum(entry.is_zombie for entry in entries)
-    explained = worst <= windows + late and (delivery.maybe_duplicate or late or by_zombie)
+    told = delivery.maybe_duplicate or late or by_zombie
+    # Its window is measured by wall clocks, which disagree.
+    misjudged = BREEDS[delivery.route].token_window_s and world.options.has("clock")
+    explained = worst <= windows + late and (told or misjudged)
     if not explained:
         reckoning.unexplained += more
         world.findings.breach(

@@ -113,6 +113,10 @@ class SendWitness:
         if fact.value.get("status") == "done":
             self._late.setdefault(delivery_id, self._loop.time())
 
+    def begins_anew(self, delivery_id: str) -> None:
+        """An operator gave it a new budget, of lives as well."""
+        self.kills_of.pop(delivery_id, None)
+
     def made_anew(self, delivery: Delivery) -> None:
         """All over again: what was rendered and frozen is made anew, too."""
         self._bytes.pop((delivery.id, delivery.payload_no), None)

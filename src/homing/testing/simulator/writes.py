@@ -173,5 +173,6 @@ class WriteWitness:
         )
         if not fine:
             self._breach("I21", after.id, f"cycle {before.cycle} -> {after.cycle} is no replay")
+        self._sends.begins_anew(after.id)
         if "restart" in self._audited(after.id):
             self._sends.made_anew(after)
