@@ -20,7 +20,7 @@ from homing.ports import Accepted, Claim, Claimed, Done, Envelope, Outcome, Read
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import DAY_S
 from tests.unit.engine.test_attempts import Provider, sending
-from tests.unit.engine.world import FaultyStore, Patient, Script, World, route
+from tests.unit.engine.world import FaultyStore, Patient, Script, World, quiet, route
 
 SOFT = Failure("deferred", code="451")
 FAULT = Failure("auth_failed", "route_fault", detail="bad credentials")
@@ -67,7 +67,7 @@ async def test_no_more_run_at_once_than_the_route_allows() -> None:
         for number in range(10):
             await world.submit(str(number))
         await step.came.wait()
-        await asyncio.sleep(0.01)
+        await quiet()
         assert len(step.seen) == 3
         step.let_go.set()
         await world.until_told("succeed", 10)
@@ -122,7 +122,7 @@ async def test_i15_a_jump_of_the_clock_does_not_start_a_second_attempt() -> None
         await step.came.wait()
         world.clock.jump(DAY_S)
         world.engine.wakeup.ring()
-        await asyncio.sleep(0.01)
+        await quiet()
         step.let_go.set()
         await world.until_told("succeed")
 
@@ -157,7 +157,7 @@ async def test_a_stop_waits_for_what_runs() -> None:
     await step.came.wait()
 
     stopping = asyncio.ensure_future(world.engine.stop(grace_s=5.0))
-    await asyncio.sleep(0.01)
+    await quiet()
     assert not stopping.done()
     step.let_go.set()
     await stopping
@@ -255,7 +255,7 @@ async def test_a_store_that_is_down_for_a_while_stops_nobody() -> None:
     store.before["claim"].append(StoreUnavailable("down"))
 
     async with running(world):
-        await asyncio.sleep(0.01)
+        await quiet()
         world.engine.wakeup.ring()
         await world.until_told("succeed")
 
@@ -272,7 +272,7 @@ async def test_i19_a_route_stays_parked_whatever_its_messages_met_before() -> No
         world.clock.advance(60)
         world.engine.wakeup.ring()
         await world.until_told("fail", 3)  # the fault, and the first probe at once
-        await asyncio.sleep(0.01)
+        await quiet()
         assert world.engine.parking.is_parked("event")
         assert world.engine.parking.may_probe("event")
 
@@ -289,9 +289,9 @@ async def test_i19_one_probe_at_a_time_and_the_first_good_answer_opens_the_route
 
     async with running(world):
         await world.until_told("fail", 2)
-        await asyncio.sleep(0.01)
+        await quiet()
         world.engine.wakeup.ring()
-        await asyncio.sleep(0.01)
+        await quiet()
         assert len(step.seen) == 2, "no second probe before its time"
         world.clock.advance(30)
         world.engine.wakeup.ring()
@@ -307,7 +307,7 @@ async def test_what_is_stored_already_claimed_is_worked_off_without_a_claim() ->
     worker = world.engine.workers["event"]
 
     async with running(world):
-        await asyncio.sleep(0)
+        await quiet()
         had_room = worker.has_room
         await world.engine.admission.submit(
             world.route, [Request(message=Event("paid"))], taker=worker
