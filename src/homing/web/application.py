@@ -1,129 +1,192 @@
-"""The ASGI application: the table of routes, what each needs, and the headers on every answer."""
+"""The ASGI application: the table of operations over one Homing, guarded and answered alike."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
+from msgspec import Struct
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
 
 from homing.app import Homing
-from homing.domain.errors import HomingError
 from homing.engine.tokens import Right
 from homing.settings.tree import Settings
-from homing.web.auth import Endpoint, Gate, check_bind, is_loopback
+from homing.web.answers import Answer, add_security
+from homing.web.auth import Gate, check_bind, is_loopback
+from homing.web.bodies import SHORT_BYTES, Bodies
+from homing.web.calls import Call, Endpoint
 from homing.web.health import Health
 from homing.web.intake import Intake
+from homing.web.listing import Listing
 from homing.web.live import Live
-from homing.web.operator import Operator
-from homing.web.problems import BadRequest, crashed, problem, refused
+from homing.web.openapi import document
+from homing.web.operations import OPERATIONS, PUBLIC, Operation
+from homing.web.problems import CLOSE, answer_for, problem
 from homing.web.status import StatusPage
-
-API = "/api/v1"
-
-SECURITY_HEADERS = (
-    ("Content-Security-Policy", "default-src 'none'; style-src 'self'; frame-ancestors 'none'"),
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
-    ("Cache-Control", "no-store"),
-)
+from homing.web.verbs import VERBS, Verbs
 
 
 def application(
     homing: Homing, settings: Settings, *, metrics: Endpoint | None = None
-) -> Starlette:
+) -> Application:
     """The app over one Homing, which starts and stops with it. Mount it where you like."""
-    gate = Gate(homing.tokens, open_to_all=is_loopback(settings.server.host))
     live = Live()
+    gate = Gate(
+        homing.tokens,
+        open_to_all=is_loopback(settings.server.host),
+        steady_s=time.monotonic,
+    )
+    endpoints = _endpoints(homing, settings, live)
+    if metrics is not None:
+        endpoints["metrics"] = metrics
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         del app
-        async with homing:
+        await homing.start()
+        try:
             homing.engine.add_observer(live)
             await check_bind(settings.server.host, homing.tokens)
             yield
+        finally:
+            live.end()
+            await homing.stop(settings.stop_grace.value)
 
-    app = Starlette(
-        routes=list(_routes(homing, settings, gate, live, metrics)),
-        lifespan=lifespan,
-        exception_handlers=_handlers(),
-    )
-    app.add_middleware(_Headers)
-    return app
+    return Application(resources(OPERATIONS, endpoints, gate), live, lifespan)
 
 
-def _routes(
-    homing: Homing, settings: Settings, gate: Gate, live: Live, metrics: Endpoint | None
-) -> list[BaseRoute]:
-    intake, operator = Intake(homing, settings.limits), Operator(homing)
-    health, status = Health(homing), StatusPage(homing, operator)
-    table: list[tuple[str, str, Right, Endpoint]] = [
-        ("POST", f"{API}/deliveries", "send", intake.post),
-        ("POST", f"{API}/deliveries/batch", "send", intake.post_batch),
-        ("GET", f"{API}/deliveries", "read", operator.list),
-        ("GET", f"{API}/deliveries/{{delivery_id}}", "read", operator.show),
-        ("GET", f"{API}/deliveries/{{delivery_id}}/attempts", "read", operator.attempts),
-        ("GET", f"{API}/deliveries/{{delivery_id}}/audit", "read", operator.audit),
-        ("GET", f"{API}/deliveries/{{delivery_id}}/why", "read", operator.why),
-        ("POST", f"{API}/deliveries/{{delivery_id}}/{{verb}}", "operate", operator.act),
-        ("POST", f"{API}/replays", "operate", operator.replay_many),
-        ("GET", f"{API}/replays/{{replay_id}}", "read", operator.show_replay),
-        ("GET", f"{API}/stats", "read", operator.stats),
-        ("GET", f"{API}/errors", "read", operator.errors),
-        ("GET", f"{API}/events", "read", live.stream),
-        ("GET", "/", "read", status.page),
-    ]
-    if metrics is not None:
-        table.append(("GET", "/metrics", "read", metrics))
-    routes: list[BaseRoute] = [
-        Route(path, gate(right, endpoint), methods=[method])
-        for method, path, right, endpoint in table
-    ]
-    # Asked by machines that hold no token, and telling nothing that needs one.
-    routes.append(Route("/healthz", health.healthz))
-    routes.append(Route("/readyz", health.readyz))
-    routes.append(Route("/static/status.css", status.style))
-    return routes
+class Application(Starlette):
+    """Starlette with one front door: every answer, also to what goes wrong, is one of ours."""
+
+    def __init__(self, found: Mapping[str, Resource], live: Live, lifespan: Any) -> None:
+        routes = [Route(path, resource) for path, resource in found.items()]
+        super().__init__(routes=routes, lifespan=lifespan)
+        self.router.redirect_slashes = False
+        self.live = live
+        # The paths without parameters are found at once; the others by Starlette's patterns.
+        self._plain = {path: resource for path, resource in found.items() if "{" not in path}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        scope["app"] = self
+        started = False
+
+        async def send_guarded(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                add_security(message["headers"])
+            await send(message)
+
+        try:
+            resource = None if scope["root_path"] else self._plain.get(scope["path"])
+            await (resource or self.router)(scope, receive, send_guarded)
+        except ClientDisconnect:
+            return  # nobody is left to be answered
+        except Exception as error:
+            if started:
+                raise
+            await _refused(scope, error)(scope, receive, send_guarded)
 
 
-def _handlers() -> dict[Any, Callable[..., Any]]:
+class Resource:
+    """One path: its endpoints by method, each behind the right that it needs."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self.served: dict[str, Served] = {}
+
+    def serve(self, operation: Operation, endpoint: Endpoint) -> None:
+        served = Served(operation.right, endpoint)
+        for method in ("GET", "HEAD") if operation.method == "GET" else (operation.method,):
+            self.served[method] = served
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        served = self.served.get(scope["method"])
+        if served is None:
+            response: Response = problem(405, headers=((b"allow", self._allowed()),))
+        else:
+            response = await self._respond(served, Call(scope, receive))
+        await response(scope, receive, send)
+
+    async def _respond(self, served: Served, call: Call) -> Response:
+        if served.right != PUBLIC:
+            refusal = await self._gate.refusal(call, served.right)
+            if refusal is not None:
+                return refusal
+        return await served.endpoint(call)
+
+    def _allowed(self) -> bytes:
+        return ", ".join(sorted(self.served)).encode()
+
+
+class Served(Struct, frozen=True):
+    right: Right | Literal["public"]
+    endpoint: Endpoint
+
+
+def resources(
+    operations: tuple[Operation, ...], endpoints: Mapping[str, Endpoint], gate: Gate
+) -> dict[str, Resource]:
+    """By path; an operation without an endpoint, or the other way round, is a mistake of ours."""
+    if endpoints.keys() != {operation.name for operation in operations}:
+        raise KeyError("operations and endpoints do not match")
+    found: dict[str, Resource] = {}
+    for operation in operations:
+        found.setdefault(operation.path, Resource(gate)).serve(operation, endpoints[operation.name])
+    return found
+
+
+def _endpoints(homing: Homing, settings: Settings, live: Live) -> dict[str, Endpoint]:
+    listing = Listing(homing)
+    intake = Intake(homing, Bodies(), settings.limits)
+    verbs = Verbs(homing, listing, intake)
+    health = Health(homing, listing, intake)
+    status = StatusPage(listing)
     return {
-        HomingError: refused,
-        BadRequest: refused,
-        HTTPException: _http,
-        Exception: crashed,
+        "submit": intake.post,
+        "submit_batch": intake.post_batch,
+        "list": listing.list,
+        "show": listing.show,
+        "attempts": listing.attempts,
+        "audit": listing.audit,
+        "why": listing.why,
+        **{verb: verbs.endpoint(verb) for verb in VERBS},
+        "replay_many": verbs.replay_many,
+        "show_replay": verbs.show_replay,
+        "park": verbs.park,
+        "unpark": verbs.unpark,
+        "stats": listing.stats,
+        "errors": listing.errors,
+        "events": live.stream,
+        "metrics": health.metrics,
+        "status_page": status.page,
+        "healthz": health.healthz,
+        "readyz": health.readyz,
+        "openapi": _openapi,
+        "status_style": status.style,
     }
 
 
-async def _http(request: Request, error: Exception) -> Response:
-    del request
-    if not isinstance(error, HTTPException):
-        raise error
-    response = problem(error.status_code, error.detail)
-    response.headers.update(error.headers or {})
-    return response
+async def _openapi(call: Call) -> Response:
+    del call
+    return Answer(document())
 
 
-class _Headers:
-    """Plain ASGI: a security header costs nothing per request."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in SECURITY_HEADERS:
-                    headers.setdefault(name, value)
-            await send(message)
-
-        await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
+def _refused(scope: Scope, error: Exception) -> Answer:
+    answer = answer_for(error)
+    headers = dict(scope["headers"])
+    length = headers.get(b"content-length", b"0")
+    # The rest of a large body is not worth reading for the sake of the next request.
+    large = length.isdigit() and int(length) > SHORT_BYTES
+    if (large or b"transfer-encoding" in headers) and CLOSE not in answer.raw_headers:
+        answer.raw_headers.append(CLOSE)
+    return answer

@@ -1,18 +1,26 @@
-"""Who may call: open on loopback, tokens with roles everywhere else."""
+"""Who may call: open on loopback to this machine's programs, tokens with roles elsewhere."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import ipaddress
-from collections.abc import Awaitable, Callable
-
-from starlette.requests import Request
-from starlette.responses import Response
+import re
+from collections import OrderedDict
+from collections.abc import Callable
 
 from homing.domain.errors import SettingsError
-from homing.engine.tokens import RIGHTS, Right, Tokens
+from homing.engine.tokens import RIGHTS, Right, Token, Tokens
+from homing.web.answers import Answer
+from homing.web.calls import Call
 from homing.web.problems import problem
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+# How long a token that was just looked up is believed; so long a revoked one still works.
+TRUST_S = 2.0
+MAX_TRUSTED = 1024
+_BEARER = re.compile(rb"bearer +(?P<secret>[!-~]{1,512})", re.IGNORECASE)
+_HOST = re.compile(rb"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9.-]{1,255})(?::[0-9]{1,5})?")
+_PROXIED = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
 
 
 def is_loopback(host: str) -> bool:
@@ -35,43 +43,64 @@ async def check_bind(host: str, tokens: Tokens) -> None:
 
 
 class Gate:
-    """Guards each endpoint with the right that it needs."""
+    """Lets a call through to what needs a right, or says why not."""
 
-    def __init__(self, tokens: Tokens, *, open_to_all: bool) -> None:
+    def __init__(self, tokens: Tokens, *, open_to_all: bool, steady_s: Callable[[], float]) -> None:
         self._tokens = tokens
         self._open = open_to_all
+        self._steady_s = steady_s
+        self._trusted: OrderedDict[bytes, tuple[float, Token]] = OrderedDict()
 
-    def __call__(self, right: Right, endpoint: Endpoint) -> Endpoint:
-        async def guarded(request: Request) -> Response:
-            refusal = await self._refusal(request, right)
-            return refusal if refusal is not None else await endpoint(request)
-
-        return guarded
-
-    async def _refusal(self, request: Request, right: Right) -> Response | None:
+    async def refusal(self, call: Call, right: Right) -> Answer | None:
         if self._open:
-            return _foreign(request)
-        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-        token = None
-        if scheme.lower() == "bearer" and secret:
-            token = await self._tokens.check(secret.strip())
+            return foreign(call)
+        token = await self._token(call.once.get(b"authorization"))
         if token is None:
-            response = problem(401, "Unauthorized", "a valid API token is required")
-            response.headers["WWW-Authenticate"] = "Bearer"
-            return response
+            return problem(401, detail="a valid API token is required", field="Authorization")
         if right not in RIGHTS[token.role]:
-            return problem(403, "Forbidden", f"role {token.role} may not {right}")
-        request.state.actor = token.name
+            return problem(403, detail=f"role {token.role} may not {right}")
+        call.caller = token.name
         return None
 
+    async def _token(self, header: bytes | None) -> Token | None:
+        found = _BEARER.fullmatch(header or b"")
+        if found is None:
+            return None
+        # By its hash throughout, known or not: the same work, and no secret compared by letters.
+        digest = hashlib.sha256(found["secret"]).digest()
+        until_s, token = self._trusted.get(digest, (0.0, None))
+        if token is not None and self._steady_s() < until_s:
+            return token
+        token = await self._tokens.check(found["secret"].decode("ascii"))
+        if token is None:
+            self._trusted.pop(digest, None)
+            return None
+        self._trusted[digest] = (self._steady_s() + TRUST_S, token)
+        while len(self._trusted) > MAX_TRUSTED:
+            self._trusted.popitem(last=False)
+        return token
 
-def _foreign(request: Request) -> Response | None:
-    """Open means open to this machine's programs, not to web pages that its browser shows."""
-    host = request.headers.get("host", "")
-    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-    if not is_loopback(name):
-        return problem(403, "Forbidden", "unknown Host", field="Host")
-    origin = request.headers.get("origin")
-    if origin is not None and origin != f"{request.url.scheme}://{host}":
-        return problem(403, "Forbidden", "requests from other origins are refused", field="Origin")
+
+def foreign(call: Call) -> Answer | None:
+    """Open means open to this machine's programs: to no web page that its browser shows, and to
+    nobody behind a proxy that runs here."""
+    host = call.once.get(b"host", b"")
+    if not _names_loopback(host):
+        return problem(403, detail="unknown Host", field="Host")
+    origin = call.once.get(b"origin")
+    if origin is not None and origin != call.scope["scheme"].encode() + b"://" + host:
+        return problem(403, detail="requests from other origins are refused", field="Origin")
+    for name, _ in call.scope["headers"]:
+        if name in _PROXIED:
+            return problem(
+                403,
+                detail="without API tokens nobody is served through a proxy",
+                field=name.decode("ascii"),
+            )
     return None
+
+
+@functools.lru_cache(maxsize=256)
+def _names_loopback(host: bytes) -> bool:
+    found = _HOST.fullmatch(host)
+    return found is not None and is_loopback(found["name"].decode("ascii").lower())

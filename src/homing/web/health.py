@@ -1,30 +1,37 @@
-"""`/healthz`: the process lives. `/readyz`: it can keep its promise right now."""
+"""`/healthz`: the process lives. `/readyz`: it can keep its promise now. `/metrics`: counts."""
 
 from __future__ import annotations
 
 import asyncio
 
-import msgspec
-from starlette.requests import Request
 from starlette.responses import Response
 
 from homing.app import Homing
 from homing.domain.errors import HomingError
+from homing.web.answers import Answer, json_answer
+from homing.web.calls import Call
+from homing.web.intake import Intake
+from homing.web.listing import Listing
 from homing.web.schemas import HealthOut
 
 ANSWER_WITHIN_S = 2.0
+# So long a refused write counts against us, unless one has succeeded since.
+REMEMBERED_S = 10.0
+EXPOSITION = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 class Health:
-    def __init__(self, homing: Homing) -> None:
+    def __init__(self, homing: Homing, listing: Listing, intake: Intake) -> None:
         self._homing = homing
+        self._listing = listing
+        self._intake = intake
 
-    async def healthz(self, request: Request) -> Response:
-        del request
-        return _answer(HealthOut("ok", []))
+    async def healthz(self, call: Call) -> Response:
+        del call
+        return json_answer(HealthOut("ok", []))
 
-    async def readyz(self, request: Request) -> Response:
-        del request
+    async def readyz(self, call: Call) -> Response:
+        del call
         problems: list[str] = []
         try:
             async with asyncio.timeout(ANSWER_WITHIN_S):
@@ -33,9 +40,35 @@ class Health:
             problems.append("the store does not answer")
         except HomingError:
             problems.append("the store refuses to answer")
-        return _answer(HealthOut("ok" if not problems else "not ready", problems))
+        if self._refused_lately():
+            problems.append("the store refuses to write")
+        status = HealthOut("not ready" if problems else "ok", problems)
+        return json_answer(status, 503 if problems else 200)
+
+    async def metrics(self, call: Call) -> Response:
+        """How many stand where, for Prometheus; telemetry brings more where it is installed."""
+        del call
+        stats = await self._listing.collect_stats()
+        lines = ["# TYPE homing_deliveries gauge"]
+        for route in stats.routes:
+            lines += [
+                f'homing_deliveries{{route="{_label(route.route)}",state="{state}"}} {number}'
+                for state, number in sorted(route.states.items())
+            ]
+        lines.append("# TYPE homing_route_parked gauge")
+        lines += [
+            f'homing_route_parked{{route="{_label(route.route)}"}} {int(route.parked)}'
+            for route in stats.routes
+        ]
+        lines += ["# TYPE homing_workers gauge", f"homing_workers {len(stats.workers)}", ""]
+        return Answer("\n".join(lines).encode(), kind=EXPOSITION)
+
+    def _refused_lately(self) -> bool:
+        refused_at_s = self._intake.refused_at_s
+        if refused_at_s is None:
+            return False
+        return self._homing.engine.clock.steady_s() < refused_at_s + REMEMBERED_S
 
 
-def _answer(health: HealthOut) -> Response:
-    status = 503 if health.problems else 200
-    return Response(msgspec.json.encode(health), status, media_type="application/json")
+def _label(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -2,60 +2,143 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
-from starlette.requests import Request
+from msgspec import Raw, Struct
 from starlette.responses import Response
 
 from homing.app import Homing
-from homing.domain.errors import IdempotencyConflict
+from homing.content.characters import check_line
+from homing.domain.delivery import Delivery
+from homing.domain.errors import IdempotencyConflict, InvalidRequest, StoreError
 from homing.domain.message import Attachment, Email
-from homing.engine.admission import Ticket
+from homing.engine.admission import Request
+from homing.engine.route import Route
+from homing.mailing import MAIL_ROUTE
 from homing.settings.tree import LimitSettings
+from homing.web.answers import json_answer
+from homing.web.bodies import Bodies
+from homing.web.calls import Call
 from homing.web.problems import BadRequest
-from homing.web.reading import idempotency_key, parse, read_body
-from homing.web.schemas import AcceptedOut, BatchAnswer, BatchIn, BatchOut, DeliveryIn
+from homing.web.reading import checked_key, idempotency_key
+from homing.web.schemas import (
+    AcceptedOut,
+    BatchAnswer,
+    BatchIn,
+    BatchItem,
+    BatchOut,
+    DeliveryIn,
+    EmailIn,
+)
+from homing.web.strict_json import parse
+
+T = TypeVar("T")
 
 # JSON around the bodies: names, addresses, variables, escapes.
 OVERHEAD = 2
+MAX_BATCH_BYTES = 8_000_000
+# Nothing decoded is larger than about 25 times its JSON: below this the form may be anything.
+HARMLESS_BYTES = 262_144
+MAX_BRACES = 50 * 256
 
 
 class Intake:
-    def __init__(self, homing: Homing, limits: LimitSettings) -> None:
+    def __init__(self, homing: Homing, bodies: Bodies, limits: LimitSettings) -> None:
         self._homing = homing
-        self._limit_bytes = limits.body_bytes * OVERHEAD + limits.attachments_bytes * 4 // 3
+        self._bodies = bodies
+        self._message_bytes = limits.body_bytes * OVERHEAD
+        self.limit_bytes = self._message_bytes + limits.attachments_bytes * 4 // 3
+        # When the store last refused a write, unless one has succeeded since.
+        self.refused_at_s: float | None = None
 
-    async def post(self, request: Request) -> Response:
+    async def post(self, call: Call) -> Response:
         """One e-mail: 202 when it is new, 200 when this very request was here before."""
-        key = idempotency_key(request)
-        given = parse(await read_body(request, self._limit_bytes), DeliveryIn)
-        ticket = await self._homing.submit(email_of(given), key=key, **_words(given))
-        answer = AcceptedOut(ticket.delivery_id, self._word(ticket), ticket.created)
-        return _json(answer, 202 if ticket.created else 200)
+        key = idempotency_key(call)
+        given = await self.read(call, DeliveryIn, self.limit_bytes)
+        route = self._route(given.route)
+        ticket = await self._stored(
+            self._homing.submit(email_of(given), key=key, route=route, **_words(given))
+        )
+        answer = AcceptedOut(ticket.delivery.id, self._word(ticket.delivery), ticket.created)
+        return json_answer(answer, 202 if ticket.created else 200)
 
-    async def post_batch(self, request: Request) -> Response:
+    async def post_batch(self, call: Call) -> Response:
         """Many at once, one durable write; conflicts are answered in their place."""
-        given = parse(await read_body(request, self._limit_bytes), BatchIn)
+        given = await self.read(call, BatchIn, MAX_BATCH_BYTES)
+        batch = [self._item(f"items[{n}]", item) for n, item in enumerate(given.items)]
+        try:
+            tickets = await self._stored(self._homing.submit_batch(batch))
+        except InvalidRequest as error:
+            raise self._in_its_place(batch, error) from error
         answers: list[BatchAnswer] = []
-        requests = [(item.idempotency_key, email_of(item), _words(item)) for item in given.items]
-        tickets = await self._homing.submit_batch(requests)
         for item, ticket in zip(given.items, tickets, strict=True):
+            key = item.idempotency_key
             if isinstance(ticket, IdempotencyConflict):
-                answers.append(BatchAnswer(item.idempotency_key, ticket.delivery_id, conflict=True))
-                continue
-            answers.append(
-                BatchAnswer(
-                    item.idempotency_key, ticket.delivery_id, self._word(ticket), ticket.created
-                )
-            )
-        return _json(BatchOut(answers), 202)
+                answers.append(BatchAnswer(key, ticket.delivery_id, conflict=True))
+            else:
+                word = self._word(ticket.delivery)
+                answers.append(BatchAnswer(key, ticket.delivery_id, word, ticket.created))
+        any_new = any(answer.created for answer in answers)
+        return json_answer(BatchOut(answers), 202 if any_new else 200)
 
-    def _word(self, ticket: Ticket) -> str:
-        return self._homing.engine.routes[ticket.delivery.route].word(ticket.delivery)
+    async def _stored(self, work: Awaitable[T]) -> T:
+        try:
+            done = await work
+        except StoreError:
+            self.refused_at_s = self._homing.engine.clock.steady_s()
+            raise
+        self.refused_at_s = None
+        return done
+
+    async def read(self, call: Call, kind: type[T], limit_bytes: int) -> T:
+        """The body as its type; a large one takes room only until it is decoded."""
+        body = await self._bodies.read(call, limit_bytes)
+        try:
+            if len(body) > HARMLESS_BYTES:
+                _check_form(body, limit_bytes, self._message_bytes)
+            return parse(body, kind)
+        finally:
+            self._bodies.release(body)
+
+    def _item(self, place: str, item: BatchItem) -> tuple[str, Email, dict[str, Any]]:
+        key = checked_key(item.idempotency_key, f"{place}.idempotency_key")
+        route = self._route(item.route, f"{place}.route")
+        return key, email_of(item), {"route": route, **_words(item, f"{place}.")}
+
+    def _in_its_place(
+        self, batch: Sequence[tuple[str, Email, dict[str, Any]]], error: InvalidRequest
+    ) -> InvalidRequest:
+        """The same refusal, named by the item that it is about."""
+        engine = self._homing.engine
+        for number, (key, email, words) in enumerate(batch):
+            given = {name: value for name, value in words.items() if name != "route"}
+            request = Request(message=email, key=key, **given)
+            try:
+                engine.admission.prepare(engine.routes[words["route"]], request)
+            except InvalidRequest as found:
+                return type(found)(f"items[{number}].{found.field}", found.problem)
+        return error
+
+    def _route(self, name: str | None, field: str = "route") -> str:
+        """The mail route unless another one is named that takes e-mails."""
+        if name is None:
+            return MAIL_ROUTE
+        route = self._homing.engine.routes.get(name)
+        if route is None or not takes_emails(route):
+            raise BadRequest("there is no such route for e-mails", field, 422)
+        return name
+
+    def _word(self, delivery: Delivery) -> str:
+        return self._homing.engine.routes[delivery.route].word(delivery)
 
 
-def email_of(given: DeliveryIn) -> Email:
+def takes_emails(route: Route) -> bool:
+    return route.provider is not None
+
+
+def email_of(given: EmailIn) -> Email:
     return Email(
         to=given.to,
         subject=given.subject,
@@ -65,10 +148,10 @@ def email_of(given: DeliveryIn) -> Email:
         cc=given.cc,
         bcc=given.bcc,
         reply_to=given.reply_to,
-        attachments=[
+        attachments=tuple(
             Attachment(item.filename, item.content_base64, item.content_type)
             for item in given.attachments
-        ],
+        ),
         headers=given.headers,
         template_id=given.template_id,
         locale=given.locale,
@@ -77,11 +160,12 @@ def email_of(given: DeliveryIn) -> Email:
     )
 
 
-def _words(given: DeliveryIn) -> dict[str, Any]:
-    if given.source.startswith("homing."):
-        raise BadRequest("is reserved", "source", 422)
+def _words(given: DeliveryIn, place: str = "") -> dict[str, Any]:
+    if given.source:
+        check_line(given.source, f"{place}source")
+        if given.source.startswith("homing."):
+            raise BadRequest("is reserved", f"{place}source", 422)
     return {
-        "route": given.route,
         "source": given.source,
         "priority": given.priority,
         "not_before_ms": given.not_before_ms,
@@ -89,5 +173,21 @@ def _words(given: DeliveryIn) -> dict[str, Any]:
     }
 
 
-def _json(value: object, status: int) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
+class _Outline(Struct):
+    attachments: Raw = Raw(b"")
+
+
+def _check_form(body: bytes, limit_bytes: int, message_bytes: int) -> None:
+    """Only attachments may be large: many small things would grow in memory when decoded."""
+    if limit_bytes <= message_bytes:
+        return
+    try:
+        attachments = bytes(memoryview(msgspec.json.decode(body, type=_Outline).attachments))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return  # whoever parses it will say what is wrong
+    if len(body) - len(attachments) > message_bytes:
+        raise BadRequest(
+            f"is larger than {message_bytes:,} bytes without its attachments", "body", 413
+        )
+    if attachments.count(b"{") > MAX_BRACES:
+        raise BadRequest("are too many", "attachments", 413)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections import deque
+from collections.abc import Sequence
 
-import msgspec
 from msgspec import Struct
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
+from homing.domain.errors import Overloaded
 from homing.ports import Transitioned
+from homing.web.answers import encode
+from homing.web.calls import Call, query_of
 
-QUEUE = 256
+MAX_LISTENERS = 100
+MAX_WAITING = 256
 KEEP_ALIVE_S = 15.0
+EVENT_STREAM = b"text/event-stream; charset=utf-8"
+FILTERS = frozenset({"route"})
 
 
 class LiveEvent(Struct, frozen=True):
@@ -27,45 +33,125 @@ class LiveEvent(Struct, frozen=True):
     at_ms: int
 
 
+class Listener:
+    """What waits for one connection. A slow one misses events and is told how many."""
+
+    def __init__(self, route: str | None) -> None:
+        self.route = route
+        self.ended = False
+        self._lines: deque[bytes] = deque()
+        self._missed = 0
+        self._news = asyncio.Event()
+
+    def put(self, line: bytes) -> None:
+        if len(self._lines) < MAX_WAITING:
+            self._lines.append(line)
+        else:
+            self._missed += 1
+        self._news.set()
+
+    def end(self) -> None:
+        self.ended = True
+        self._news.set()
+
+    async def lines(self) -> bytes:
+        """All that has gathered; after a while without any, a sign of life."""
+        try:
+            async with asyncio.timeout(KEEP_ALIVE_S):
+                await self._news.wait()
+        except TimeoutError:
+            return b": still here\n\n"
+        self._news.clear()
+        gathered = b"".join(self._lines)
+        self._lines.clear()
+        if self._missed:
+            gathered += b'event: missed\ndata: {"count":%d}\n\n' % self._missed
+            self._missed = 0
+        return gathered
+
+
 class Live:
-    """An observer with many listeners. A slow one misses events rather than holding others up."""
+    """An observer with many listeners; none of them can hold the engine up."""
 
     def __init__(self) -> None:
-        self._listeners: set[asyncio.Queue[bytes]] = set()
+        self._listeners: set[Listener] = set()
+        self._ended = False
+
+    @property
+    def listeners(self) -> int:
+        return len(self._listeners)
 
     def observe(self, events: Sequence[Transitioned]) -> None:
         if not self._listeners:
             return
         for event in events:
-            failure = event.delivery.failure
-            shown = LiveEvent(
-                event.name,
-                event.delivery.id,
-                event.delivery.route,
-                event.delivery.state,
-                failure.error_class if failure else None,
-                event.at_ms,
-            )
-            line = b"event: transition\ndata: " + msgspec.json.encode(shown) + b"\n\n"
-            for queue in self._listeners:
-                if not queue.full():
-                    queue.put_nowait(line)
+            line = b"event: transition\ndata: " + encode(_shown(event)) + b"\n\n"
+            for listener in self._listeners:
+                if listener.route in (None, event.delivery.route):
+                    listener.put(line)
 
-    async def stream(self, request: Request) -> Response:
-        del request
-        return StreamingResponse(self._lines(), media_type="text/event-stream")
+    async def stream(self, call: Call) -> Response:
+        query = query_of(call.scope, FILTERS)
+        if len(self._listeners) >= MAX_LISTENERS or self._ended:
+            raise Overloaded("too many listeners")
+        return EventStream(self, Listener(query.get("route")))
 
-    async def _lines(self) -> AsyncIterator[bytes]:
-        queue: asyncio.Queue[bytes] = asyncio.Queue(QUEUE)
-        self._listeners.add(queue)
+    def end(self) -> None:
+        """The server stops: let every listener go, so that it need not wait for them."""
+        self._ended = True
+        for listener in self._listeners:
+            listener.end()
+
+    def add(self, listener: Listener) -> None:
+        self._listeners.add(listener)
+
+    def discard(self, listener: Listener) -> None:
+        self._listeners.discard(listener)
+
+
+class EventStream(Response):
+    """Lasts until the listener leaves or the server stops."""
+
+    def __init__(self, live: Live, listener: Listener) -> None:
+        self._live = live
+        self._listener = listener
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":
+            self._listener.end()
+        self._live.add(self._listener)
+        sender = asyncio.ensure_future(self._send(send))
+        leaver = asyncio.ensure_future(_left(receive))
         try:
-            yield b": homing\n\n"
-            while True:
-                try:
-                    async with asyncio.timeout(KEEP_ALIVE_S):
-                        line = await queue.get()
-                except TimeoutError:
-                    line = b": still here\n\n"
-                yield line
+            await asyncio.wait((sender, leaver), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._listeners.discard(queue)
+            self._live.discard(self._listener)
+            sender.cancel()
+            leaver.cancel()
+            await asyncio.gather(sender, leaver, return_exceptions=True)
+
+    async def _send(self, send: Send) -> None:
+        headers = [(b"content-type", EVENT_STREAM), (b"x-accel-buffering", b"no")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        line = b"retry: 3000\n: homing\n\n"
+        while not self._listener.ended:
+            await send({"type": "http.response.body", "body": line, "more_body": True})
+            line = await self._listener.lines()
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _shown(event: Transitioned) -> LiveEvent:
+    delivery = event.delivery
+    return LiveEvent(
+        event.name,
+        delivery.id,
+        delivery.route,
+        delivery.state,
+        delivery.failure.error_class if delivery.failure else None,
+        event.at_ms,
+    )

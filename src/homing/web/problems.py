@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
+from http import HTTPStatus
 
-import msgspec
 from msgspec import Struct
-from starlette.requests import Request
-from starlette.responses import Response
+from starlette.exceptions import HTTPException
 
 from homing.domain.errors import (
     IdempotencyConflict,
@@ -17,23 +17,56 @@ from homing.domain.errors import (
     Overloaded,
     StoreError,
     StoreFull,
+    StoreOutcomeUnknown,
     TooLarge,
 )
+from homing.web.answers import Answer, encode
 
 log = logging.getLogger("homing.web")
 
-MEDIA_TYPE = "application/problem+json"
+PROBLEM = b"application/problem+json"
+RETRY_AFTER_S = 5
+MAX_FIELD_CHARS = 200
+
+RETRY_AFTER = (b"retry-after", b"%d" % RETRY_AFTER_S)
+CLOSE = (b"connection", b"close")
+# By status: who has to come back later, and whose rest is not worth reading.
+EXTRA_HEADERS: dict[int, tuple[tuple[bytes, bytes], ...]] = {
+    401: ((b"www-authenticate", b"Bearer"),),
+    408: (CLOSE,),
+    413: (CLOSE,),
+    503: (RETRY_AFTER,),
+    507: (RETRY_AFTER,),
+}
+
+
+class Verdict(Struct, frozen=True):
+    """How one kind of error is told; without `detail`, in the error's own words."""
+
+    status: int
+    title: str
+    detail: str | None = None
+
+
+NOTHING_STORED = "nothing was stored; try again later"
 
 # The first that fits; subclasses stand before their parents.
-STATUS: tuple[tuple[type[Exception], int, str], ...] = (
-    (TooLarge, 413, "Too large"),
-    (InvalidRequest, 422, "Invalid request"),
-    (IdempotencyConflict, 409, "Idempotency conflict"),
-    (NotAllowed, 409, "Not allowed"),
-    (NotFound, 404, "Not found"),
-    (Overloaded, 503, "Overloaded"),
-    (StoreFull, 507, "Store full"),
-    (StoreError, 503, "Store unavailable"),
+VERDICTS: tuple[tuple[type[Exception], Verdict], ...] = (
+    (TooLarge, Verdict(413, "Too large")),
+    (InvalidRequest, Verdict(422, "Invalid request")),
+    (
+        IdempotencyConflict,
+        Verdict(409, "Idempotency conflict", "this key was used by another request"),
+    ),
+    (NotAllowed, Verdict(409, "Not allowed")),
+    (NotFound, Verdict(404, "Not found", "there is no such thing, or no longer")),
+    (Overloaded, Verdict(503, "Overloaded", NOTHING_STORED)),
+    (StoreFull, Verdict(507, "Store full", NOTHING_STORED)),
+    (
+        StoreOutcomeUnknown,
+        Verdict(503, "Outcome unknown", "it may have been stored: ask again with the same key"),
+    ),
+    (StoreError, Verdict(503, "Store unavailable", NOTHING_STORED)),
 )
 
 
@@ -53,40 +86,49 @@ class BadRequest(Exception):
     def __init__(self, detail: str, field: str | None = None, status: int = 400) -> None:
         super().__init__(detail)
         self.detail = detail
-        self.field = field
+        self.field = None if field is None else field[:MAX_FIELD_CHARS]
         self.status = status
 
 
 def problem(
-    status: int, title: str, detail: str = "", *, field: str | None = None, **more: str
-) -> Response:
-    body = Problem(title, status, detail, field, more.get("delivery_id"))
-    headers = {"Retry-After": "5"} if status in (503, 507) else None
-    return Response(msgspec.json.encode(body), status, headers, MEDIA_TYPE)
+    status: int,
+    title: str = "",
+    detail: str = "",
+    *,
+    field: str | None = None,
+    delivery_id: str | None = None,
+    headers: Iterable[tuple[bytes, bytes]] = (),
+) -> Answer:
+    body = Problem(title or HTTPStatus(status).phrase, status, detail, field, delivery_id)
+    return Answer(encode(body), status, PROBLEM, (*EXTRA_HEADERS.get(status, ()), *headers))
 
 
-async def refused(request: Request, error: Exception) -> Response:
-    """Every refusal and store error, by the table; details never repeat what was sent."""
-    del request
+def answer_for(error: Exception) -> Answer:
+    """What the caller is told; it never repeats what was sent, nor what went wrong inside."""
     if isinstance(error, BadRequest):
-        return problem(error.status, "Bad request", error.detail, field=error.field)
-    for kind, status, title in STATUS:
+        return problem(error.status, detail=error.detail, field=error.field)
+    if isinstance(error, HTTPException):
+        return problem(error.status_code)
+    for kind, verdict in VERDICTS:
         if isinstance(error, kind):
-            if isinstance(error, InvalidRequest):
-                return problem(status, title, error.problem, field=error.field)
-            if isinstance(error, IdempotencyConflict):
-                detail = "this key was used by another request"
-                return problem(
-                    status, title, detail, field="Idempotency-Key", delivery_id=error.delivery_id
-                )
-            detail = str(error) if status < 500 else "nothing was stored; try again"
-            if status >= 500:
-                log.error("store: %s", error)
-            return problem(status, title, detail)
-    raise error
-
-
-async def crashed(request: Request, error: Exception) -> Response:
-    """A surprise: told in the log, not to the caller."""
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+            return _by_verdict(error, verdict)
+    log.error("a request failed", exc_info=error)
     return problem(500, "Internal error", "the log has the reason")
+
+
+def _by_verdict(error: Exception, verdict: Verdict) -> Answer:
+    if verdict.status >= 500:
+        log.error("refused with %d", verdict.status, exc_info=error)
+    if isinstance(error, InvalidRequest):
+        field = error.field[:MAX_FIELD_CHARS]
+        return problem(verdict.status, verdict.title, error.problem, field=field)
+    detail = verdict.detail or str(error)
+    if isinstance(error, IdempotencyConflict):
+        return problem(
+            verdict.status,
+            verdict.title,
+            detail,
+            field="Idempotency-Key",
+            delivery_id=error.delivery_id,
+        )
+    return problem(verdict.status, verdict.title, detail)

@@ -2,88 +2,120 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
-from homing.domain.delivery import DEFAULT_PRIORITY
+from homing.domain.delivery import DEFAULT_PRIORITY, FailedBecause
 from homing.engine.views import AttemptView, AuditView, DeliveryView
+from homing.web.reading import MAX_KEY_CHARS, MAX_MS
+
+MAX_TEXT_CHARS = 2000
+MAX_WORD_CHARS = 200
+MAX_BATCH = 1000
+
+AtMs: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_MS, description="Unix time in milliseconds")]
+Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_CHARS)]
+Word: TypeAlias = Annotated[str, Meta(max_length=MAX_WORD_CHARS)]
 
 
 class AttachmentIn(Struct, frozen=True, forbid_unknown_fields=True):
+    """A file that goes with the mail; counted as given, never unpacked."""
+
     filename: str
     content_base64: bytes
     content_type: str = "application/octet-stream"
 
 
-class DeliveryIn(Struct, frozen=True, forbid_unknown_fields=True, rename={"sender": "from"}):
-    """An e-mail to be delivered: text and HTML, or a template with variables."""
+class EmailIn(Struct, frozen=True, forbid_unknown_fields=True, rename={"sender": "from"}):
+    """An e-mail: text and HTML, or a template with variables."""
 
-    to: list[str]
+    to: tuple[str, ...]
     subject: str = ""
     text: str = ""
     html: str | None = None
-    cc: list[str] = []
-    bcc: list[str] = []
+    cc: tuple[str, ...] = ()
+    bcc: tuple[str, ...] = ()
     sender: str | None = None
-    reply_to: list[str] = []
+    reply_to: tuple[str, ...] = ()
     template_id: str | None = None
     locale: str | None = None
     variables: dict[str, Any] = field(default_factory=dict)
-    attachments: list[AttachmentIn] = []
+    attachments: tuple[AttachmentIn, ...] = ()
     headers: dict[str, str] = field(default_factory=dict)
-    route: str | None = None
-    source: str = ""
-    priority: Annotated[int, Meta(ge=1, le=4)] = DEFAULT_PRIORITY
-    not_before_ms: Annotated[int, Meta(ge=0)] | None = None
-    expires_at_ms: Annotated[int, Meta(ge=0)] | None = None
     metadata: dict[str, str] = field(default_factory=dict)
 
 
-class BatchItem(DeliveryIn, frozen=True, kw_only=True, rename={"sender": "from"}):
+class DeliveryIn(EmailIn, frozen=True, forbid_unknown_fields=True, rename={"sender": "from"}):
+    """An e-mail to be delivered, and how."""
+
+    route: str | None = None
+    source: Word = ""
+    priority: Annotated[int, Meta(ge=1, le=4, description="1 goes first")] = DEFAULT_PRIORITY
+    not_before_ms: AtMs | None = None
+    expires_at_ms: AtMs | None = None
+
+
+class BatchItem(
+    DeliveryIn, frozen=True, forbid_unknown_fields=True, kw_only=True, rename={"sender": "from"}
+):
     """One of a batch, with its own key."""
 
-    idempotency_key: Annotated[str, Meta(min_length=1, max_length=512)]
+    idempotency_key: Annotated[str, Meta(min_length=1, max_length=MAX_KEY_CHARS)]
 
 
 class BatchIn(Struct, frozen=True, forbid_unknown_fields=True):
-    items: Annotated[list[BatchItem], Meta(min_length=1, max_length=1000)]
+    """Stored in one durable write; one bad item refuses them all."""
+
+    items: Annotated[tuple[BatchItem, ...], Meta(min_length=1, max_length=MAX_BATCH)]
 
 
 class AcceptedOut(Struct, frozen=True):
+    """Stored durably; `created` is false for a repeat of an earlier request."""
+
     delivery_id: str
     status: str
     created: bool
 
 
-class BatchAnswer(Struct, frozen=True, omit_defaults=True):
-    """Per item: stored (or found), or why not."""
+class BatchAnswer(Struct, frozen=True):
+    """Per item: stored, found, or (`conflict`) taken by another request under the same key."""
 
     idempotency_key: str
     delivery_id: str
-    status: str = ""
+    status: str | None = None
     created: bool = False
     conflict: bool = False
 
 
 class BatchOut(Struct, frozen=True):
+    """The answers, in the order of the items."""
+
     items: list[BatchAnswer]
 
 
 class ListOut(Struct, frozen=True):
+    """Newest first; give `next_cursor` back as `cursor` for what follows."""
+
     items: list[DeliveryView]
     next_cursor: str | None
 
 
 class AttemptsOut(Struct, frozen=True):
+    """Every ended attempt, then the scheduled or running one."""
+
     items: list[AttemptView]
 
 
 class AuditOut(Struct, frozen=True):
+    """What operators did to it, oldest first."""
+
     items: list[AuditView]
 
 
 class WhyOut(Struct, frozen=True):
+    """What happened, where it stands, what comes next; in plain sentences."""
+
     delivery_id: str
     lines: list[str]
 
@@ -91,35 +123,60 @@ class WhyOut(Struct, frozen=True):
 class VerbIn(Struct, frozen=True, forbid_unknown_fields=True):
     """Who does it, and why; both are kept."""
 
-    actor: str
-    reason: str
-    evidence: str | None = None
-    generation: int | None = None
-    cycle: int | None = None
+    actor: Text
+    reason: Text
+
+
+class CycleVerbIn(VerbIn, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """With the `cycle` that the operator saw, a click that comes late does nothing."""
+
+    cycle: Annotated[int, Meta(ge=1, le=MAX_MS)] | None = None
+
+
+class ReplayIn(CycleVerbIn, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`generation` hands it to the workers of another deployment."""
+
+    generation: Annotated[int, Meta(ge=0, le=MAX_MS)] | None = None
+
+
+class ConfirmIn(VerbIn, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How it is known that an uncertain one arrived."""
+
+    evidence: Text
+
+
+class AmendIn(VerbIn, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A corrected e-mail in place of the old one, which is kept."""
+
+    email: EmailIn
 
 
 class ReplayFilter(Struct, frozen=True, forbid_unknown_fields=True):
-    route: str | None = None
-    source: str | None = None
-    error_class: str | None = None
-    template_id: str | None = None
-    failed_because: str | None = None
-    from_created_at_ms: int | None = None
-    to_created_at_ms: int | None = None
+    """Which dead letters; all conditions hold together."""
+
+    route: Word | None = None
+    source: Word | None = None
+    error_class: Word | None = None
+    template_id: Word | None = None
+    failed_because: FailedBecause | None = None
+    from_created_at_ms: AtMs | None = None
+    to_created_at_ms: AtMs | None = None
 
 
 class ReplaysIn(Struct, frozen=True, forbid_unknown_fields=True):
     """Replay dead letters by filter, paced; it stops itself when the same error returns."""
 
-    actor: str
-    reason: str
+    actor: Text
+    reason: Text
     filter: ReplayFilter = ReplayFilter()
     dry_run: bool = False
-    per_second: Annotated[float, Meta(gt=0, le=1000)] = 10.0
+    per_second: Annotated[float, Meta(ge=0.001, le=1000)] = 10.0
     limit: Annotated[int, Meta(ge=1, le=100_000)] = 1000
 
 
 class ReplaysOut(Struct, frozen=True):
+    """How far a replay has come."""
+
     replay_id: str | None
     matched: int
     replayed: int
@@ -135,6 +192,8 @@ class ErrorGroup(Struct, frozen=True):
 
 
 class ErrorsOut(Struct, frozen=True):
+    """Dead letters by their error class, the most frequent first."""
+
     items: list[ErrorGroup]
 
 
@@ -145,11 +204,20 @@ class RouteStats(Struct, frozen=True):
 
 
 class StatsOut(Struct, frozen=True):
+    """How many stand where, and which processes work."""
+
     routes: list[RouteStats]
     workers: list[str]
     at_ms: int
 
 
+class ParkedOut(Struct, frozen=True):
+    route: str
+    parked: bool
+
+
 class HealthOut(Struct, frozen=True):
-    status: str
+    """`problems` names what keeps it from being ready."""
+
+    status: Literal["ok", "not ready"]
     problems: list[str]

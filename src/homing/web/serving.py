@@ -2,27 +2,99 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import importlib.util
+import logging
+import signal
+import socket
+from collections.abc import Callable
+from types import FrameType
+
 import uvicorn
-from starlette.applications import Starlette
 
+from homing.domain.errors import SettingsError
 from homing.settings.tree import ServerSettings
+from homing.web.application import Application
+from homing.web.connection import HEAD_BYTES, Connection, most_connections
 
-HEADER_BYTES = 32_768
 KEEP_ALIVE_S = 30
+BACKLOG = 2048
 
 
-def serve(app: Starlette, server: ServerSettings, *, stop_grace_s: float) -> None:
+def serve(app: Application, server: ServerSettings, *, stop_grace_s: float) -> None:
     """Serve until SIGTERM or SIGINT; then finish what is in hand."""
+    # Found out before the store is opened: nothing else is touched when the port is taken.
+    listener = bind(server.host, server.port)
+    Connection.most = most_connections()
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = uvicorn.Config(
         app,
-        host=server.host,
-        port=server.port,
+        http=Connection,
+        ws="none",
+        lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
-        lifespan="on",
-        h11_max_incomplete_event_size=HEADER_BYTES,
+        proxy_headers=False,
+        h11_max_incomplete_event_size=HEAD_BYTES,
         timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=round(stop_grace_s),
+        timeout_graceful_shutdown=max(round(stop_grace_s), 1),
+        backlog=BACKLOG,
     )
-    uvicorn.Server(config).run()
+    with contextlib.closing(listener), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_live(app, Server(config, app), listener))
+
+
+def bind(host: str, port: int) -> socket.socket:
+    try:
+        [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise SettingsError("server.host", f"cannot listen on {host}: {error}") from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        raise SettingsError(
+            "server.port", f"cannot listen on {host}:{port}: {error.strerror}"
+        ) from error
+    return listener
+
+
+class Server(uvicorn.Server):
+    """uvicorn's, without its own last words and without waiting for those who only listen."""
+
+    def __init__(self, config: uvicorn.Config, app: Application) -> None:
+        super().__init__(config)
+        self._app = app
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A second Ctrl-C is impatience. An orderly end is no death by signal."""
+        del frame
+        if self.should_exit and sig == signal.SIGINT:
+            self.force_exit = True
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.live.end()
+        await super().shutdown(sockets)
+
+
+async def _live(app: Application, server: Server, listener: socket.socket) -> None:
+    # The app's own start and stop, not uvicorn's: a refused start is told by its own error.
+    async with app.router.lifespan_context(app):
+        await server.serve(sockets=[listener])
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it is installed: less work for every request."""
+    if importlib.util.find_spec("uvloop") is None:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module(
+        "uvloop"
+    ).new_event_loop
+    return factory

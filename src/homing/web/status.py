@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from html import escape
 
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
-from homing.app import Homing
-from homing.web.operator import Operator
+from homing.web.answers import CSS, HTML, Answer
+from homing.web.calls import Call
+from homing.web.listing import Listing
 from homing.web.schemas import StatsOut
 
 STATES = ("pending", "in_flight", "waiting", "delivered", "suppressed", "failed", "dismissed")
@@ -24,17 +24,16 @@ th:first-child, td:first-child { text-align: left }
 
 
 class StatusPage:
-    def __init__(self, homing: Homing, operator: Operator) -> None:
-        self._homing = homing
-        self._operator = operator
+    def __init__(self, listing: Listing) -> None:
+        self._listing = listing
 
-    async def page(self, request: Request) -> Response:
-        del request
-        return HTMLResponse(render(await self._operator.collect_stats()))
+    async def page(self, call: Call) -> Response:
+        del call
+        return Answer(render(await self._listing.collect_stats()).encode(), kind=HTML)
 
-    async def style(self, request: Request) -> Response:
-        del request
-        return Response(STYLE, media_type="text/css")
+    async def style(self, call: Call) -> Response:
+        del call
+        return Answer(STYLE.encode(), kind=CSS)
 
 
 def render(stats: StatsOut) -> str:

@@ -1,0 +1,114 @@
+"""Reading bodies: a bounded number of bytes, in a bounded time, within one bound for them all."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+
+from starlette.requests import ClientDisconnect
+from starlette.types import Message
+
+from homing.engine.bounded import bounded
+from homing.web.calls import Call
+from homing.web.problems import BadRequest
+
+# A sender has this long for its first bytes, and a second more for each so many.
+PATIENCE_S = 20.0
+SLOWEST_BYTES_PER_S = 50_000
+# What all bodies that are still being read or worked on may hold together.
+ROOM_BYTES = 96_000_000
+# Short ones are not counted: the number of connections bounds them.
+SHORT_BYTES = 65_536
+_JSON = re.compile(rb"application/json *(?:; *charset=\"?utf-8\"?)?", re.IGNORECASE)
+
+
+class Bodies:
+    """Reads JSON bodies. What is large takes room until `release`d."""
+
+    def __init__(
+        self,
+        room_bytes: int = ROOM_BYTES,
+        patience_s: float = PATIENCE_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._room_bytes = room_bytes
+        self._patience_s = patience_s
+        self._clock = clock
+        self.held_bytes = 0
+
+    async def read(self, call: Call, limit_bytes: int) -> bytes:
+        """The whole body. Give it to `release` when nothing needs it any more."""
+        headers = call.once
+        kind = headers.get(b"content-type", b"")
+        if kind != b"application/json" and not _JSON.fullmatch(kind):
+            raise BadRequest("send application/json in UTF-8", "Content-Type", 415)
+        if b"content-encoding" in headers:
+            raise BadRequest("send the body as it is", "Content-Encoding", 415)
+        declared = headers.get(b"content-length", b"")
+        if declared.isdigit() and int(declared) > 2 * limit_bytes:
+            raise _too_large(limit_bytes)
+        message = await self._next(call, self._patience_s)
+        body: bytes = message.get("body", b"")
+        if not message.get("more_body") and len(body) <= SHORT_BYTES:
+            if len(body) > limit_bytes:
+                raise _too_large(limit_bytes)
+            return body
+        return await self._read_on(call, message, limit_bytes)
+
+    def release(self, body: bytes) -> None:
+        if len(body) > SHORT_BYTES:
+            self.held_bytes -= len(body)
+
+    async def _read_on(self, call: Call, message: Message, limit_bytes: int) -> bytes:
+        began_s = self._clock()
+        body = bytearray()
+        try:
+            while True:
+                chunk: bytes = message.get("body", b"")
+                if len(body) + len(chunk) > limit_bytes:
+                    break
+                self._take(len(chunk))
+                body += chunk
+                if not message.get("more_body"):
+                    return self._kept(body)
+                allowed_s = self._patience_s + len(body) / SLOWEST_BYTES_PER_S
+                message = await self._next(call, began_s + allowed_s - self._clock())
+        except BaseException:
+            self.held_bytes -= len(body)
+            raise
+        self.held_bytes -= len(body)
+        await self._drop_rest(call, message, limit_bytes)
+        raise _too_large(limit_bytes)
+
+    def _kept(self, body: bytearray) -> bytes:
+        if len(body) <= SHORT_BYTES:
+            self.held_bytes -= len(body)
+        return bytes(body)
+
+    async def _drop_rest(self, call: Call, message: Message, limit_bytes: int) -> None:
+        """Read on for a while without keeping it, so that the caller can hear the answer."""
+        left = limit_bytes
+        ends_at_s = self._clock() + self._patience_s
+        while message.get("more_body") and left > 0 and self._clock() < ends_at_s:
+            message = await self._next(call, ends_at_s - self._clock())
+            left -= len(message.get("body", b""))
+
+    async def _next(self, call: Call, patience_s: float) -> Message:
+        try:
+            # A Coroutine in every server that we know; Awaitable is only how ASGI is written down.
+            message: Message = await bounded(call.receive(), max(patience_s, 0.0))  # type: ignore[arg-type]
+        except TimeoutError:
+            raise BadRequest("came too slowly", "body", 408) from None
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        return message
+
+    def _take(self, size: int) -> None:
+        if self.held_bytes + size > self._room_bytes:
+            raise BadRequest("too many large bodies at once; try again later", "body", 503)
+        self.held_bytes += size
+
+
+def _too_large(limit_bytes: int) -> BadRequest:
+    return BadRequest(f"is larger than {limit_bytes:,} bytes", "body", 413)

@@ -1,0 +1,82 @@
+"""A request on its way to its endpoint: who calls, what it asks for, what may stand in it once."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope
+
+from homing.web.problems import BadRequest
+
+# A second one would leave it to chance which of the two is meant.
+ONCE = frozenset(
+    {
+        b"authorization",
+        b"content-encoding",
+        b"content-length",
+        b"content-type",
+        b"host",
+        b"idempotency-key",
+        b"origin",
+        b"transfer-encoding",
+    }
+)
+MAX_QUERY_FIELDS = 50
+
+
+class Call(Request):
+    """`once` holds the headers that decide anything; `caller` is the name of the token, if any."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        super().__init__(scope, receive)
+        self.once = headers_once(scope)
+        self.caller: str | None = None
+
+    def signed(self, actor: str) -> str:
+        """Who an audit names: the person as given, and the token that was used."""
+        if self.caller is None or self.caller == actor:
+            return actor
+        return f"{actor} (token {self.caller})"
+
+
+Endpoint: TypeAlias = Callable[[Call], Awaitable[Response]]
+
+
+def headers_once(scope: Scope) -> dict[bytes, bytes]:
+    found: dict[bytes, bytes] = {}
+    for name, value in scope["headers"]:
+        if name in ONCE:
+            if name in found:
+                raise BadRequest("is given twice", name.decode("ascii"))
+            found[name] = value
+    return found
+
+
+def query_of(scope: Mapping[str, Any], known: frozenset[str]) -> dict[str, str]:
+    """The query's fields. An unknown one is refused: ignoring it would answer another question."""
+    raw = scope["query_string"]
+    if not raw:
+        return {}
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=MAX_QUERY_FIELDS,
+        )
+    except ValueError:  # too many, or no text in UTF-8
+        raise BadRequest("cannot be read as a query in UTF-8", "query") from None
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name not in known:
+            raise BadRequest("there is no such filter", name)
+        if name in found:
+            raise BadRequest("is given twice", name)
+        if "\x00" in value:
+            raise BadRequest("holds a NUL character", name)
+        found[name] = value
+    return found

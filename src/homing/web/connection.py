@@ -1,0 +1,123 @@
+"""Connections that cannot be held open for nothing: bounds on heads, waits and their number.
+
+uvicorn bounds none of these by itself. A head that is too long is answered 431, one that comes too
+slowly 408, one connection too many 503; a peer that does not read its answer is cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from homing.web.answers import add_security
+from homing.web.problems import CLOSE, problem
+
+if TYPE_CHECKING:
+    from uvicorn.protocols.http.h11_impl import H11Protocol as _Protocol
+else:
+    try:
+        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as _Protocol
+    except ImportError:  # slower, and always there
+        from uvicorn.protocols.http.h11_impl import H11Protocol as _Protocol
+
+HEAD_BYTES = 32_768
+HEAD_WITHIN_S = 10.0
+READ_ANSWER_WITHIN_S = 30.0
+MAX_CONNECTIONS = 1000
+# Files that the process needs besides its connections.
+OTHER_FILES = 64
+
+
+def most_connections() -> int:
+    """As many as there may be open files, so that accepting never fails for want of one."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(min(MAX_CONNECTIONS, files - OTHER_FILES), 8)
+
+
+class Connection(_Protocol):
+    """One client; the protocol is uvicorn's, the patience ours."""
+
+    most = MAX_CONNECTIONS
+    head_within_s = HEAD_WITHIN_S
+    read_answer_within_s = READ_ANSWER_WITHIN_S
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._head_bytes = 0
+        self._waiting: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)  # type: ignore[arg-type] # a stream's transport, as uvicorn has it
+        if len(self.connections) > self.most:
+            self._refuse(503, "too many connections; try again later")
+            return
+        self._waiting = self.loop.call_later(self.head_within_s, self._too_slow)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        self.resume_writing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        if self._reading_head():
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES and not self._head_ends_early(data):
+                self._refuse(431, f"the head is longer than {HEAD_BYTES:,} bytes")
+                return
+        super().data_received(data)
+        if not self._reading_head():
+            self._head_bytes = 0
+            self._stop_waiting()
+        elif self._waiting is None and not self.transport.is_closing():
+            self._waiting = self.loop.call_later(self.head_within_s, self._too_slow)
+
+    def send_400_response(self, msg: str) -> None:
+        del msg
+        self._refuse(400, "this is no valid HTTP/1.1 request")
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(self.read_answer_within_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+        super().resume_writing()
+
+    def _reading_head(self) -> bool:
+        cycle: Any = self.cycle  # there is none before the first head
+        return cycle is None or bool(cycle.response_complete)
+
+    def _head_ends_early(self, data: bytes) -> bool:
+        """The head may be short and only the body behind it long."""
+        end = data.find(b"\r\n\r\n")
+        return end >= 0 and self._head_bytes - len(data) + end <= HEAD_BYTES
+
+    def _too_slow(self) -> None:
+        self._waiting = None
+        if self._head_bytes:
+            self._refuse(408, f"the head did not come within {self.head_within_s:g} seconds")
+        else:
+            self.transport.close()
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _refuse(self, status: int, detail: str) -> None:
+        if self.transport.is_closing():
+            return
+        answer = problem(status, detail=detail)
+        headers = [pair for pair in answer.raw_headers if pair != CLOSE] + [CLOSE]
+        add_security(headers)
+        lines = [b"HTTP/1.1 %d %b" % (status, HTTPStatus(status).phrase.encode())]
+        lines += [name + b": " + value for name, value in headers]
+        self.transport.write(b"\r\n".join([*lines, b"", bytes(answer.body)]))
+        self.transport.close()

@@ -1,0 +1,144 @@
+"""The OpenAPI document, made from the table of operations and the types. `python -m` prints it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import sys
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from homing.web.operations import OPERATIONS, PUBLIC, Operation, Parameter
+from homing.web.problems import Problem
+
+REF = "#/components/schemas/{name}"
+# What any call can meet, whatever it asks for.
+ALWAYS = (403, 500, 503)
+TITLES = {401: "No valid API token", 403: "This caller may not do that"}
+
+
+@functools.cache
+def document() -> bytes:
+    """As it is checked in and served: UTF-8, indented, the same on every machine."""
+    return (json.dumps(describe(), indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def describe() -> dict[str, Any]:
+    types = _types()
+    refs, schemas = msgspec.json.schema_components(types, ref_template=REF)
+    schema_of = dict(zip(map(_key, types), refs, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(
+            operation, schema_of
+        )
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Homing",
+            "version": "1",
+            "description": "Durable delivery of e-mails, events and job results: delivered once,"
+            " or on a person's desk with the reason.",
+        },
+        "servers": [{"url": "http://127.0.0.1:8025"}],
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "An API token (`homing token make`). On loopback none is asked"
+                    " for.",
+                }
+            },
+        },
+    }
+
+
+def _types() -> list[Any]:
+    found: list[Any] = [Problem]
+    for operation in OPERATIONS:
+        found += [kind for kind in operation.gives.values() if not isinstance(kind, str)]
+        found += [parameter.kind for parameter in (*operation.query, *operation.headers)]
+        if operation.takes is not None:
+            found.append(operation.takes)
+    return list({_key(kind): kind for kind in found}.values())
+
+
+def _key(kind: Any) -> str:
+    return repr(kind)
+
+
+def _operation(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.about,
+        "parameters": [
+            *(_path_parameter(name) for name in re.findall(r"{(\w+)}", operation.path)),
+            *(_parameter(one, "query", schema_of) for one in operation.query),
+            *(_parameter(one, "header", schema_of) for one in operation.headers),
+        ],
+        "responses": _responses(operation, schema_of),
+    }
+    if operation.takes is not None:
+        described["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": schema_of[_key(operation.takes)]}},
+        }
+    if operation.right == PUBLIC:
+        described["security"] = []
+    else:
+        described["x-right"] = operation.right
+    return described
+
+
+def _path_parameter(name: str) -> dict[str, Any]:
+    schema = {"type": "string", "minLength": 1}
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _parameter(parameter: Parameter, where: str, schema_of: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "in": where,
+        "required": parameter.required,
+        "description": parameter.about,
+        "schema": schema_of[_key(parameter.kind)],
+    }
+
+
+def _responses(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
+    responses: dict[int, Any] = {}
+    for status, kind in operation.gives.items():
+        if isinstance(kind, str):
+            content: dict[str, Any] = {kind: {"schema": {"type": "string"}}}
+        else:
+            content = {"application/json": {"schema": schema_of[_key(kind)]}}
+        responses[status] = {"description": HTTPStatus(status).phrase, "content": content}
+    refuses = set(operation.refuses) | {400}
+    if operation.right != PUBLIC:
+        refuses |= {401, *ALWAYS}
+    for status in refuses - responses.keys():
+        responses[status] = _problem(status, schema_of)
+    return {str(status): responses[status] for status in sorted(responses)}
+
+
+def _problem(status: int, schema_of: dict[str, Any]) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "description": TITLES.get(status) or HTTPStatus(status).phrase,
+        "content": {"application/problem+json": {"schema": schema_of[_key(Problem)]}},
+    }
+    if status == 401:
+        described["headers"] = {"WWW-Authenticate": {"schema": {"type": "string"}}}
+    if status in (503, 507):
+        described["headers"] = {"Retry-After": {"schema": {"type": "integer"}}}
+    return described
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(document())

@@ -1,0 +1,240 @@
+"""The table of the REST API: each operation, its right, what it takes, gives and refuses.
+
+Routing, guarding, the `Allow` header and the OpenAPI file are all made from it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from homing.engine.tokens import Right
+from homing.engine.views import DeliveryView
+from homing.web.reading import DEFAULT_LIMIT, MAX_KEY_CHARS, MAX_LIMIT
+from homing.web.schemas import (
+    AcceptedOut,
+    AtMs,
+    AttemptsOut,
+    AuditOut,
+    BatchIn,
+    BatchOut,
+    DeliveryIn,
+    ErrorsOut,
+    HealthOut,
+    ListOut,
+    ParkedOut,
+    ReplaysIn,
+    ReplaysOut,
+    StatsOut,
+    VerbIn,
+    WhyOut,
+)
+from homing.web.verbs import VERBS
+
+API = "/api/v1"
+Method: TypeAlias = Literal["GET", "POST"]
+# Asked by machines that hold no token, and telling nothing that needs one.
+PUBLIC: Literal["public"] = "public"
+
+
+class Parameter(Struct, frozen=True):
+    """A query field or a header; `kind` is its type, from which its schema is made."""
+
+    name: str
+    kind: Any
+    about: str
+    required: bool = False
+
+
+class Operation(Struct, frozen=True, kw_only=True):
+    """`gives` maps a status to a type (JSON) or to the name of another kind of content."""
+
+    name: str
+    method: Method
+    path: str
+    right: Right | Literal["public"]
+    about: str
+    takes: Any = None
+    gives: dict[int, Any]
+    refuses: tuple[int, ...] = ()
+    query: tuple[Parameter, ...] = ()
+    headers: tuple[Parameter, ...] = ()
+
+
+KEY = Parameter(
+    "Idempotency-Key",
+    Annotated[str, Meta(min_length=1, max_length=MAX_KEY_CHARS, pattern=r"^[!-~]+$")],
+    "Names this request: a repeat under the same key is answered by the first one's delivery.",
+    required=True,
+)
+FILTERS = (
+    Parameter("recipient", str, "An address of the envelope."),
+    Parameter("status", str, "The route's own word, such as `failed`."),
+    Parameter("source", str, "Who handed it in."),
+    Parameter("template_id", str, "The template, event type or job name."),
+    Parameter("idempotency_key", str, "The key under which it was handed in."),
+    Parameter("error_class", str, "The class of its last failure."),
+    Parameter("route", str, "The route."),
+    Parameter("from_created_at_ms", AtMs, "Created at this time or later."),
+    Parameter("to_created_at_ms", AtMs, "Created before this time."),
+    Parameter(
+        "limit",
+        Annotated[int, Meta(ge=1, le=MAX_LIMIT)],
+        f"How many at most; {DEFAULT_LIMIT} if not given.",
+    ),
+    Parameter(
+        "cursor",
+        Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", max_length=1000)],
+        "The `next_cursor` of the page before.",
+    ),
+)
+BODY_REFUSALS = (400, 408, 413, 415, 422)
+
+
+def _reading(name: str, path: str, about: str, gives: Any, **more: Any) -> Operation:
+    return Operation(
+        name=name, method="GET", path=path, right="read", about=about, gives={200: gives}, **more
+    )
+
+
+def _verb(name: str, takes: Any) -> Operation:
+    return Operation(
+        name=name,
+        method="POST",
+        path=f"{API}/deliveries/{{delivery_id}}/{name}",
+        right="operate",
+        about=VERBS_SAY[name],
+        takes=takes,
+        gives={201 if name == "resend" else 200: DeliveryView},
+        refuses=(*BODY_REFUSALS, 404, 409),
+    )
+
+
+VERBS_SAY = {
+    "replay": "Try again from the failed stage, with a new budget.",
+    "restart": "Try again from the first stage; the results of finished stages are dropped.",
+    "dismiss": "Close a dead letter; it can be restored.",
+    "restore": "Undo a dismissal.",
+    "resend": "Deliver a second time on purpose, as a delivery of its own.",
+    "cancel": "Stop one that has not been sent.",
+    "confirm": "An uncertain one was accepted after all; the evidence is kept.",
+    "annotate": "Write a note into the audit.",
+    "amend": "Put a corrected e-mail in place of a dead letter's own; the old one is kept.",
+}
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        name="submit",
+        method="POST",
+        path=f"{API}/deliveries",
+        right="send",
+        about="Hand in one e-mail. Accepted means stored and fsynced.",
+        takes=DeliveryIn,
+        gives={202: AcceptedOut, 200: AcceptedOut},
+        refuses=(*BODY_REFUSALS, 409, 507),
+        headers=(KEY,),
+    ),
+    Operation(
+        name="submit_batch",
+        method="POST",
+        path=f"{API}/deliveries/batch",
+        right="send",
+        about="Hand in many, each with its own key, in one durable write.",
+        takes=BatchIn,
+        gives={202: BatchOut, 200: BatchOut},
+        refuses=(*BODY_REFUSALS, 507),
+    ),
+    _reading(
+        "list",
+        f"{API}/deliveries",
+        "Deliveries, newest first.",
+        ListOut,
+        query=FILTERS,
+        refuses=(400,),
+    ),
+    _reading(
+        "show", f"{API}/deliveries/{{delivery_id}}", "One delivery.", DeliveryView, refuses=(404,)
+    ),
+    _reading(
+        "attempts",
+        f"{API}/deliveries/{{delivery_id}}/attempts",
+        "Every attempt of a delivery.",
+        AttemptsOut,
+        refuses=(404,),
+    ),
+    _reading(
+        "audit",
+        f"{API}/deliveries/{{delivery_id}}/audit",
+        "What operators did to a delivery.",
+        AuditOut,
+        refuses=(404,),
+    ),
+    _reading(
+        "why",
+        f"{API}/deliveries/{{delivery_id}}/why",
+        "What happened to a delivery and what comes next, in plain sentences.",
+        WhyOut,
+        refuses=(404,),
+    ),
+    *(_verb(name, takes) for name, takes in VERBS.items()),
+    Operation(
+        name="replay_many",
+        method="POST",
+        path=f"{API}/replays",
+        right="operate",
+        about="Replay dead letters by filter, paced; or only count them.",
+        takes=ReplaysIn,
+        gives={202: ReplaysOut, 200: ReplaysOut},
+        refuses=BODY_REFUSALS,
+    ),
+    _reading(
+        "show_replay",
+        f"{API}/replays/{{replay_id}}",
+        "How far a replay has come.",
+        ReplaysOut,
+        refuses=(404,),
+    ),
+    *(
+        Operation(
+            name=name,
+            method="POST",
+            path=f"{API}/routes/{{route}}/{name}",
+            right="operate",
+            about=about,
+            takes=VerbIn,
+            gives={200: ParkedOut},
+            refuses=(*BODY_REFUSALS, 404),
+        )
+        for name, about in (
+            ("park", "Stop a route: nothing of it is tried until it is unparked."),
+            ("unpark", "Let a parked route work again."),
+        )
+    ),
+    _reading("stats", f"{API}/stats", "How many stand where.", StatsOut, refuses=(400,)),
+    _reading("errors", f"{API}/errors", "Dead letters by error class.", ErrorsOut, refuses=(400,)),
+    _reading(
+        "events",
+        f"{API}/events",
+        "Every transition as it happens (server-sent events).",
+        "text/event-stream",
+        query=(Parameter("route", str, "Of this route only."),),
+        refuses=(400,),
+    ),
+    _reading("metrics", "/metrics", "Counts for Prometheus.", "text/plain"),
+    _reading("status_page", "/", "How many stand where, for people.", "text/html"),
+    *(
+        Operation(name=name, method="GET", path=path, right=PUBLIC, about=about, gives=gives)
+        for name, path, about, gives in (
+            ("healthz", "/healthz", "The process lives.", {200: HealthOut}),
+            (
+                "readyz",
+                "/readyz",
+                "It can keep its promise right now.",
+                {200: HealthOut, 503: HealthOut},
+            ),
+            ("openapi", f"{API}/openapi.json", "This document.", {200: dict[str, Any]}),
+            ("status_style", "/static/status.css", "The look of `/`.", {200: "text/css"}),
+        )
+    ),
+)
