@@ -18,6 +18,7 @@ FREEZE_S = (2.0, 120.0)
 FULL_S = (5.0, 90.0)
 OUTAGE_S = (5.0, 60.0)
 LONGEST_FUSE = 300
+SHORTEST_FUSE = 6
 JUMPS_S = (DAY_S, -DAY_S, DAY_S, -DAY_S, 3600.0, -3600.0, 40.0, -40.0)
 GRACE_S = 20.0
 
@@ -26,6 +27,9 @@ class Misfortune:
     def __init__(self, world: World) -> None:
         self._world = world
         self._chance = world.chance.stream("misfortune")
+        # Whom it waits for at the next send.
+        self._lurking: set[str] = set()
+        world.sends.on_commit = self._sends
 
     def plan(self) -> list[tuple[float, Callable[[], None]]]:
         """When what happens, over the whole window."""
@@ -59,9 +63,19 @@ class Misfortune:
         return self._chance.choice(lives) if lives else None
 
     def _light(self, life: Life, act: Callable[[], None]) -> None:
-        """Some callbacks from now: any `await` may be the last one."""
+        """Some callbacks from now, or right after its next send: any `await` may be the last."""
         life.party.on_fuse = act
-        life.party.fuse = round(LONGEST_FUSE ** self._chance.random())
+        life.party.fuse = LONGEST_FUSE
+        if self._chance.random() < 0.5:
+            life.party.fuse = round(LONGEST_FUSE ** self._chance.random())
+        else:
+            self._lurking.add(life.holder)
+
+    def _sends(self, life: Life) -> None:
+        if life.holder in self._lurking:
+            self._lurking.discard(life.holder)
+            if life.party.fuse is not None:
+                life.party.fuse = min(life.party.fuse, self._chance.randint(1, SHORTEST_FUSE))
 
     def _crash(self) -> None:
         life = self._victim()

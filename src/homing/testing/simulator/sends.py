@@ -7,6 +7,7 @@ really happened from the services. I9, I10, I12, I13, I16, I17 and I18 are check
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 from homing.domain.delivery import Delivery, Fact
 from homing.domain.failure import Failure
@@ -45,6 +46,7 @@ class SendWitness:
         self.starts_of: Counter[str] = Counter()
         self.kills_of: Counter[str] = Counter()
         self.first_start_ms: dict[str, int] = {}
+        self.on_commit: Callable[[Life], None] = lambda _life: None
         disk.watch_fact = self.noted
 
     def starts(self, life: Life, delivery_id: str, stage: str | None = None) -> None:
@@ -66,6 +68,7 @@ class SendWitness:
         """The byte that may send is about to go out."""
         delivery_id = envelope.delivery_id
         self.commits_of[delivery_id] += 1
+        self.on_commit(life)
         stored = self._disk.deliveries.get(delivery_id)
         if stored is None or stored.holder != life.holder or not stored.committing:
             state = "removed" if stored is None else f"{stored.state}, held by {stored.holder}"
