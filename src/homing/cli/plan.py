@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from homing.cli.session import AsJson, ConfigFile, print_json, settings
 from homing.domain.errors import InvalidRequest
-from homing.domain.policy import Exponential, FullJitter, Ladder, Retry, Schedule
+from homing.domain.policy import Exponential, FullJitter, Ladder, Retry
 from homing.engine.planning import Forecast, forecast
-from homing.settings.durations import seconds
+from homing.settings import seconds, span
 
 WIDTH = 60
 
@@ -20,109 +20,161 @@ def register(app: typer.Typer) -> None:
     app.command()(plan)
 
 
-def plan(
+def plan(  # noqa: PLR0913, PLR0917 - each is an option
     outage: Annotated[str, typer.Option(help="How long the other side is down, e.g. 40m.")],
     ladder: Annotated[str | None, typer.Option(help="Steps, e.g. 1m,5m,30m.")] = None,
     exponential: Annotated[
         str | None, typer.Option(help="First wait, factor and cap, e.g. 1s,2,60s.")
     ] = None,
-    jitter: Annotated[bool, typer.Option(help="Full jitter: the longest waits are drawn.")] = False,
-    max_attempts: Annotated[int, typer.Option(min=1, max=100)] = 5,
+    jitter: Annotated[bool, typer.Option("--jitter", help="Full jitter: waits are drawn.")] = False,
+    max_attempts: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="As on the route, or 5.")
+    ] = None,
     svg: Annotated[Path | None, typer.Option(help="Also draw it into this file.")] = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
 ) -> None:
-    """When attempts fall, what survives the outage, and what would be dead-lettered."""
-    retry = Retry(_schedule(ladder, exponential, jitter=jitter), max_attempts)
-    seen = forecast(retry, _duration("outage", outage))
-    for line in drawn(seen):
-        typer.echo(line)
+    """When attempts fall, what survives the outage, and what would be dead-lettered.
+
+    Without a policy, that of the route `mail` as it is set.
+    """
+    retry = _asked(ladder, exponential, max_attempts, jitter=jitter) or _set(config, max_attempts)
+    seen = forecast(retry, _duration("--outage", outage))
+    if as_json:
+        print_json(
+            {
+                "attempts_at_s": seen.attempts_at_s,
+                "outage_s": seen.outage_s,
+                "reach_s": seen.reach_s,
+                "survives": seen.survives,
+                "delivered_at_s": seen.delivered_at_s,
+                "lost_window_s": seen.lost_window_s,
+                "drawn": seen.drawn,
+            }
+        )
+    else:
+        for line in drawn(seen):
+            typer.echo(line)
     if svg is not None:
-        svg.write_text(picture(seen), encoding="utf-8")
+        try:
+            svg.write_text(picture(seen), encoding="utf-8")
+        except OSError as error:
+            raise InvalidRequest("--svg", f"{svg} cannot be written: {error.strerror}") from None
         typer.echo(f"drawn into {svg}", err=True)
 
 
 def drawn(seen: Forecast) -> list[str]:
     """The timeline of a message accepted as the outage begins, then the verdict."""
-    span_s = max(seen.reach_s, seen.outage_s) or 1.0
-    bar = round(seen.outage_s / span_s * WIDTH)
-    lines = [f"outage     |{'#' * bar}{'.' * (WIDTH - bar)}| {span(seen.outage_s)}"]
+    whole_s = max(seen.reach_s, seen.outage_s) or 1.0
+    bar = round(seen.outage_s / whole_s * WIDTH)
+    lines = [f"outage      |{'#' * bar}{'.' * (WIDTH - bar)}| {span(seen.outage_s)}"]
     for number, at_s in enumerate(seen.attempts_at_s, start=1):
-        place = min(round(at_s / span_s * WIDTH), WIDTH - 1)
-        good = at_s >= seen.outage_s
-        mark = "o" if good else "x"
-        lines.append(
-            f"attempt {number:<2} |{' ' * place}{mark}{' ' * (WIDTH - 1 - place)}| +{span(at_s)}"
-            + (" delivered" if at_s == seen.delivered_at_s else "")
-        )
+        place = min(int(at_s / whole_s * WIDTH), WIDTH - 1)
+        mark = ("o" if at_s >= seen.outage_s else "x").rjust(place + 1).ljust(WIDTH)
+        end = " delivered" if at_s == seen.delivered_at_s else ""
+        lines.append(f"attempt {number:<3} |{mark}| +{span(at_s)}{end}")
         if at_s == seen.delivered_at_s:
             break
-    lines.append("")
-    lines.append(f"Every message survives an outage of up to {span(seen.reach_s)}.")
+    return [*lines, "", *verdict(seen)]
+
+
+def verdict(seen: Forecast) -> list[str]:
+    """What the policy promises, and what this outage costs."""
+    outage, reach = span(seen.outage_s), span(seen.reach_s)
+    if seen.drawn:
+        lines = [f"Waits are drawn; on average the last attempt comes after {reach}."]
+        lines += [f"Of what is accepted {reach} before an outage's end, about half is delivered."]
+    else:
+        lines = [f"Every message survives an outage of up to {reach}."]
     if seen.survives:
-        late = (seen.delivered_at_s or 0.0) - seen.outage_s
+        late = span((seen.delivered_at_s or 0.0) - seen.outage_s)
+        what = "on average costs" if seen.drawn else "costs"
         lines.append(
-            f"This outage of {span(seen.outage_s)} costs no message: the first one is delivered"
-            f" {span(late)} after it ends."
+            f"This outage of {outage} {what} no message: the first one is delivered {late} after"
+            " it ends."
         )
     else:
         lines.append(
-            f"In this outage of {span(seen.outage_s)}, what is accepted in its first"
-            f" {span(seen.lost_window_s)} would be dead-lettered; what comes later survives."
+            f"In this outage of {outage}, what is accepted in its first"
+            f" {span(seen.lost_window_s)} would be dead-lettered{' on average' * seen.drawn};"
+            " what comes later survives."
         )
     return lines
 
 
 def picture(seen: Forecast) -> str:
     """The same as an SVG."""
-    span_s = max(seen.reach_s, seen.outage_s) or 1.0
-    width = seen.outage_s / span_s * 660
-    title = f"outage {span(seen.outage_s)}; reach {span(seen.reach_s)}"
+    whole_s = max(seen.reach_s, seen.outage_s) or 1.0
+    width = seen.outage_s / whole_s * 660
+    title = f"An outage of {span(seen.outage_s)}, and attempts until +{span(seen.reach_s)}"
     parts = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 120" font-size="12">',
-        f'<rect x="20" y="40" width="{width:.1f}" height="30" fill="#e8b4b4"/>',
-        '<line x1="20" y1="70" x2="680" y2="70" stroke="#333"/>',
-        f'<text x="20" y="30">{escape(title)}</text>',
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 150" role="img" font-size="12">',
+        f"<title>{title}</title>",
+        '<rect width="720" height="150" fill="#fff"/>',
+        f'<rect x="30" y="40" width="{width:.1f}" height="30" fill="#e8b4b4"/>',
+        '<line x1="30" y1="70" x2="690" y2="70" stroke="#333"/>',
+        f'<text x="30" y="25">{title}</text>',
     ]
     for number, at_s in enumerate(seen.attempts_at_s, start=1):
-        x = 20 + at_s / span_s * 660
-        color = "#2a7" if at_s >= seen.outage_s else "#b33"
-        parts.append(f'<circle cx="{x:.1f}" cy="70" r="5" fill="{color}"/>')
-        parts.append(f'<text x="{x:.1f}" y="95" text-anchor="middle">{number}</text>')
-    parts.append("</svg>\n")
-    return "\n".join(parts)
-
-
-def span(time_s: float) -> str:
-    whole = round(time_s)
-    parts = [
-        (whole // 86400, "d"),
-        (whole // 3600 % 24, "h"),
-        (whole // 60 % 60, "m"),
-        (whole % 60, "s"),
+        x = 30 + at_s / whole_s * 660
+        color = "#186a3b" if at_s >= seen.outage_s else "#b03030"
+        parts.append(
+            f'<circle cx="{x:.1f}" cy="70" r="5" fill="{color}">'
+            f"<title>attempt {number}, +{span(at_s)}</title></circle>"
+            f'<text x="{x:.1f}" y="92" text-anchor="middle">{number}</text>'
+        )
+    # Span texts hold digits and letters only: nothing here needs escaping.
+    parts += [
+        f'<text x="30" y="{120 + 18 * row}">{line}</text>'
+        for row, line in enumerate(verdict(seen)[-2:])
     ]
-    return "".join(f"{amount}{unit}" for amount, unit in parts if amount) or "0s"
+    return "\n".join([*parts, "</svg>", ""])
 
 
-def _schedule(ladder: str | None, exponential: str | None, *, jitter: bool) -> Schedule:
-    if (ladder is None) == (exponential is None):
-        raise InvalidRequest("ladder", "give either --ladder or --exponential")
+def _asked(
+    ladder: str | None, exponential: str | None, max_attempts: int | None, *, jitter: bool
+) -> Retry | None:
+    """The policy of the options; None when they name none."""
+    if ladder is not None and exponential is not None:
+        raise typer.BadParameter("give either --ladder or --exponential")
     inner: Ladder | Exponential
     if ladder is not None:
-        inner = Ladder(tuple(_duration("ladder", step) for step in ladder.split(",")))
+        inner = Ladder(tuple(_duration("--ladder", step) for step in ladder.split(",")))
+    elif exponential is not None:
+        inner = _exponential(exponential)
+    elif jitter:
+        raise typer.BadParameter("--jitter needs --ladder or --exponential")
     else:
-        parts = (exponential or "").split(",")
-        if len(parts) not in (2, 3):
-            raise InvalidRequest("exponential", "write the first wait, the factor and the cap")
-        cap_s = _duration("exponential", parts[2]) if len(parts) == 3 else None
-        try:
-            factor = float(parts[1])
-        except ValueError:
-            raise InvalidRequest("exponential", "the factor is a number") from None
-        inner = Exponential(_duration("exponential", parts[0]), factor, cap_s)
-    return FullJitter(inner) if jitter else inner
+        return None
+    return Retry(FullJitter(inner) if jitter else inner, max_attempts or 5)
 
 
-def _duration(field: str, text: str) -> float:
+def _set(config: Path | None, max_attempts: int | None) -> Retry:
+    """The policy of the mail route as it is in force."""
+    from msgspec.structs import replace
+
+    from homing.building import route_for
+
+    retry = route_for(settings(config).settings).plan.stages[-1].retry
+    return replace(retry, max_attempts=max_attempts or retry.max_attempts)
+
+
+def _exponential(text: str) -> Exponential:
+    parts = text.split(",")
+    if len(parts) not in (2, 3):
+        raise typer.BadParameter("--exponential: write the first wait, the factor and the cap")
+    try:
+        factor = float(parts[1])
+    except ValueError:
+        factor = 0.0
+    if not 1.0 <= factor <= 1000.0:
+        raise typer.BadParameter("--exponential: the factor is a number from 1 to 1000")
+    cap_s = _duration("--exponential", parts[2]) if len(parts) == 3 else None
+    return Exponential(_duration("--exponential", parts[0]), factor, cap_s)
+
+
+def _duration(option: str, text: str) -> float:
     try:
         return seconds(text.strip())
     except ValueError as error:
-        raise InvalidRequest(field, str(error)) from None
+        raise typer.BadParameter(f"{option}: {error}") from None

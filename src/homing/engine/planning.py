@@ -5,19 +5,23 @@ from __future__ import annotations
 from msgspec import Struct
 
 from homing.domain.failure import Failure
-from homing.domain.policy import Retry
+from homing.domain.policy import FullJitter, Retry
 
 
 class Forecast(Struct, frozen=True):
-    """For a message accepted as the outage begins, and for all that come during it."""
+    """For a message accepted as the outage begins, and for all that come during it.
+
+    With jitter the attempts are those of an average draw: no promise, half do better.
+    """
 
     attempts_at_s: tuple[float, ...]
     outage_s: float
     delivered_at_s: float | None
+    drawn: bool = False
 
     @property
     def reach_s(self) -> float:
-        """How long an outage may be for every message to survive it."""
+        """How long after its acceptance a message is tried for the last time."""
         return self.attempts_at_s[-1]
 
     @property
@@ -30,11 +34,12 @@ class Forecast(Struct, frozen=True):
         return max(self.outage_s - self.reach_s, 0.0)
 
 
-def forecast(retry: Retry, outage_s: float, *, roll: float = 1.0) -> Forecast:
-    """`roll` is where jitter falls: 1 is the longest wait, 0 the shortest."""
-    failure = Failure("outage")
+def forecast(retry: Retry, outage_s: float) -> Forecast:
+    """Attempts follow each other by the schedule alone: each fails at once during the outage."""
+    drawn = isinstance(retry.schedule, FullJitter)
+    failure, roll = Failure("outage"), 0.5
     times = [0.0]
     for number in range(2, retry.max_attempts + 1):
         times.append(times[-1] + retry.delay_ms(number, failure, roll) / 1000)
     delivered = next((at_s for at_s in times if at_s >= outage_s), None)
-    return Forecast(tuple(times), outage_s, delivered)
+    return Forecast(tuple(times), outage_s, delivered, drawn)

@@ -23,7 +23,8 @@ DELIVERIES = "homing.deliveries"
 # How loud each end is: good ends inform, tries again warn, dead letters are errors.
 LEVELS = {"delivered": logging.INFO, "suppressed": logging.INFO, "failed": logging.ERROR}
 FAILED = logging.WARNING
-MAX_FRAMES = 30
+MAX_FRAMES = 8
+MAX_CAUSES = 5
 # Libraries that repeat at "info" what we say better.
 QUIET = {"httpx": "warning", "opentelemetry": "warning", "urllib3": "warning"}
 
@@ -89,7 +90,7 @@ def place_of(error: BaseException) -> str:
     """The kinds and places of an exception and its causes, in one line, innermost first."""
     parts: list[str] = []
     link: BaseException | None = error
-    while link is not None and len(parts) < MAX_FRAMES:
+    while link is not None and len(parts) < MAX_CAUSES:
         frames = traceback.extract_tb(link.__traceback__, limit=-MAX_FRAMES)
         places = [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in reversed(frames)]
         parts.append(" < ".join([_words(link), *places]))
@@ -139,7 +140,9 @@ class LogObserver:
                 "attempts": delivery.attempts,
             }
             if failure is not None and delivery.state != "delivered":
-                words |= {"error_class": failure.error_class, "code": failure.code}
+                words["error_class"] = failure.error_class
+                if failure.code:
+                    words["code"] = failure.code
             if delivery.failed_because:
                 words["because"] = delivery.failed_because
             what = delivery.state if delivery.is_terminal else event.name

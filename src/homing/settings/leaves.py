@@ -78,11 +78,12 @@ def takes(leaf: Leaf) -> str:
 
 
 def _opened(hint: Any) -> tuple[Any, Meta | None]:
-    """The type itself, and what is said about it."""
-    meta = None
+    """The type itself, and what is said about it, whichever is wrapped in which."""
     if get_origin(hint) is Annotated:
-        hint, *notes = get_args(hint)
+        bare, *notes = get_args(hint)
         meta = next((note for note in notes if isinstance(note, Meta)), None)
+        return _opened(bare)[0], meta
     if get_origin(hint) in (Union, types.UnionType):
         [hint] = [part for part in get_args(hint) if part is not type(None)]
-    return hint, meta
+        return _opened(hint)
+    return hint, None

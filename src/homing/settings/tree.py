@@ -67,9 +67,12 @@ class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Overrides for one route; what is left out keeps the route's own value."""
 
     retry: RetrySettings | None = None
-    max_attempts: Annotated[
-        int | None, Meta(ge=1, le=1000, description="So many counted attempts, then a dead letter.")
-    ] = None
+    max_attempts: (
+        Annotated[
+            int, Meta(ge=1, le=1000, description="So many counted attempts, then a dead letter.")
+        ]
+        | None
+    ) = None
     on_doubt: Annotated[
         OnDoubt | None,
         says(
@@ -85,9 +88,12 @@ class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = None
     timeout: Annotated[Time, says("How long one attempt may take.")] = None
-    concurrency: Annotated[
-        int | None, Meta(ge=1, le=1024, description="So many attempts at a time in one process.")
-    ] = None
+    concurrency: (
+        Annotated[
+            int, Meta(ge=1, le=1024, description="So many attempts at a time in one process.")
+        ]
+        | None
+    ) = None
     retention: RetentionSettings | None = None
 
 
