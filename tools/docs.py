@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar, get_args
 
+from homing.building import defaults
 from homing.domain.delivery import CLAIMABLE_STATES, TERMINAL_STATES, FailedBecause, State
 from homing.domain.transitions import EDGES, Edge
+from homing.settings.reference import reference
 
 ROOT = Path(__file__).parents[1]
 
@@ -99,7 +101,10 @@ def state_machine() -> str:
     )
 
 
-DOCUMENTS: dict[str, Callable[[], str]] = {"docs/STATE_MACHINE.md": state_machine}
+DOCUMENTS: dict[str, Callable[[], str]] = {
+    "docs/STATE_MACHINE.md": state_machine,
+    "docs/reference/settings.md": lambda: reference(defaults()),
+}
 
 
 def _diagram(edges: Iterable[Edge]) -> Iterator[str]:
