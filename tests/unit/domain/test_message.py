@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from homing.domain.errors import InvalidRequest
 from homing.domain.message import (
     Attachment,
     Email,
@@ -123,3 +126,11 @@ def test_a_message_cannot_be_changed_once_it_is_made() -> None:
 def test_kinds_are_told_apart() -> None:
     assert isinstance(decode_message(encode_message(Event("x"))), Event)
     assert isinstance(decode_message(encode_message(Job("x"))), Job)
+
+
+@pytest.mark.parametrize("name", ["to", "cc", "bcc", "reply_to"])
+def test_what_is_no_address_at_all_is_refused(name: str) -> None:
+    words: dict[str, Any] = {"to": "a@b.c", name: 5}
+
+    with pytest.raises(InvalidRequest, match=name):
+        Email(**words)

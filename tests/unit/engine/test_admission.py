@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from homing.domain.delivery import Receipt, Recipient
+from homing.domain.delivery import Fact, New, Receipt, Recipient
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, StoreFull
 from homing.domain.failure import Failure
 from homing.domain.identity import INTENT_SOURCE
 from homing.domain.message import Email, Event, decode_message
 from homing.domain.policy import Retention
 from homing.engine.admission import Request, Ticket
-from homing.ports import Done, Outcome, Work
+from homing.ports import Added, Done, Existing, Outcome, Work
+from homing.stores.memory import MemoryStore
 from tests.unit.engine.world import FaultyStore, Script, World, route, stage
 
 DAY_MS = 24 * 3600 * 1000
@@ -330,3 +332,34 @@ async def test_i2_a_store_that_is_full_accepts_nothing() -> None:
 
     assert store.disk.deliveries == {}
     assert (await submit(world, paid(key="a"))).created
+
+
+class OpenTransaction:
+    """The caller's own; nothing of it is stored before the caller commits."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.added: list[New] = []
+
+    def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
+        known = {key.key: key for one in self.added for key in one.keys}
+        answers: list[Added | Existing] = []
+        for one in new:
+            taken = next((known[key.key] for key in one.keys if key.key in known), None)
+            answers.append(Existing(taken.delivery_id, taken) if taken else Added(one.delivery.id))
+            self.added.extend([] if taken else [one])
+        return answers
+
+
+async def test_inside_the_callers_transaction_it_is_pending_and_attempted_by_nobody() -> None:
+    world = World()
+    transaction = OpenTransaction(world.store)
+
+    [first] = world.engine.admission.submit_within(world.route, [paid(key="a")], transaction)
+    [again] = world.engine.admission.submit_within(world.route, [paid(key="a")], transaction)
+
+    assert (first.created, first.delivery.state) == (True, "pending")
+    assert (again.created, again.delivery_id) == (False, first.delivery_id)
+    assert world.store.disk.deliveries == {}
+    with pytest.raises(IdempotencyConflict):
+        world.engine.admission.submit_within(world.route, [paid(2, key="a")], transaction)

@@ -12,76 +12,23 @@ from homing.domain.errors import TerminalError
 from homing.domain.failure import Failure, Refusal
 from homing.domain.identity import provider_token
 from homing.domain.message import Email
-from homing.domain.policy import Plan
 from homing.engine.route import Route
-from homing.engine.steps import SendStep
 from homing.ports import (
     Absent,
     Accepted,
     Done,
-    Envelope,
     FanOut,
     Found,
     Outcome,
-    Ready,
     Unknown,
     Work,
 )
+from tests.unit.engine.providers import Looking, Provider, sending
 from tests.unit.engine.world import MINUTE_MS, Script, World, route, stage
 
 FAULT = Failure("auth_failed", "route_fault", detail="bad credentials")
 SOFT = Failure("deferred", code="451")
 LOST = Failure("answer_lost", maybe_sent=True)
-
-
-class Provider:
-    """Answers sends by a script, and lookups by what it is told to say."""
-
-    def __init__(self, *answers: Accepted | Failure, token_window_s: float = 0.0) -> None:
-        self.token_window_s = token_window_s
-        self.answers = list(answers)
-        self.sent: list[Envelope] = []
-
-    async def prepare(self, envelope: Envelope) -> Ready | Failure:
-        return Sending(self, envelope)
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-
-class Sending:
-    def __init__(self, provider: Provider, envelope: Envelope) -> None:
-        self.provider = provider
-        self.envelope = envelope
-
-    async def commit(self) -> Accepted | Failure:
-        self.provider.sent.append(self.envelope)
-        return self.provider.answers.pop(0) if self.provider.answers else Accepted(Receipt("n-1"))
-
-    async def abandon(self) -> None:
-        """Nothing was sent."""
-
-
-class Looking(Provider):
-    def __init__(self, *answers: Accepted | Failure, says: Found | Absent | Unknown) -> None:
-        super().__init__(*answers)
-        self.says = says
-        self.asked: list[str] = []
-
-    async def lookup(self, token: str) -> Found | Absent | Unknown:
-        self.asked.append(token)
-        return self.says
-
-
-def sending(provider: Provider, *, attempts: int = 3, **rules: object) -> Route:
-    step = SendStep(provider, lambda delivery, content: content.payload)
-    only = stage("send", attempts=attempts, sends=True)
-    return Route(
-        name="mail",
-        plan=Plan(stages=(only,), **rules),  # type: ignore[arg-type] # rules by name
-        steps={"send": step},
-        provider=provider,
-    )
 
 
 async def test_done_is_delivered_with_the_receipt() -> None:

@@ -99,3 +99,15 @@ def test_the_simple_table_has_one_word_for_each_state() -> None:
 
 def test_the_engine_shows_its_own_states() -> None:
     assert ENGINE_LABELS.words() == get_args(State)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        Label("closed", "dismissed", failed_because="rejected"),
+        Label("first", "pending", phase="inline"),
+    ],
+)
+def test_a_row_that_no_filter_could_find_is_refused(row: Label) -> None:
+    with pytest.raises(ValueError, match=row.word):
+        LabelTable((row,))

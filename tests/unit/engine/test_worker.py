@@ -16,10 +16,10 @@ from homing.domain.failure import Failure
 from homing.domain.message import Event
 from homing.engine.admission import Request
 from homing.engine.worker import READ_AHEAD
-from homing.ports import Accepted, Claim, Claimed, Done, Envelope, Outcome, Ready, Work
+from homing.ports import Accepted, Claim, Claimed, Done, Envelope, Outcome, Work
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import DAY_S
-from tests.unit.engine.test_attempts import Provider, sending
+from tests.unit.engine.providers import Provider, sending
 from tests.unit.engine.world import FaultyStore, Patient, Script, World, quiet, route
 
 SOFT = Failure("deferred", code="451")
@@ -189,22 +189,10 @@ class Stuck(Provider):
         super().__init__()
         self.sent_one = asyncio.Event()
 
-    async def prepare(self, envelope: Envelope) -> Ready | Failure:
-        return self._sending()
-
-    def _sending(self) -> Ready:
-        outer = self
-
-        class Sending:
-            async def commit(self) -> Accepted | Failure:
-                outer.sent_one.set()
-                await asyncio.Event().wait()
-                return Accepted(Receipt("never"))
-
-            async def abandon(self) -> None:
-                """Too late."""
-
-        return Sending()
+    async def take(self, envelope: Envelope) -> Accepted | Failure:
+        self.sent_one.set()
+        await asyncio.Event().wait()
+        return Accepted(Receipt("never"))
 
 
 async def test_i7_a_stop_in_the_middle_of_a_send_leaves_the_doubt() -> None:

@@ -1,0 +1,70 @@
+"""Providers that do as they are told, and routes that send through them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from homing.domain.delivery import Receipt
+from homing.domain.failure import Failure
+from homing.domain.policy import Plan
+from homing.engine.route import Route
+from homing.engine.steps import SendStep
+from homing.ports import Absent, Accepted, Envelope, Found, Ready, Unknown
+from tests.unit.engine.world import stage
+
+
+class Provider:
+    """Answers sends by a script, and lookups by what it is told to say."""
+
+    def __init__(self, *answers: Accepted | Failure, token_window_s: float = 0.0) -> None:
+        self.token_window_s = token_window_s
+        self.answers = list(answers)
+        self.sent: list[Envelope] = []
+        self.abandoned = 0
+
+    async def prepare(self, envelope: Envelope) -> Ready | Failure:
+        return Sending(self, envelope)
+
+    async def take(self, envelope: Envelope) -> Accepted | Failure:
+        self.sent.append(envelope)
+        return self.answers.pop(0) if self.answers else Accepted(Receipt("n-1"))
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class Sending:
+    def __init__(self, provider: Provider, envelope: Envelope) -> None:
+        self.provider = provider
+        self.envelope = envelope
+
+    async def commit(self) -> Accepted | Failure:
+        return await self.provider.take(self.envelope)
+
+    async def abandon(self) -> None:
+        self.provider.abandoned += 1
+
+
+class Looking(Provider):
+    def __init__(self, *answers: Accepted | Failure, says: Found | Absent | Unknown) -> None:
+        super().__init__(*answers)
+        self.says = says
+        self.asked: list[str] = []
+
+    async def lookup(self, token: str) -> Found | Absent | Unknown:
+        self.asked.append(token)
+        return self.says
+
+
+def sending(
+    provider: Provider, *, attempts: int = 3, step: SendStep | None = None, **rules: Any
+) -> Route:
+    """A route with one stage that hands the payload as it is to this provider."""
+    step = step or SendStep(provider, lambda delivery, content: content.payload)
+    only = stage("send", attempts=attempts, sends=True)
+    return Route(
+        name="mail",
+        plan=Plan(stages=(only,), **rules),
+        steps={"send": step},
+        provider=provider,
+    )
