@@ -338,6 +338,7 @@ class Homing:
         prefix = f"{clock.scale:g}/"
         facts = await self.store.facts(TIME_ANCHOR, prefix)
         if not facts:
+            clock.set_anchor()
             name = f"{prefix}{clock.anchor_ms:015d}/{self._dice.entropy(4).hex()}"
             value: FactValue = {"anchor_ms": clock.anchor_ms}
             await self.store.save([], [Fact(TIME_ANCHOR, name, clock.anchor_ms, value)])

@@ -72,6 +72,10 @@ class ScaledClock(SystemClock):
 
     def __init__(self, scale: float) -> None:
         self.scale = scale
+        self.set_anchor()
+
+    def set_anchor(self) -> None:
+        """Scaled time begins to run away from the wall's here."""
         self.anchor_ms = super().now_ms()
 
     def now_ms(self) -> int:

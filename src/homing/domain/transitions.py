@@ -121,8 +121,8 @@ def release(delivery: Delivery, *, plan: Plan, now_ms: int, roll: float) -> Chan
 
 @_transition(sources=("in_flight",), targets=("in_flight",))
 def end_lease(delivery: Delivery, *, now_ms: int) -> Change:
-    """Its holder is dead or does not know of it: the lease ends now, whatever the clock said."""
-    return Change(replace(delivery, due_at_ms=now_ms, holder=None))
+    """Its holder is dead or does not know of it: the lease has ended, by everybody's clock."""
+    return Change(replace(delivery, due_at_ms=0, holder=None, updated_at_ms=now_ms))
 
 
 @_transition(sources=("in_flight",), targets=("in_flight",))

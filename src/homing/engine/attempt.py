@@ -29,6 +29,7 @@ from homing.domain.failure import (
 )
 from homing.domain.policy import Plan, Stage
 from homing.engine.bounded import bounded
+from homing.engine.gate import Gate
 from homing.engine.holding import ClaimLost, DoubtSettled, Holding
 from homing.engine.route import Route, classify_exception
 from homing.engine.settling import Settlement, Settler
@@ -61,6 +62,8 @@ class Attempts:
         self.dice = dice
         self._on_route_fault = on_route_fault
         self.make_sure = make_sure
+        # One for the process: a crash takes down all of it, whatever the route.
+        self.gate = Gate()
         # How many seconds of the clock pass in a real one; leases are real, due times are not.
         self.time_scale = time_scale
 
@@ -193,6 +196,8 @@ class Attempts:
             change = transitions.await_evidence(delivery, now_ms=now_ms, due_at_ms=due_at_ms)
             return "await_evidence", change
         if self._token_still_folds(held.route, delivery, now_ms):
+            # Two clocks may disagree about the window: whoever asks is told so.
+            held.delivery = replace(delivery, maybe_duplicate=True)
             return None
         if plan.on_doubt == "hold" and not delivery.doubt_waived:
             return "hold", transitions.give_up(delivery, "uncertain", plan=plan, now_ms=now_ms)

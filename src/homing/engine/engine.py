@@ -7,7 +7,8 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from homing.domain.delivery import Delivery
+from homing.domain.delivery import Delivery, Fact
+from homing.domain.failure import Failure
 from homing.engine.admission import Admission
 from homing.engine.attempt import Attempts
 from homing.engine.desk import Desk
@@ -75,7 +76,7 @@ class Engine:
             self.settler,
             clock,
             dice,
-            on_route_fault=self.parking.by_fault,
+            on_route_fault=self._park,
             make_sure=self.liveness.make_sure,
             time_scale=time_scale,
         )
@@ -137,7 +138,8 @@ class Engine:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._tasks:
+        if self._tasks and not await self.housekeeping.holds_any(self.holder):
+            # Else the beat grows stale and others judge us dead, and what we held as ended.
             await self.liveness.farewell()
         self._tasks.clear()
 
@@ -199,6 +201,12 @@ class Engine:
             await worker.renew_leases()
         held = frozenset[str]().union(*(worker.held_ids for worker in self.workers.values()))
         await self.housekeeping.give_back_unknown(self.holder, held)
+
+    def _park(self, route: Route, failure: Failure) -> tuple[Fact, ...]:
+        facts = self.parking.by_fault(route, failure)
+        if facts:
+            self._owing.set()
+        return facts
 
     def _tell_of(self, name: str, deliveries: Sequence[Delivery]) -> None:
         if self._observers and deliveries:

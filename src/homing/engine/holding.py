@@ -34,7 +34,7 @@ class ClaimLost(Exception):
 class Holding:
     """One claimed delivery. The version moves on with every write of its owner."""
 
-    __slots__ = ("_attempts", "content", "delivery", "lease_end_s", "lost", "route")
+    __slots__ = ("_attempts", "content", "delivery", "is_probe", "lease_end_s", "lost", "route")
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class Holding:
         self.content = content
         self.lease_end_s = claimed_at_s + route.lease_s
         self.lost = False
+        self.is_probe = False
 
     @property
     def now_ms(self) -> int:

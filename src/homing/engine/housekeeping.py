@@ -163,6 +163,10 @@ class Housekeeping:
         self._unknown = {delivery.id: delivery.version for delivery in unknown.values()}
         return sum(await self._store.save(changes)) if changes else 0
 
+    async def holds_any(self, holder: str) -> bool:
+        query = Query(holder=holder, facets=(Facet(state="in_flight"),))
+        return bool((await self._store.page(query, limit=1)).items)
+
     async def _forget_if_old(self, holder: str) -> None:
         for fact in await self._store.facts(WORKER, holder):
             age_ms = self._clock.now_ms() - fact.at_ms

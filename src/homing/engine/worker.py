@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from homing.domain import transitions
 from homing.domain.errors import StoreError
 from homing.engine.attempt import Attempts
-from homing.engine.gate import Gate
 from homing.engine.holding import Holding
 from homing.engine.liveness import Liveness
 from homing.engine.parking import Parking
@@ -55,7 +54,6 @@ class RouteWorker:
         self._claimed_up_to_ms = 0
         self._freed = asyncio.Event()
         self._claiming = asyncio.Lock()
-        self._gate = Gate()
         self._stopping = False
         self._slots: list[asyncio.Task[None]] = []
         self._slowest_s = 0.0
@@ -77,11 +75,12 @@ class RouteWorker:
     async def run_until_idle(self) -> int:
         """Attempt all that is due now and wait for the outcomes; how many were attempted."""
         attempted = 0
-        while claimed := await self._claim(self._claim_limit()):
-            for held in claimed:
-                await self._attempt(held, wait=True)
-                attempted += 1
-        return attempted
+        while True:
+            await self._claim_once()
+            if self._inbox.empty():
+                return attempted
+            while not self._inbox.empty():
+                attempted += await self._next(wait=True)
 
     def take(self, claimed: Claimed) -> None:
         """Work off a delivery that was stored already claimed by this process."""
@@ -166,22 +165,31 @@ class RouteWorker:
 
     async def _slot(self) -> None:
         while True:
-            held = await self._inbox.get()
             try:
-                await self._attempt(held)
+                await self._next(wait=False)
             except Exception:
                 log.exception("a slot of %s went wrong and goes on", self.route.name)
 
-    async def _attempt(self, held: Holding, *, wait: bool = False) -> None:
+    async def _next(self, *, wait: bool) -> int:
+        """Attempt the next one in the inbox; 0 if it was given back untouched."""
+        held = await self._inbox.get()
+        if self._parking.is_parked(self.route.name) and not held.is_probe:
+            self._give_back(held)  # it was read ahead before the route was parked
+            self._freed.set()
+            return 0
+        await self._attempt(held, wait=wait)
+        return 1
+
+    async def _attempt(self, held: Holding, *, wait: bool) -> None:
         if _is_suspect(held):
-            async with self._gate.alone():
+            async with self._attempts.gate.alone():
                 await self._attempt_now(held, wait=wait)
             return
-        await self._gate.enter()
+        await self._attempts.gate.enter()
         try:
             await self._attempt_now(held, wait=wait)
         finally:
-            self._gate.leave()
+            self._attempts.gate.leave()
 
     async def _attempt_now(self, held: Holding, *, wait: bool) -> None:
         delivery_id = held.delivery.id
@@ -203,7 +211,7 @@ class RouteWorker:
 
     async def _after_probe(self, held: Holding, name: str | None) -> None:
         """On a parked route, anything but another route fault shows that it works again."""
-        if name is None or not self._parking.may_probe(self.route.name):
+        if name is None or not held.is_probe:
             return
         failure = held.delivery.failure
         if name == "fail" and (failure is None or failure.disposition == "route_fault"):
@@ -216,6 +224,8 @@ class RouteWorker:
         """Claim what there is room for; how long to rest before looking again."""
         if self._parking.is_parked(self.route.name):
             return await self._probe()
+        # The delivery that finds a fault is its first probe: the next one comes later.
+        self._last_probe_s = self._attempts.clock.steady_s()
         limit = self._claim_limit()
         claimed = await self._claim(limit)
         for held in claimed:
@@ -236,6 +246,7 @@ class RouteWorker:
             return self.route.probe_every_s
         self._last_probe_s = now_s
         for held in await self._claim(1):
+            held.is_probe = True
             self._inbox.put_nowait(held)
         return self.route.probe_every_s
 
