@@ -26,7 +26,7 @@ from homing.testing.virtualtime import VirtualTimeLoop
 
 Way: TypeAlias = Literal["submit", "send", "background"]
 
-LARGEST_BATCH = 96
+LARGEST_BATCH = 240
 PATIENCE_S = 25.0
 MOST_TRIES = 12
 

@@ -20,7 +20,7 @@ Family: TypeAlias = Literal[
 ]  # fmt: skip
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
-DELIVERIES = 2000
+DELIVERIES = 3000
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ def draw(seed: int, deliveries: int | None = None) -> Options:
         "seed": seed,
         "deliveries": number,
         "families": families,
-        "breeds": tuple(chance.sample(sorted(BREEDS), chance.randint(2, 4))),
+        "breeds": tuple(chance.sample(sorted(BREEDS), chance.randint(2, 3))),
         "window_s": chance.uniform(30.0, 150.0),
         "workers": chance.randint(1, 3),
         "senders": chance.randint(0, 1),

@@ -88,16 +88,14 @@ class WatchedDisk(MemoryDisk):
 class Weather:
     """What the stores of all processes suffer at the moment."""
 
-    def __init__(self, options: Options, chance: random.Random, fault: Callable[[str], None]):
-        self._options = options
+    def __init__(
+        self, options: Options, chance: random.Random, fault: Callable[[str], None]
+    ) -> None:
+        self.options = options
         self.chance = chance
         self.fault = fault
         self.is_rough = True
         self.is_full = False
-
-    @property
-    def options(self) -> Options:
-        return self._options
 
 
 class RoughStore:
@@ -207,11 +205,12 @@ class RoughStore:
         await self._inner.wait(timeout_s)
 
     async def _before(self, name: str, *, writes: bool = False) -> None:
-        weather = self._weather
+        weather, roll = self._weather, self._roll
         if not weather.is_rough:
             return
-        await self._delay()
-        options, roll = weather.options, self._roll
+        options = weather.options
+        if roll() < options.delay_share:
+            await asyncio.sleep(roll() * options.delay_s)
         if writes and weather.is_full:
             weather.fault("store_full")
             raise StoreFull("no room on the disk")
@@ -225,17 +224,13 @@ class RoughStore:
 
     async def _after(self, name: str) -> None:
         self._disk.operation = None
-        weather = self._weather
+        weather, roll = self._weather, self._roll
         if not weather.is_rough:
             return
-        await self._delay()
-        unknown = weather.options.store_unknown
-        if unknown and self._roll() < unknown:
+        options = weather.options
+        if roll() < options.delay_share:
+            await asyncio.sleep(roll() * options.delay_s)
+        if options.store_unknown and roll() < options.store_unknown:
             weather.fault("store_unknown")
             self._trace.note(self._life.holder, "unknown", name)
             raise StoreOutcomeUnknown("the answer was lost after the write")
-
-    async def _delay(self) -> None:
-        options, roll = self._weather.options, self._roll
-        if roll() < options.delay_share:
-            await asyncio.sleep(roll() * options.delay_s)
