@@ -18,15 +18,12 @@ from tests.unit.domain.lives import (
     SKIPPED,
     SOFT,
     STAGED,
-    after_failure,
     cancelled,
     claimed,
     failed,
     pending,
     waiting,
 )
-
-CHILD = {"parent_id": "p1"}
 
 
 def dead(parent_id: str | None) -> Delivery:
@@ -170,7 +167,3 @@ def test_the_next_stage_may_fan_out_anew() -> None:
     ).delivery
 
     assert (after.stage, after.fanned_out) == ("send", False)
-
-
-def test_a_child_that_was_put_off_is_still_open() -> None:
-    assert after_failure(claimed(pending(**CHILD))).state == "pending"

@@ -137,7 +137,7 @@ async def test_on_hold_it_is_not_sent_again_but_stands_on_the_desk() -> None:
     assert (after.state, after.failed_because, len(provider.sent)) == ("failed", "uncertain", 1)
 
 
-async def test_within_the_token_window_it_is_sent_again_without_a_flag() -> None:
+async def test_within_the_token_window_it_is_sent_again_even_where_doubt_is_held() -> None:
     provider = Provider(LOST, token_window_s=3600.0)
     world = World(sending(provider, on_doubt="hold"))
     accepted = await world.submit()
@@ -146,7 +146,7 @@ async def test_within_the_token_window_it_is_sent_again_without_a_flag() -> None
     await world.run(after_s=60)
 
     after = await world.get(accepted.id)
-    assert (after.state, after.maybe_duplicate, len(provider.sent)) == ("delivered", False, 2)
+    assert (after.state, after.maybe_duplicate, len(provider.sent)) == ("delivered", True, 2)
 
 
 async def test_half_of_the_token_window_is_kept_back() -> None:
