@@ -519,7 +519,9 @@ def amend(
     after = replace(delivery, payload_no=delivery.payload_no + 1, updated_at_ms=now_ms)
     if addresses is not None:
         known = {r.address: r for r in delivery.recipients if r.outcome != "refused"}
-        after = replace(after, recipients=tuple(known.get(a) or Recipient(a) for a in addresses))
+        kept = [r for r in known.values() if r.outcome == "accepted" and r.address not in addresses]
+        named = [known.get(address) or Recipient(address) for address in addresses]
+        after = replace(after, recipients=(*kept, *named))
     if delivery.state == "failed":
         after = replace(after, restart_at=first)
     else:
