@@ -1,0 +1,263 @@
+"""Settings come from the file and the environment; a wrong one stops the start and names itself."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from homing.domain.errors import SettingsError
+from homing.settings import Loaded, Seconds, load
+from homing.settings.environment import MAX_FILE_BYTES
+
+
+def loaded(
+    tmp_path: Path, toml: str | None = None, environ: Mapping[str, str] | None = None
+) -> Loaded:
+    file = None
+    if toml is not None:
+        file = tmp_path / "homing.toml"
+        file.write_text(toml)
+    return load(file, environ or {})
+
+
+def refusal(
+    tmp_path: Path, toml: str | None = None, environ: Mapping[str, str] | None = None
+) -> str:
+    with pytest.raises(SettingsError) as caught:
+        loaded(tmp_path, toml, environ)
+    return str(caught.value)
+
+
+def test_without_anything_the_defaults_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    found = load(None, {})
+
+    assert found.settings.store == "sqlite:///homing.db"
+    assert found.settings.provider == "stub:"
+    assert (found.settings.server.host, found.settings.server.port) == ("127.0.0.1", 8025)
+    assert found.origins == {}
+
+
+def test_homing_toml_in_the_current_folder_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("homing.toml").write_text("[server]\nport = 9000\n")
+
+    assert load(None, {}).settings.server.port == 9000
+    assert load(None, {}).origin("server.port") == "homing.toml"
+
+
+def test_the_file_of_homing_config_is_read_and_must_be_there(tmp_path: Path) -> None:
+    file = tmp_path / "other.toml"
+    file.write_text('sender = "ann@example.org"')
+
+    assert load(None, {"HOMING_CONFIG": str(file)}).settings.sender == "ann@example.org"
+    assert "cannot be read: No such file" in refusal(
+        tmp_path, environ={"HOMING_CONFIG": str(tmp_path / "none.toml")}
+    )
+
+
+def test_the_routes_of_the_issue_are_read(tmp_path: Path) -> None:
+    toml = """
+    [routes.mail]
+    retry = {ladder = ["1s", "2s"]}
+    max_attempts = 3
+    on_doubt = "resend"
+    on_route_fault = "park"
+    retention = {delivered = "30d"}
+    """
+
+    mail = loaded(tmp_path, toml).settings.routes["mail"]
+
+    assert mail.retry is not None
+    assert mail.retry.ladder == (Seconds(1.0), Seconds(2.0))
+    assert (mail.max_attempts, mail.on_doubt, mail.on_route_fault) == (3, "resend", "park")
+    assert mail.retention is not None
+    assert mail.retention.delivered == Seconds(30 * 86400.0)
+
+
+def test_the_environment_wins_over_the_file_and_nests(tmp_path: Path) -> None:
+    found = loaded(
+        tmp_path,
+        "[server]\nport = 9000\nhost = '::1'\n",
+        {
+            "HOMING_SERVER__PORT": "9001",
+            "HOMING_ROUTES__MAIL__RETRY__LADDER": '["1s", 120]',
+            "HOMING_ROUTES__MAIL__MAX_ATTEMPTS": "3",
+            "HOMING_TELEMETRY__PROMETHEUS": "false",
+            "PATH": "/bin",
+        },
+    )
+
+    mail = found.settings.routes["mail"]
+    assert (found.settings.server.port, found.settings.server.host) == (9001, "::1")
+    assert mail.retry is not None
+    assert mail.retry.ladder == (Seconds(1.0), Seconds(120.0))
+    assert mail.max_attempts == 3
+    assert found.settings.telemetry.prometheus is False
+    assert found.origin("server.port") == "HOMING_SERVER__PORT"
+    assert found.origin("server.host") == str(tmp_path / "homing.toml")
+    assert found.origin("store") is None
+
+
+def test_a_whole_table_in_the_environment_takes_the_place_of_the_files(tmp_path: Path) -> None:
+    found = loaded(
+        tmp_path,
+        "[routes.mail.retry]\nladder = ['1s']\n",
+        {"HOMING_ROUTES__MAIL__RETRY": '{exponential = {initial = "2s"}}'},
+    )
+
+    retry = found.settings.routes["mail"].retry
+    assert retry is not None
+    assert retry.ladder is None
+    assert retry.exponential is not None
+    assert retry.exponential.initial == Seconds(2.0)
+    assert found.origin("routes.mail.retry.exponential.initial") == "HOMING_ROUTES__MAIL__RETRY"
+    assert found.origin("routes.mail.retry.ladder") == "HOMING_ROUTES__MAIL__RETRY"
+
+
+def test_a_secret_may_come_from_a_file(tmp_path: Path) -> None:
+    secret = tmp_path / "smtp"
+    secret.write_text("smtp://u:p@127.0.0.1:25\n")
+
+    found = loaded(tmp_path, environ={"HOMING_PROVIDER_FILE": str(secret)})
+
+    assert found.settings.provider == "smtp://u:p@127.0.0.1:25"
+    assert found.origin("provider") == "HOMING_PROVIDER_FILE"
+
+
+def test_text_settings_are_taken_as_they_are(tmp_path: Path) -> None:
+    found = loaded(tmp_path, environ={"HOMING_SERVER__HOST": "[::1]", "HOMING_SENDER": "12"})
+
+    assert found.settings.server.host == "[::1]"
+    assert found.settings.sender == "12"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("HOMING_COLOUR", "red", ["colour", "no such setting", "HOMING_COLOUR"]),
+        ("HOMING_SERVER__POTR", "1", ["server.potr", "no such setting", "HOMING_SERVER__POTR"]),
+        ("HOMING_SERVER__PORT", "eighty", ["server.port", "`int`", "HOMING_SERVER__PORT"]),
+        ("HOMING_SERVER__PORT", "70000", ["server.port", "65535", "HOMING_SERVER__PORT"]),
+        ("HOMING_SERVER", "x", ["server", "HOMING_SERVER"]),
+        ("HOMING_STORE", "", ["HOMING_STORE", "empty"]),
+        ("HOMING_SERVER__", "1", ["HOMING_SERVER__", "empty part"]),
+        ("HOMING_LOG__LEVEL", "loud", ["log.level", "loud", "HOMING_LOG__LEVEL"]),
+        ("HOMING_STOP_GRACE", "soon", ["stop_grace", "no duration", "HOMING_STOP_GRACE"]),
+        ("HOMING_STOP_GRACE", "-1", ["stop_grace", "duration", "HOMING_STOP_GRACE"]),
+        ("HOMING_TIME_SCALE", "nan", ["time_scale", "HOMING_TIME_SCALE"]),
+        ("HOMING_TIME_SCALE", "0.5", ["time_scale", "HOMING_TIME_SCALE"]),
+        ("HOMING_TIME_SCALE", "inf", ["time_scale", "HOMING_TIME_SCALE"]),
+        ("HOMING_TELEMETRY__PROMETHEUS", "maybe", ["telemetry.prometheus", "`bool`"]),
+        ("HOMING_ROUTES", "mail", ["routes", "table", "HOMING_ROUTES"]),
+        ("HOMING_ROUTES__MAIL", "fast", ["routes.mail", "HOMING_ROUTES__MAIL"]),
+        ("HOMING_ROUTES__MAIL__RETRY__LADDER", "[1s", ["LADDER", "no TOML"]),
+        ("HOMING_ROUTES__MAIL__RETRY__LADDER", "[]", ["routes.mail.retry.ladder", "no steps"]),
+        ("HOMING_ROUTES__MAIL__RETRY__LADDER", "[true]", ["retry.ladder", "duration"]),
+        ("HOMING_ROUTES__MAIL__ON_DOUBT", "pray", ["routes.mail.on_doubt", "pray"]),
+        ("HOMING_ROUTES__MAIL__MAX_ATTEMPTS", "0", ["routes.mail.max_attempts", ">= 1"]),
+        ("HOMING_ROUTES__MAIL__TIMEOUT", "0", ["routes.mail.timeout", "HOMING_ROUTES__MAIL"]),
+        ("HOMING_ROUTES__MAIL__COLOUR", "1", ["routes.mail.colour", "no such setting"]),
+        ("HOMING_TELEMETRY__OTLP_ENDPOINT", "http://x", ["otlp_endpoint", "unused"]),
+        ("HOMING_PROVIDER_FILE", "/none/such", ["HOMING_PROVIDER_FILE", "cannot be read"]),
+        ("HOMING_COLOUR_FILE", "/dev/null", ["HOMING_COLOUR_FILE", "empty"]),
+    ],
+)
+def test_a_wrong_variable_names_itself(
+    tmp_path: Path, variable: str, value: str, words: list[str]
+) -> None:
+    message = refusal(tmp_path, environ={variable: value})
+
+    assert [word for word in words if word not in message] == []
+
+
+@pytest.mark.parametrize(
+    ("toml", "words"),
+    [
+        ("colour = 1", ["colour", "no such setting", "homing.toml"]),
+        ("[server]\npotr = 1", ["server.potr", "no such setting", "homing.toml"]),
+        ("store = 5", ["store", "`str`", "homing.toml"]),
+        ("server = 5", ["server", "homing.toml"]),
+        ("routes = 5", ["routes", "table", "homing.toml"]),
+        ("[log\n", ["homing.toml", "no valid TOML"]),
+        ("[routes.mail.retry]\nladder = ['1s', 'x']", ["routes.mail.retry.ladder[1]", "duration"]),
+        ("stop_grace = true", ["stop_grace", "duration", "homing.toml"]),
+        ("stop_grace = inf", ["stop_grace", "duration", "homing.toml"]),
+        (
+            "[routes.mail.retry]\nladder = ['1s']\nexponential = {}",
+            ["routes.mail.retry", "either ladder or exponential", "homing.toml"],
+        ),
+        (
+            "[routes.mail.retry.exponential]\ninitial = '2s'\nmax = '1s'",
+            ["routes.mail.retry.exponential.max", "shorter"],
+        ),
+        (
+            "[routes.mail.retry]\nafter_min = '2s'\nafter_cap = '1s'",
+            ["routes.mail.retry.after_cap", "shorter"],
+        ),
+        (
+            "[telemetry]\notlp = 'http'\notlp_endpoint = 'collector:4318'",
+            ["telemetry.otlp_endpoint", "http://"],
+        ),
+    ],
+)
+def test_a_wrong_line_of_the_file_names_itself(tmp_path: Path, toml: str, words: list[str]) -> None:
+    message = refusal(tmp_path, toml)
+
+    assert [word for word in words if word not in message] == []
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"HOMING_PROVIDER": "stub:", "HOMING_PROVIDER_FILE": "/dev/null"},
+        {"HOMING_SERVER": "x", "HOMING_SERVER__PORT": "1"},
+    ],
+)
+def test_two_variables_that_contradict_each_other_are_refused(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    assert any(variable in refusal(tmp_path, environ=environ) for variable in environ)
+
+
+def test_files_that_are_no_settings_are_refused(tmp_path: Path) -> None:
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe\x00")
+    long = tmp_path / "long"
+    long.write_bytes(b"#" * (MAX_FILE_BYTES + 1))
+
+    assert "no valid TOML" in refusal(tmp_path, environ={"HOMING_CONFIG": str(binary)})
+    assert "larger than" in refusal(tmp_path, environ={"HOMING_CONFIG": str(long)})
+    assert "cannot be read" in refusal(tmp_path, environ={"HOMING_CONFIG": str(tmp_path)})
+    assert "no UTF-8" in refusal(tmp_path, environ={"HOMING_SENDER_FILE": str(binary)})
+
+
+@pytest.mark.parametrize(
+    ("provider", "is_refused"),
+    [
+        ("stub:", False),
+        ("smtp://127.0.0.1:2525?tls=none", False),
+        ("smtp://127.8.8.8", False),
+        ("smtp://localhost", False),
+        ("smtp://[::1]:25", False),
+        ("smtp://mail.example.org", True),
+        ("smtps://192.0.2.1", True),
+        ("smtp://localhost.example.org", True),
+        ("graph:", True),
+        ("", True),
+    ],
+)
+def test_fast_time_is_refused_where_mail_could_leave_the_machine(
+    tmp_path: Path, provider: str, is_refused: bool
+) -> None:
+    toml = f"time_scale = 600\nprovider = '{provider}'"
+
+    if is_refused:
+        assert "time_scale" in refusal(tmp_path, toml)
+    else:
+        assert loaded(tmp_path, toml).settings.time_scale == 600.0
