@@ -15,6 +15,8 @@ from homing.domain.policy import OnDoubt, OnRouteFault
 TIMEOUT_S = 5.0
 POLL_S = 10.0
 PROBE_EVERY_S = 8.0
+# What the engine adds to a stage's own time.
+LEASE_S = TIMEOUT_S + 30.0
 
 
 class Breed(Struct, frozen=True, kw_only=True):
@@ -43,7 +45,7 @@ BREEDS: dict[str, Breed] = {
     "post": Breed(answers_apart=True),
     "held": Breed(answers_apart=True, on_doubt="hold", inline_counts=False),
     "asked": Breed(can_look=True, on_doubt="hold"),
-    "folded": Breed(token_window_s=40.0),
+    "folded": Breed(token_window_s=24.0),
     "strict": Breed(
         on_route_fault="fail", retry_after_cap_s=6.0, interrupted_counts=True, max_attempts=3
     ),

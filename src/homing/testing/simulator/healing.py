@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 from homing.domain.delivery import Delivery
 from homing.testing.clocks import DAY_S
-from homing.testing.simulator.breeds import POLL_S, TIMEOUT_S
+from homing.testing.simulator.breeds import LEASE_S, POLL_S
 from homing.testing.simulator.hosts import EPOCH_MS
 
 if TYPE_CHECKING:
     from homing.testing.simulator.world import World
 
-LEASE_S = TIMEOUT_S + 30.0
 LONGEST_BACK_OFF_S = 10.0
 # A lease to end, a poll to notice, a back-off, and the services' time to settle a doubt.
 BOUND_S = 2 * LEASE_S + 2 * POLL_S + LONGEST_BACK_OFF_S + 60.0

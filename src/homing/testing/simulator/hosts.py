@@ -114,6 +114,7 @@ class Life:
         self.clock = HostClock(parts.loop, host)
         self.is_up = False
         self.is_ending = False
+        self.was_frozen = False
         self.calls = 0
         self._parts = parts
         self.engine: Engine | None = None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # A lease is 35 s in these worlds: shorter, about as long, and much longer.
 FREEZE_S = (2.0, 120.0)
-FULL_S = (5.0, 90.0)
+FULL_S = (10.0, 110.0)
 OUTAGE_S = (5.0, 60.0)
 LONGEST_FUSE = 300
 SHORTEST_FUSE = 6
@@ -94,6 +94,7 @@ class Misfortune:
             for_s = self._chance.uniform(*FREEZE_S)
             world.trace.note(life.holder, "freezes", for_s)
             world.loop.freeze(life.party)
+            life.was_frozen = True
             world.loop.call_outside(for_s, thaw)
 
         def thaw() -> None:
@@ -101,6 +102,12 @@ class Misfortune:
             world.loop.thaw(life.party)
 
         self._light(life, freeze)
+
+    @property
+    def is_over(self) -> bool:
+        """Nobody is frozen and the disk has room: what follows can only be healing."""
+        frozen = any(life.party.is_frozen for life in self._world.lives)
+        return not frozen and not self._world.weather.is_full
 
     def _deploy(self) -> None:
         """A graceful stop, and a new life."""

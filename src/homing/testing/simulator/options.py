@@ -100,7 +100,7 @@ def draw(seed: int, deliveries: int | None = None) -> Options:
         "answer_share": _rate(chance, 0.02, 0.6),
         "answer_s": chance.choice((0.01, 0.3, 2.0)),
     }
-    if chance.random() < 0.12:
+    if chance.random() < 0.2:
         # Slow, but not slow enough to keep workers from reading ahead: long queues in hand.
         fields |= {"answer_share": 0.9, "answer_s": 3.2, "concurrency": 2}
     for family in families:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from homing.domain.delivery import Delivery, Fact
 from homing.domain.failure import Failure
 from homing.ports import Accepted, Envelope
+from homing.testing.simulator.breeds import LEASE_S
 from homing.testing.simulator.findings import Findings
 from homing.testing.simulator.hosts import Life
 from homing.testing.simulator.options import Options
@@ -19,8 +20,8 @@ from homing.testing.simulator.storage import WatchedDisk
 from homing.testing.virtualtime import VirtualTimeLoop
 
 POISON_LIMIT = 5
-# The first death proves nothing: it may have been a neighbour's.
-MOST_KILLS = POISON_LIMIT + 1
+# The first death proves nothing, it may have been a neighbour's; nor the first after a release.
+MOST_KILLS = POISON_LIMIT + 3
 # Some may have been killed by something else right before it began.
 FEWEST_STARTS = 3
 
@@ -34,12 +35,13 @@ class SendWitness:
         self._disk = disk
         self._breach = findings.breach
         self._loop = loop
-        self._may_trust_leases = not options.has("store", "full", "freeze", "clock")
+        self._may_trust_leases = not options.has("store", "full")
         self._bytes: dict[tuple[str, int], bytes] = {}
         self._answers: dict[str, tuple[str, int, float]] = {}
         # Since when it is known, too late, that a delivery was accepted; and when it was claimed.
         self._late: dict[str, float] = {}
         self._claimed_at_s: dict[str, float] = {}
+        self._leased_at_s: dict[str, float] = {}
         # Which life knows of which accepted send that is not yet written down anywhere (P8).
         self.unwritten: dict[tuple[str, str], None] = {}
         self.commits_of: Counter[str] = Counter()
@@ -61,7 +63,9 @@ class SendWitness:
             self._breach("I13", delivery_id, "tried after its time was over")
         if stage is not None and stored.stage != stage:
             self._breach("I18", delivery_id, f"{stage} runs while {stored.stage} is due")
-        if self._may_trust_leases and (stored.due_at_ms or 0) < now_ms:
+        lease_end_s = self._leased_at_s.get(delivery_id, self._loop.now_s) + LEASE_S
+        trusted = self._may_trust_leases and not life.was_frozen
+        if trusted and self._loop.now_s > lease_end_s:
             self._breach("I12", delivery_id, "worked on after its lease had ended")
 
     def commits(self, life: Life, envelope: Envelope) -> None:
@@ -102,7 +106,11 @@ class SendWitness:
         return (wall_ms, wish_s) if holder == before.holder else None
 
     def claimed(self, delivery_id: str) -> None:
-        self._claimed_at_s[delivery_id] = self._loop.time()
+        self._claimed_at_s[delivery_id] = self._leased_at_s[delivery_id] = self._loop.now_s
+
+    def leased(self, delivery_id: str) -> None:
+        """Its lease is longer now, whatever the wall clocks say."""
+        self._leased_at_s[delivery_id] = self._loop.now_s
 
     def wrote_outcome(self, before: Delivery) -> None:
         self.unwritten.pop((before.holder or "", before.id), None)

@@ -200,6 +200,8 @@ class World:
             when_s, _, act = heapq.heappop(agenda)
             await self._until(when_s)
             act()
+        while not self.misfortune.is_over:  # noqa: ASYNC110 - virtual time: nobody waits
+            await asyncio.sleep(1.0)
 
     async def _until(self, at_s: float) -> None:
         if at_s > self.loop.time():

@@ -47,6 +47,8 @@ class WriteWitness:
         elif after.version == before.version:
             if after.state != before.state or after.stage != before.stage:
                 self._breach("I11", after.id, f"{before.state} -> {after.state}, same version")
+            if after.due_at_ms != before.due_at_ms:
+                self._sends.leased(after.id)
         else:
             self._changed(before, after)
 
@@ -55,6 +57,8 @@ class WriteWitness:
             self._breach("I11", after.id, f"version {before.version} -> {after.version}")
         if after.claims > before.claims:
             self._claimed(before, after)
+        elif after.holder is not None:
+            self._sends.leased(after.id)
         if after.stage != before.stage:
             self._moved(before, after)
         if after.cycle != before.cycle:
