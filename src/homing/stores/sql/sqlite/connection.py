@@ -17,7 +17,8 @@ from homing.stores.sql.statements import load
 _SQL = load(__package__, "open.sql")
 OLDEST_SQLITE = (3, 38, 0)
 FULL = 2
-CACHE_KIB = 32 * 1024
+WRITER_CACHE_KIB = 32 * 1024
+READER_CACHE_KIB = 4 * 1024
 _RETRY_S = 0.02
 _OWNER_ONLY = 0o600
 _SIDE_FILES = ("", "-wal", "-shm")
@@ -58,7 +59,6 @@ def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
         "pragma synchronous = full",
         "pragma fullfsync = on",
         "pragma checkpoint_fullfsync = on",
-        f"pragma cache_size = -{CACHE_KIB}",
         f"pragma journal_size_limit = {LONG_LOG_BYTES}",
         "pragma trusted_schema = off",
     ):
@@ -70,6 +70,7 @@ def connect_to_write(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
     """The file is made, brought to the newest schema, and found durable; or it is refused."""
     create_file(path)
     connection = connect(path, busy_timeout_s)
+    connection.execute(f"pragma cache_size = -{WRITER_CACHE_KIB}")
     try:
         _use_write_ahead_log(connection, busy_timeout_s)
         check_durability(connection)
@@ -83,6 +84,7 @@ def connect_to_write(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
 def connect_to_read(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
     connection = connect(path, busy_timeout_s)
     connection.execute("pragma query_only = on")
+    connection.execute(f"pragma cache_size = -{READER_CACHE_KIB}")
     return connection
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import sqlite3
 import threading
@@ -71,7 +72,11 @@ class Writer:
             target=self._live, args=(ready,), name=f"homing writer {self._path.name}", daemon=True
         )
         self._thread.start()
-        await ready
+        try:
+            await ready
+        except asyncio.CancelledError:
+            self._closing = True
+            raise
 
     def submit(self, work: Work, request: Any, size: int) -> asyncio.Future[Any]:
         if self._closing:
@@ -112,8 +117,7 @@ class Writer:
 
     def _serve(self, connection: sqlite3.Connection, checkpointer: Checkpointer) -> None:
         committer = Committer(connection, self._path)
-        others = connection.execute("pragma data_version").fetchone()
-        looked_at_s = 0.0
+        heard, looked_at_s = None, 0.0
         while True:
             jobs = self._gather()
             if jobs:
@@ -122,11 +126,15 @@ class Writer:
             if self._closing and self._queue.empty():
                 return
             now_s = time.monotonic()
-            if now_s - looked_at_s >= LISTEN_EVERY_S:
-                looked_at_s = now_s
-                seen = connection.execute("pragma data_version").fetchone()
-                if seen != others:
-                    others = seen
+            if now_s - looked_at_s < LISTEN_EVERY_S:
+                continue
+            looked_at_s = now_s
+            # A database that is locked or full now is met again by the next request, and told.
+            with contextlib.suppress(sqlite3.Error):
+                # It changes with what other connections commit, and not with what this one does.
+                version = connection.execute("pragma data_version").fetchone()
+                if version != heard:
+                    heard = version
                     self._call(self._tell)
                 checkpointer.care(now_s)
 
@@ -147,7 +155,8 @@ class Writer:
         return jobs
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
-        if not self._loop.is_closed():
+        # Nobody is left to hear of it when the loop was closed first.
+        with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)
 
 
