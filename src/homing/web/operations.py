@@ -120,7 +120,7 @@ VERBS_SAY = {
     "cancel": "Stop one that has not been sent.",
     "confirm": "An uncertain one was accepted after all; the evidence is kept.",
     "annotate": "Write a note into the audit.",
-    "amend": "Put a corrected e-mail in place of a dead letter's own; the old one is kept.",
+    "amend": "Put a corrected e-mail in place of its own; the old one is kept.",
 }
 
 OPERATIONS: tuple[Operation, ...] = (

@@ -20,7 +20,7 @@ MAX_DEPTH = 32
 # Beyond it JavaScript and many others read another number than was written.
 MAX_WHOLE_NUMBER = 2**53
 _COLON_ESCAPED = re.compile(rb"\\u003[aA]")
-_PLACE = re.compile(r"(?P<problem>.*) - at `(?:key in )?\$?\.?(?P<place>.*)`", re.DOTALL)
+_PLACE = re.compile(r"(?P<problem>.*) - at `(?:key in )?\$\.?(?P<place>.*)`", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(?P<name>.*)`")
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from homing.app import Homing
 from homing.content.characters import check_label
-from homing.domain.errors import NotFound
+from homing.domain.errors import InvalidRequest, NotFound
 from homing.engine.admission import Request
 from homing.engine.desk import Desk
 from homing.ports import Facet, Query
@@ -88,7 +88,10 @@ class Verbs:
         if route is None or not takes_emails(route):
             raise BadRequest("its route takes no e-mails", "email", 409)
         request = Request(message=email_of(given.email), key=delivery.key)
-        new = engine.admission.prepare(route, request)
+        try:
+            new = engine.admission.prepare(route, request)
+        except InvalidRequest as error:
+            raise type(error)(f"email.{error.field}", error.problem) from error
         return {
             "payload": new.payload,
             "addresses": tuple(recipient.address for recipient in new.delivery.recipients),

@@ -6,46 +6,107 @@ import pytest
 
 from homing.app import Homing
 from homing.domain.errors import SettingsError
-from homing.settings import Settings
-from homing.settings.tree import ServerSettings
 from homing.web.application import application
-from tests.unit.web.conftest import Api
+from homing.web.auth import MAX_TRUSTED, Gate, is_loopback
+from homing.web.calls import Call
+from tests.unit.web.conftest import CLOSED, Api
+
+STATS = "/api/v1/stats"
 
 
-async def test_web_pages_of_others_cannot_use_the_open_api(api: Api) -> None:
-    """Open means open to this machine's programs, not to pages in its browser."""
-    foreign = await api.client.get("/api/v1/stats", headers={"Origin": "https://evil.example"})
-    assert foreign.status_code == 403
-    rebound = await api.client.get("/api/v1/stats", headers={"Host": "evil.example"})
-    assert rebound.status_code == 403
+class TestOpen:
+    """Open means open to this machine's programs, not to pages in its browser, nor beyond it."""
+
+    @pytest.mark.parametrize(
+        "host", ["127.0.0.1:8025", "localhost", "LOCALHOST:1", "[::1]:8025", "127.8.9.1"]
+    )
+    async def test_programs_of_this_machine_may_call(self, api: Api, host: str) -> None:
+        assert (await api.client.get(STATS, headers={"Host": host})).status_code == 200
+
+    @pytest.mark.parametrize(
+        "host",
+        [
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example:8025",
+            "127.0.0.1:8025@evil.example",
+            "127.0.0.1, evil.example",
+            "[::1].evil.example",
+            "192.0.2.1",
+            "0.0.0.0",
+            "2130706433",
+            "",
+            "[",
+        ],
+    )
+    async def test_a_name_that_points_here_is_refused(self, api: Api, host: str) -> None:
+        """DNS rebinding: the browser believes that it talks to the attacker's own site."""
+        answer = await api.client.get(STATS, headers={"Host": host})
+        assert (answer.status_code, answer.json()["field"]) == (403, "Host")
+
+    @pytest.mark.parametrize(
+        "origin",
+        ["https://evil.example", "null", "http://127.0.0.1:9999", "https://127.0.0.1:8025", ""],
+    )
+    async def test_pages_of_others_are_refused(self, api: Api, origin: str) -> None:
+        answer = await api.client.get(STATS, headers={"Origin": origin})
+        assert (answer.status_code, answer.json()["field"]) == (403, "Origin")
+
+    async def test_our_own_page_may_call(self, api: Api) -> None:
+        own = await api.client.get(STATS, headers={"Origin": "http://127.0.0.1:8025"})
+        assert own.status_code == 200
+
+    @pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"])
+    async def test_nobody_is_served_through_a_proxy(self, api: Api, name: str) -> None:
+        """A proxy on this machine makes the world look like loopback."""
+        answer = await api.client.get(STATS, headers={name: "203.0.113.9"})
+        assert (answer.status_code, answer.json()["field"]) == (403, name.lower())
+
+    async def test_health_is_told_to_anybody(self, api: Api) -> None:
+        answer = await api.client.get("/healthz", headers={"Host": "probe.example"})
+        assert answer.status_code == 200
 
 
 async def test_a_bind_to_the_world_without_tokens_is_refused() -> None:
-    settings = Settings(store="memory:", server=ServerSettings(host="0.0.0.0"))
-    app = application(Homing("memory:", provider="stub:", worker=False), settings)
+    app = application(Homing("memory:", provider="stub:", worker=False), CLOSED)
     with pytest.raises(SettingsError, match=r"server\.host"):
         async with app.router.lifespan_context(app):
             pass
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "", "127.0.0.1.x"])
+def test_what_is_not_loopback_is_known(host: str) -> None:
+    assert not is_loopback(host)
+
+
 class TestWithTokens:
-    @pytest.fixture
-    def settings(self) -> Settings:
-        return Settings(store="memory:", server=ServerSettings(host="127.0.0.2"))
-
-    @pytest.fixture(autouse=True)
-    def closed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """As on an address of the world, which no test may listen on."""
-        monkeypatch.setattr("homing.web.application.is_loopback", lambda host: False)
-        monkeypatch.setattr("homing.web.auth.is_loopback", lambda host: True)
-
-    async def test_without_a_token_nothing_is_told(self, api: Api) -> None:
-        for path in ("/", "/api/v1/stats", "/api/v1/deliveries", "/api/v1/events"):
-            answer = await api.client.get(path)
+    async def test_without_a_token_nothing_is_told(self, closed: Api) -> None:
+        for path in ("/", STATS, "/api/v1/deliveries", "/api/v1/events", "/metrics"):
+            answer = await closed.client.get(path)
             assert answer.status_code == 401
             assert answer.headers["www-authenticate"] == "Bearer"
-        wrong = await api.client.get("/api/v1/stats", headers={"Authorization": "Bearer hmg_x"})
-        assert wrong.status_code == 401
+
+    @pytest.mark.parametrize(
+        "header",
+        [
+            "Bearer hmg_x",
+            "Bearer",
+            "Bearer ",
+            "Basic aG1nXzpx",
+            "hmg_" + "0" * 48,
+            "Bearer " + "x" * 5000,
+            "Bearer hmg_ä",
+        ],
+    )
+    async def test_what_is_no_token_opens_nothing(self, closed: Api, header: str) -> None:
+        answer = await closed.client.get(STATS, headers={"Authorization": header.encode()})
+        assert answer.status_code == 401
+        assert header.rsplit(maxsplit=1)[-1] not in answer.text or header == "Bearer"
+
+    async def test_two_tokens_at_once_are_refused(self, closed: Api) -> None:
+        header = ("Authorization", f"Bearer {closed.tokens['admin']}")
+        answer = await closed.client.get(STATS, headers=[header, header])
+        assert (answer.status_code, answer.json()["field"]) == (400, "authorization")
 
     @pytest.mark.parametrize(
         ("role", "reads", "sends", "operates"),
@@ -57,23 +118,60 @@ class TestWithTokens:
         ],
     )
     async def test_each_role_may_do_its_part(
-        self, api: Api, role: str, reads: int, sends: int, operates: int
+        self, closed: Api, role: str, reads: int, sends: int, operates: int
     ) -> None:
-        token = await api.homing.tokens.make("t", role)
-        api.client.headers["Authorization"] = f"Bearer {token}"
-        assert (await api.client.get("/api/v1/stats")).status_code == reads
-        assert (await api.post("k")).status_code == sends
+        closed.client.headers["Authorization"] = f"bearer {closed.tokens[role]}"
+        assert (await closed.client.get(STATS)).status_code == reads
+        assert (await closed.post("k")).status_code == sends
         verb = {"actor": "a", "reason": "r"}
-        acted = await api.client.post("/api/v1/deliveries/none/replay", json=verb)
+        acted = await closed.client.post("/api/v1/deliveries/none/replay", json=verb)
         assert acted.status_code == operates
 
-    async def test_a_revoked_token_is_worth_nothing(self, api: Api) -> None:
-        token = await api.homing.tokens.make("t", "viewer")
-        await api.homing.tokens.revoke("t")
-        answer = await api.client.get("/api/v1/stats", headers={"Authorization": f"Bearer {token}"})
-        assert answer.status_code == 401
+    async def test_a_revoked_token_is_worth_nothing(self, closed: Api) -> None:
+        header = {"Authorization": f"Bearer {closed.tokens['viewer']}"}
+        await closed.homing.tokens.revoke("the viewer")
+        assert (await closed.client.get(STATS, headers=header)).status_code == 401
 
-    async def test_the_store_keeps_no_token(self, api: Api) -> None:
-        token = await api.homing.tokens.make("t", "viewer")
-        facts = await api.homing.store.facts("token")
-        assert token not in str(facts)
+    async def test_the_store_keeps_no_token(self, closed: Api) -> None:
+        facts = str(await closed.homing.store.facts("token"))
+        assert not any(token in facts for token in closed.tokens.values())
+
+    async def test_an_audit_names_the_token_beside_the_person(self, closed: Api) -> None:
+        """Anybody can write any name; the token is what was proved."""
+        closed.client.headers["Authorization"] = f"Bearer {closed.tokens['admin']}"
+        delivery_id = await closed.dead()
+        verb = {"actor": "ann", "reason": "gone"}
+        await closed.client.post(f"/api/v1/deliveries/{delivery_id}/dismiss", json=verb)
+        audit = (await closed.client.get(f"/api/v1/deliveries/{delivery_id}/audit")).json()
+        assert [entry["actor"] for entry in audit["items"]] == ["ann (token the admin)"]
+
+
+class TestTrust:
+    """A token just looked up is believed for a moment, so that not every call asks the store."""
+
+    @staticmethod
+    def call(secret: str) -> Call:
+        headers = [(b"authorization", f"Bearer {secret}".encode())]
+
+        async def receive() -> dict[str, object]:
+            raise AssertionError
+
+        return Call({"type": "http", "headers": headers}, receive)
+
+    async def test_it_ends_with_its_time(self, closed: Api) -> None:
+        now_s = 100.0
+        gate = Gate(closed.homing.tokens, open_to_all=False, steady_s=lambda: now_s)
+        secret = closed.tokens["viewer"]
+        assert await gate.refusal(self.call(secret), "read") is None
+        await closed.homing.tokens.revoke("the viewer")
+        assert await gate.refusal(self.call(secret), "read") is None
+        now_s += 2.1
+        assert await gate.refusal(self.call(secret), "read") is not None
+
+    async def test_it_is_bounded(self, closed: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("homing.web.auth.MAX_TRUSTED", 2)
+        assert MAX_TRUSTED > 2
+        gate = Gate(closed.homing.tokens, open_to_all=False, steady_s=lambda: 0.0)
+        for secret in closed.tokens.values():
+            await gate.refusal(self.call(secret), "read")
+        assert len(gate._trusted) == 2

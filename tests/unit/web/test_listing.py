@@ -1,0 +1,235 @@
+"""Reading by REST: lists page without gap, filters combine, what is asked wrongly is refused."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from homing.ports import Cursor
+from homing.web.reading import decode_cursor, encode_cursor
+from tests.unit.web.conftest import Api
+
+LIST = "/api/v1/deliveries"
+# The issue's words: at least these.
+FIELDS = {
+    "delivery_id",
+    "route",
+    "source",
+    "idempotency_key",
+    "status",
+    "failed_because",
+    "maybe_duplicate",
+    "stage",
+    "attempts",
+    "max_attempts",
+    "next_attempt_at_ms",
+    "last_error",
+    "error_class",
+    "recipients",
+    "created_at_ms",
+    "updated_at_ms",
+}
+
+
+async def test_an_empty_list_has_its_shape(api: Api) -> None:
+    assert (await api.client.get(LIST)).json() == {"items": [], "next_cursor": None}
+
+
+async def test_a_delivery_has_every_promised_field(api: Api) -> None:
+    delivery_id = await api.dead()
+    [listed] = await api.listed()
+    shown = (await api.client.get(f"{LIST}/{delivery_id}")).json()
+    assert shown == listed
+    assert shown.keys() >= FIELDS
+    assert (shown["status"], shown["failed_because"]) == ("failed", "rejected")
+    assert (shown["attempts"], shown["max_attempts"]) == (1, 7)
+    assert shown["error_class"] == "recipient_refused"
+    assert "no such mailbox" in shown["last_error"]
+    assert shown["next_attempt_at_ms"] is None
+
+
+async def test_one_that_waits_says_until_when(api: Api) -> None:
+    await api.post("k", to=["down@stub.test"])
+    await api.work()
+    [waiting] = await api.listed()
+    assert (waiting["status"], waiting["attempts"]) == ("pending", 1)
+    assert waiting["next_attempt_at_ms"] == api.clock.now_ms() + 60_000
+
+
+async def test_the_list_is_newest_first_and_pages_without_gap_or_repeat(api: Api) -> None:
+    """M-103, M-105, M-106 hold for our own API too."""
+    ids = []
+    for number in range(7):
+        ids.append((await api.post(f"k{number}")).json()["delivery_id"])
+        api.clock.advance(seconds=1 if number % 2 else 0)
+    seen: list[str] = []
+    cursor = ""
+    while True:
+        query = {"limit": "3", **({"cursor": cursor} if cursor else {})}
+        page = (await api.client.get(LIST, params=query)).json()
+        assert len(page["items"]) <= 3
+        seen += [item["delivery_id"] for item in page["items"]]
+        cursor = page["next_cursor"] or ""
+        if not cursor:
+            break
+        raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+        assert raw.endswith(seen[-1])
+        await api.post(f"between-{cursor}")
+    assert [delivery_id for delivery_id in seen if delivery_id in ids] == sorted(ids, reverse=True)
+
+
+async def test_a_page_holds_fifty_unless_told(api: Api) -> None:
+    for number in range(51):
+        await api.post(f"k{number}")
+    page = (await api.client.get(LIST)).json()
+    assert len(page["items"]) == 50
+    assert page["next_cursor"]
+
+
+def b64(text: str | bytes) -> str:
+    raw = text.encode() if isinstance(text, str) else text
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "%%%",
+        "YWJj",
+        "",
+        "a",
+        b64("1"),
+        b64(":x"),
+        b64("1:"),
+        b64("-1:x"),
+        b64("1e3:x"),
+        b64("99999999999999999:x"),
+        b64(f"{2**53 + 1}:x"),
+        b64("١:x"),
+        b64(b"1:\xff"),
+        b64("1:x") + "==",
+        b64("1:x") + "A" * 1000,
+        "MTp4\x00",
+    ],
+)
+async def test_what_is_no_cursor_of_ours_is_refused(api: Api, cursor: str) -> None:
+    """T17: decoded strictly, then range-checked."""
+    answer = await api.client.get(LIST, params={"cursor": cursor})
+    assert (answer.status_code, answer.json()["field"]) == (400, "cursor")
+
+
+@pytest.mark.parametrize("delivery_id", ["x", "a:b", "ü", "%", "' or 1=1 --", "{}", "x" * 500])
+def test_a_cursor_comes_back_as_it_was(delivery_id: str) -> None:
+    text = encode_cursor(Cursor(1_700_000_000_000, delivery_id))
+    assert text is not None
+    assert decode_cursor(text) == Cursor(1_700_000_000_000, delivery_id)
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("limit=0", "limit"),
+        ("limit=201", "limit"),
+        ("limit=x", "limit"),
+        ("limit=", "limit"),
+        ("limit=1.0", "limit"),
+        ("limit=+1", "limit"),
+        ("limit=%D9%A1", "limit"),
+        ("status=nonsense", "status"),
+        ("status=", "status"),
+        ("from_created_at_ms=-1", "from_created_at_ms"),
+        ("to_created_at_ms=99999999999999999999", "to_created_at_ms"),
+        ("from_created_at_ms=5&to_created_at_ms=4", "from_created_at_ms"),
+        ("colour=red", "colour"),
+        ("limit=1&limit=2", "limit"),
+        ("source=%ff", "query"),
+        ("source=a%00b", "source"),
+        ("&".join(f"a{n}=1" for n in range(60)), "query"),
+        ("%00=1", "\x00"),
+    ],
+)
+async def test_a_bad_filter_is_refused_by_name(api: Api, query: str, field: str) -> None:
+    answer = await api.client.get(f"{LIST}?{query}")
+    assert (answer.status_code, answer.json()["field"]) == (400, field)
+
+
+async def test_every_filter_filters(api: Api) -> None:
+    await api.post("a", source="shop", to=["Ann <ann@example.org>"])
+    api.clock.advance(seconds=10)
+    await api.dead("b", source="shop")
+    await api.post("c", source="crm", to=["bob@example.org"], cc=["ann@EXAMPLE.org"])
+    born = {item["idempotency_key"]: item["created_at_ms"] for item in await api.listed()}
+    wanted = {
+        "source": ("shop", ["b", "a"]),
+        "recipient": ("ann@Example.org", ["c", "a"]),
+        "status": ("failed", ["b"]),
+        "error_class": ("recipient_refused", ["b"]),
+        "idempotency_key": ("c", ["c"]),
+        "route": ("mail", ["c", "b", "a"]),
+        "template_id": ("welcome", []),
+        "from_created_at_ms": (str(born["b"]), ["c", "b"]),
+        # The end is not part of it, so that two spans side by side share nothing.
+        "to_created_at_ms": (str(born["b"]), ["a"]),
+    }
+    for name, (value, keys) in wanted.items():
+        found = await api.listed(**{name: value})
+        assert [item["idempotency_key"] for item in found] == keys, name
+
+
+async def test_filters_combine(api: Api) -> None:
+    await api.post("a", source="shop", to=["ann@example.org"])
+    await api.post("b", source="shop", to=["bob@example.org"])
+    await api.post("c", source="crm", to=["ann@example.org"])
+    found = await api.listed(source="shop", recipient="ann@example.org", status="pending")
+    assert [item["idempotency_key"] for item in found] == ["a"]
+
+
+async def test_a_route_of_the_past_can_still_be_asked_for(api: Api) -> None:
+    assert await api.listed(route="gone", status="failed") == []
+
+
+async def test_unknown_ids_are_404(api: Api) -> None:
+    for path in ("nope", "nope/attempts", "nope/why", "nope/audit"):
+        answer = await api.client.get(f"{LIST}/{path}")
+        assert answer.status_code == 404
+        assert "nope" not in answer.text
+    assert (await api.client.get("/api/v1/replays/nope")).status_code == 404
+
+
+async def test_errors_are_grouped_by_class(api: Api) -> None:
+    await api.dead("a")
+    await api.dead("b")
+    groups = (await api.client.get("/api/v1/errors")).json()["items"]
+    assert groups == [
+        {
+            "error_class": "recipient_refused",
+            "failed_because": "rejected",
+            "route": "mail",
+            "count": 2,
+        }
+    ]
+
+
+async def test_stats_and_the_status_page_show_the_counts(api: Api) -> None:
+    await api.dead()
+    await api.post("k")
+    stats = (await api.client.get("/api/v1/stats")).json()
+    by_route = {route["route"]: route for route in stats["routes"]}
+    assert by_route["mail"] == {
+        "route": "mail",
+        "states": {"failed": 1, "pending": 1},
+        "parked": False,
+    }
+    page = await api.client.get("/")
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "<td class=bad>1</td>" in page.text
+    style = await api.client.get("/static/status.css")
+    assert style.headers["content-type"] == "text/css; charset=utf-8"
+
+
+async def test_metrics_show_the_counts(api: Api) -> None:
+    await api.dead()
+    text = (await api.client.get("/metrics")).text
+    assert 'homing_deliveries{route="mail",state="failed"} 1\n' in text
+    assert 'homing_route_parked{route="mail"} 0\n' in text
