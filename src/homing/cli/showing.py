@@ -46,7 +46,7 @@ def show(delivery_id: DeliveryId, config: ConfigFile = None, as_json: AsJson = F
         print_json({**fields, "audit": audit})
         return
     for name, value in fields.items():
-        if value not in (None, [], {}, ""):
+        if value not in (None, [], (), {}, ""):
             typer.echo(visible(f"{name.removesuffix('_ms'):<18} {_shown(name, value)}"))
     for entry in audit:
         typer.echo(
@@ -57,7 +57,7 @@ def show(delivery_id: DeliveryId, config: ConfigFile = None, as_json: AsJson = F
 def _shown(name: str, value: Any) -> str:
     if name.endswith("_at_ms"):
         return at(value)
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return "; ".join(_shown("", item) for item in value)
     if isinstance(value, Mapping):
         pairs = {n: v for n, v in value.items() if v not in (None, "")}
