@@ -17,7 +17,7 @@ def lines(found: Sequence[Figure]) -> Iterator[str]:
             yield ""
     yield "Targets"
     for target in TARGETS:
-        yield f"  {target.issue}  {target.measure:<24} {target.says():<16} {verdict(target, found)}"
+        yield f"  {target.issue}  {target.measure:<24} {target.says():<18} {verdict(target, found)}"
 
 
 def _rows(measure: Measure, rows: Sequence[Figure]) -> Iterator[str]:
