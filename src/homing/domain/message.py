@@ -53,10 +53,16 @@ class Email(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
         # One address or many: callers write either, everyone after them sees a tuple.
         for name in ("to", "cc", "bcc", "reply_to"):
             value = getattr(self, name)
-            if not isinstance(value, str | Sequence):
+            if isinstance(value, tuple):
+                continue
+            if isinstance(value, str):
+                force_setattr(self, name, (value,))
+            elif isinstance(value, Sequence):
+                force_setattr(self, name, tuple(value))
+            else:
                 raise InvalidRequest(name, "must be an address or a list of addresses")
-            force_setattr(self, name, (value,) if isinstance(value, str) else tuple(value))
-        force_setattr(self, "attachments", tuple(self.attachments))
+        if not isinstance(self.attachments, tuple):
+            force_setattr(self, "attachments", tuple(self.attachments))
 
     @property
     def envelope(self) -> tuple[str, ...]:
