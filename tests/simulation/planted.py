@@ -17,8 +17,20 @@ class Planted(NamedTuple):
     file: str
     old: str
     new: str
-    seeds: str = "0-39"
-    deliveries: int = 150
+    faults: str = ""
+    routes: str = ""
+    seeds: str = "0-29"
+    deliveries: int = 120
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """How the simulator is asked to look for it."""
+        words = [self.seeds, "--deliveries", str(self.deliveries), "--jobs", "1", "--first"]
+        if self.faults:
+            words += ["--faults", self.faults]
+        if self.routes:
+            words += ["--routes", self.routes]
+        return tuple(words)
 
 
 PLANTED: tuple[Planted, ...] = (
@@ -49,6 +61,8 @@ PLANTED: tuple[Planted, ...] = (
         "engine/settling.py",
         "settlement.done.set_result(stored)",
         "settlement.done.set_result(True)",
+        faults="freeze",
+        routes="post,held",
     ),
     Planted(
         "the outcome of a finished send is not kept for the journal",
@@ -56,6 +70,8 @@ PLANTED: tuple[Planted, ...] = (
         "engine/attempt.py",
         "must_keep=held.delivery.committing,",
         "must_keep=False,",
+        faults="full",
+        routes="post,held",
     ),
     Planted(
         "doubt is ignored",
@@ -63,6 +79,8 @@ PLANTED: tuple[Planted, ...] = (
         "engine/attempt.py",
         "if held.delivery.maybe_sent:",
         "if False:",
+        faults="doubt,crash",
+        routes="post",
     ),
     Planted(
         "what an earlier holder learnt too late is not read",
@@ -70,20 +88,26 @@ PLANTED: tuple[Planted, ...] = (
         "engine/attempt.py",
         'if value.get("status") == "done" and',
         'if value.get("status") == "never" and',
+        faults="freeze,crash",
+        routes="strict,asked",
     ),
     Planted(
         "no evidence is taken for evidence of absence",
         "I9",
         "engine/attempt.py",
-        "if isinstance(found, Absent):",
-        "if isinstance(found, Absent | Unknown):",
+        "if isinstance(found, Absent) and not partly:",
+        "if isinstance(found, Absent | Unknown) and not partly:",
+        faults="crash,doubt",
+        routes="asked",
     ),
     Planted(
         "the token is trusted beyond its window",
-        "I10",
+        "I9",
         "engine/attempt.py",
         "window_ms = route.provider.token_window_s * 500",
         "window_ms = route.provider.token_window_s * 500_000",
+        faults="crash,freeze",
+        routes="folded",
     ),
     Planted(
         "expired deliveries are tried",
@@ -98,6 +122,8 @@ PLANTED: tuple[Planted, ...] = (
         "domain/transitions.py",
         "if delivery.crashes >= plan.max_crashes:",
         "if delivery.crashes >= 1000:",
+        faults="crash",
+        routes="event",
     ),
     Planted(
         "failed parts do not fail the whole",
@@ -105,6 +131,8 @@ PLANTED: tuple[Planted, ...] = (
         "engine/attempt.py",
         'if state in ("failed", "dismissed") and required == "true":',
         'if state in ("failed", "dismissed") and required == "false":',
+        faults="handler,answers",
+        routes="event,digest",
     ),
     Planted(
         "the journal is not read back",
@@ -112,6 +140,8 @@ PLANTED: tuple[Planted, ...] = (
         "engine/housekeeping.py",
         "entries = await self._journal.entries()",
         "entries = (await self._journal.entries())[:0]",
+        faults="full,crash",
+        routes="post,held",
     ),
     Planted(
         "what the journal kept too late is forgotten",
@@ -119,6 +149,8 @@ PLANTED: tuple[Planted, ...] = (
         "engine/housekeeping.py",
         "for change in lost:",
         "for change in lost[:0]:",
+        faults="full",
+        routes="post,held",
     ),
     Planted(
         "notices are ticked off and not given",
@@ -140,6 +172,8 @@ PLANTED: tuple[Planted, ...] = (
         "domain/transitions.py",
         'because = "uncertain" if delivery.maybe_sent else because',
         "because = because or 'uncertain'",
+        faults="doubt",
+        routes="post",
     ),
     Planted(
         "failed attempts cost nothing",
@@ -147,6 +181,8 @@ PLANTED: tuple[Planted, ...] = (
         "domain/transitions.py",
         "        attempts=delivery.attempts + int(counts),\n        crashes=0,",
         "        attempts=delivery.attempts,\n        crashes=0,",
+        faults="answers",
+        routes="post,strict",
     ),
     Planted(
         "Retry-After is not honoured",
@@ -168,6 +204,8 @@ PLANTED: tuple[Planted, ...] = (
         "engine/worker.py",
         "if held.lease_end_s - now_s < self.route.lease_s * 2 / 3",
         "if held.lease_end_s - now_s < -1e9",
+        faults="deploy",
+        routes="post",
     ),
     Planted(
         "the living are not spared when the clock jumps",
@@ -175,6 +213,8 @@ PLANTED: tuple[Planted, ...] = (
         "engine/worker.py",
         "spare=self._liveness.alive,",
         "spare=frozenset(),",
+        faults="clock",
+        routes="post,held",
     ),
     Planted(
         "what is given back counts as a crash",
@@ -203,6 +243,8 @@ PLANTED: tuple[Planted, ...] = (
         "domain/transitions.py",
         "        cycle=delivery.cycle + 1,\n        attempts=0,",
         "        cycle=delivery.cycle + 1,\n        attempts=delivery.attempts,",
+        faults="operator,answers",
+        routes="post,strict",
     ),
     Planted(
         "a fault of the route is a failure of the message",
@@ -217,6 +259,8 @@ PLANTED: tuple[Planted, ...] = (
         "domain/delivery.py",
         'if r.outcome in ("open", "maybe"))',
         'if r.outcome != "refused")',
+        faults="answers",
+        routes="post",
     ),
     Planted(
         "refused recipients are called accepted",
@@ -224,6 +268,8 @@ PLANTED: tuple[Planted, ...] = (
         "domain/recipients.py",
         'if recipient.outcome in ("open", "maybe") and refusal is None:',
         'if recipient.outcome in ("open", "maybe"):',
+        faults="answers",
+        routes="post",
     ),
     Planted(
         "refused, although it may have it",
@@ -231,6 +277,8 @@ PLANTED: tuple[Planted, ...] = (
         "domain/recipients.py",
         'refused_for_good = refusal.permanent and recipient.outcome == "open"',
         "refused_for_good = refusal.permanent",
+        faults="answers,doubt",
+        routes="post",
     ),
     Planted(
         "a crash after the mark leaves no doubt",
@@ -238,6 +286,8 @@ PLANTED: tuple[Planted, ...] = (
         "domain/transitions.py",
         "maybe_sent=delivery.committing,",
         "maybe_sent=False,",
+        faults="crash",
+        routes="post",
     ),
     Planted(
         "a second send is not flagged",
@@ -252,6 +302,8 @@ PLANTED: tuple[Planted, ...] = (
         "domain/transitions.py",
         "if delivery.state not in sources:",
         "if delivery.state not in sources and not sources:",
+        faults="operator,answers",
+        routes="post",
     ),
     Planted(
         "a verb leaves no audit",
@@ -294,6 +346,8 @@ PLANTED: tuple[Planted, ...] = (
         "engine/liveness.py",
         'return now_s < float(value.get("steady_s") or 0.0) + self._patience_s',
         'return now_s > float(value.get("steady_s") or 0.0) - self._patience_s',
+        faults="crash",
+        routes="post",
     ),
     Planted(
         "a parked route stays parked",
@@ -301,6 +355,8 @@ PLANTED: tuple[Planted, ...] = (
         "engine/worker.py",
         "            await self._parking.unpark(self.route.name)\n",
         "            pass\n",
+        faults="outage",
+        routes="post",
     ),
     Planted(
         "the result of a stage is dropped",
@@ -308,6 +364,7 @@ PLANTED: tuple[Planted, ...] = (
         "domain/transitions.py",
         "return Change(after, ended=ended, results=_kept(delivery, result))",
         "return Change(after, ended=ended)",
+        routes="job",
     ),
     Planted(
         "the store does not compare versions",
@@ -315,6 +372,8 @@ PLANTED: tuple[Planted, ...] = (
         "stores/memory/writing.py",
         "if stored is None or stored.version != delivery.version:",
         "if stored is None:",
+        faults="freeze",
+        routes="post,held",
     ),
     Planted(
         "a claim does not raise the version",
@@ -329,5 +388,7 @@ PLANTED: tuple[Planted, ...] = (
         "engine/worker.py",
         "self._give_back(self._inbox.get_nowait())",
         "self._inbox.get_nowait()",
+        faults="deploy",
+        routes="post",
     ),
 )

@@ -33,8 +33,7 @@ def runs(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
 
     def run(number: int, bug: Planted) -> CompletedProcess[str]:
         source = plant(bug, pristine, root / str(number))
-        words = (bug.seeds, "--deliveries", str(bug.deliveries), "--jobs", "1", "--first")
-        return simulate(*words, source=source)
+        return simulate(*bug.words, source=source)
 
     with ThreadPoolExecutor(max_workers=2) as pool:
         yield {bug.name: pool.submit(run, number, bug) for number, bug in enumerate(PLANTED)}

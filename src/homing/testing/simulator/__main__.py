@@ -10,10 +10,11 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
+from homing.testing.simulator.breeds import BREEDS
 from homing.testing.simulator.findings import Result, last_line, tables
-from homing.testing.simulator.options import draw
+from homing.testing.simulator.options import FAMILIES, Focus, draw
 from homing.testing.simulator.runs import Job, run_jobs
 from homing.testing.simulator.world import run_world
 
@@ -22,9 +23,10 @@ HASH_SEED = "0"
 
 def main(words: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(words)
+    focus = Focus(options.deliveries, tuple(options.faults), tuple(options.routes))
     if options.seed is not None:
-        return _tell(options.seed, options.deliveries)
-    jobs = [Job(seed, options.deliveries, options.twice) for seed in _seeds(options.seeds)]
+        return _tell(options.seed, focus)
+    jobs = [Job(seed, focus, options.twice) for seed in _seeds(options.seeds)]
     started_s = time.perf_counter()
     results: list[Result] = []
     for result in run_jobs(jobs, options.jobs):
@@ -39,8 +41,8 @@ def main(words: Sequence[str] | None = None) -> int:
     return 1 if any(result.breaches for result in results) else 0
 
 
-def _tell(seed: int, deliveries: int | None) -> int:
-    options = draw(seed, deliveries)
+def _tell(seed: int, focus: Focus) -> int:
+    options = draw(seed, focus)
     _say(str(options))
     result = run_world(options, _write)
     for breach in result.breaches:
@@ -75,12 +77,27 @@ def _seeds(text: str) -> list[int]:
     return list(range(int(first), int(last if dash else first) + 1))
 
 
+def _words_of(known: Collection[str]) -> Callable[[str], list[str]]:
+    def words(text: str) -> list[str]:
+        unknown = set(text.split(",")).difference(known)
+        if unknown:
+            problem = f"{', '.join(sorted(unknown))}: choose from {', '.join(sorted(known))}"
+            raise argparse.ArgumentTypeError(problem)
+        return text.split(",")
+
+    return words
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m homing.testing.simulator", description=__doc__)
     parser.add_argument("seeds", nargs="?", default="0-19", help="a range such as 100-119")
     parser.add_argument("--seed", type=int, help="one seed, with every event")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--deliveries", type=int, help="how many each seed asks for")
+    parser.add_argument(
+        "--faults", type=_words_of(FAMILIES), default=(), help="only these families"
+    )
+    parser.add_argument("--routes", type=_words_of(BREEDS), default=(), help="only these routes")
     parser.add_argument("--twice", action="store_true", help="run each seed twice and compare")
     parser.add_argument("--first", action="store_true", help="end at the first violation")
     return parser

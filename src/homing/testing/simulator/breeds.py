@@ -45,7 +45,7 @@ BREEDS: dict[str, Breed] = {
     "post": Breed(answers_apart=True),
     "held": Breed(answers_apart=True, on_doubt="hold", inline_counts=False),
     "asked": Breed(can_look=True, on_doubt="hold"),
-    "folded": Breed(token_window_s=24.0),
+    "folded": Breed(token_window_s=24.0, on_doubt="hold"),
     "strict": Breed(
         on_route_fault="fail", retry_after_cap_s=6.0, interrupted_counts=True, max_attempts=3
     ),

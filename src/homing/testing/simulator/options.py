@@ -79,17 +79,30 @@ class Options(Struct, frozen=True, kw_only=True):
         return any(family in self.families for family in families)
 
 
-def draw(seed: int, deliveries: int | None = None) -> Options:
+class Focus(Struct, frozen=True):
+    """What whoever runs the simulator wants to look at; what is left empty is drawn."""
+
+    deliveries: int | None = None
+    families: tuple[Family, ...] = ()
+    breeds: tuple[str, ...] = ()
+
+
+EVERYTHING = Focus()
+
+
+def draw(seed: int, focus: Focus = EVERYTHING) -> Options:
     """The same seed gives the same options, everywhere."""
     chance = random.Random(f"options {seed}")  # noqa: S311 - repeatable, not secret
     families = _families(chance)
-    number = deliveries or round(DELIVERIES * chance.uniform(0.6, 1.4))
+    families = focus.families or families
+    number = focus.deliveries or round(DELIVERIES * chance.uniform(0.6, 1.4))
+    breeds = tuple(chance.sample(sorted(BREEDS), chance.randint(2, 3)))
     busy = chance.random() < 0.5
     fields: dict[str, object] = {
         "seed": seed,
         "deliveries": number,
         "families": families,
-        "breeds": tuple(chance.sample(sorted(BREEDS), chance.randint(2, 3))),
+        "breeds": focus.breeds or breeds,
         "window_s": chance.uniform(30.0, 150.0),
         "workers": chance.randint(1, 3),
         "senders": chance.randint(0, 1),

@@ -140,22 +140,17 @@ def _duplicates(
     )
     windows = sum(attempt.window is not None for attempt in attempts)
     by_zombie = sum(entry.is_zombie for entry in entries)
-    told = delivery.maybe_duplicate or late or by_zombie
-    # Its window is measured by wall clocks, which disagree.
-    misjudged = BREEDS[delivery.route].token_window_s and world.options.has("clock")
-    explained = worst <= windows + late and (told or misjudged)
+    explained = worst <= windows + late and (delivery.maybe_duplicate or late or by_zombie)
     if not explained:
         reckoning.unexplained += more
-        world.findings.breach(
-            "I10",
-            delivery.id,
-            f"{worst + 1} acceptances, {windows} windows, {late} late outcomes,"
-            f" flagged {delivery.maybe_duplicate}",
-        )
+        text = f"{worst + 1} acceptances, {windows} windows, {late} late outcomes"
+        world.findings.breach("I10", delivery.id, f"{text}, flagged {delivery.maybe_duplicate}")
     breed = BREEDS[delivery.route]
     waived = any(cycle.failed_because == "uncertain" for cycle in delivery.failure_history)
-    if breed.can_look and worst > by_zombie and not waived:
-        world.findings.breach("I9", delivery.id, "accepted twice by a service that can be asked")
+    # How long a service folds tokens is measured by wall clocks, which may disagree.
+    misjudged = breed.token_window_s and world.options.has("clock")
+    if breed.on_doubt == "hold" and worst > by_zombie and not waived and not misjudged:
+        world.findings.breach("I9", delivery.id, "sent again in doubt, on a route that holds")
 
 
 def _attempts(world: World, delivery: Delivery, attempts: list[Attempt]) -> None:

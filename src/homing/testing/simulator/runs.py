@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from msgspec import Struct
 
 from homing.testing.simulator.findings import Breach, Result
-from homing.testing.simulator.options import draw
+from homing.testing.simulator.options import Focus, draw
 from homing.testing.simulator.world import run_world
 
 
@@ -18,15 +18,15 @@ class Job(Struct, frozen=True):
     """One seed to run; twice, if two runs of it shall be compared."""
 
     seed: int
-    deliveries: int | None
-    twice: bool
+    focus: Focus
+    twice: bool = False
 
 
 def run_job(job: Job) -> Result:
-    result = run_world(draw(job.seed, job.deliveries))
+    result = run_world(draw(job.seed, job.focus))
     gc.collect()
     if job.twice:
-        again = run_world(draw(job.seed, job.deliveries))
+        again = run_world(draw(job.seed, job.focus))
         if again.digest != result.digest:
             text = f"{result.digest} and then {again.digest}"
             result.breaches.append(Breach("determinism", f"seed {job.seed}", text, 0.0))
