@@ -81,4 +81,5 @@ endef
 	@echo "==> .venv-peers: installing $<"
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv-peers
 	@$(UV) pip install --quiet --python .venv-peers/bin/python --requirement $<
+	@.venv-peers/bin/python -m benchmarks.peers.node_peers install || echo "==> the node peers will not run"
 	@touch $@

@@ -74,7 +74,7 @@ CONTESTANTS = (
         name=OURS,
         store="",
         module="benchmarks.ours.startup",
-        measures=("import_time",),
+        measures=("import_time", "help_time"),
         once=True,
     ),
     Contestant(
@@ -101,6 +101,20 @@ CONTESTANTS = (
         once=True,
         in_quick=False,
         limit_s=600.0,
+    ),
+    Contestant(
+        name=OURS,
+        store="sqlite",
+        module="benchmarks.ours.mail",
+        measures=MAIL,
+        needs=("smtp",),
+    ),
+    Contestant(
+        name=OURS,
+        store="sqlite",
+        module="benchmarks.ours.rest",
+        measures=("rest_post", "rest_p99", "serve_ready", "serve_rss"),
+        once=True,
     ),
     Contestant(
         name="huey",

@@ -1,8 +1,9 @@
-"""How long `import homing` takes, in a fresh interpreter with warm caches."""
+"""How long `import homing` and `homing --help` take, in fresh interpreters with warm caches."""
 
 import statistics
 import subprocess
 import sys
+import time
 
 from benchmarks.contest.plan import report
 
@@ -17,9 +18,18 @@ def import_ms() -> float:
     return float(done.stdout) * 1000
 
 
+def help_ms() -> float:
+    began_s = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "homing", "--help"], capture_output=True, check=True)
+    return (time.perf_counter() - began_s) * 1000
+
+
 def main() -> None:
-    import_ms()  # writes the .pyc files
-    report({"import_time": statistics.median(import_ms() for _ in range(TIMES))}, {})
+    values = {}
+    for name, measure in (("import_time", import_ms), ("help_time", help_ms)):
+        measure()  # writes the .pyc files
+        values[name] = statistics.median(measure() for _ in range(TIMES))
+    report(values, {})
 
 
 if __name__ == "__main__":
