@@ -1,0 +1,226 @@
+"""`doctor` finds what could break the promise, and says what to do."""
+
+import logging
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP, AuthResult
+
+from homing.app import Homing
+from homing.doctor import Finding, examine
+from homing.domain.delivery import Fact
+from homing.settings import Loaded, load
+from homing.stores.emergency import FileJournal
+from homing.system import SystemClock
+from homing.testing import samples
+from tests.unit.cli.programs import free_port
+
+logging.getLogger("mail.log").setLevel(logging.CRITICAL)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def given(toml: str = "", **environ: str) -> Loaded:
+    file = Path("homing.toml")
+    file.write_text(toml)
+    file.chmod(0o600)
+    return load(file, environ)
+
+
+def put(name: str, mode: int) -> None:
+    """A file with this mode."""
+    Path(name).parent.mkdir(exist_ok=True)
+    Path(name).touch()
+    Path(name).chmod(mode)
+
+
+def flip(name: str, place: int) -> None:
+    data = bytearray(Path(name).read_bytes())
+    data[place] ^= 0xFF
+    Path(name).write_bytes(data)
+
+
+async def found(loaded: Loaded) -> dict[tuple[str, str], list[str]]:
+    """Details by check and verdict."""
+    by: dict[tuple[str, str], list[str]] = {}
+    for finding in await examine(loaded):
+        assert isinstance(finding, Finding)
+        by.setdefault((finding.check, finding.verdict), []).append(finding.detail)
+    return by
+
+
+async def test_a_good_installation_has_one_warning_no_worker() -> None:
+    report = await found(given())
+
+    assert not [check for check, verdict in report if verdict == "bad"]
+    assert report["store", "good"] == ["opened; journal_mode=wal and synchronous=full found"]
+    assert report["files", "good"] == ["modes are as they should be"]
+    assert report["provider", "good"] == ["the stub sends nowhere"]
+    assert report["clock", "good"]
+    assert "start `homing serve`" in report["worker", "warning"][0]
+    assert report["sqlite", "good"][0].startswith("SQLite 3.")
+
+
+async def test_a_living_worker_is_seen() -> None:
+    async with Homing("sqlite:///homing.db", provider="stub:"):
+        report = await found(given())
+
+    assert report["worker", "good"] == ["1 process(es) alive"]
+
+
+async def test_a_store_in_memory_and_one_that_cannot_be_opened() -> None:
+    assert (
+        "dies with the process" in (await found(given("store = 'memory:'")))["store", "warning"][0]
+    )
+    report = await found(given("store = 'sqlite:////none/x.db'"))
+    assert report["store", "bad"] == ["x.db: No such file or directory"]
+    assert "cannot be made" in report["files", "bad"][0]
+
+
+@pytest.mark.parametrize("name", ["homing.db", "homing.db-wal", "homing.db.emergency", "alerts"])
+async def test_files_that_others_can_read_are_bad(name: str) -> None:
+    put(name, 0o640)
+
+    report = await found(given("log = {alerts = 'alerts'}"))
+
+    assert report["files", "bad"] == [f"{name} can be read by others: chmod 600 {name}"]
+
+
+async def test_a_log_in_a_missing_folder_is_bad() -> None:
+    report = await found(given("log = {alerts = 'none/alerts', deliveries = '.'}"))
+
+    assert "none/alerts cannot be made: its folder cannot be written" in report["files", "bad"]
+    assert ". cannot be written" in report["files", "bad"]
+
+
+async def test_a_password_in_a_file_for_all_is_bad() -> None:
+    loaded = given(f"provider = 'smtp://u:p@127.0.0.1:{free_port()}?tls=none'\nsender = 'a@b.c'")
+    put("homing.toml", 0o644)
+
+    [detail] = (await found(loaded))["files", "bad"]
+
+    assert detail.startswith("homing.toml holds a secret (provider) and can be read by others")
+
+
+async def test_bad_settings_and_templates_are_findings() -> None:
+    report = await found(given("templates = 'none'"))
+    assert "templates" in report["settings", "bad"][0]
+
+    put("catalog/README", 0o600)
+    assert (await found(given("templates = 'catalog'")))["templates", "warning"] == [
+        "0 template(s) in catalog"
+    ]
+
+
+async def test_what_waits_in_the_emergency_journal_is_told() -> None:
+    journal = FileJournal("homing.db.emergency")
+    await journal.append([samples.ended(samples.delivery("d-1"))])
+    report = await found(given())
+    assert report["journal", "warning"] == [
+        "1 outcome(s) wait in the emergency journal: start a worker"
+    ]
+
+    await journal.append([samples.ended(samples.delivery("d-2"))])
+    flip("homing.db.emergency", 30)
+    assert "damaged" in (await found(given()))["journal", "bad"][0]
+
+
+async def test_a_clock_behind_the_workers_and_a_parked_route_are_bad() -> None:
+    ahead_ms = SystemClock().now_ms() + 3_600_000
+    homing = Homing("sqlite:///homing.db", provider="stub:", worker=False)
+    async with homing:
+        await homing.store.save([], [Fact("worker", "w-1", ahead_ms, {"beats": 1, "boot": "x"})])
+        await homing.desk.park("mail", actor="ann", reason="moving")
+
+    report = await found(given())
+
+    assert "ahead of this one" in report["clock", "bad"][0]
+    assert report["route", "bad"] == ["mail is parked: moving"]
+
+
+async def test_fast_time_is_a_warning() -> None:
+    assert "600 times as fast" in (await found(given("time_scale = 600")))["clock", "warning"][0]
+
+
+class Mail:
+    """A submission server with TLS that knows one password."""
+
+    def __init__(self, authority: trustme.CA, folder: Path) -> None:
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("127.0.0.1").configure_cert(self.context)
+        self.ca = folder / "ca.pem"
+        authority.cert_pem.write_to_path(self.ca)
+        self.port = free_port()
+        self.controller = Controller(
+            self,
+            hostname="127.0.0.1",
+            port=self.port,
+            tls_context=self.context,
+            require_starttls=True,
+            authenticator=self.log_in,
+            auth_required=True,
+        )
+
+    def log_in(self, server: SMTP, session: Any, envelope: Any, how: str, login: Any) -> AuthResult:
+        return AuthResult(success=login.password == b"right", handled=False)
+
+    def url(self, password: str = "right", options: str = "") -> str:
+        return f"smtp://ann:{password}@127.0.0.1:{self.port}?ca_file={self.ca}{options}"
+
+
+@pytest.fixture
+def mail(tmp_path: Path) -> Iterator[Mail]:
+    server = Mail(trustme.CA(), tmp_path)
+    server.controller.start()
+    yield server
+    server.controller.stop()
+
+
+def provider(url: str) -> Loaded:
+    return given("sender = 'shop@example.org'", HOMING_PROVIDER=url)
+
+
+async def test_a_provider_that_takes_our_credentials_is_good(mail: Mail) -> None:
+    report = await found(provider(mail.url()))
+
+    assert report["provider", "good"] == ["reachable, trusted, credentials taken"]
+    assert ("provider", "warning") not in report
+
+
+async def test_a_wrong_password_is_bad_and_not_repeated(mail: Mail) -> None:
+    [detail] = (await found(provider(mail.url("SECRET"))))["provider", "bad"]
+
+    assert detail.startswith("auth")
+    assert "535" in detail
+    assert "SECRET" not in detail
+
+
+async def test_a_certificate_of_nobody_is_bad_and_off_is_a_warning_of_its_own(mail: Mail) -> None:
+    strange = f"smtp://ann:right@127.0.0.1:{mail.port}"
+
+    assert ("provider", "bad") in await found(provider(strange))
+    report = await found(provider(f"{strange}?verify=off"))
+    assert "verify=off" in report["provider", "warning"][0]
+    assert report["provider", "good"] == ["reachable, trusted, credentials taken"]
+
+
+async def test_several_warnings_of_one_provider_are_all_shown(mail: Mail) -> None:
+    half = f"smtp://ann@127.0.0.1:{mail.port}?verify=off"
+
+    report = await found(provider(half))
+
+    assert len(report["provider", "warning"]) == 2
+
+
+async def test_nobody_at_the_port_is_bad() -> None:
+    report = await found(provider(f"smtp://127.0.0.1:{free_port()}?tls=none"))
+
+    assert ("provider", "bad") in report

@@ -1,0 +1,207 @@
+"""`why` in plain sentences: what happened, what comes next, and when."""
+
+from typing import Any
+
+import pytest
+
+from homing.app import Homing
+from homing.domain.delivery import Attempt, Cycle, Delivery, Fact, Receipt, Recipient
+from homing.domain.failure import Failure
+from homing.domain.message import Email
+from homing.domain.policy import Ladder, Plan, Retry, Stage
+from homing.engine.labels import Label, LabelTable
+from homing.engine.route import Route
+from homing.engine.why import explain
+from homing.mailing import mail_route
+from homing.providers.stub import StubProvider
+from homing.testing.clocks import ManualClock
+
+T0_MS = 1_800_000_000_000
+ROUTE = Route(
+    name="mail",
+    plan=Plan(stages=(Stage(name="send", retry=Retry(Ladder((60.0,)), 3)),)),
+    steps={},
+)
+
+
+def delivery(**fields: Any) -> Delivery:
+    given = {
+        "id": "d-1",
+        "route": "mail",
+        "lane": "mail",
+        "stage": "send",
+        "created_at_ms": T0_MS,
+        "updated_at_ms": T0_MS,
+        "due_at_ms": T0_MS,
+        **fields,
+    }
+    return Delivery(**given)
+
+
+def told(given: Delivery, **more: Any) -> str:
+    words: dict[str, Any] = {"now_ms": T0_MS, "route": ROUTE, "attempts": (), **more}
+    attempts, route = words.pop("attempts"), words.pop("route")
+    return "\n".join(explain(given, attempts, route, **words))
+
+
+@pytest.mark.parametrize(
+    ("fields", "more", "sentence"),
+    [
+        ({}, {}, "It is pending. Attempt 1 of 3 (send) is due now."),
+        (
+            {"attempts": 1, "due_at_ms": T0_MS + 3_720_000},
+            {},
+            "Attempt 2 of 3 (send) comes at 2027-01-15 09:02:00Z, in 1 h 2 min.",
+        ),
+        ({"attempts": 2}, {}, "It is the last of its budget: if it fails, a person has to decide."),
+        ({}, {"now_ms": T0_MS + 120_000}, "It has been due for 2 min: is a worker running?"),
+        ({"maybe_sent_at_ms": T0_MS}, {}, "An earlier attempt may have been accepted"),
+        ({"expires_at_ms": T0_MS}, {}, "It expires at 2027-01-15 08:00:00Z."),
+        ({"key": "k", "source": "shop"}, {}, "accepted from 'shop' under key 'k' on route 'mail'."),
+        ({"clone_of": "d-0"}, {}, "as a second delivery of d-0."),
+        (
+            {},
+            {"parked": Fact("parked", "mail", T0_MS, {"by": "fault", "reason": "bad login"})},
+            "Its route is parked since 2027-01-15 08:00:00Z: bad login. It keeps its turn; one",
+        ),
+        (
+            {},
+            {"parked": Fact("parked", "mail", T0_MS, {"by": "ann", "reason": "moving"})},
+            "moving. It keeps its turn until somebody unparks the route.",
+        ),
+        (
+            {
+                "state": "in_flight",
+                "holder": "w-1",
+                "claimed_at_ms": T0_MS - 5000,
+                "due_at_ms": T0_MS + 85_000,
+            },
+            {},
+            (
+                "w-1 has been trying it for 5 s. Should that worker die, another takes over within"
+                " 1 min 25 s."
+            ),
+        ),
+        ({"state": "in_flight", "holder": "w-1"}, {}, "its worker w-1 is overdue"),
+        ({"state": "waiting", "open_children": 2}, {}, "2 part(s) of it have not ended yet."),
+        ({"state": "delivered"}, {}, "the provider accepted it. Nothing more will happen."),
+        (
+            {"state": "delivered", "receipt": Receipt("m-7", evidence="operator")},
+            {},
+            "the provider accepted it as m-7 (confirmed by a person).",
+        ),
+        (
+            {"state": "suppressed", "failure": Failure("s", "suppress", detail="on the list")},
+            {},
+            "skipped on purpose, on the list. Nothing more will happen by itself.",
+        ),
+        ({"state": "dismissed"}, {}, "closed by a person. `restore` opens it again."),
+        ({"maybe_duplicate": True}, {}, "the recipient may have it twice."),
+        (
+            {"recipients": (Recipient("a@b.c", "accepted"), Recipient("d@e.f", "refused", "550"))},
+            {},
+            "  a@b.c: accepted\n  d@e.f: refused (550)",
+        ),
+    ],
+)
+def test_the_story_says(fields: dict[str, Any], more: dict[str, Any], sentence: str) -> None:
+    assert sentence in told(delivery(**fields), **more)
+
+
+@pytest.mark.parametrize(
+    ("because", "advice"),
+    [
+        ("rejected", "amend it if needed, then replay or dismiss it."),
+        ("exhausted", "When the other side works again, replay it; or dismiss it."),
+        ("uncertain", "`confirm` it with evidence if it arrived"),
+        ("expired", "Resend it if it is still wanted"),
+        ("poison", "Look at the worker's log"),
+    ],
+)
+def test_a_dead_letter_says_why_and_what_to_do(because: str, advice: str) -> None:
+    text = told(delivery(state="failed", failed_because=because))
+
+    assert f"It is failed ({because})." in text
+    assert advice in text
+
+
+def test_the_past_is_told_in_the_order_of_time() -> None:
+    attempts = [
+        Attempt(
+            delivery_id="d-1",
+            number=1,
+            stage="send",
+            status="failed",
+            ended_at_ms=T0_MS + 1000,
+            code="451",
+            detail="try later",
+            maybe_sent=True,
+        ),
+        Attempt(delivery_id="d-1", number=2, stage="send", status="done", ended_at_ms=T0_MS + 9000),
+        Attempt(delivery_id="d-1", number=3, stage="send", status="scheduled"),
+    ]
+    cycle = Cycle(
+        number=1,
+        attempts=1,
+        stage="send",
+        failed_because="exhausted",
+        replayed_at_ms=T0_MS + 5000,
+        replayed_by="ann",
+        reason="up again",
+    )
+    audit = Fact(
+        "audit", "d-1/x", T0_MS + 5000, {"verb": "replay", "actor": "ann", "reason": "up again"}
+    )
+
+    lines = told(delivery(failure_history=(cycle,)), attempts=attempts, audit=[audit]).splitlines()
+
+    assert lines[:5] == [
+        "2027-01-15 08:00:00Z accepted on route 'mail'.",
+        (
+            "2027-01-15 08:00:01Z attempt 1 (send) failed and may be tried again: 451 try later;"
+            " it may have been accepted all the same."
+        ),
+        (
+            "2027-01-15 08:00:05Z cycle 1 was closed as exhausted after 1 attempt(s); a new budget"
+            " began."
+        ),
+        "2027-01-15 08:00:05Z ann used replay: up again",
+        "2027-01-15 08:00:09Z attempt 2 (send) was accepted.",
+    ]
+
+
+def test_the_status_is_the_routes_own_word() -> None:
+    labels = LabelTable((Label("queued", "pending"), Label("dead_letter", "failed")))
+    route = Route(name="mail", plan=ROUTE.plan, steps={}, labels=labels)
+
+    assert "It is queued." in told(delivery(), route=route)
+    assert "It is dead_letter (rejected)." in told(
+        delivery(state="failed", failed_because="rejected"), route=route
+    )
+
+
+def test_a_route_that_is_gone_and_a_time_beyond_the_calendar_are_no_obstacle() -> None:
+    text = told(delivery(due_at_ms=10**17), route=None)
+
+    assert "It is pending. Attempt 1 (send) comes at 100000000000000000 ms" in text
+
+
+async def test_a_real_life_from_acceptance_to_the_desk() -> None:
+    clock, provider = ManualClock(T0_MS), StubProvider()
+    homing = Homing("memory:", routes=(mail_route(provider),), worker=False, clock=clock)
+    async with homing:
+        ticket = await homing.submit(Email(to="down@stub.test", subject="S", text="t"), key="k")
+        await homing.engine.run_until_idle()
+        waiting = await homing.explain(ticket.delivery_id)
+        for _ in range(6):
+            clock.advance(43_200)
+            await homing.engine.run_until_idle()
+        dead = await homing.explain(ticket.delivery_id)
+
+    assert waiting[-1] == (
+        "It is pending. Attempt 2 of 7 (send) comes at 2027-01-15 08:01:00Z, in 1 min."
+    )
+    assert dead[-2:] == [
+        "It is failed (exhausted). All attempts of its budget are used up.",
+        "When the other side works again, replay it; or dismiss it.",
+    ]
