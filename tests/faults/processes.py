@@ -45,6 +45,10 @@ class WorkerProcess:
         self._reader.start()
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def acked(self) -> dict[str, str]:
         """What callers were told: the id for each key."""
         said = (line.split() for line in self.lines if line.startswith("acked "))
@@ -57,13 +61,18 @@ class WorkerProcess:
             self._process.stdin.flush()
 
     def until_said(self, start: str, *, times: int = 1) -> None:
+        assert self.says(start, times=times), self._story(f"ended without saying {start!r}")
+
+    def says(self, start: str, *, times: int = 1) -> bool:
+        """Whether it comes to say so before it ends."""
+
         def has_said() -> bool:
             return sum(line.startswith(start) for line in self.lines) >= times
 
         with self._news:
-            said = self._news.wait_for(lambda: has_said() or self._is_mute, BOUND_S)
-        assert said, self._story(f"never said {start!r}")
-        assert has_said(), self._story(f"ended without saying {start!r}")
+            heard = self._news.wait_for(lambda: has_said() or self._is_mute, BOUND_S)
+        assert heard, self._story(f"never said {start!r}")
+        return has_said()
 
     def ready(self) -> WorkerProcess:
         self.until_said("ready")

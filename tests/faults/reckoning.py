@@ -20,6 +20,7 @@ from homing.stores.sql.sqlite import SqliteStore
 
 PAGE = 500
 MAX_CRASHES = 5
+SENDING = "send"  # other stages have no provider, and no ledger
 # Ends that say "it was not sent".
 NOT_SENT = frozenset({"rejected", "exhausted", "expired", "poison"})
 
@@ -117,7 +118,7 @@ def _contradictions(record: Record) -> Iterator[str]:
     one, times = record.delivery, len(record.accepted)
     if not one.is_terminal:
         yield f"is still {one.state} (I14)"
-    if one.state == "delivered" and not times:
+    if one.state == "delivered" and one.stage == SENDING and not times:
         yield "is delivered and was never accepted (I8)"
     if one.state == "failed" and one.failed_because is None:
         yield "failed without a reason"

@@ -14,9 +14,10 @@ from tests.faults.reckoning import contradictions, lost, read_books
 from tests.faults.shared_time import SharedTime
 from tests.faults.worker import Setup
 
-KILLS = 8
+KILLS = 4
+SEED = 1
 HOUR_S = 3600.0
-BRISK_LEASE_S = 5.0
+BRISK_LEASE_S = 4.0
 # Up to this many sends of a process are between mark and outcome at any moment (W1).
 SLOTS = 64
 
@@ -26,12 +27,11 @@ def setup(tmp_path: Path) -> Setup:
     return Setup(folder=tmp_path, store=tmp_path / "outbox.db", time=tmp_path / "time")
 
 
-@pytest.mark.parametrize("seed", [1, 2])
 def test_every_acknowledged_delivery_ends_as_promised(
-    setup: Setup, seed: int, capsys: pytest.CaptureFixture[str]
+    setup: Setup, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One life after the other, each an hour later, each killed under load but for the last."""
-    random, callers, time = Random(seed), Callers(), SharedTime(setup.time)
+    random, callers, time = Random(SEED), Callers(), SharedTime(setup.time)
     with lives() as start:
         for _ in range(KILLS):
             victim = start(replace(setup, latency_ms=random.choice((0, 5)))).ready()
@@ -55,7 +55,7 @@ def test_every_acknowledged_delivery_ends_as_promised(
     assert contradictions(books) == []
     assert books.duplicates <= KILLS * SLOTS
     with capsys.disabled():
-        print(f"\n  seed={seed} {figures(books, KILLS)}")
+        print(f"\n  {figures(books, KILLS)}")  # noqa: T201 - the figure is a product
 
 
 def test_the_survivor_takes_over_from_the_killed_i14(setup: Setup) -> None:

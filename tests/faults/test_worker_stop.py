@@ -100,7 +100,7 @@ def test_homing_worker_itself_stops_gracefully(setup: Setup) -> None:
     command = [sys.executable, "-m", "homing", "worker", "--config", str(config)]
     with subprocess.Popen(command, cwd=setup.folder, stderr=subprocess.DEVNULL) as worker:
         try:
-            until(lambda: setup.ledger.exists(), lambda: f"it sends nothing: {worker.poll()}")
+            until(setup.ledger.exists, lambda: f"it sends nothing: {worker.poll()}")
             worker.terminate()
             code = worker.wait(BOUND_S)
         finally:

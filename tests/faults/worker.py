@@ -8,7 +8,7 @@ It takes orders on stdin, one a line, and ends gracefully when that ends or at S
     send KEY ADDRESS         accept and attempt it       -> acked KEY ID
     job KEY WORD             accept a job; the word `kill` kills whoever works on it
     load PREFIX FIRST COUNT  accept many e-mails, each key `PREFIX-NUMBER`, from many callers
-    end                      wait until nothing is open  -> ended
+    end                      wait for the orders before it, and until nothing is open -> ended
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import functools
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +131,8 @@ def _burn(assignment: Assignment) -> None:
 class Orders:
     def __init__(self, homing: Homing) -> None:
         self._homing = homing
-        self._known: dict[str, Callable[..., Awaitable[None]]] = {
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._known: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
             "submit": self._submit,
             "send": self._send,
             "job": self._job,
@@ -139,9 +140,13 @@ class Orders:
             "end": self._end,
         }
 
-    async def obey(self, line: str) -> None:
+    def obey(self, line: str) -> None:
+        """Begin with it; orders are carried out side by side."""
         word, *rest = line.split()
-        await self._known[word](*rest)
+        call = self._known[word](*rest)
+        task = asyncio.get_running_loop().create_task(call)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
 
     async def _submit(self, key: str, address: str) -> None:
         await self._accept(key, self._homing.submit(_email(address), key=key))
@@ -170,6 +175,8 @@ class Orders:
         await asyncio.gather(*(call() for _ in range(CALLERS)))
 
     async def _end(self) -> None:
+        before = [task for task in self._under_way if task is not asyncio.current_task()]
+        await asyncio.gather(*before)
         while sum((await self._homing.store.count(OPEN)).values()):
             await self._homing.store.wait(0.05)
         say("ended")
@@ -202,9 +209,8 @@ async def _listen(orders: Orders, stop: asyncio.Event) -> None:
     lines = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    async with asyncio.TaskGroup() as group:
-        while line := await lines.readline():
-            group.create_task(orders.obey(line.decode()))
+    while line := await lines.readline():
+        orders.obey(line.decode())
     stop.set()
 
 

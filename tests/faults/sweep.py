@@ -1,0 +1,153 @@
+"""The long proof: workers killed, frozen and stopped for minutes, then the reckoning.
+
+    python -m tests.faults.sweep --minutes 10 [--seed N]
+
+Two workers share one file under load. Again and again one of them is killed (at a random moment
+or at a named point), frozen beyond its lease and thawed, or stopped gracefully;
+whoever is gone is replaced. The last line is the result; the exit code is 1
+if anything was lost or is not explained.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from msgspec.structs import replace
+
+from tests.faults.killing import Callers, figures, kill_at_random
+from tests.faults.processes import WorkerProcess, lives, until
+from tests.faults.reckoning import contradictions, lost, read_books
+from tests.faults.shared_time import SharedTime
+from tests.faults.traps import Trap
+from tests.faults.worker import Setup
+
+LEASE_S = 4.0
+POINTS = ("P0", "P1", "P2", "P3", "P4", "P5", "P6", "P7")
+SHOWN = 20
+
+
+class Sweep:
+    def __init__(self, folder: Path, seed: int, start: Callable[[Setup], WorkerProcess]) -> None:
+        self._random = Random(seed)
+        self._start = start
+        self._folder = folder
+        self._callers = Callers()
+        self.faults: Counter[str] = Counter()
+        self._setup = Setup(
+            folder=folder, store=folder / "outbox.db", time=folder / "time", lease_s=LEASE_S
+        )
+        SharedTime(self._setup.time)
+        self._deeds = (self._kill, self._kill, self._trap, self._trap, self._freeze, self._stop)
+        self._workers = [self._fresh(), self._fresh()]
+
+    def step(self) -> None:
+        """One fault, under load, with a whole worker beside it."""
+        place = self._random.randrange(2)
+        deed = self._random.choice(self._deeds)
+        for worker in self._workers:
+            self._callers.hear(worker)
+        self._callers.ask(self._workers[1 - place])
+        deed(place)
+        self.faults[deed.__name__.strip("_")] += 1
+
+    def finish(self) -> tuple[str, bool]:
+        """No more faults: everything ends; then the books are read."""
+        for worker in self._workers:
+            self._bury(worker, worker.stop())
+        last = self._start(self._setup).ready()
+        self._callers.ask(last, count=0)
+        self._callers.until_answered(last)
+        last.order("end")
+        last.until_said("ended")
+        self._bury(last, last.stop())
+        books = read_books(self._setup.store, self._setup.ledger)
+        wrong = [*self._callers.contradicted, *contradictions(books)]
+        for line in wrong[:SHOWN]:
+            say(line)
+        missing = lost(books, self._callers.promised)
+        kills = self.faults["kill"] + self.faults["trap"]
+        deeds = " ".join(f"{name}={number}" for name, number in sorted(self.faults.items()))
+        line = f"{deeds} {figures(books, kills)} unexplained={len(wrong)} lost={len(missing)}"
+        return line, not (wrong or missing)
+
+    def _fresh(self, *traps: Trap) -> WorkerProcess:
+        latency_ms = self._random.choice((0, 5, 20))
+        return self._start(replace(self._setup, latency_ms=latency_ms, traps=traps)).ready()
+
+    def _kill(self, place: int) -> None:
+        self._callers.ask(self._workers[place])
+        kill_at_random(self._workers[place], self._random)
+        self._replace(place)
+
+    def _trap(self, place: int) -> None:
+        """Somebody who dies at a point of his own takes the place of one who leaves."""
+        self._bury(self._workers[place], self._workers[place].stop())
+        trap = Trap(self._random.choice(POINTS), nth=self._random.randint(1, 40))
+        victim = self._fresh(trap)
+        self._workers[place] = victim
+        while victim.is_alive:
+            wanted = len(victim.acked) + 50
+            self._callers.ask(victim, count=50)
+            self._until_answered_or_dead(victim, wanted)
+            self._callers.hear(victim)
+        victim.until_dead()
+        self._replace(place)
+
+    def _until_answered_or_dead(self, victim: WorkerProcess, wanted: int) -> None:
+        until(
+            lambda: not victim.is_alive or len(victim.acked) >= wanted,
+            lambda: "the victim does nothing",
+        )
+
+    def _freeze(self, place: int) -> None:
+        """Beyond its lease; it may hold the write lock, and then the other one waits too."""
+        self._workers[place].freeze()
+        thaw_at_s = time.monotonic() + LEASE_S * 1.5
+        until(lambda: time.monotonic() > thaw_at_s, lambda: "time stands still")
+        self._workers[place].thaw()
+
+    def _stop(self, place: int) -> None:
+        self._callers.ask(self._workers[place])
+        self._bury(self._workers[place], self._workers[place].stop())
+        self._workers[place] = self._fresh()
+
+    def _replace(self, place: int) -> None:
+        self._callers.hear(self._workers[place])
+        self._workers[place] = self._fresh()
+
+    def _bury(self, worker: WorkerProcess, code: int) -> None:
+        self._callers.hear(worker)
+        if code != 0:
+            self._callers.contradicted.append(f"a graceful stop ended with {code}")
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    end_s = time.monotonic() + chosen.minutes * 60
+    with tempfile.TemporaryDirectory() as folder, lives() as start:
+        sweep = Sweep(Path(folder), chosen.seed, start)
+        while time.monotonic() < end_s:
+            sweep.step()
+            say(" ".join(f"{name}={number}" for name, number in sorted(sweep.faults.items())))
+        line, is_proved = sweep.finish()
+    say(line)
+    return 0 if is_proved else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
