@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,9 @@ from msgspec.structs import replace
 
 from homing.app import Homing
 from homing.domain.errors import SettingsError
+from homing.domain.failure import Failure
 from homing.domain.policy import Plan
-from homing.engine.route import Route
+from homing.engine.route import Route, classify_exception
 from homing.mailing import MAIL_ROUTE, mail_route
 from homing.observers import DELIVERY_LOG, SENTRY
 from homing.ports import Alarm, Notifier, Observer, Provider
@@ -62,8 +64,15 @@ def route_for(settings: Settings) -> Route:
         catalog=catalog,
         limits=_limits(settings.limits),
     )
-    route = replace(route, plan=_owing(route.plan, settings))
+    route = replace(route, plan=_owing(route.plan, settings), classify=classify_discreetly)
     return apply_to(route, settings.routes.get(MAIL_ROUTE, RouteSettings()))
+
+
+def classify_discreetly(error: Exception) -> Failure:
+    """A surprise in a step of ours: only its kind and place, for its words may quote the mail."""
+    frames = traceback.extract_tb(error.__traceback__, limit=-1)
+    place = "".join(f" in {frame.name}, line {frame.lineno}" for frame in frames)
+    return replace(classify_exception(error), detail=f"{type(error).__name__}{place}", trace=None)
 
 
 def defaults() -> RouteSettings:

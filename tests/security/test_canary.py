@@ -1,0 +1,217 @@
+"""I23, T11: what customers write and what opens doors appears in no log, metric, page or report.
+
+A real `homing serve` is fed with canaries in every field, credential and variable, through
+success, refusal, doubt, route fault and crash; then all that it wrote and all that the readers
+print is searched. Addresses, keys, sources and metadata may be seen where an operator asks for
+deliveries, nowhere else.
+"""
+
+import base64
+import re
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.unit.cli.conftest import Cli, cli
+from tests.unit.cli.programs import Served, free_port, serving, until
+
+__all__ = ["cli"]
+
+CANARY = re.compile(r"(?i)ca[-_]?nary[-_]?\w*")
+# Crashes as libraries do: with all that they were given in their words.
+LAUNCH = """
+import sys
+from homing.cli import main
+from homing.providers.stub import StubProvider
+commit = StubProvider.commit
+async def crashing(self, envelope):
+    if any(address.startswith("crash@") for address in envelope.recipients):
+        raise RuntimeError(f"cannot send {envelope.data!r} to {envelope.recipients}")
+    return await commit(self, envelope)
+StubProvider.commit = crashing
+sys.argv[0] = "homing"
+main()
+"""
+# The stub's behaviour for each fate, and the state in which it ends.
+FATES = {
+    "ok": "delivered",
+    "bounce": "failed",
+    "maybe": "failed",
+    "crash": "failed",
+    "auth": "failed",
+}
+HEADERS = {"Authorization": "Bearer hmg_canary_token"}
+
+
+def mail(name: str) -> dict[str, object]:
+    """Canaries in every field that a caller can fill."""
+    return {
+        "to": [f"{name}@stub.test", "Canary Name <canary-to@example.org>"],
+        "cc": ["canary-cc@example.org"],
+        "bcc": ["canary-bcc@example.org"],
+        "reply_to": ["canary-reply@example.org"],
+        "subject": "canary-subject",
+        "text": "canary-text",
+        "html": "<p>canary-html</p>",
+        "headers": {"X-Campaign": "canary-header"},
+        "attachments": [
+            {
+                "filename": "canary-file.txt",
+                "content_type": "text/plain",
+                "content_base64": base64.b64encode(b"canary-content").decode(),
+            }
+        ],
+        "source": "canary-source",
+        "metadata": {"order": "canary-metadata"},
+    }
+
+
+def templated(variables: dict[str, str]) -> dict[str, object]:
+    return {
+        "to": ["ok@stub.test"],
+        "template_id": "code",
+        "variables": variables,
+        "subject": "",
+        "text": "",
+    }
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> dict[str, str]:
+    parts = tmp_path / "templates" / "code" / "en"
+    parts.mkdir(parents=True)
+    (parts / "subject.tmpl").write_text("Your code {{ code }}")
+    (parts / "text.tmpl").write_text("{{ name }}: {{ code }}")
+    secret = tmp_path / "dsn"
+    secret.write_text(f"http://canarydsn@127.0.0.1:{free_port()}/1")
+    secret.chmod(0o600)
+    return {
+        "HOMING_LOG__LEVEL": "debug",
+        "HOMING_LOG__FORMAT": "json",
+        "HOMING_LOG__ALERTS": "alerts",
+        "HOMING_LOG__DELIVERIES": "deliveries",
+        "HOMING_TEMPLATES": str(tmp_path / "templates"),
+        "HOMING_TELEMETRY__SENTRY_DSN_FILE": str(secret),
+        "HOMING_ROUTES__MAIL__MAX_ATTEMPTS": "1",
+        "HOMING_ROUTES__MAIL__ON_DOUBT": "hold",
+        "HOMING_ROUTES__MAIL__ON_ROUTE_FAULT": "fail",
+    }
+
+
+def errors_of(served: Served) -> str:
+    """Answers to requests that are wrong in every way, with canaries in them."""
+    good = mail("ok")
+    bodies: list[tuple[str, object]] = [
+        ("canary-key-ok", {**good, "subject": "canary-other"}),
+        ("e-1", {**good, "to": ["canary to nobody"]}),
+        ("e-2", {**good, "subject": {"canary": "canary-deep"}}),
+        ("e-3", {**good, "from": "canary-from@example.org"}),
+        ("e-4", {**good, "headers": {"Bcc": "canary-injected@example.org"}}),
+        ("e-5", {**good, "subject": "canary\r\nBcc: canary@example.org"}),
+        ("e-6", templated({"code": "canary-code"}) | {"template_id": "none"}),
+        ("e-7", {**good, "attachments": [{"filename": "x", "content_base64": "canary!"}]}),
+    ]
+    pages = []
+    for key, body in bodies:
+        answer = httpx2.post(
+            f"{served.url}/api/v1/deliveries",
+            json=body,
+            headers={**HEADERS, "Idempotency-Key": key},
+        )
+        assert 400 <= answer.status_code < 500, answer.text
+        pages.append(answer.text)
+    broken = httpx2.post(
+        f"{served.url}/api/v1/deliveries",
+        content=b'{"to": ["canary@example.org"], "subject": "canary',
+        headers={**HEADERS, "Idempotency-Key": "e-8", "Content-Type": "application/json"},
+    )
+    return "\n".join([*pages, broken.text])
+
+
+def test_nothing_planted_leaves_the_store(
+    tmp_path: Path, settings: dict[str, str], cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(tmp_path, command=("-c", LAUNCH), **settings) as served:
+        ids = {name: served.post(f"canary-key-{name}", **mail(name)) for name in FATES}
+        good = served.post("t-1", **templated({"name": "canary-name", "code": "canary-code"}))
+        bad = served.post("t-2", **templated({"name": "canary-name"}))
+        for name, state in FATES.items():
+            served.ends_as(ids[name], state)
+        served.ends_as(good, "delivered")
+        served.ends_as(bad, "failed")
+        until(lambda: (tmp_path / "deliveries").exists() and (tmp_path / "alerts").exists())
+        errors = errors_of(served)
+        metrics = served.get("/metrics").text
+        status = served.get("/").text
+        stats = served.get("/api/v1/stats").text + served.get("/api/v1/errors").text
+        shown = [served.get(f"/api/v1/deliveries/{each}").text for each in ids.values()]
+        shown += [served.get(f"/api/v1/deliveries/{each}/why").text for each in ids.values()]
+        tried = [served.get(f"/api/v1/deliveries/{each}/attempts").text for each in ids.values()]
+        served.stop()
+        log = served.said()
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    quiet = [
+        cli(*words.split(), code=code)
+        for words, code in (
+            ("status", 0),
+            ("status --json", 0),
+            ("health", 1),
+            ("doctor --json", 0),
+            ("config show", 0),
+            ("token list", 0),
+            ("plan --outage 1h", 0),
+            ("migrate --dry-run", 0),
+            *((f"attempts {each} --json", 0) for each in ids.values()),
+            (f"show {bad} --json", 0),
+            (f"why {bad}", 0),
+        )
+    ]
+    asked = [
+        cli(*words.split())
+        for words in ("list", "list --json", "dead", "why canary-to@example.org")
+    ]
+    asked += [cli("show", each, "--json") for each in ids.values()]
+
+    silent = {
+        "log": log,
+        "alerts": (tmp_path / "alerts").read_text(),
+        "deliveries": (tmp_path / "deliveries").read_text(),
+        "metrics": metrics,
+        "status page": status,
+        "stats": stats,
+        "error pages": errors,
+        "attempts": "\n".join(tried),
+        "readers": "\n".join(done.out + done.err for done in quiet),
+    }
+    assert {place: hits for place, text in silent.items() if (hits := CANARY.findall(text))} == {}
+    assert "RuntimeError" in "\n".join(tried)
+    assert log.count('"state":"failed"') >= 4
+    for text in (*shown, *(done.out + done.err for done in asked)):
+        allowed = r"(?i)canary-(to|cc|bcc)@example\.org|canary-(key-\w+|source|metadata)"
+        assert CANARY.findall(re.sub(allowed, "", text)) == []
+
+
+def test_credentials_of_a_provider_are_shown_by_nobody(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {
+        "HOMING_PROVIDER": f"smtp://canaryuser:canarypass@127.0.0.1:{free_port()}",
+        "HOMING_SENDER": "shop@example.org",
+        "HOMING_LOG__LEVEL": "debug",
+        "HOMING_ROUTES__MAIL__MAX_ATTEMPTS": "1",
+    }
+    with serving(tmp_path, **settings) as served:
+        letter = served.post("k", to=["ann@example.org"])
+        served.ends_as(letter, "failed")
+        served.stop()
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    texts = [served.said()]
+    for words, code in (("config show", 0), ("doctor", 1), (f"why {letter}", 0), ("dead", 0)):
+        done = cli(*words.split(), code=code)
+        texts += [done.out, done.err]
+
+    assert CANARY.findall("\n".join(texts)) == []
+    assert "smtp://***@127.0.0.1" in served.said()
