@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from homing.ports import Accepted
-from tests.unit.smtp.sending import DATA, accepted, envelope, failed, provider, send
+from tests.unit.smtp.sending import DATA, accepted, envelope, failed, prove, provider, send
 from tests.unit.smtp.wire_server import LOCK_STEP, PIPELINING, Cut, WireServer
 
 BOTH = pytest.mark.parametrize("features", [PIPELINING, LOCK_STEP], ids=["pipelined", "lock-step"])
@@ -92,6 +92,7 @@ async def test_a_no_that_is_followed_by_hanging_up_is_still_a_no() -> None:
 async def test_data_refused_behind_a_pipelined_envelope_sends_no_content() -> None:
     server = WireServer(data=["451 4.3.0 no", "354 go"])
     async with server, provider(server.url + "&pool=1") as smtp:
+        prove(smtp, latency_s=0.01)
         first, second = await asyncio.gather(send(smtp), send(smtp, envelope("bob@example.org")))
     assert not isinstance(first, Accepted)
     assert isinstance(second, Accepted)

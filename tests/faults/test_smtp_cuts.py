@@ -7,7 +7,7 @@ import pytest
 from homing.domain.failure import Failure
 from homing.ports import Accepted
 from homing.providers.smtp import connection
-from tests.unit.smtp.sending import accepted, envelope, failed, provider, send
+from tests.unit.smtp.sending import accepted, envelope, failed, prove, provider, send
 from tests.unit.smtp.wire_server import LOCK_STEP, PIPELINING, Answers, Cut, WireServer
 
 BOTH = pytest.mark.parametrize("features", [PIPELINING, LOCK_STEP], ids=["pipelined", "lock-step"])
@@ -60,12 +60,14 @@ async def test_doubt_is_for_one_message_and_the_one_behind_it_is_sent_elsewhere(
     """Pipelined behind an unanswered dot: its envelope is lost, its content never left."""
     server = WireServer(dot=["250 first", Cut(), "250 third"])
     async with server, provider(server.url + "&pool=1") as smtp:
+        prove(smtp, latency_s=0.01)
         await accepted(smtp)
         names = ("ann@example.org", "bob@example.org")
         second, third = await asyncio.gather(*(send(smtp, envelope(name)) for name in names))
     assert isinstance(second, Failure)
     assert second.maybe_sent
     assert isinstance(third, Accepted)
+    assert any(b".\r\nMAIL FROM:" in read for read in server.clients[0].reads)
     assert len(server.messages) == 3
 
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.unit.smtp.sending import envelope, failed, provider
+from tests.unit.smtp.sending import accepted, envelope, failed, provider
 from tests.unit.smtp.wire_server import LOCK_STEP, PIPELINING, Answer, Drip, Hang, WireServer
 
 # Every drip is well within the deadline; together they are far beyond it.
@@ -43,6 +43,23 @@ async def test_each_phase_has_a_total_deadline(
     assert (outcome.error_class, outcome.disposition) == ("timed_out", "retry")
     assert outcome.maybe_sent is maybe_sent
     assert DEADLINE_S * 0.9 <= lasted_s < PATIENCE_S
+
+
+async def test_the_login_has_a_time_of_its_own() -> None:
+    def server(answer: Answer) -> WireServer:
+        return WireServer((*PIPELINING, "AUTH PLAIN"), auth=answer)
+
+    slow = server(Drip("235 welcome\r\n", EVERY_S))
+    async with slow, provider(url(slow, "connect_timeout_s=0.2&command_timeout_s=9")) as smtp:
+        await accepted(smtp)
+    silent = server(Hang())
+    async with silent, provider(url(silent, "connect_timeout_s=60&command_timeout_s=0.2")) as smtp:
+        outcome = await failed(smtp)
+    assert (outcome.error_class, outcome.disposition) == ("timed_out", "retry")
+
+
+def url(server: WireServer, options: str) -> str:
+    return f"smtp://ann:secret@127.0.0.1:{server.port}?tls=none&{options}"
 
 
 async def test_recipients_share_one_deadline() -> None:

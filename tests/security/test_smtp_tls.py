@@ -7,11 +7,15 @@ import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
 
 from homing.domain.failure import Failure
+from homing.providers.smtp import opening, parse_url
+from homing.providers.smtp.handshake import StartTls, handshake
+from homing.providers.smtp.tls import tls_context
 from tests.unit.smtp.sending import PASSWORD, SECRETS, accepted, envelope, failed, provider
 from tests.unit.smtp.wire_server import PIPELINING, Cut, WireServer
 
@@ -185,6 +189,55 @@ async def test_plain_smtp_where_implicit_tls_is_meant(ca_file: Path) -> None:
     check_nothing_leaked(server)
 
 
+@pytest.mark.parametrize("tls", [True, False])
+async def test_what_comes_behind_the_last_reply_of_a_handshake_is_never_believed(
+    monkeypatch: pytest.MonkeyPatch, tls: bool
+) -> None:
+    """A segment of its own, a moment late: told apart neither by chance nor by speed."""
+
+    def talkative(**settings: Any) -> Any:
+        session = handshake(**settings)
+        step = next(session)
+        while True:
+            if isinstance(step, StartTls):
+                ears[-1].data_received(b"250 early\r\n")
+            try:
+                step = session.send((yield step))
+            except StopIteration as end:
+                ears[-1].data_received(b"250 early\r\n")
+                return end.value
+
+    class Ear(opening._Ear):
+        def __init__(self) -> None:
+            super().__init__()
+            ears.append(self)
+
+    ears: list[Ear] = []
+    monkeypatch.setattr(opening, "_Ear", Ear)
+    monkeypatch.setattr(opening, "handshake", talkative)
+    server = WireServer(AUTH, tls=good(trustme.CA()) if tls else None)
+    async with server:
+        address = f"127.0.0.1:{server.port}"
+        async with provider(f"smtp://{address}?{'verify=off' if tls else 'tls=none'}") as smtp:
+            outcome = await failed(smtp)
+    expected = ("tls_failed", "route_fault") if tls else ("protocol_error", "retry")
+    assert (outcome.error_class, outcome.disposition) == expected
+    check_nothing_leaked(server)
+
+
+def test_the_oldest_version_is_set_whatever_the_system_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lax = ssl.create_default_context()
+    lax.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+    monkeypatch.setattr(ssl, "create_default_context", lambda **_: lax)
+    made = tls_context(parse_url("smtp://mail.example.org"))
+    assert made is not None
+    assert made.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert made.check_hostname
+    assert made.verify_mode == ssl.CERT_REQUIRED
+
+
 async def test_a_line_cut_in_the_handshake_is_tried_again(
     authority: trustme.CA, ca_file: Path
 ) -> None:
@@ -249,8 +302,6 @@ async def test_only_a_user_means_no_login(authority: trustme.CA, ca_file: Path) 
 async def test_without_tls_a_name_that_leads_off_loopback_is_not_spoken_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from homing.providers.smtp import opening
-
     monkeypatch.setattr(opening, "is_loopback", lambda _: False)
     server = WireServer(AUTH)
     async with server, provider(f"smtp://{LOGIN}localhost:{server.port}?tls=none") as smtp:

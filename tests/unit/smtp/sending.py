@@ -54,3 +54,9 @@ async def failed(smtp: SmtpProvider, message: Envelope | None = None) -> Failure
     outcome = await send(smtp, message)
     assert isinstance(outcome, Failure), outcome
     return outcome
+
+
+def prove(smtp: SmtpProvider, latency_s: float) -> None:
+    """As if many messages had been answered after this time."""
+    for _ in range(100):
+        smtp._pool.answered(latency_s)

@@ -6,7 +6,8 @@ import pytest
 
 from homing.domain.failure import Failure, Refusal
 from homing.ports import Accepted
-from tests.unit.smtp.sending import DATA, accepted, envelope, failed, provider, send
+from homing.providers.smtp import connection
+from tests.unit.smtp.sending import DATA, accepted, envelope, failed, prove, provider, send
 from tests.unit.smtp.wire_server import LOCK_STEP, PIPELINING, Cut, WireServer
 
 BOTH = pytest.mark.parametrize("features", [PIPELINING, LOCK_STEP], ids=["pipelined", "lock-step"])
@@ -66,9 +67,22 @@ async def test_many_at_once_use_the_pool_and_no_more(features: tuple[str, ...]) 
 
 async def test_the_next_envelope_goes_out_behind_the_dot() -> None:
     async with WireServer() as server, provider(server.url + "&pool=1") as smtp:
+        prove(smtp, latency_s=0.01)
         await accepted(smtp)
         await asyncio.gather(*(send(smtp) for _ in range(3)))
-    assert b"Hello\r\n.\r\nMAIL FROM:" in server.raw
+    assert any(b"Hello\r\n.\r\nMAIL FROM:" in read for read in server.clients[0].reads)
+
+
+async def test_behind_the_dot_of_a_slow_server_nothing_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "PIPELINE_BELOW_S", 0.0)
+    async with WireServer() as server, provider(server.url + "&pool=1") as smtp:
+        prove(smtp, latency_s=0.01)
+        await accepted(smtp)
+        await asyncio.gather(*(send(smtp) for _ in range(3)))
+    assert len(server.messages) == 4
+    assert not any(b".\r\nMAIL FROM:" in read for read in server.clients[0].reads)
 
 
 async def test_a_connection_serves_a_bounded_number_of_messages() -> None:

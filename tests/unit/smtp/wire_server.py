@@ -55,6 +55,7 @@ class Client:
     """What one connection said."""
 
     raw: bytearray = field(default_factory=bytearray)
+    reads: list[bytes] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
     messages: list[bytes] = field(default_factory=list)
     secure: bool = False
@@ -234,6 +235,7 @@ class _Conversation:
         if not data:
             raise _Closed
         self._client.raw += data
+        self._client.reads.append(data)
         self._held += data
 
     async def _say(self, verb: str, line: str) -> str:
