@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from homing.building import build
+from homing.cli.demo import NAMES, TOGETHER
 from homing.domain.delivery import Delivery
 from homing.domain.message import Email, decode_message
-from homing.settings import Settings
+from homing.providers.stub import BEHAVIOURS
+from homing.settings import RouteSettings, Settings
 from tests.unit.cli.conftest import Cli
 
 WHY = ("--reason", "asked for", "--actor", "ann")
@@ -165,3 +167,29 @@ def test_a_file_that_is_no_database_is_told(cli: Cli) -> None:
     Path("homing.db").write_bytes(b"no database at all" * 100)
 
     assert "homing.db" in cli("migrate", "--dry-run", code=1).err
+
+
+def test_an_uncertain_letter_is_confirmed_with_its_evidence(cli: Cli) -> None:
+    hold = RouteSettings(on_doubt="hold", max_attempts=1)
+    homing = build(Settings(routes={"mail": hold}), worker=False)
+
+    async def fill() -> str:
+        async with homing:
+            email = Email(to="maybe@stub.test", subject="S", text="t")
+            ticket = await homing.submit(email)
+            await homing.engine.run_until_idle()
+            return ticket.delivery_id
+
+    letter = asyncio.run(fill())
+    assert "It is failed (uncertain)." in cli("why", letter).out
+
+    cli("confirm", letter, *WHY, "--evidence", "the customer has it")
+
+    assert cli("show", letter, "--json").json["receipt"]["evidence"] == "operator"
+    assert "(confirmed by a person)" in cli("why", letter).out
+
+
+def test_the_demo_writes_to_every_behaviour_of_the_stub() -> None:
+    shown = {"soft-N" if name.startswith("soft-") else name for name in (*NAMES, *TOGETHER)}
+
+    assert shown == BEHAVIOURS.keys()
