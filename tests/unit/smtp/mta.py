@@ -45,6 +45,7 @@ def postfix(sink_port: int) -> Iterator[Mta]:
     _need(shutil.which("postfix", path="/usr/sbin:/usr/bin"), "Postfix is not installed")
     with _home() as home:
         port, etc, queue, data = free_port(), home / "etc", home / "queue", home / "data"
+        home.chmod(0o755)  # its programs run as another user
         for folder in (etc, queue, data):
             folder.mkdir()
         shutil.chown(data, "postfix")
@@ -129,7 +130,6 @@ def _need(there: object, problem: str) -> None:
 @contextmanager
 def _home() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="homing-mta-", ignore_cleanup_errors=True) as name:
-        Path(name).chmod(0o755)
         yield Path(name)
 
 
@@ -166,7 +166,8 @@ def _jail(home: Path, programs: Sequence[str], users: Sequence[str]) -> Path:
 
 def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(source, target)
+    shutil.copyfile(source, target)
+    target.chmod(0o755)  # whatever it was before, not setuid
 
 
 def _libraries(program: Path) -> list[Path]:
@@ -296,6 +297,7 @@ tls_privatekey = /etc/key.pem
 auth_advertise_hosts = ${{if def:tls_in_cipher {{*}}{{}}}}
 message_size_limit = {size}
 acl_smtp_rcpt = recipient
+deliver_drop_privilege = true
 host_lookup =
 keep_environment =
 smtp_accept_queue_per_connection = 0
