@@ -133,7 +133,7 @@ def _secrets(loaded: Loaded) -> Iterator[Finding]:
     }
     for name in given:
         origin = loaded.origin(name) or ""
-        path = Path(os.environ[origin]) if origin.endswith("_FILE") else Path(origin)
+        path = Path(os.environ.get(origin, "") if origin.endswith("_FILE") else origin)
         if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077:
             detail = f"{path} holds a secret ({name}) and can be read by others: chmod 600 {path}"
             yield Finding("files", "bad", detail)
