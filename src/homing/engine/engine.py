@@ -116,10 +116,11 @@ class Engine:
     async def start(self) -> None:
         """Work in the background until stopped."""
         await self.recover()
+        seldom_s = max(SELDOM_EVERY_S / self.attempts.time_scale, 1.0)
         self._spawn("wake-up", self.wakeup.listen)
         self._spawn("housekeeping", self._keep_house)
         self._spawn("notices", self._give_notices)
-        self._spawn("retention", self._every(SELDOM_EVERY_S, self.housekeeping.seldom))
+        self._spawn("retention", self._every(seldom_s, self.housekeeping.seldom))
         self._spawn("leases", self._every(self._lease_s / 3, self._renew_leases))
         for worker in self.workers.values():
             self._spawn(f"worker {worker.route.name}", worker.run)
