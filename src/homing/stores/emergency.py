@@ -22,6 +22,7 @@ from msgspec import Struct
 from homing.domain.delivery import Change
 from homing.domain.errors import StoreCorrupt, StoreError, StoreFull, StoreUnavailable
 from homing.stores.codec import decode_change, encode
+from homing.stores.syncing import sync_folder
 
 ROOM_BYTES = 1024 * 1024
 _LIVE = b"+"
@@ -91,7 +92,7 @@ class FileJournal:
                 file = _File(descriptor)
                 if file.size() == 0:
                     file.make_room(self._room_bytes)
-                    _sync_folder(self.path.parent)
+                    sync_folder(self.path.parent)
                 yield file
             finally:
                 os.close(descriptor)
@@ -168,14 +169,6 @@ def _record_at(data: bytes, start: int) -> _Record | None:
     if data[end : end + 1] != b"\n" or zlib.crc32(data[body:end]) != int(head[3], 16):
         return None
     return _Record(start, head[1] == _LIVE, data[start:end])
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _store_error(error: OSError, path: Path) -> StoreError:

@@ -13,6 +13,7 @@ from homing.domain.errors import StoreUnsafe
 from homing.stores.sql.migrate import outstanding, shipped
 from homing.stores.sql.sqlite.checkpoint import LONG_LOG_BYTES
 from homing.stores.sql.statements import load
+from homing.stores.syncing import sync_folder
 
 _SQL = load(__package__, "open.sql")
 OLDEST_SQLITE = (3, 38, 0)
@@ -32,9 +33,7 @@ def create_file(path: Path) -> None:
     """
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _OWNER_ONLY))
-        folder = os.open(path.parent, os.O_RDONLY)
-        os.fsync(folder)
-        os.close(folder)
+        sync_folder(path.parent)
     for suffix in _SIDE_FILES:
         with contextlib.suppress(FileNotFoundError):
             side = path.with_name(path.name + suffix)

@@ -8,44 +8,19 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from msgspec import Struct
-
-from homing.domain.errors import StoreCorrupt, StoreOutcomeUnknown, StoreUnavailable
-from homing.stores.sql.sqlite.adding import add_all
+from homing.domain.errors import StoreUnavailable
 from homing.stores.sql.sqlite.checkpoint import Checkpointer
-from homing.stores.sql.sqlite.claiming import claim_all, renew_all
+from homing.stores.sql.sqlite.committing import Committer, Job, Work
 from homing.stores.sql.sqlite.connection import connect_to_write
 from homing.stores.sql.sqlite.faults import store_error
-from homing.stores.sql.sqlite.purging import purge_all
-from homing.stores.sql.sqlite.saving import save_all
-from homing.stores.sql.sqlite.session import Session
-
-Work: TypeAlias = Callable[[Session, Sequence[Any]], Sequence[Any]]
-# Concurrent requests have no order among them, so kinds are done together; claims come last
-# because then they find what the others made due.
-ORDER: tuple[Work, ...] = (add_all, save_all, renew_all, purge_all, claim_all)
-
-# After these no request of the group would fare better alone.
-HOPELESS = (StoreUnavailable, StoreOutcomeUnknown, StoreCorrupt)
 
 LARGEST_GROUP = 4096
 LISTEN_EVERY_S = 0.01
 IDLE_EVERY_S = 1.0
-
-
-class Job(Struct, eq=False):
-    """A request on its way to the writer, and where the answer goes."""
-
-    work: Work
-    request: Any
-    size: int
-    future: asyncio.Future[Any]
-    answer: Any = None
-    error: BaseException | None = None
 
 
 class Writer:
@@ -158,60 +133,6 @@ class Writer:
         # Nobody is left to hear of it when the loop was closed first.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)
-
-
-class Committer:
-    """One group, one transaction. A request that fails does not spoil the others."""
-
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        self._connection = connection
-        self._path = path
-        self._committing = False
-
-    def commit(self, jobs: list[Job]) -> bool:
-        """Every job has its answer or its error afterwards; true if something may be due."""
-        try:
-            return self._transact(jobs)
-        except Exception as error:
-            fault = self._back_out(error)
-        if len(jobs) == 1:
-            jobs[0].error = fault
-            return False
-        if isinstance(fault, HOPELESS):
-            for job in jobs:
-                job.error = type(fault)(*fault.args)
-            return False
-        news = [self.commit([job]) for job in jobs]
-        return any(news)
-
-    def _transact(self, jobs: list[Job]) -> bool:
-        connection = self._connection
-        session = Session(connection)
-        connection.execute("begin immediate")
-        for work in ORDER:
-            group = [job for job in jobs if job.work is work]
-            if group:
-                answers = work(session, [job.request for job in group])
-                for job, answer in zip(group, answers, strict=True):
-                    job.answer = answer
-        session.finish()
-        self._committing = True
-        connection.execute("commit")
-        self._committing = False
-        return session.news
-
-    def _back_out(self, error: Exception) -> Exception:
-        committing, self._committing = self._committing, False
-        fault = error
-        if isinstance(error, sqlite3.Error):
-            fault = store_error(error, self._path, committing=committing)
-            fault.__cause__ = error
-        try:
-            if self._connection.in_transaction:
-                self._connection.execute("rollback")
-        except sqlite3.Error as second:
-            return store_error(second, self._path)
-        return fault
 
 
 def _settle(future: asyncio.Future[None], error: BaseException | None) -> None:

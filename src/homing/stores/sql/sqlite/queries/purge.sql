@@ -1,7 +1,7 @@
 -- The oldest go first: each statement below gives one ordered stream, and the streams are merged.
 
 -- name: routes_of_deliveries
-select distinct route from homing_deliveries;
+select distinct route from homing_deliveries where ended_at_ms is not null;
 
 -- A child is kept as long as its parent's record.
 -- name: removable
@@ -34,7 +34,7 @@ delete from homing_results where seq = ?;
 delete from homing_recipients where address = ? and seq = ?;
 
 -- name: routes_of_attempts
-select distinct route from homing_attempts;
+select distinct route from homing_attempts where ended_at_ms is not null;
 
 -- name: old_attempts
 select ended_at_ms, delivery_id, number

@@ -1,0 +1,163 @@
+"""What is asked often is answered from an index: no fault of the planner makes a claim scan."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from homing.domain.delivery import Change, Key, Recipient
+from homing.ports import Facet, PurgeRule, Query
+from homing.stores.sql.sqlite.adding import AddRequest, add_all, entry_of
+from homing.stores.sql.sqlite.claiming import RenewRequest, claim_all, renew_all
+from homing.stores.sql.sqlite.connection import connect_to_write
+from homing.stores.sql.sqlite.purging import purge_all
+from homing.stores.sql.sqlite.reading import (
+    attempts,
+    content,
+    facts,
+    find,
+    get,
+    next_due_ms,
+    page,
+)
+from homing.stores.sql.sqlite.saving import SaveRequest, save_all, saved_of
+from homing.stores.sql.sqlite.session import Session
+from homing.testing import samples
+
+# Lists that a statement brings along, or that hold one row, may be walked through.
+HARMLESS = re.compile(r"SCAN (w|json_each|CONSTANT ROW|homing_pulse)\b")
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    connection = connect_to_write(tmp_path / "outbox.db", 1.0)
+    yield connection
+    connection.close()
+
+
+class Watched:
+    """Collects the plans of the statements that are run on a connection."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._seen: list[str] = []
+
+    def __enter__(self) -> Self:
+        self._connection.set_trace_callback(self._seen.append)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.set_trace_callback(None)
+
+    def plans(self) -> list[str]:
+        return [
+            step
+            for statement in self._seen
+            if statement.split()[0] in ("select", "insert", "update", "delete")
+            for (_, _, _, step) in self._connection.execute(f"explain query plan {statement}")
+        ]
+
+    def scans(self) -> list[str]:
+        assert self._seen
+        return [step for step in self.plans() if "SCAN" in step and not HARMLESS.search(step)]
+
+
+def test_writes_and_claims_scan_nothing(database: sqlite3.Connection) -> None:
+    session = Session(database)
+    key = Key("shop", "k", "d1", expires_at_ms=samples.NOW_MS + 1)
+    new = samples.new("d1", keys=(key,), recipients=(Recipient("ann"),), facts=[samples.fact("f")])
+    child = samples.child("c", "d1")
+    ended = Change(samples.ended(new.delivery).delivery, (samples.attempt("d1"),), {"send": b"x"})
+    fanned = samples.waiting(new.delivery, [child])
+    amended = Change(new.delivery, payload=b"new", drop_results=True)
+    forgotten = Change(child.delivery, child_delta=-1, forget=True)
+
+    with Watched(database) as watched:
+        add_all(session, [AddRequest([entry_of(new)], ())])
+        claim_all(session, [samples.claim(lanes=("a", "b"))])
+        renew_all(session, [RenewRequest("w1", [("d1", 2)], 1)])
+        for change in (ended, fanned, amended, forgotten):
+            save_all(session, [SaveRequest([saved_of(change)], ())])
+        session.finish()
+
+    assert watched.scans() == []
+
+
+def test_a_claim_sorts_nothing(database: sqlite3.Connection) -> None:
+    """The index gives the order of a claim: what is due later is never looked at."""
+    with Watched(database) as watched:
+        claim_all(Session(database), [samples.claim()])
+
+    assert not any("TEMP B-TREE" in step for step in watched.plans())
+
+
+def test_retention_by_route_scans_nothing(database: sqlite3.Connection) -> None:
+    rules = [
+        PurgeRule(what="delivery", route="mail", before_ms=1),
+        PurgeRule(what="payload", route="mail", before_ms=1),
+        PurgeRule(what="attempts", route="mail", before_ms=1),
+        PurgeRule(what="keys", before_ms=1),
+        PurgeRule(what="facts", before_ms=1, fact_kind="note"),
+    ]
+    with Watched(database) as watched:
+        purge_all(Session(database), rules)
+
+    assert watched.scans() == []
+
+
+def test_questions_about_one_delivery_scan_nothing(database: sqlite3.Connection) -> None:
+    with Watched(database) as watched:
+        get(database, "d1")
+        content(database, "d1")
+        find(database, "shop", "k")
+        attempts(database, "d1")
+        facts(database, "note", "d1/", 10)
+        next_due_ms(database, ("a", "b"))
+
+    assert watched.scans() == []
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        (Query(), "created"),
+        (Query(created_from_ms=1), "created"),
+        (Query(facets=(Facet(state="failed"),)), "failed"),
+        (
+            Query(facets=(Facet(state="failed", stage="a"), Facet(state="failed", stage="b"))),
+            "failed",
+        ),
+        (Query(owing=True), "owing"),
+        (Query(parent_id="p", facets=(Facet(state="failed"),)), "parent"),
+        (Query(clone_of="d"), "clone"),
+    ],
+)
+def test_a_listing_is_read_in_its_order(
+    database: sqlite3.Connection, query: Query, index: str
+) -> None:
+    with Watched(database) as watched:
+        page(database, query, None, 10)
+
+    (step,) = watched.plans()
+    assert f"homing_deliveries_{index}" in step
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Query(holder="w1", facets=(Facet(state="in_flight"),)),
+        Query(recipient="ann@example.org", facets=(Facet(state="failed"),)),
+    ],
+)
+def test_a_narrow_listing_reads_what_it_is_about(
+    database: sqlite3.Connection, query: Query
+) -> None:
+    with Watched(database) as watched:
+        page(database, query, None, 10)
+
+    assert watched.scans() == []
