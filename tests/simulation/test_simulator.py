@@ -11,7 +11,7 @@ from homing.testing.simulator import draw
 from homing.testing.simulator.options import FAMILIES
 from tests.simulation.command import figures, simulate
 
-LANE = "0-79"
+LANE = "0-51"
 # Every one of these must have happened in the lane, else it proves less than it says.
 FAULTS = (
     "bad_credentials", "clock_jump", "crash", "cut_after", "cut_before", "deploy", "freeze",

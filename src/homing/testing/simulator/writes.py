@@ -116,7 +116,9 @@ class WriteWitness:
 
     def _tried(self, before: Delivery, after: Delivery) -> None:
         breed = BREEDS[after.route]
-        self._sends.wrote_outcome(before)
+        _, attempt = self._disk.attempts[after.id][after.attempt_no]
+        if attempt.status != "interrupted":  # that would say that its outcome is not known
+            self._sends.wrote_outcome(before)
         if after.attempts > breed.max_attempts:
             self._breach("I16", after.id, f"{after.attempts} attempts of {breed.max_attempts}")
         if after.attempts == before.attempts or after.state != "pending":
