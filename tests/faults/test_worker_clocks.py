@@ -88,32 +88,21 @@ def until_known(setup: Setup, process: WorkerProcess) -> None:
     until(lambda: beats() >= wanted, lambda: "it does not beat")
 
 
-def step_under_load(setup: Setup, step_s: float, *, known: bool) -> tuple[Books, Callers]:
+@days_off
+def test_a_wall_that_is_set_to_another_day_under_load(setup: Setup, step_s: float) -> None:
     other, time = with_time_of_its_own(setup)
     callers = Callers()
     with lives() as start:
         normal, odd = start(setup).ready(), start(other).ready()
-        if known:
-            until_known(setup, normal)
+        until_known(setup, normal)
         callers.ask(normal)
         callers.ask(odd)
         until(lambda: ledger_bytes(normal) > 5000, lambda: "the load is not sent")
         time.step_wall(step_s)
         callers.until_heard(normal, odd)
         end(odd, normal)
-    return read_books(setup.store, setup.ledger), callers
 
-
-@days_off
-def test_a_wall_that_is_set_to_another_day_under_load(setup: Setup, step_s: float) -> None:
-    assert_undisturbed(*step_under_load(setup, step_s, known=True))
-
-
-@pytest.mark.xfail(
-    reason="others do not know it yet, and by its leases it seems gone", strict=False
-)
-def test_a_wall_set_back_right_after_the_start(setup: Setup) -> None:
-    assert_undisturbed(*step_under_load(setup, -DAY_S, known=False))
+    assert_undisturbed(read_books(setup.store, setup.ledger), callers)
 
 
 @days_off

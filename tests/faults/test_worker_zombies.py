@@ -20,7 +20,6 @@ from tests.faults.worker import Setup
 
 KEY = "booking-42"
 HOUR_S = 3600.0
-BRISK_LEASE_S = 4.0
 
 
 @pytest.fixture
@@ -147,25 +146,3 @@ def test_an_owner_in_doubt_reads_a_late_outcome_before_its_own_commit_p8(setup: 
     record = books.of(KEY)
     assert len(record.accepted) == 1
     assert record.delivery.state == "delivered"
-
-
-def test_a_frozen_worker_is_overtaken_in_real_time(setup: Setup) -> None:
-    """No clock is moved: the leases are short, and the other one was there all the time."""
-    brisk = replace(setup, lease_s=BRISK_LEASE_S)
-    SharedTime(setup.time)
-    with lives() as start:
-        zombie = start(replace(brisk, traps=frozen_at("P4")))
-        zombie.order("submit", KEY, "ok@stub.test")
-        zombie.until_frozen()
-        heir = start(brisk).ready()
-        end(heir)
-        zombie.thaw()
-        end(zombie)
-        assert zombie.stop() == 0
-        heir.stop()
-
-    books = read_books(setup.store, setup.ledger)
-    assert len(books.of(KEY).accepted) == 2
-    assert books.of(KEY).delivery.maybe_duplicate
-    assert len(books.late) == 1
-    assert contradictions(books) == []
