@@ -11,12 +11,20 @@ from typing import Any
 
 import msgspec
 
-from homing.web.operations import OPERATIONS, PUBLIC, Operation, Parameter
+from homing.web.operations import OPERATIONS, PUBLIC, EventStreamOf, Operation, Parameter
 from homing.web.problems import Problem
+from homing.web.schemas import AcceptedOut, BatchOut, ListOut, ReplaysOut
 
 REF = "#/components/schemas/{name}"
 # What any call can meet, whatever it asks for.
 ALWAYS = (403, 500, 503)
+# In which answers an id stands, and where.
+FOUND_IN: dict[Any, tuple[str, str]] = {
+    AcceptedOut: ("delivery_id", "/delivery_id"),
+    BatchOut: ("delivery_id", "/items/0/delivery_id"),
+    ListOut: ("delivery_id", "/items/0/delivery_id"),
+    ReplaysOut: ("replay_id", "/replay_id"),
+}
 TITLES = {401: "No valid API token", 403: "This caller may not do that"}
 
 
@@ -63,11 +71,15 @@ def describe() -> dict[str, Any]:
 def _types() -> list[Any]:
     found: list[Any] = [Problem]
     for operation in OPERATIONS:
-        found += [kind for kind in operation.gives.values() if not isinstance(kind, str)]
+        found += [_bare(kind) for kind in operation.gives.values() if not isinstance(kind, str)]
         found += [parameter.kind for parameter in (*operation.query, *operation.headers)]
         if operation.takes is not None:
             found.append(operation.takes)
     return list({_key(kind): kind for kind in found}.values())
+
+
+def _bare(kind: Any) -> Any:
+    return kind.kind if isinstance(kind, EventStreamOf) else kind
 
 
 def _key(kind: Any) -> str:
@@ -86,10 +98,8 @@ def _operation(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any
         "responses": _responses(operation, schema_of),
     }
     if operation.takes is not None:
-        described["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": schema_of[_key(operation.takes)]}},
-        }
+        content = {"schema": schema_of[_key(operation.takes)], "example": operation.example}
+        described["requestBody"] = {"required": True, "content": {"application/json": content}}
     if operation.right == PUBLIC:
         described["security"] = []
     else:
@@ -115,17 +125,43 @@ def _parameter(parameter: Parameter, where: str, schema_of: dict[str, Any]) -> d
 def _responses(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
     responses: dict[int, Any] = {}
     for status, kind in operation.gives.items():
-        if isinstance(kind, str):
-            content: dict[str, Any] = {kind: {"schema": {"type": "string"}}}
-        else:
-            content = {"application/json": {"schema": schema_of[_key(kind)]}}
+        content = _content(kind, schema_of)
         responses[status] = {"description": HTTPStatus(status).phrase, "content": content}
+        if links := _links(kind):
+            responses[status]["links"] = links
     refuses = set(operation.refuses) | {400}
     if operation.right != PUBLIC:
         refuses |= {401, *ALWAYS}
     for status in refuses - responses.keys():
         responses[status] = _problem(status, schema_of)
     return {str(status): responses[status] for status in sorted(responses)}
+
+
+def _content(kind: Any, schema_of: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(kind, str):
+        return {kind: {"schema": {"type": "string"}}}
+    schema = schema_of[_key(_bare(kind))]
+    if not isinstance(kind, EventStreamOf):
+        return {"application/json": {"schema": schema}}
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": schema}
+    event = {"type": "object", "properties": {"event": {"type": "string"}, "data": data}}
+    return {"text/event-stream": {"schema": event}}
+
+
+def _links(kind: Any) -> dict[str, Any]:
+    """Where the id in an answer can be used next."""
+    place = None if isinstance(kind, str) else FOUND_IN.get(kind)
+    if place is None:
+        return {}
+    name, expression = place
+    return {
+        operation.name: {
+            "operationId": operation.name,
+            "parameters": {name: f"$response.body#{expression}"},
+        }
+        for operation in OPERATIONS
+        if f"{{{name}}}" in operation.path
+    }
 
 
 def _problem(status: int, schema_of: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from homing.engine.tokens import Right
 from homing.engine.views import DeliveryView
+from homing.web.live import LiveEvent
 from homing.web.reading import DEFAULT_LIMIT, MAX_KEY_CHARS, MAX_LIMIT
 from homing.web.schemas import (
     AcceptedOut,
@@ -47,8 +48,14 @@ class Parameter(Struct, frozen=True):
     required: bool = False
 
 
+class EventStreamOf(Struct, frozen=True):
+    """Content that goes on: server-sent events, each with data of this type."""
+
+    kind: Any
+
+
 class Operation(Struct, frozen=True, kw_only=True):
-    """`gives` maps a status to a type (JSON) or to the name of another kind of content."""
+    """`gives` maps a status to a type (JSON), a stream, or the name of another kind of content."""
 
     name: str
     method: Method
@@ -56,6 +63,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     right: Right | Literal["public"]
     about: str
     takes: Any = None
+    example: dict[str, Any] | None = None
     gives: dict[int, Any]
     refuses: tuple[int, ...] = ()
     query: tuple[Parameter, ...] = ()
@@ -89,6 +97,16 @@ FILTERS = (
         "The `next_cursor` of the page before.",
     ),
 )
+EXAMPLE: dict[str, Any] = {
+    "to": ["ann@example.org"],
+    "subject": "Booked",
+    "text": "See you on Monday",
+}
+WHO: dict[str, Any] = {"actor": "ann", "reason": "the mailbox exists now"}
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "confirm": {"evidence": "seen in the inbox"},
+    "amend": {"email": EXAMPLE},
+}
 BODY_REFUSALS = (400, 408, 413, 415, 422)
 
 
@@ -106,6 +124,7 @@ def _verb(name: str, takes: Any) -> Operation:
         right="operate",
         about=VERBS_SAY[name],
         takes=takes,
+        example=WHO | EXAMPLES.get(name, {}),
         gives={201 if name == "resend" else 200: DeliveryView},
         refuses=(*BODY_REFUSALS, 404, 409),
     )
@@ -131,6 +150,7 @@ OPERATIONS: tuple[Operation, ...] = (
         right="send",
         about="Hand in one e-mail. Accepted means stored and fsynced.",
         takes=DeliveryIn,
+        example=EXAMPLE,
         gives={202: AcceptedOut, 200: AcceptedOut},
         refuses=(*BODY_REFUSALS, 409, 507),
         headers=(KEY,),
@@ -142,6 +162,7 @@ OPERATIONS: tuple[Operation, ...] = (
         right="send",
         about="Hand in many, each with its own key, in one durable write.",
         takes=BatchIn,
+        example={"items": [{"idempotency_key": "booking-42", **EXAMPLE}]},
         gives={202: BatchOut, 200: BatchOut},
         refuses=(*BODY_REFUSALS, 507),
     ),
@@ -185,6 +206,7 @@ OPERATIONS: tuple[Operation, ...] = (
         right="operate",
         about="Replay dead letters by filter, paced; or only count them.",
         takes=ReplaysIn,
+        example={**WHO, "filter": {"error_class": "recipient_refused"}, "dry_run": True},
         gives={202: ReplaysOut, 200: ReplaysOut},
         refuses=BODY_REFUSALS,
     ),
@@ -203,6 +225,7 @@ OPERATIONS: tuple[Operation, ...] = (
             right="operate",
             about=about,
             takes=VerbIn,
+            example=WHO,
             gives={200: ParkedOut},
             refuses=(*BODY_REFUSALS, 404),
         )
@@ -217,7 +240,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "events",
         f"{API}/events",
         "Every transition as it happens (server-sent events).",
-        "text/event-stream",
+        EventStreamOf(LiveEvent),
         query=(Parameter("route", str, "Of this route only."),),
         refuses=(400,),
     ),

@@ -15,7 +15,23 @@ MAX_WORD_CHARS = 200
 MAX_BATCH = 1000
 
 AtMs: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_MS, description="Unix time in milliseconds")]
-Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_CHARS)]
+# Patterns tell callers what `check_label` and `check_line` refuse, who say it in better words.
+_CONTROLS = r"\u0000-\u001f\u007f-\u009f\u2028\u2029"
+_HIDDEN = _CONTROLS + r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+LINE = rf"^[^{_CONTROLS}]*$"
+LABEL = rf"^[^{_HIDDEN}]*[^\s{_HIDDEN}][^{_HIDDEN}]*$"
+
+Text: TypeAlias = Annotated[
+    str,
+    Meta(min_length=1, max_length=MAX_TEXT_CHARS, extra_json_schema={"pattern": LABEL}),
+]
+Actor: TypeAlias = Annotated[
+    str,
+    Meta(min_length=1, max_length=MAX_WORD_CHARS, extra_json_schema={"pattern": LABEL}),
+]
+Source: TypeAlias = Annotated[
+    str, Meta(max_length=MAX_WORD_CHARS, extra_json_schema={"pattern": LINE})
+]
 Word: TypeAlias = Annotated[str, Meta(max_length=MAX_WORD_CHARS)]
 
 
@@ -30,7 +46,7 @@ class AttachmentIn(Struct, frozen=True, forbid_unknown_fields=True):
 class EmailIn(Struct, frozen=True, forbid_unknown_fields=True, rename={"sender": "from"}):
     """An e-mail: text and HTML, or a template with variables."""
 
-    to: tuple[str, ...]
+    to: Annotated[tuple[str, ...], Meta(min_length=1)]
     subject: str = ""
     text: str = ""
     html: str | None = None
@@ -50,7 +66,7 @@ class DeliveryIn(EmailIn, frozen=True, forbid_unknown_fields=True, rename={"send
     """An e-mail to be delivered, and how."""
 
     route: str | None = None
-    source: Word = ""
+    source: Source = ""
     priority: Annotated[int, Meta(ge=1, le=4, description="1 goes first")] = DEFAULT_PRIORITY
     not_before_ms: AtMs | None = None
     expires_at_ms: AtMs | None = None
@@ -123,7 +139,7 @@ class WhyOut(Struct, frozen=True):
 class VerbIn(Struct, frozen=True, forbid_unknown_fields=True):
     """Who does it, and why; both are kept."""
 
-    actor: Text
+    actor: Actor
     reason: Text
 
 
@@ -166,7 +182,7 @@ class ReplayFilter(Struct, frozen=True, forbid_unknown_fields=True):
 class ReplaysIn(Struct, frozen=True, forbid_unknown_fields=True):
     """Replay dead letters by filter, paced; it stops itself when the same error returns."""
 
-    actor: Text
+    actor: Actor
     reason: Text
     filter: ReplayFilter = ReplayFilter()
     dry_run: bool = False

@@ -25,25 +25,11 @@ BACKLOG = 2048
 def serve(app: Application, server: ServerSettings, *, stop_grace_s: float) -> None:
     """Serve until SIGTERM or SIGINT; then finish what is in hand."""
     # Found out before the store is opened: nothing else is touched when the port is taken.
-    listener = bind(server.host, server.port)
-    Connection.most = most_connections()
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    config = uvicorn.Config(
-        app,
-        http=Connection,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        h11_max_incomplete_event_size=HEAD_BYTES,
-        timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=max(round(stop_grace_s), 1),
-        backlog=BACKLOG,
-    )
-    with contextlib.closing(listener), asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_live(app, Server(config, app), listener))
+    with (
+        contextlib.closing(bind(server.host, server.port)) as listener,
+        asyncio.Runner(loop_factory=_loop_factory()) as runner,
+    ):
+        runner.run(Server(app, stop_grace_s).live(listener))
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -68,9 +54,32 @@ def bind(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """uvicorn's, without its own last words and without waiting for those who only listen."""
 
-    def __init__(self, config: uvicorn.Config, app: Application) -> None:
-        super().__init__(config)
+    def __init__(self, app: Application, stop_grace_s: float) -> None:
+        # It repeats at "info" and "warning" what is answered or said better elsewhere.
+        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+        Connection.most = most_connections()
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=Connection,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                h11_max_incomplete_event_size=HEAD_BYTES,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=max(round(stop_grace_s), 1),
+                backlog=BACKLOG,
+            )
+        )
         self._app = app
+
+    async def live(self, listener: socket.socket) -> None:
+        """Start the application, serve, stop it. A refused start is told by its own error."""
+        async with self._app.router.lifespan_context(self._app):
+            await self.serve(sockets=[listener])
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A second Ctrl-C is impatience. An orderly end is no death by signal."""
@@ -82,12 +91,6 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.live.end()
         await super().shutdown(sockets)
-
-
-async def _live(app: Application, server: Server, listener: socket.socket) -> None:
-    # The app's own start and stop, not uvicorn's: a refused start is told by its own error.
-    async with app.router.lifespan_context(app):
-        await server.serve(sockets=[listener])
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

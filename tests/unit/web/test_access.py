@@ -99,7 +99,7 @@ class TestWithTokens:
         ],
     )
     async def test_what_is_no_token_opens_nothing(self, closed: Api, header: str) -> None:
-        answer = await closed.client.get(STATS, headers={"Authorization": header.encode()})
+        answer = await closed.client.get(STATS, headers={b"Authorization": header.encode()})
         assert answer.status_code == 401
         assert header.rsplit(maxsplit=1)[-1] not in answer.text or header == "Bearer"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httpx2
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -116,7 +117,7 @@ async def test_a_large_body_that_is_refused_is_not_read_for_the_next_request(api
 async def test_it_can_be_mounted_into_another_application() -> None:
     async with running(OPEN) as api:
         outer = Starlette(routes=[Mount("/mail", app=api.app)])
-        api.client._transport = type(api.client._transport)(app=outer)
+        api.client._transport = httpx2.ASGITransport(app=outer)
         answer = await api.client.get("/mail/api/v1/stats")
         assert answer.status_code == 200
         posted = await api.client.post(

@@ -1,4 +1,4 @@
-"""Strict JSON: the quick check agrees with the slow and certain one, and each refusal has a name."""
+"""Strict JSON: the quick check agrees with the slow, certain one; each refusal has a name."""
 
 from __future__ import annotations
 

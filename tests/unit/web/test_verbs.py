@@ -28,7 +28,9 @@ async def act(api: Api, delivery_id: str, verb: str, **more: Any) -> httpx2.Resp
 
 
 async def shown(api: Api, delivery_id: str, part: str = "") -> dict[str, Any]:
-    answer: dict[str, Any] = (await api.client.get(f"/api/v1/deliveries/{delivery_id}{part}")).json()
+    answer: dict[str, Any] = (
+        await api.client.get(f"/api/v1/deliveries/{delivery_id}{part}")
+    ).json()
     return answer
 
 
@@ -263,9 +265,7 @@ class TestReplays:
             ({"actor": ""}, "actor"),
         ],
     )
-    async def test_bad_words_are_refused(
-        self, api: Api, wrong: dict[str, Any], field: str
-    ) -> None:
+    async def test_bad_words_are_refused(self, api: Api, wrong: dict[str, Any], field: str) -> None:
         answer = await api.client.post(self.URL, json={**WHO, **wrong})
         assert (answer.status_code, answer.json()["field"]) == (422, field)
 

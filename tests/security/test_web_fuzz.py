@@ -1,0 +1,75 @@
+"""The OpenAPI file against the application behind its server: schemathesis, with all its checks.
+
+It makes requests that fit the document and requests that do not, calls operations in the order
+of their links, leaves tokens out and makes them up; each answer must be one that the document
+names, of the shape that it names, and none may be a surprise (5xx). More: FUZZ_EXAMPLES=200.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from homing.app import Homing
+from homing.web.application import Application, application
+from homing.web.openapi import describe
+from tests.unit.web.conftest import CLOSED, OPEN
+from tests.unit.web.served import Served, in_thread
+
+EXAMPLES = os.environ.get("FUZZ_EXAMPLES", "3")
+# A stream of events has no end to be waited for.
+ENDLESS = "events"
+# Beyond what a schema can say: the grammar of addresses, the words of routes, that 1.0 is no
+# whole number. A body that is wrong and too large is refused for its size.
+CONFIG = """
+cache.enabled = false
+[checks]
+positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 409, 422]
+negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 409, 413, 415, 422, 431]
+[dictionaries.known]
+values = {known}
+[parameters]
+"path.delivery_id" = {{ dictionary = "known", probability = 0.7 }}
+"""
+
+
+@pytest.mark.parametrize("mode", ["open", "tokens"])
+def test_nothing_is_found(mode: str, tmp_path: Path) -> None:
+    tokens: list[str] = []
+
+    async def make() -> Application:
+        homing = Homing("memory:", provider="stub:")
+        if mode == "tokens":
+            tokens.append(await homing.tokens.make("fuzz", "admin"))
+        return application(homing, OPEN if mode == "open" else CLOSED)
+
+    document = describe()
+    if mode == "open":
+        document["security"] = []  # on loopback nobody is asked for a token
+    with in_thread(make) as served:
+        headers = {"Authorization": f"Bearer {tokens[0]}"} if tokens else {}
+        known = [deliver(served, name, **headers) for name in ("ok", "bounce", "down", "maybe")]
+        command = [sys.executable, "-m", "schemathesis.cli", "--config-file", "fuzz.toml", "run"]
+        command += ["openapi.json", "--url", served.url, "--checks", "all"]
+        command += ["--max-examples", EXAMPLES, "--no-color", "--exclude-operation-id", ENDLESS]
+        for name, value in headers.items():
+            command += ["--header", f"{name}: {value}"]
+        (tmp_path / "openapi.json").write_text(json.dumps(document))
+        (tmp_path / "fuzz.toml").write_text(CONFIG.format(known=json.dumps(known)))
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-9000:] + done.stderr[-2000:]
+        assert "Stateful" in done.stdout
+        assert served.call("GET", "/readyz").status == 200
+
+
+def deliver(served: Served, name: str, **headers: str) -> str:
+    """One of each kind, so that verbs meet what they can change."""
+    body = {"to": [f"{name}@stub.test"], "subject": "Booked", "text": "See you"}
+    headers["Idempotency-Key"] = f"known-{name}"
+    answer = served.call("POST", "/api/v1/deliveries", body, headers)
+    return str(answer.json()["delivery_id"])
