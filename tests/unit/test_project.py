@@ -49,7 +49,6 @@ def test_ci_runs_the_test_command_and_the_checks() -> None:
     assert commands[-2:] == ["make test", "make check"]
 
 
-@pytest.mark.skipif(not README.exists(), reason="no README yet")
 def test_the_readme_names_the_same_test_command() -> None:
     assert re.search(r"^\s*make test$", README.read_text(), re.MULTILINE)
 

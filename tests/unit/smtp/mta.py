@@ -122,7 +122,7 @@ def opensmtpd(sink_port: int) -> Iterator[Mta]:
 
 def _need(there: object, problem: str) -> None:
     if not there:
-        pytest.skip(problem)
+        pytest.fail(f"{problem}; `make system` brings it")
     if os.geteuid() != 0:
         pytest.skip("a mail server must be started by root")
 
