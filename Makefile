@@ -2,6 +2,7 @@
 # the rest they fetch. Each environment is rebuilt only when its lock file or pyproject.toml changed.
 PYTHON ?= python3
 SEEDS ?= 0-19
+MINUTES ?= 5
 ARGS ?=
 
 UV := .venv-tools/bin/uv
@@ -12,10 +13,10 @@ export UV_HTTP_TIMEOUT ?= 180
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check audit format simulate bench peers docs lock clean system
+.PHONY: help run test check audit format simulate kill-sweep bench peers docs lock clean system
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: .venv-run/.ready ## start Homing: `homing serve` on loopback (ARGS="--port 8026")
 	.venv-run/bin/homing serve $(ARGS)
@@ -39,6 +40,9 @@ format: .venv/.ready ## rewrite the code as `check` wants it
 
 simulate: .venv/.ready ## run the engine under seeded faults (SEEDS=100-119)
 	.venv/bin/python -m homing.testing.simulator $(SEEDS)
+
+kill-sweep: .venv/.ready system ## kill, freeze and stop worker processes for MINUTES=5 and compare every ledger
+	.venv/bin/python -m tests.faults.sweep --minutes $(MINUTES)
 
 bench: .venv/.ready .venv-peers/.ready system ## measure Homing beside its peers
 	.venv/bin/python -m benchmarks $(ARGS)

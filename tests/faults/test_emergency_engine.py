@@ -158,7 +158,6 @@ def test_the_outcome_is_read_back_when_the_store_answers_again_p8(spoilt: Spoilt
     assert journaled(setup) == []
 
 
-@pytest.mark.xfail(reason="the claim comes first, and the journal up to a beat later")
 def test_work_that_goes_on_does_not_overtake_the_journal_p8(spoilt: Spoilt) -> None:
     """The very next claim finds the ended lease: what the journal knows must come first."""
     setup = spoilt.setup
@@ -175,7 +174,6 @@ def test_work_that_goes_on_does_not_overtake_the_journal_p8(spoilt: Spoilt) -> N
     assert_delivered_once(read_books(setup.store, setup.ledger))
 
 
-@pytest.mark.xfail(reason="a process that is running reads no journal but its own")
 def test_another_process_does_not_overtake_the_journal_either_p8(spoilt: Spoilt) -> None:
     """Who journaled it is dead, and who takes over was there all the time."""
     setup = spoilt.setup

@@ -45,7 +45,7 @@ OnRouteFault: TypeAlias = Callable[[Route, Failure], tuple[Fact, ...]]
 class Attempts:
     """Runs attempts for workers and for inline calls alike."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what an attempt touches, each by its port
         self,
         store: Store,
         settler: Settler,
@@ -54,6 +54,7 @@ class Attempts:
         *,
         on_route_fault: OnRouteFault,
         make_sure: Callable[[], Awaitable[None]],
+        read_back: Callable[[], Awaitable[object]],
         time_scale: float = 1.0,
     ) -> None:
         self.store = store
@@ -62,6 +63,7 @@ class Attempts:
         self.dice = dice
         self._on_route_fault = on_route_fault
         self.make_sure = make_sure
+        self._read_back = read_back
         # One for the process: a crash takes down all of it, whatever the route.
         self.gate = Gate()
         # How many seconds of the clock pass in a real one; leases are real, due times are not.
@@ -220,7 +222,8 @@ class Attempts:
             return Unknown()
 
     async def late_receipt(self, delivery: Delivery) -> Receipt | None:
-        """The acceptance that an earlier owner learnt of after it had lost its claim."""
+        """The acceptance that an earlier owner could not store, or learnt of too late."""
+        await self._read_back()
         for fact in await self.store.facts("late_outcome", f"{delivery.id}/"):
             value = fact.value or {}
             if value.get("status") == "done" and value.get("stage") == delivery.stage:

@@ -77,7 +77,8 @@ class Engine:
             clock,
             dice,
             on_route_fault=self._park,
-            make_sure=self.liveness.make_sure,
+            make_sure=self._make_sure,
+            read_back=self._read_back,
             time_scale=time_scale,
         )
         self.desk = Desk(self.attempts, self.parking, self.routes, self._tell)
@@ -109,9 +110,7 @@ class Engine:
         """Before anything else: what an earlier life could not store, and who else is here."""
         await self.housekeeping.read_back()
         await self.parking.refresh()
-        await self.liveness.beat()
-        await self.liveness.look()
-        await self.liveness.be_seen()
+        await self.liveness.first_beat()
 
     async def start(self) -> None:
         """Work in the background until stopped."""
@@ -182,11 +181,22 @@ class Engine:
     async def _keep_house(self) -> None:
         while True:
             await self.housekeeping.often()
-            if self.settler.journaled:
-                # The store answers again, or `often` had not come this far.
-                self.settler.journaled = 0
-                await self.housekeeping.read_back()
+            await self._read_back_own()
             await asyncio.sleep(self.liveness.beat_every_s)
+
+    async def _make_sure(self) -> None:
+        """Before taking work: our own journaled outcomes are stored, and who is alive is known."""
+        await self._read_back_own()
+        await self.liveness.make_sure()
+
+    async def _read_back_own(self) -> None:
+        journaled = self.settler.journaled
+        if journaled:
+            await self.housekeeping.read_back()
+            self.settler.journaled -= journaled
+
+    async def _read_back(self) -> None:
+        await self.housekeeping.read_back()
 
     async def _give_notices(self) -> None:
         """Apart from the beat: a notice may take its time, and nobody shall hold us for dead."""

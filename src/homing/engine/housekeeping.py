@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 
@@ -56,20 +57,22 @@ class Housekeeping:
         self._journal = journal
         self._unserved: set[str] = set()
         self._unknown: dict[str, int] = {}
+        self._reading_back = asyncio.Lock()
 
     async def read_back(self) -> int:
         """Store what the emergency journal kept; how many outcomes it were (P8)."""
         if self._journal is None:
             return 0
-        entries = await self._journal.entries()
-        if not entries:
-            return 0
-        saved = await self._store.save(entries)
-        lost = [change for change, kept in zip(entries, saved, strict=True) if not kept]
-        for change in lost:
-            await self._keep_late(change)
-        await self._journal.clear()
-        return len(entries)
+        async with self._reading_back:
+            entries = await self._journal.entries()
+            if not entries:
+                return 0
+            saved = await self._store.save(entries)
+            lost = [change for change, kept in zip(entries, saved, strict=True) if not kept]
+            for change in lost:
+                await self._keep_late(change)
+            await self._journal.clear()
+            return len(entries)
 
     async def _keep_late(self, change: Change) -> None:
         await self._store.save([], late_outcome(change, self._clock.now_ms()))

@@ -42,6 +42,8 @@ class Liveness:
         self._looked_at_ms = clock.now_ms()
         self._looked_at_s = clock.steady_s()
         self.is_behind = False
+        self._unseen_until_s = float("-inf")
+        self._making_sure = asyncio.Lock()
         self._seen: dict[str, tuple[int, float]] = {}
         self.alive: frozenset[str] = frozenset()
         self.dead: frozenset[str] = frozenset()
@@ -59,17 +61,39 @@ class Liveness:
 
     async def make_sure(self) -> None:
         """Before taking work: a thawed process beats first, and after a clock step looks again."""
-        if not self.is_fresh:
-            await self.beat()
-            await self.look()
-            await self.be_seen()
-        if self._clock.steady_s() > self._looked_at_s + LOOK_EVERY_S or self._clock_stepped():
-            await self.look()
+        if self._is_sure():
+            return
+        async with self._making_sure:
+            stepped = self._clock_stepped()
+            if not self.is_fresh:
+                await self.beat()
+                stepped = True
+            if stepped or self._clock.steady_s() > self._looked_at_s + LOOK_EVERY_S:
+                await self.look()
+            if stepped and self.is_behind:
+                self._unseen_until_s = self._clock.steady_s() + LOOK_EVERY_S
+        await self.be_seen()
+
+    def _is_sure(self) -> bool:
+        now_s = self._clock.steady_s()
+        looked = self._looked_at_s <= now_s <= self._looked_at_s + LOOK_EVERY_S
+        return (
+            looked and now_s >= self._unseen_until_s and self.is_fresh and not self._clock_stepped()
+        )
 
     async def be_seen(self) -> None:
         """By a clock behind others', what we claim looks ended to them until they have seen us."""
+        rest_s = self._unseen_until_s - self._clock.steady_s()
+        if rest_s > 0:
+            await asyncio.sleep(rest_s)
+
+    async def first_beat(self) -> None:
+        """At the start: be there, see who else is, and be seen by them."""
+        await self.beat()
+        await self.look()
         if self.is_behind:
-            await asyncio.sleep(LOOK_EVERY_S)
+            self._unseen_until_s = self._clock.steady_s() + LOOK_EVERY_S
+        await self.be_seen()
 
     def _clock_stepped(self) -> bool:
         passed_s = (self._clock.now_ms() - self._looked_at_ms) / 1000 / self._time_scale

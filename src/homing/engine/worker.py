@@ -260,7 +260,7 @@ class RouteWorker:
             return []
 
     async def _claim_due(self, limit: int) -> list[Holding]:
-        await self._liveness.make_sure()
+        await self._attempts.make_sure()
         clock = self._attempts.clock
         asked_at_s = clock.steady_s()
         self._claimed_up_to_ms = clock.now_ms()
