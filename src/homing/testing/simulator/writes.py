@@ -117,10 +117,11 @@ class WriteWitness:
     def _tried(self, before: Delivery, after: Delivery) -> None:
         breed = BREEDS[after.route]
         _, attempt = self._disk.attempts[after.id][after.attempt_no]
-        if attempt.status != "interrupted":  # that would say that its outcome is not known
-            self._sends.wrote_outcome(before)
         if after.attempts > breed.max_attempts:
             self._breach("I16", after.id, f"{after.attempts} attempts of {breed.max_attempts}")
+        if attempt.status == "interrupted":
+            return  # its outcome is not known, and no answer says when to try again
+        self._sends.wrote_outcome(before)
         if after.attempts == before.attempts or after.state != "pending":
             return
         by_route = after.failure is not None and after.failure.disposition == "route_fault"
