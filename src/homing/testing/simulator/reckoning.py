@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from homing.testing.simulator.world import World
 
 # Faults after which an attempt may be found interrupted, or one message be accepted twice.
+TOLD_WITHIN_S = 20.0
+# Each process that meets the fault may tell of it before it hears of the others.
+AGAIN = 4
 INTERRUPTING: tuple[Family, ...] = ("store", "full", "crash", "freeze")
 
 
@@ -37,6 +40,7 @@ def reckon(world: World) -> Reckoning:
     for delivery in (*world.disk.deliveries.values(), *world.disk.removed.values()):
         _judge(world, delivery, reckoning)
     _clicks(world)
+    _alarms(world)
     _journals(world)
     return reckoning
 
@@ -184,6 +188,18 @@ def _alerts(world: World, delivery: Delivery) -> None:
         world.findings.breach("I20", delivery.id, f"died {deaths} times, and nobody was told")
     if delivery.owed:
         world.findings.breach("I20", delivery.id, f"still owes {','.join(delivery.owed)}")
+
+
+def _alarms(world: World) -> None:
+    """A parked route is told of, and not again and again (I19)."""
+    told = world.told
+    troubled = world.options.has(*INTERRUPTING, "notice")
+    for route, times in told.parked.items():
+        given = told.alarms["route_parked", route]
+        if told.longest_s.get(route, 0.0) > TOLD_WITHIN_S and not given and not troubled:
+            world.findings.breach("I19", route, f"parked {times} times, and nobody was told")
+        if given > times * len(world.hosts) * AGAIN and not troubled:
+            world.findings.breach("I19", route, f"parked {times} times, told {given} times")
 
 
 def _clicks(world: World) -> None:

@@ -49,7 +49,7 @@ class SendWitness:
         self.kills_of: Counter[str] = Counter()
         self.first_start_ms: dict[str, int] = {}
         self.on_commit: Callable[[Life], None] = lambda _life: None
-        disk.watch_fact = self.noted
+        disk.watch_facts.append(self.noted)
 
     def starts(self, life: Life, delivery_id: str, stage: str | None = None) -> None:
         """A step begins: a handler is called, or a send is prepared."""

@@ -42,7 +42,7 @@ class WatchedDisk(MemoryDisk):
     def __init__(self) -> None:
         super().__init__()
         self.watch: Watch = lambda _before, _after: None
-        self.watch_fact: WatchFact = lambda _fact: None
+        self.watch_facts: list[WatchFact] = []
         self.operation: Operation | None = None
         # In the order of their birth: no set decides anything in a run.
         self.open: dict[str, None] = {}
@@ -63,7 +63,8 @@ class WatchedDisk(MemoryDisk):
         facts = tuple(facts)
         super().note(facts)
         for fact in facts:
-            self.watch_fact(fact)
+            for watch in self.watch_facts:
+                watch(fact)
 
     def remove(self, delivery_id: str) -> None:
         before = self.deliveries.get(delivery_id)

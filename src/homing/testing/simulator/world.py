@@ -52,7 +52,10 @@ class World:
         self.sends = SendWitness(options, self.disk, self.findings, self.loop)
         self.writes = WriteWitness(self.disk, self.sends, self.findings)
         self.weather = Weather(options, self.chance.stream("store"), self.fault)
-        self.told = Told(options.notice_refused, self.chance.stream("notices"), self.fault)
+        self.told = Told(
+            options.notice_refused, self.chance.stream("notices"), self.fault, self.loop.time
+        )
+        self.disk.watch_facts.append(self.told.noted)
         self.freezer = Freezer()
         self.services = self._services()
         self.workshop = Workshop(
