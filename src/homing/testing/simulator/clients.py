@@ -192,6 +192,7 @@ class Clients:
         try:
             if way == "send":
                 await engine.ensure_beating()
+                life.is_known()
                 answers: list[Ticket | IdempotencyConflict] = [
                     await engine.admission.send(route, requests[0])
                 ]

@@ -115,6 +115,7 @@ class Life:
         self.is_up = False
         self.is_ending = False
         self.was_frozen = False
+        self.known_since_s: float | None = None
         self.calls = 0
         self._parts = parts
         self.engine: Engine | None = None
@@ -149,7 +150,14 @@ class Life:
                 await asyncio.sleep(START_AGAIN_S)
             else:
                 self.is_up = True
+                if self.works:
+                    self.is_known()
                 return
+
+    def is_known(self) -> None:
+        """From now on others can know that it is alive."""
+        if self.known_since_s is None:
+            self.known_since_s = self.loop.now_s
 
     def end(self) -> None:
         """Killed: nothing of it runs again."""

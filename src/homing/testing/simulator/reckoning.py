@@ -173,7 +173,7 @@ def _attempts(world: World, delivery: Delivery, attempts: list[Attempt]) -> None
     if delivery.is_terminal and commits > len(attempts):
         breach("I10", delivery.id, f"{commits} sends, {len(attempts)} attempts in the ledger")
     interrupted = sum(attempt.status == "interrupted" for attempt in attempts)
-    if interrupted and not world.options.has(*INTERRUPTING):
+    if interrupted and not world.options.has(*INTERRUPTING, "clock"):
         breach("I15", delivery.id, f"{interrupted} interruptions, and nobody was interrupted")
     faults = [a for a in attempts if a.status == "route_fault" and a.counted]
     if faults and breed.on_route_fault == "park":

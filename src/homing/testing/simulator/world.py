@@ -50,7 +50,7 @@ class World:
         self.findings = Findings(self.loop.time, self.loop.stop)
         self.disk = WatchedDisk()
         self.sends = SendWitness(options, self.disk, self.findings, self.loop)
-        self.writes = WriteWitness(self.disk, self.sends, self.findings)
+        self.writes = WriteWitness(self.disk, self.sends, self.findings, self._life_of)
         self.weather = Weather(options, self.chance.stream("store"), self.fault)
         self.told = Told(
             options.notice_refused, self.chance.stream("notices"), self.fault, self.loop.time
@@ -168,6 +168,12 @@ class World:
         up = [h.life for h in self.hosts if h.life is not None and h.life.is_alive and h.life.is_up]
         ready = [life for life in up if not life.is_ending]
         return self._pick.choice(ready) if ready else None
+
+    def _life_of(self, holder: str) -> Life | None:
+        """The holder, if it is alive and its store has no faults that could hide it."""
+        if self.options.has("store", "full"):
+            return None
+        return next((life for life in self.lives if life.holder == holder), None)
 
     @property
     def lives(self) -> list[Life]:

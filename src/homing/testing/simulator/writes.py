@@ -7,10 +7,12 @@ can be judged only at the end is judged by `reckoning`.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 from homing.domain.delivery import TERMINAL_STATES, Delivery
 from homing.testing.simulator.breeds import BREEDS, STAGES, Breed
 from homing.testing.simulator.findings import Findings
+from homing.testing.simulator.hosts import Life
 from homing.testing.simulator.sends import SendWitness
 from homing.testing.simulator.storage import WatchedDisk
 
@@ -24,14 +26,23 @@ WAYS_OUT: dict[tuple[str, str], tuple[str, ...]] = {
 }
 BACK_VERBS = frozenset({"restart", "amend"})
 # Where the engine draws the line for waits that a provider asks for.
+# Who has only just come may be unknown to those who look about once a second.
+NEW_FOR_S = 2.0
 LONGEST_WAIT_S = 366 * 86_400.0
 
 
 class WriteWitness:
     """Sees every record before and after."""
 
-    def __init__(self, disk: WatchedDisk, sends: SendWitness, findings: Findings) -> None:
+    def __init__(
+        self,
+        disk: WatchedDisk,
+        sends: SendWitness,
+        findings: Findings,
+        life_of: Callable[[str], Life | None],
+    ) -> None:
         self._disk = disk
+        self._life_of = life_of
         self._sends = sends
         self._breach = findings.breach
         self.births = 0
@@ -91,6 +102,17 @@ class WriteWitness:
             self._breach("I11", after.id, "in flight, and not by a claim")
         elif (before.due_at_ms or 0) > operation.asked_at_ms:
             self._breach("I13", after.id, "claimed before it was due")
+        elif before.holder is not None:
+            self._taken_over(before, operation.life)
+
+    def _taken_over(self, before: Delivery, by: Life) -> None:
+        """Whatever the clocks say, nobody takes it from a living holder (I15)."""
+        life = self._life_of(before.holder or "")
+        if life is None or life.was_frozen or life.known_since_s is None:
+            return
+        if life.loop.now_s > life.known_since_s + NEW_FOR_S:
+            text = f"{by.holder} took it from {life.holder}, which is alive"
+            self._breach("I15", before.id, text)
 
     def _audited(self, delivery_id: str) -> set[str]:
         """The verbs whose audit is written in the same commit."""
