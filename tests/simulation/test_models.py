@@ -1,0 +1,144 @@
+"""The models of the simulator: a service and a store that misbehave only as real ones do."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+from msgspec.structs import replace
+
+from homing.domain.errors import StoreFull, StoreOutcomeUnknown, StoreUnavailable
+from homing.domain.failure import Failure
+from homing.ports import Absent, Accepted, Envelope, Found, Store, Unknown
+from homing.testing import samples
+from homing.testing.simulator.breeds import BREEDS
+from homing.testing.simulator.hosts import Life
+from homing.testing.simulator.options import Options
+from homing.testing.simulator.service import SETTLE_S, Fate, Service
+from homing.testing.simulator.world import World
+from homing.testing.virtualtime import VirtualTimeLoop, new_loop
+
+ENVELOPE = Envelope(delivery_id="d1", token="t1", recipients=("ann", "bob"), data=b"hello")
+
+
+CALM = Options(
+    seed=1,
+    deliveries=10,
+    families=(),
+    breeds=("post",),
+    window_s=60.0,
+    workers=1,
+    senders=0,
+    machines=1,
+    concurrency=2,
+    delay_share=0.0,
+    delay_s=0.0,
+    answer_share=0.0,
+    answer_s=0.0,
+)
+
+
+def _service(breed: str, loop: VirtualTimeLoop) -> Service:
+    return Service(BREEDS[breed], CALM, random.Random(1), loop, lambda _: None)
+
+
+def _arrive(service: Service, fate: Fate = "accept") -> Accepted | Failure | None:
+    return service.arrive(ENVELOPE, fate, "w0.1", zombie=False)
+
+
+@pytest.mark.parametrize(
+    ("fate", "accepted", "maybe_sent"),
+    [
+        ("cut_after", 1, True),
+        ("cut_before", 0, True),
+        ("put_off", 0, False),
+        ("rejected", 0, False),
+    ],
+)
+def test_the_ledger_knows_what_the_answer_hides(
+    fate: Fate, accepted: int, maybe_sent: bool
+) -> None:
+    service = _service("post", new_loop())
+    answer = _arrive(service, fate)
+    assert isinstance(answer, Failure)
+    assert answer.maybe_sent is maybe_sent
+    assert len(service.ledger.get("d1", [])) == accepted
+
+
+def test_a_token_is_folded_within_its_window_and_not_after() -> None:
+    loop = new_loop()
+    service = _service("folded", loop)
+
+    async def main() -> list[int]:
+        numbers = []
+        for _ in range(3):
+            assert isinstance(_arrive(service), Accepted)
+            numbers.append(len(service.ledger["d1"]))
+            await asyncio.sleep(BREEDS["folded"].token_window_s * 0.6)
+        return numbers
+
+    assert loop.run(main()) == [1, 1, 2]
+
+
+def test_absence_is_told_only_after_the_settle_time() -> None:
+    loop = new_loop()
+    service = _service("asked", loop)
+
+    async def main() -> list[type]:
+        answers = [type(service.look("t1"))]
+        await asyncio.sleep(SETTLE_S + 1)
+        answers.append(type(service.look("t1")))
+        _arrive(service, "cut_after")
+        answers.append(type(service.look("t1")))
+        await asyncio.sleep(SETTLE_S + 1)
+        answers.append(type(service.look("t1")))
+        return answers
+
+    assert loop.run(main()) == [Unknown, Absent, Unknown, Found]
+
+
+def test_wrong_credentials_are_the_routes_fault_and_nothing_is_accepted() -> None:
+    service = _service("post", new_loop())
+    service.has_bad_credentials = True
+    answer = _arrive(service)
+    assert isinstance(answer, Failure)
+    assert answer.disposition == "route_fault"
+    assert service.ledger == {}
+
+
+def _world(**rates: float) -> tuple[World, Store]:
+    world = World(replace(CALM, **rates))
+    return world, world.store_of(Life(world.hosts[0], world, works=True))
+
+
+def test_a_refused_write_stores_nothing_and_a_lost_answer_everything() -> None:
+    empty, refusing = _world(store_refused=1.0)
+    filled, losing = _world(store_unknown=1.0)
+
+    async def main() -> None:
+        with pytest.raises(StoreUnavailable):
+            await refusing.add([samples.new("d1")])
+        with pytest.raises(StoreOutcomeUnknown):
+            await losing.add([samples.new("d1")])
+
+    new_loop().run(main())
+    assert list(empty.disk.deliveries) == []
+    assert list(filled.disk.deliveries) == ["d1"]
+    assert (empty.faults, filled.faults) == ({"store_refused": 1}, {"store_unknown": 1})
+
+
+def test_a_full_disk_refuses_writes_alone() -> None:
+    world, store = _world()
+
+    async def main() -> None:
+        await store.add([samples.new("d1")])
+        world.weather.is_full = True
+        with pytest.raises(StoreFull):
+            await store.add([samples.new("d2")])
+        assert await store.get("d1") is not None
+        world.weather.is_full = False
+        await store.add([samples.new("d2")])
+
+    new_loop().run(main())
+    assert list(world.disk.deliveries) == ["d1", "d2"]
