@@ -128,6 +128,8 @@ class Homing:
 
     async def stop(self, grace_s: float | None = None) -> None:
         """Finish or give back what is in hand, then close."""
+        if self._replays is not None:
+            await self._replays.stop()
         if self._engine is not None:
             await self._engine.stop(self._stop_grace_s if grace_s is None else grace_s)
             self._engine = None
@@ -224,21 +226,12 @@ class Homing:
         self, batch: Sequence[tuple[str | None, Message, Mapping[str, Any]]]
     ) -> list[Ticket | IdempotencyConflict]:
         """As `submit_many`, with words of its own for each (key, message, words)."""
-        by_route: dict[str, list[tuple[int, Request]]] = {}
-        total = len(batch)
-        for position, (key, message, words) in enumerate(batch):
+        requests = []
+        for key, message, words in batch:
             given = dict(words)
             chosen = self._route_for(message, given.pop("route", None))
-            request = Request(message=message, key=key, **given)
-            by_route.setdefault(chosen.name, []).append((position, request))
-        tickets: list[Ticket | IdempotencyConflict | None] = [None] * total
-        for name, placed in by_route.items():
-            made = await self.engine.admission.submit(
-                self.engine.routes[name], [request for _, request in placed]
-            )
-            for (position, _), ticket in zip(placed, made, strict=True):
-                tickets[position] = ticket
-        return [ticket for ticket in tickets if ticket is not None]
+            requests.append((chosen, Request(message=message, key=key, **given)))
+        return await self.engine.admission.submit_each(requests)
 
     def submit_within(
         self,

@@ -133,16 +133,28 @@ class Admission:
     async def submit(
         self, route: Route, requests: Sequence[Request], *, taker: Taker | None = None
     ) -> list[Ticket | IdempotencyConflict]:
-        """Record, durably, and return: each new one or the one that its key stands for.
+        """Record, durably, and return: each new one or the one that its key stands for."""
+        return await self.submit_each([(route, request) for request in requests], taker=taker)
+
+    async def submit_each(
+        self, requests: Sequence[tuple[Route, Request]], *, taker: Taker | None = None
+    ) -> list[Ticket | IdempotencyConflict]:
+        """Many, on any routes, in one durable write; all are checked before any is stored.
 
         A conflict is answered in its place and keeps none of the others from being stored.
         """
-        new = [self.prepare(route, request) for request in requests]
-        if taker is not None and self._may_claim(route, new) and taker.has_room:
-            new = [self._claimed(route, item, "worker", taker.holder) for item in new]
+        routes = [route for route, _ in requests]
+        new = [self.prepare(route, request) for route, request in requests]
+        if taker is not None and taker.has_room:
+            new = [
+                self._claimed(route, item, "worker", taker.holder)
+                if self._may_claim(route, [item])
+                else item
+                for route, item in zip(routes, new, strict=True)
+            ]
         answers = await self._attempts.store.add(new)
         tickets: list[Ticket | IdempotencyConflict] = []
-        for item, answer in zip(new, answers, strict=True):
+        for route, item, answer in zip(routes, new, answers, strict=True):
             try:
                 ticket = await self._ticket(route, item, answer)
             except IdempotencyConflict as conflict:

@@ -99,7 +99,8 @@ class Housekeeping:
             if page.next is None:
                 break
             page = await self._store.page(Query(owing=True), page.next, limit=PAGE)
-        if self._alarm is not None:
+        if self._alarm is not None and self._parking.unalerted():
+            await self._parking.refresh()
             for fact in self._parking.unalerted():
                 text = f"route {fact.key} is parked: {(fact.value or {}).get('reason')}"
                 if await self._alarm.sound(Alert("route_parked", fact.key, text, fact.at_ms)):

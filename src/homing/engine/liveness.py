@@ -64,14 +64,11 @@ class Liveness:
         if self._is_sure():
             return
         async with self._making_sure:
-            stepped = self._clock_stepped()
             if not self.is_fresh:
                 await self.beat()
-                stepped = True
-            if stepped or self._clock.steady_s() > self._looked_at_s + LOOK_EVERY_S:
-                await self.look()
-            if stepped and self.is_behind:
+            if self._clock_stepped():
                 self._unseen_until_s = self._clock.steady_s() + LOOK_EVERY_S
+            await self.look()
         await self.be_seen()
 
     def _is_sure(self) -> bool:
@@ -84,15 +81,13 @@ class Liveness:
     async def be_seen(self) -> None:
         """By a clock behind others', what we claim looks ended to them until they have seen us."""
         rest_s = self._unseen_until_s - self._clock.steady_s()
-        if rest_s > 0:
+        if rest_s > 0 and self.is_behind:
             await asyncio.sleep(rest_s)
 
     async def first_beat(self) -> None:
         """At the start: be there, see who else is, and be seen by them."""
         await self.beat()
         await self.look()
-        if self.is_behind:
-            self._unseen_until_s = self._clock.steady_s() + LOOK_EVERY_S
         await self.be_seen()
 
     def _clock_stepped(self) -> bool:
@@ -101,6 +96,9 @@ class Liveness:
 
     async def beat(self) -> None:
         beaten_at_s = self._clock.steady_s()
+        if self._last_beat_s is None or not self.is_fresh:
+            # New, or back from a long pause: the others' last look does not know us.
+            self._unseen_until_s = beaten_at_s + LOOK_EVERY_S
         self._beats += 1
         value: FactValue = {
             **self._about,

@@ -8,6 +8,7 @@ from homing.engine.route import Route
 from homing.ports import Clock, Store
 
 PARKED = "parked"
+ALERTED = "parked_alert"
 BY_FAULT = "fault"
 
 
@@ -18,9 +19,11 @@ class Parking:
         self._store = store
         self._clock = clock
         self._parked: dict[str, Fact] = {}
+        self._alerted: set[str] = set()
 
     async def refresh(self) -> None:
         self._parked = {fact.key: fact for fact in await self._store.facts(PARKED)}
+        self._alerted = {fact.key for fact in await self._store.facts(ALERTED)}
 
     def is_parked(self, route: str) -> bool:
         return route in self._parked
@@ -41,27 +44,31 @@ class Parking:
             "by": BY_FAULT,
             "reason": failure.detail,
             "error_class": failure.error_class,
-            "alerted": False,
         }
         fact = Fact(PARKED, route.name, self._clock.now_ms(), value)
         self._parked[route.name] = fact
         return (fact,)
 
     async def park(self, route: str, *, actor: str, reason: str) -> None:
-        value: FactValue = {"by": actor, "reason": reason, "error_class": None, "alerted": True}
+        value: FactValue = {"by": actor, "reason": reason, "error_class": None}
         fact = Fact(PARKED, route, self._clock.now_ms(), value)
         await self._store.save([], [fact])
         self._parked[route] = fact
 
     async def unpark(self, route: str) -> None:
-        await self._store.save([], [Fact(PARKED, route, self._clock.now_ms(), None)])
+        now_ms = self._clock.now_ms()
+        gone = [Fact(PARKED, route, now_ms, None), Fact(ALERTED, route, now_ms, None)]
+        await self._store.save([], gone)
         self._parked.pop(route, None)
+        self._alerted.discard(route)
 
     def unalerted(self) -> list[Fact]:
-        return [f for f in self._parked.values() if not (f.value or {}).get("alerted")]
+        """Faults that nobody was told of yet; who parks a route by hand knows it."""
+        return [
+            f for f in self._parked.values() if self.may_probe(f.key) and f.key not in self._alerted
+        ]
 
     async def mark_alerted(self, fact: Fact) -> None:
-        value = {**(fact.value or {}), "alerted": True}
-        alerted = Fact(PARKED, fact.key, fact.at_ms, value)
-        await self._store.save([], [alerted])
-        self._parked[fact.key] = alerted
+        # A fact of its own: others who meet the fault at the same time write theirs anew.
+        await self._store.save([], [Fact(ALERTED, fact.key, self._clock.now_ms())])
+        self._alerted.add(fact.key)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from asyncio import sleep as pause
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from msgspec import Struct
 
 from homing.domain.delivery import Fact, FactValue
-from homing.domain.errors import NotAllowed, NotFound
+from homing.domain.errors import HomingError, NotAllowed, NotFound, Overloaded
 from homing.engine.desk import Desk
 from homing.ports import Clock, Dice, Query, Store, Transitioned
 
 REPLAYS = "replays"
 PAGE = 100
+MOST_AT_ONCE = 10
 
 
 class Progress(Struct):
@@ -44,12 +47,14 @@ class Replays:
     async def start(
         self, query: Query, *, actor: str, reason: str, per_second: float, limit: int
     ) -> Progress:
+        if len(self._tasks) >= MOST_AT_ONCE:
+            raise Overloaded(f"{MOST_AT_ONCE} replays are running already")
         progress = Progress(self._dice.entropy(8).hex(), await self.matching(query))
         await self._keep(progress)
         run = self._run(
             progress, query, actor=actor, reason=reason, pause_s=1 / per_second, limit=limit
         )
-        task = asyncio.get_running_loop().create_task(run)
+        task = asyncio.get_running_loop().create_task(self._ended(progress, run))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return progress
@@ -57,6 +62,26 @@ class Replays:
     async def finished(self) -> None:
         """Return once every replay started here has ended."""
         await asyncio.gather(*self._tasks)
+
+    async def stop(self) -> None:
+        """End them where they stand; what was replayed is replayed."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _ended(self, progress: Progress, run: Coroutine[Any, Any, None]) -> None:
+        """However it ends, its fact says so."""
+        try:
+            await run
+        except asyncio.CancelledError:
+            progress.state = "stopped"
+            progress.stopped_because = "the process was stopped"
+        except HomingError as error:
+            progress.state = "failed"
+            progress.stopped_because = type(error).__name__
+        finally:
+            with contextlib.suppress(HomingError):
+                await self._keep(progress)
 
     async def show(self, replay_id: str) -> Progress:
         for fact in await self._store.facts(REPLAYS, replay_id):
@@ -111,7 +136,6 @@ class Replays:
             if cursor is None:
                 break
         progress.state = "stopped" if progress.stopped_because else "done"
-        await self._keep(progress)
 
     def _must_stop(self, progress: Progress, limit: int) -> bool:
         return progress.stopped_because is not None or progress.replayed >= limit

@@ -7,8 +7,6 @@ import contextlib
 import logging
 from collections.abc import Iterator
 
-from msgspec.structs import replace
-
 from homing.domain import transitions
 from homing.domain.errors import StoreError
 from homing.engine.attempt import Attempts
@@ -271,19 +269,14 @@ class RouteWorker:
                 lease_until_ms=self._attempts.lease_until_ms(self.route),
                 limit=limit,
                 lanes=self.route.served_lanes,
-                spare=self._liveness.alive,
+                # Never one's own: what is ours and in nobody's hands is found by housekeeping.
+                spare=self._liveness.alive | {self.holder},
             )
         )
         return list(self._take(claimed, asked_at_s))
 
     def _take(self, claimed: list[Claimed], asked_at_s: float) -> Iterator[Holding]:
         for item in claimed:
-            held = self._held.get(item.delivery.id)
-            if held is not None and item.delivery.claims > 1:
-                # Our own lease looked ended (the wall clock jumped): it is still ours. With one
-                # claim only, it was given back, is due again, and the answer is on its way.
-                held.delivery = replace(held.delivery, version=item.delivery.version)
-                continue
             held = Holding(self._attempts, self.route, item.delivery, item.content, asked_at_s)
             self._held[item.delivery.id] = held
             yield held
