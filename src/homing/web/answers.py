@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 JSON = b"application/json"
 HTML = b"text/html; charset=utf-8"
@@ -22,14 +23,16 @@ SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
         ),
     ),
     (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
-    (b"cross-origin-opener-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
 
 encode = msgspec.json.Encoder().encode
+
+
+# In the scope of a request, where the server takes an answer whole (see connection.py).
+TAKES_WHOLE = "homing.takes_whole"
 
 
 class Answer(Response):
@@ -50,6 +53,11 @@ class Answer(Response):
             (b"content-type", kind),
             *headers,
         ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        take = scope.get(TAKES_WHOLE)
+        if take is None or not take(self):
+            await super().__call__(scope, receive, send)
 
 
 def json_answer(value: object, status: int = 200) -> Answer:

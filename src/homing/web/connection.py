@@ -7,11 +7,12 @@ slowly 408, one connection too many 503; a peer that does not read its answer is
 from __future__ import annotations
 
 import asyncio
+import functools
 import resource
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from homing.web.answers import add_security
+from homing.web.answers import TAKES_WHOLE, Answer, RawHeaders, add_security
 from homing.web.problems import CLOSE, problem
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ else:
     except ImportError:  # slower, and always there
         from uvicorn.protocols.http.h11_impl import H11Protocol as _Protocol
 
+STATUS_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
+}
 HEAD_BYTES = 32_768
 HEAD_WITHIN_S = 10.0
 READ_ANSWER_WITHIN_S = 30.0
@@ -76,6 +80,35 @@ class Connection(_Protocol):
         elif self._waiting is None and not self.transport.is_closing():
             self._waiting = self.loop.call_later(self.head_within_s, self._too_slow)
 
+    def on_headers_complete(self) -> None:
+        """Called by httptools alone: with h11 every answer takes uvicorn's own way."""
+        super().on_headers_complete()  # type: ignore[misc] # httptools' protocol has it
+        scope: dict[str, Any] = self.scope  # type: ignore[assignment] # with a word of our own
+        scope[TAKES_WHOLE] = functools.partial(self._take, self.cycle)
+
+    def _take(self, cycle: Any, answer: Answer) -> bool:
+        """A whole answer in one write, without checking headers that are constants of ours.
+
+        This is a fifth of what a small request costs. False: nothing was done, send it piecewise.
+        """
+        if cycle.response_started or cycle.disconnected or self.flow.write_paused:
+            return False
+        if CLOSE in answer.raw_headers:
+            cycle.keep_alive = False
+        headers = [*self.server_state.default_headers, *answer.raw_headers]
+        add_security(headers)
+        if not cycle.keep_alive and CLOSE not in headers:
+            headers.append(CLOSE)
+        body = b"" if cycle.scope["method"] == "HEAD" else bytes(answer.body)
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = False
+        self.transport.write(_head(answer.status_code, headers) + body)
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            self.transport.close()
+        cycle.on_response()
+        return True
+
     def send_400_response(self, msg: str) -> None:
         del msg
         self._refuse(400, "this is no valid HTTP/1.1 request")
@@ -117,7 +150,10 @@ class Connection(_Protocol):
         answer = problem(status, detail=detail)
         headers = [pair for pair in answer.raw_headers if pair != CLOSE] + [CLOSE]
         add_security(headers)
-        lines = [b"HTTP/1.1 %d %b" % (status, HTTPStatus(status).phrase.encode())]
-        lines += [name + b": " + value for name, value in headers]
-        self.transport.write(b"\r\n".join([*lines, b"", bytes(answer.body)]))
+        self.transport.write(_head(status, headers) + bytes(answer.body))
         self.transport.close()
+
+
+def _head(status: int, headers: RawHeaders) -> bytes:
+    lines = [STATUS_LINES[status], *[b"%b: %b\r\n" % pair for pair in headers], b"\r\n"]
+    return b"".join(lines)

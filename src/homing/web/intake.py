@@ -50,6 +50,7 @@ class Intake:
         self._bodies = bodies
         self._message_bytes = limits.body_bytes * OVERHEAD
         self.limit_bytes = self._message_bytes + limits.attachments_bytes * 4 // 3
+        self._first_words: dict[tuple[str, str, str], str] = {}
         # When the store last refused a write, unless one has succeeded since.
         self.refused_at_s: float | None = None
 
@@ -61,8 +62,10 @@ class Intake:
         ticket = await self._stored(
             self._homing.submit(email_of(given), key=key, route=route, **_words(given))
         )
-        answer = AcceptedOut(ticket.delivery.id, self._word(ticket.delivery), ticket.created)
-        return json_answer(answer, 202 if ticket.created else 200)
+        delivery = ticket.delivery
+        if not ticket.created:
+            return json_answer(AcceptedOut(delivery.id, self._word(delivery), created=False))
+        return json_answer(AcceptedOut(delivery.id, self._first_word(delivery), created=True), 202)
 
     async def post_batch(self, call: Call) -> Response:
         """Many at once, one durable write; conflicts are answered in their place."""
@@ -129,6 +132,14 @@ class Intake:
         if route is None or not takes_emails(route):
             raise BadRequest("there is no such route for e-mails", field, 422)
         return name
+
+    def _first_word(self, delivery: Delivery) -> str:
+        """What a new one is called: the same for all that are equally new."""
+        kind = (delivery.route, delivery.state, delivery.stage)
+        word = self._first_words.get(kind)
+        if word is None:
+            word = self._first_words[kind] = self._word(delivery)
+        return word
 
     def _word(self, delivery: Delivery) -> str:
         return self._homing.engine.routes[delivery.route].word(delivery)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import importlib.util
 import logging
 import signal
@@ -20,6 +21,7 @@ from homing.web.connection import HEAD_BYTES, Connection, most_connections
 
 KEEP_ALIVE_S = 30
 BACKLOG = 2048
+GC_THRESHOLDS = (20_000, 20, 50)
 
 
 def serve(app: Application, server: ServerSettings, *, stop_grace_s: float) -> None:
@@ -79,6 +81,10 @@ class Server(uvicorn.Server):
     async def live(self, listener: socket.socket) -> None:
         """Start the application, serve, stop it. A refused start is told by its own error."""
         async with self._app.router.lifespan_context(self._app):
+            # What was loaded stays: looking through it again and again would only cost pauses.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(*GC_THRESHOLDS)
             await self.serve(sockets=[listener])
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
