@@ -6,6 +6,6 @@ them word by word. The same seed is the same run, every time.
 
 from homing.testing.simulator.findings import Breach, Result, last_line
 from homing.testing.simulator.options import Focus, Options, draw
-from homing.testing.simulator.world import run_world
+from homing.testing.simulator.runs import run_world
 
 __all__ = ["Breach", "Focus", "Options", "Result", "draw", "last_line", "run_world"]

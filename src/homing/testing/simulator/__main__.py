@@ -15,8 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from homing.testing.simulator.breeds import BREEDS
 from homing.testing.simulator.findings import Result, last_line, tables
 from homing.testing.simulator.options import FAMILIES, Focus, draw
-from homing.testing.simulator.runs import Job, run_jobs
-from homing.testing.simulator.world import run_world
+from homing.testing.simulator.runs import Job, run_jobs, run_world
 
 HASH_SEED = "0"
 

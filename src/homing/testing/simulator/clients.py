@@ -10,18 +10,14 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
-
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, StoreOutcomeUnknown
-from homing.domain.message import Email, Event, Job, Message
-from homing.engine.admission import Request, Ticket
+from homing.engine.admission import Ticket
 from homing.testing.simulator.breeds import BREEDS
+from homing.testing.simulator.disk import WatchedDisk
 from homing.testing.simulator.findings import Findings
-from homing.testing.simulator.hosts import EPOCH_MS, Life
+from homing.testing.simulator.hosts import Life
 from homing.testing.simulator.options import Options
-from homing.testing.simulator.service import DOOMED
-from homing.testing.simulator.storage import WatchedDisk
-from homing.testing.simulator.work import POISON
+from homing.testing.simulator.wishes import Ask, Wishes
 from homing.testing.virtualtime import VirtualTimeLoop
 
 Way: TypeAlias = Literal["submit", "send", "background"]
@@ -29,19 +25,6 @@ Way: TypeAlias = Literal["submit", "send", "background"]
 LARGEST_BATCH = 240
 PATIENCE_S = 25.0
 MOST_TRIES = 12
-
-
-class Ask(Struct):
-    """One wish of one caller, and what came of it."""
-
-    number: int
-    route: str
-    request: Request
-    variant: int = 0
-    tries: int = 0
-    is_settled: bool = False
-    told_id: str | None = None
-    made_it: bool = False
 
 
 class Clients:
@@ -62,7 +45,7 @@ class Clients:
         self._disk = disk
         self._breach = findings.breach
         self._any_life = any_life
-        self._poison_left = options.poison if "event" in options.breeds else 0
+        self._wishes = Wishes(options, chance, loop)
         self.asks: list[Ask] = []
         self.conflicts = 0
         # Small worlds have small batches, so that there are many of them.
@@ -115,7 +98,7 @@ class Clients:
     def _new(self, route: str, number: int) -> list[Ask]:
         made = []
         for _ in range(number):
-            ask = Ask(len(self.asks), route, self._request(route, len(self.asks)))
+            ask = Ask(len(self.asks), route, self._wishes.request(route, len(self.asks)))
             self.asks.append(ask)
             made.append(ask)
         return made
@@ -129,7 +112,7 @@ class Clients:
         request, variant = asked.request, asked.variant
         if self._chance.random() < 0.4:
             variant = len(self.asks)
-            request = self._request(
+            request = self._wishes.request(
                 asked.route, len(self.asks), key=request.key, source=request.source
             )
         again = Ask(len(self.asks), asked.route, request, variant)
@@ -138,43 +121,6 @@ class Clients:
         self.dispatch([again], "submit")
         if twice:
             self.dispatch([again], "send")
-
-    def _request(
-        self, route: str, number: int, key: str | None = None, source: str | None = None
-    ) -> Request:
-        chance = self._chance
-        draw = chance.random()
-        now_ms = EPOCH_MS + int(self._loop.time() * 1000)
-        not_before_ms = now_ms + chance.randint(500, 30_000) if draw < 0.05 else None
-        expires_at_ms = now_ms + chance.randint(500, 40_000) if 0.05 < draw < 0.1 else None
-        return Request(
-            message=self._message(route, number),
-            key=key or (f"k{number}" if draw < 0.97 else None),
-            source=source or f"s{number % 3}",
-            priority=2 if draw > 0.2 else 1 + number % 4,
-            not_before_ms=not_before_ms,
-            expires_at_ms=expires_at_ms,
-        )
-
-    def _message(self, route: str, number: int) -> Message:
-        breed, chance = BREEDS[route], self._chance
-        if breed.kind == "event":
-            event_type = "ping" if chance.random() < 0.8 else "paid"
-            if self._poison_left and event_type == "ping":
-                self._poison_left -= 1
-                return Event(event_type, {POISON: True, "n": number})
-            return Event(event_type, number)
-        if breed.kind == "job":
-            return Job(route, number)
-        if breed.kind == "digest":
-            return Job(route, [f"r{number}.{n}" for n in range(chance.randint(1, 3))])
-        recipients = 1
-        if breed.answers_apart and chance.random() < 0.3:
-            recipients = chance.randint(2, 3)
-        name = DOOMED if chance.random() < self._options.doomed else "r"
-        return Email(
-            to=tuple(f"{name}{number}.{n}" for n in range(recipients)), text=f"hi {number}"
-        )
 
     async def _call(self, life: Life, asks: Sequence[Ask], way: Way) -> None:
         life.calls += 1

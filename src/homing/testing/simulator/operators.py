@@ -11,10 +11,10 @@ from homing.domain.delivery import Delivery
 from homing.domain.errors import NotAllowed, NotFound, Refused
 from homing.engine.desk import Desk
 from homing.testing.simulator.breeds import BREEDS
+from homing.testing.simulator.disk import WatchedDisk
 from homing.testing.simulator.hosts import Life
 from homing.testing.simulator.options import Options
 from homing.testing.simulator.service import NOBODY, Service
-from homing.testing.simulator.storage import WatchedDisk
 from homing.testing.virtualtime import VirtualTimeLoop
 
 ACTOR, REASON = "ann", "because"

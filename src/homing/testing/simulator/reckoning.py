@@ -10,18 +10,11 @@ from msgspec import Struct
 
 from homing.domain.delivery import Attempt, Delivery
 from homing.testing.simulator.breeds import BREEDS, STAGES
-from homing.testing.simulator.options import Family
+from homing.testing.simulator.leftovers import INTERRUPTING, look_at_leftovers
 from homing.testing.simulator.service import NOBODY, Acceptance
 
 if TYPE_CHECKING:
     from homing.testing.simulator.world import World
-
-# Faults after which an attempt may be found interrupted, or one message be accepted twice.
-TOLD_WITHIN_S = 20.0
-# Each process that meets the fault may tell of it before it hears of the others.
-AGAIN = 4
-INTERRUPTING: tuple[Family, ...] = ("store", "full", "crash", "freeze")
-
 
 Blame = Callable[[str, str, str], None]
 
@@ -39,9 +32,7 @@ def reckon(world: World) -> Reckoning:
     _accepted(world, reckoning)
     for delivery in (*world.disk.deliveries.values(), *world.disk.removed.values()):
         _judge(world, delivery, reckoning)
-    _clicks(world)
-    _alarms(world)
-    _journals(world)
+    look_at_leftovers(world)
     return reckoning
 
 
@@ -188,52 +179,3 @@ def _alerts(world: World, delivery: Delivery) -> None:
         world.findings.breach("I20", delivery.id, f"died {deaths} times, and nobody was told")
     if delivery.owed:
         world.findings.breach("I20", delivery.id, f"still owes {','.join(delivery.owed)}")
-
-
-def _alarms(world: World) -> None:
-    """A parked route is told of, and not again and again (I19)."""
-    told = world.told
-    troubled = world.options.has(*INTERRUPTING, "notice")
-    for route, times in told.parked.items():
-        given = told.alarms["route_parked", route]
-        if told.longest_s.get(route, 0.0) > TOLD_WITHIN_S and not given and not troubled:
-            world.findings.breach("I19", route, f"parked {times} times, and nobody was told")
-        if given > times * len(world.hosts) * AGAIN and not troubled:
-            world.findings.breach("I19", route, f"parked {times} times, told {given} times")
-
-
-def _clicks(world: World) -> None:
-    """Two simultaneous clicks have one effect (I21)."""
-    for click in world.operators.clicks:
-        if click.verb == "resend" and len(set(click.done)) > 1:
-            world.findings.breach("I21", click.subject, "one double click made two clones")
-        if click.verb == "replay" and len(click.done) > 1:
-            world.findings.breach("I21", click.subject, "one double click replayed twice")
-
-
-def _journals(world: World) -> None:
-    """No outcome of a finished send is dropped: stored, journaled and read back, or noted (P8)."""
-    disk, breach = world.disk, world.findings.breach
-    unwritten = dict(world.sends.unwritten)
-    for host in world.hosts:
-        if host.works and host.journal.kept:
-            breach("P8", host.name, f"{len(host.journal.kept)} outcomes unread in the journal")
-        for change in host.journal.history:
-            for attempt in change.ended:
-                unwritten.pop((attempt.holder or "", attempt.delivery_id), None)
-                if attempt.status == "done" and host.works and not _is_known(world, attempt):
-                    breach("P8", attempt.delivery_id, "journaled, read back, and not written")
-    crashed = world.crashed
-    for holder, delivery_id in unwritten:
-        gone = delivery_id in disk.removed
-        if holder not in crashed and not gone and not world.options.has("store", "freeze"):
-            breach("P8", delivery_id, f"{holder} knew that it was accepted, and wrote it nowhere")
-
-
-def _is_known(world: World, attempt: Attempt) -> bool:
-    if attempt.delivery_id in world.disk.removed:
-        return True
-    written = world.disk.attempts.get(attempt.delivery_id, {}).get(attempt.number)
-    late = world.disk.facts.get("late_outcome", {})
-    done = written is not None and written[1].status == "done"
-    return done or f"{attempt.delivery_id}/{attempt.number}" in late

@@ -1,17 +1,21 @@
-"""Many seeds, over several processes, told in the order of the seeds."""
+"""One seed from the first call to the reckoning, and many of them over several processes."""
 
 from __future__ import annotations
 
 import gc
+import logging
 import multiprocessing
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
 from msgspec import Struct
 
 from homing.testing.simulator.findings import Breach, Result
-from homing.testing.simulator.options import Focus, draw
-from homing.testing.simulator.world import run_world
+from homing.testing.simulator.options import Focus, Options, draw
+from homing.testing.simulator.reckoning import reckon
+from homing.testing.simulator.world import World
+from homing.testing.virtualtime import Spinning, Stalled
 
 
 class Job(Struct, frozen=True):
@@ -44,3 +48,42 @@ def run_jobs(jobs: Sequence[Job], processes: int) -> Iterator[Result]:
             yield from pool.map(run_job, jobs)
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def run_world(options: Options, sink: Callable[[str], None] | None = None) -> Result:
+    """One seed, from the first call to the reckoning."""
+    world = World(options, sink)
+    result = Result(seed=options.seed, options=str(options))
+    said = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # the engine says of every fault that it met it
+    try:
+        world.loop.run_until_complete(world.main())
+        reckoning = reckon(world)
+        result.duplicates = reckoning.duplicates
+        result.unexplained = reckoning.unexplained
+        result.lost = reckoning.lost
+    except (Stalled, Spinning) as stuck:
+        world.findings.breach("I14", "world", f"{type(stuck).__name__}: {stuck}")
+    except RuntimeError:
+        if not world.findings.is_full:
+            raise
+    finally:
+        logging.disable(said)
+        _finish(world, result)
+        world.loop.close()
+    return result
+
+
+def _finish(world: World, result: Result) -> None:
+    result.deliveries = world.writes.births
+    result.faults = world.faults
+    result.breaches = world.findings.breaches
+    result.steps = world.loop.steps
+    result.virtual_s = world.loop.time()
+    result.ends = Counter(
+        f"{d.state}:{d.failed_because}" if d.failed_because else d.state
+        for d in world.disk.deliveries.values()
+    )
+    result.digest = world.trace.digest
+    if result.breaches:
+        result.story = world.trace.about(result.breaches[0].subject)

@@ -13,10 +13,10 @@ from homing.domain.delivery import Delivery, Fact
 from homing.domain.failure import Failure
 from homing.ports import Accepted, Envelope
 from homing.testing.simulator.breeds import LEASE_S
+from homing.testing.simulator.disk import WatchedDisk
 from homing.testing.simulator.findings import Findings
 from homing.testing.simulator.hosts import Life
 from homing.testing.simulator.options import Options
-from homing.testing.simulator.storage import WatchedDisk
 from homing.testing.virtualtime import VirtualTimeLoop
 
 POISON_LIMIT = 5

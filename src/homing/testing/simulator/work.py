@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 from homing.domain.errors import TerminalError
 from homing.engine.handlers import Assignment
 from homing.testing.simulator.breeds import STAGES, TIMEOUT_S
+from homing.testing.simulator.disk import WatchedDisk
 from homing.testing.simulator.findings import Findings
 from homing.testing.simulator.hosts import Life
 from homing.testing.simulator.options import Options
 from homing.testing.simulator.sends import SendWitness
-from homing.testing.simulator.storage import WatchedDisk
 
 POISON = "poison"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -14,25 +13,23 @@ from homing.ports import Alarm, Notifier, Provider, Store
 from homing.testing.simulator.breeds import BREEDS
 from homing.testing.simulator.chance import Chance
 from homing.testing.simulator.clients import Clients
-from homing.testing.simulator.findings import Findings, Result
+from homing.testing.simulator.disk import WatchedDisk
+from homing.testing.simulator.findings import Findings
 from homing.testing.simulator.healing import heal
 from homing.testing.simulator.hosts import Host, Life
 from homing.testing.simulator.misfortune import Misfortune
 from homing.testing.simulator.notices import RecordingAlarm, RecordingNotifier, Told
 from homing.testing.simulator.operators import Operators
 from homing.testing.simulator.options import Options
-from homing.testing.simulator.reckoning import reckon
 from homing.testing.simulator.routes import Freezer, routes_for
 from homing.testing.simulator.sending import AskableConnection, Connection
 from homing.testing.simulator.sends import SendWitness
 from homing.testing.simulator.service import Service
-from homing.testing.simulator.storage import RoughStore, WatchedDisk, Weather
+from homing.testing.simulator.storage import RoughStore, Weather
 from homing.testing.simulator.trace import Trace
 from homing.testing.simulator.work import Workshop
 from homing.testing.simulator.writes import WriteWitness
-from homing.testing.virtualtime import Spinning, Stalled, new_loop
-
-log = logging.getLogger("homing")
+from homing.testing.virtualtime import new_loop
 
 
 class World:
@@ -215,44 +212,3 @@ class World:
     async def _until(self, at_s: float) -> None:
         if at_s > self.loop.time():
             await asyncio.sleep(at_s - self.loop.time())
-
-
-def run_world(options: Options, sink: Callable[[str], None] | None = None) -> Result:
-    """One seed, from the first call to the reckoning."""
-    world = World(options, sink)
-    result = Result(seed=options.seed, options=str(options))
-    was_disabled = log.disabled
-    log.disabled = True
-    logging.disable(logging.CRITICAL)
-    try:
-        world.loop.run_until_complete(world.main())
-        reckoning = reckon(world)
-        result.duplicates = reckoning.duplicates
-        result.unexplained = reckoning.unexplained
-        result.lost = reckoning.lost
-    except (Stalled, Spinning) as stuck:
-        world.findings.breach("I14", "world", f"{type(stuck).__name__}: {stuck}")
-    except RuntimeError:
-        if not world.findings.is_full:
-            raise
-    finally:
-        logging.disable(logging.NOTSET)
-        log.disabled = was_disabled
-        _finish(world, result)
-        world.loop.close()
-    return result
-
-
-def _finish(world: World, result: Result) -> None:
-    result.deliveries = world.writes.births
-    result.faults = world.faults
-    result.breaches = world.findings.breaches
-    result.steps = world.loop.steps
-    result.virtual_s = world.loop.time()
-    result.ends = Counter(
-        f"{d.state}:{d.failed_because}" if d.failed_because else d.state
-        for d in world.disk.deliveries.values()
-    )
-    result.digest = world.trace.digest
-    if result.breaches:
-        result.story = world.trace.about(result.breaches[0].subject)

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from homing.domain.delivery import TERMINAL_STATES, Delivery
 from homing.testing.simulator.breeds import BREEDS, STAGES, Breed
+from homing.testing.simulator.disk import WatchedDisk
 from homing.testing.simulator.findings import Findings
 from homing.testing.simulator.hosts import Life
 from homing.testing.simulator.sends import SendWitness
-from homing.testing.simulator.storage import WatchedDisk
 
 # By which audited verb a delivery may leave its end; every other way is forbidden (I6).
 WAYS_OUT: dict[tuple[str, str], tuple[str, ...]] = {
