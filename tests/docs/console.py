@@ -51,7 +51,10 @@ class Service(Struct):
     def run_until(self, command: str, expected: str) -> str:
         """Readers are slower than tests: a question is asked again until its answer is there."""
         shown = self.run(command)
-        asks = command.startswith(("homing why", "homing attempts", "homing status"))
+        # The same request again is a question too.
+        asks = command.startswith(("homing why", "homing attempts", "homing status")) or (
+            '"created":false' in expected
+        )
         deadline = time.monotonic() + PATIENCE_S
         while asks and masked(shown) != expected and time.monotonic() < deadline:
             shown = self.run(command)

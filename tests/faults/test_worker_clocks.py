@@ -65,6 +65,7 @@ def test_two_workers_whose_walls_are_a_day_apart(setup: Setup, step_s: float) ->
     callers = Callers()
     with lives() as start:
         normal, odd = start(setup).ready(), start(other).ready()
+        until_known(setup, odd)  # a process whose clock is behind waits until it has been seen
         callers.ask(normal)
         callers.ask(odd)
         callers.until_heard(normal, odd)
