@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias, cast
@@ -39,6 +40,8 @@ log = logging.getLogger("homing.engine")
 
 Verdict: TypeAlias = tuple[str, Change]
 
+MOST_COMMITTING = 64
+
 OnRouteFault: TypeAlias = Callable[[Route, Failure], tuple[Fact, ...]]
 
 
@@ -64,6 +67,8 @@ class Attempts:
         self._on_route_fault = on_route_fault
         self.make_sure = make_sure
         self._read_back = read_back
+        # So many accepted sends may await their save at most: what a kill can double.
+        self.committing = asyncio.Semaphore(MOST_COMMITTING)
         # One for the process: a crash takes down all of it, whatever the route.
         self.gate = Gate()
         # How many seconds of the clock pass in a real one; leases are real, due times are not.
@@ -90,6 +95,12 @@ class Attempts:
                 return None
             if change.delivery.state == "pending":
                 return "note_interruption"
+        try:
+            return await self._carry(held, wait=wait)
+        finally:
+            held.give_permit_back()
+
+    async def _carry(self, held: Holding, *, wait: bool) -> str | None:
         while True:
             verdict = await self._safe_verdict(held)
             if verdict is None:

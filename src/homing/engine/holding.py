@@ -34,7 +34,16 @@ class ClaimLost(Exception):
 class Holding:
     """One claimed delivery. The version moves on with every write of its owner."""
 
-    __slots__ = ("_attempts", "content", "delivery", "is_probe", "lease_end_s", "lost", "route")
+    __slots__ = (
+        "_attempts",
+        "content",
+        "delivery",
+        "is_probe",
+        "lease_end_s",
+        "lost",
+        "permit",
+        "route",
+    )
 
     def __init__(
         self,
@@ -51,6 +60,7 @@ class Holding:
         self.lease_end_s = claimed_at_s + route.lease_s
         self.lost = False
         self.is_probe = False
+        self.permit = False
 
     @property
     def now_ms(self) -> int:
@@ -74,9 +84,16 @@ class Holding:
         )
         if self.lost or not await self.write("mark_committing", change):
             return False
+        await self._attempts.committing.acquire()
+        self.permit = True
         self.lease_end_s = asked_at_s + self.route.lease_s
         timeout_s = self.route.plan_of(self.delivery).stage(self.delivery.stage).timeout_s
         return clock.steady_s() < self.lease_end_s - timeout_s - COMMIT_MARGIN_S
+
+    def give_permit_back(self) -> None:
+        if self.permit:
+            self.permit = False
+            self._attempts.committing.release()
 
     async def write(self, name: str, change: Change) -> bool:
         """Save a change and go on holding; False and `lost` when somebody else has it."""
