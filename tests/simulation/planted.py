@@ -19,13 +19,17 @@ class Planted(NamedTuple):
     new: str
     faults: str = ""
     routes: str = ""
-    seeds: str = "0-29"
+    seeds: int = 30
     deliveries: int = 120
 
     @property
     def words(self) -> tuple[str, ...]:
         """How the simulator is asked to look for it."""
-        words = [self.seeds, "--deliveries", str(self.deliveries), "--jobs", "1", "--first"]
+        return self.words_until(self.seeds)
+
+    def words_until(self, seeds: int) -> tuple[str, ...]:
+        """The same, for the first few seeds alone."""
+        words = [f"0-{seeds - 1}", "--deliveries", str(self.deliveries), "--jobs", "1", "--first"]
         if self.faults:
             words += ["--faults", self.faults]
         if self.routes:
@@ -211,8 +215,8 @@ PLANTED: tuple[Planted, ...] = (
         "the living are not spared when the clock jumps",
         "I15",
         "engine/worker.py",
-        "spare=self._liveness.alive,",
-        "spare=frozenset(),",
+        "spare=self._liveness.alive | {self.holder},",
+        "spare=frozenset({self.holder}),",
         faults="clock",
         routes="post,held",
     ),
@@ -390,5 +394,41 @@ PLANTED: tuple[Planted, ...] = (
         "self._inbox.get_nowait()",
         faults="deploy",
         routes="post",
+    ),
+    Planted(
+        "one's own claims are not spared when the clock jumps",
+        "I15",
+        "engine/worker.py",
+        "spare=self._liveness.alive | {self.holder},",
+        "spare=self._liveness.alive,",
+        faults="clock",
+        routes="post,held",
+    ),
+    Planted(
+        "what only waited in line counts as a crash",
+        "I16",
+        "domain/transitions.py",
+        "crashes=delivery.crashes + int(delivery.begun or delivery.committing),",
+        "crashes=delivery.crashes + lost_claims,",
+        faults="crash",
+        routes="event",
+    ),
+    Planted(
+        "claims whose answer was lost are never looked for",
+        "I14",
+        "engine/engine.py",
+        "await self.housekeeping.give_back_unknown(self.holder, held)",
+        "del held",
+        faults="store,clock",
+        routes="post,held",
+    ),
+    Planted(
+        "a late click replays the next cycle",
+        "I21",
+        "engine/desk.py",
+        "if cycle is not None and delivery.cycle != cycle:",
+        "if cycle is not None and delivery.cycle < cycle:",
+        faults="operator,answers,freeze",
+        routes="strict",
     ),
 )

@@ -32,7 +32,7 @@ def main(words: Sequence[str] | None = None) -> int:
         results.append(result)
         _say(_progress(result, results, time.perf_counter() - started_s))
         if result.breaches:
-            _say("\n".join(_indictment(result)))
+            _say("\n".join(_indictment(result, focus)))
             if options.first:
                 break
     _say("\n".join(tables(results)))
@@ -61,14 +61,21 @@ def _progress(result: Result, results: Sequence[Result], elapsed_s: float) -> st
     )
 
 
-def _indictment(result: Result) -> Iterator[str]:
+def _indictment(result: Result, focus: Focus) -> Iterator[str]:
     yield f"  {result.options}"
     for breach in result.breaches:
         yield f"  {breach}"
     yield f"  the last events about {result.breaches[0].subject}:"
     for line in result.story:
         yield f"    {line}"
-    yield f"  replay: python -m homing.testing.simulator --seed {result.seed}"
+    yield f"  replay: python -m homing.testing.simulator --seed {result.seed}{_words(focus)}"
+
+
+def _words(focus: Focus) -> str:
+    """The focus as it is asked for."""
+    words = f" --deliveries {focus.deliveries}" if focus.deliveries else ""
+    words += f" --faults {','.join(focus.families)}" if focus.families else ""
+    return words + (f" --routes {','.join(focus.breeds)}" if focus.breeds else "")
 
 
 def _seeds(text: str) -> list[int]:

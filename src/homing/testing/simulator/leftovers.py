@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 INTERRUPTING: tuple[Family, ...] = ("store", "full", "crash", "freeze")
 TOLD_WITHIN_S = 20.0
 # Each process that meets the fault may tell of it before it hears of the others.
-AGAIN = 4
+AGAIN = 1
 # What runs in the background of an engine never ends by an exception.
 BACKGROUND = ("Engine._revive", "RouteWorker._slot", "Settler._flush")
 
