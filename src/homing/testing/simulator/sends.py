@@ -56,6 +56,7 @@ class SendWitness:
         now_ms = life.clock.now_ms()
         self.first_start_ms.setdefault(delivery_id, now_ms)
         self.starts_of[delivery_id] += 1
+        self._answers.pop(delivery_id, None)
         stored = self._disk.deliveries.get(delivery_id)
         if stored is None or stored.holder != life.holder:
             return
