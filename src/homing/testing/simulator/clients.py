@@ -204,7 +204,9 @@ class Clients:
                 self._breach("I1", ticket.delivery_id, "told, and not stored")
             return
         told = ticket.delivery.state
-        if told in ("delivered", "failed", "suppressed") and stored.state == "in_flight":
+        same_cycle = stored.cycle == ticket.delivery.cycle
+        ended = told in ("delivered", "failed", "suppressed")
+        if ended and same_cycle and stored.state == "in_flight":
             self._breach("I8", stored.id, f"told {told}, stored in flight")
         if ticket.created and stored.priority != ask.request.priority:
             self._breach("I1", stored.id, "stored with another priority")
