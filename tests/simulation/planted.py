@@ -19,7 +19,7 @@ class Planted(NamedTuple):
     new: str
     faults: str = ""
     routes: str = ""
-    seeds: int = 30
+    seeds: int = 40
     deliveries: int = 120
 
     @property
@@ -92,8 +92,9 @@ PLANTED: tuple[Planted, ...] = (
         "engine/attempt.py",
         'if value.get("status") == "done" and',
         'if value.get("status") == "never" and',
-        faults="freeze,crash",
-        routes="strict,asked",
+        faults="freeze,full",
+        routes="strict",
+        seeds=60,
     ),
     Planted(
         "no evidence is taken for evidence of absence",
