@@ -7,6 +7,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from homing.web.application import Application, application
 from homing.web.bodies import Bodies
 from homing.web.connection import HEAD_BYTES, Connection
 from tests.unit.web.conftest import OPEN
-from tests.unit.web.served import Served, in_thread
+from tests.unit.web.served import Served, homing_serve, in_thread
 
 SOON_S = 0.3
 POST = (
@@ -128,6 +129,25 @@ class TestHead:
             assert status_of(line.recv(65536)) == 200
             line.sendall(b"GET /hea")
             assert status_of(hear(line)) == 408
+
+    def test_an_answer_to_head_has_no_body(self, served: Served) -> None:
+        ask = b"HEAD /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        last = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        heard = talk(served, ask + last)
+        assert heard.count(b"content-length: 29") == 2
+        assert heard.count(b'"status":"ok"') == 1
+
+    def test_who_asks_to_be_let_go_is_let_go(self, served: Served) -> None:
+        for head in (b"HTTP/1.0\r\n", b"HTTP/1.1\r\nConnection: close\r\n"):
+            heard = talk(served, b"GET /healthz " + head + b"Host: localhost\r\n\r\n")
+            assert status_of(heard) == 200
+
+    def test_a_body_that_waits_for_a_word_gets_it(self, served: Served) -> None:
+        with served.connect(timeout_s=10) as line:
+            line.sendall(POST + b"Expect: 100-continue\r\nContent-Length: 34\r\n\r\n")
+            assert status_of(line.recv(65536)) == 100
+            line.sendall(BODY)
+            assert status_of(line.recv(65536)) in (200, 202)
 
     def test_silence_is_hung_up_on(self, served: Served) -> None:
         assert talk(served) == b""
@@ -248,3 +268,20 @@ def _retried(served: Served) -> bytes:
             break
         time.sleep(0.02)
     return heard
+
+
+def test_without_httptools_and_uvloop_the_same_bounds_hold(tmp_path: Path) -> None:
+    """Both are quicker, neither is needed."""
+    for name in ("httptools", "uvloop"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError\n")
+    with homing_serve(tmp_path, store="memory:", shadow=str(tmp_path)) as plain:
+        assert plain.post("k").status == 202
+        assert plain.call("HEAD", "/healthz").body == b""
+        heard = talk(plain, b"GET /" + b"x" * HEAD_BYTES * 2)
+        assert status_of(heard) in (431, 400)
+        assert b"application/problem+json" in heard
+        assert status_of(talk(plain, b"hello\r\n\r\n")) == 400
+        one = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        last = b"GET /nope HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        heard = talk(plain, one * 2 + last)
+        assert re.findall(rb"HTTP/1.1 (\d+)", heard) == [b"200", b"200", b"404"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 import msgspec
 from starlette.responses import Response
@@ -31,8 +32,18 @@ SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
 encode = msgspec.json.Encoder().encode
 
 
-# In the scope of a request, where the server takes an answer whole (see connection.py).
-TAKES_WHOLE = "homing.takes_whole"
+# In the scope of a request, where the server deals in whole messages (see connection.py).
+LINE = "homing.line"
+
+
+class Line(Protocol):
+    """A short cut past ASGI's piecewise ways; each method may decline."""
+
+    def body(self) -> bytes | None:
+        """The whole body, if it is all there already."""
+
+    def take(self, answer: Answer) -> bool:
+        """Send a whole answer at once; False: nothing was sent."""
 
 
 class Answer(Response):
@@ -55,8 +66,8 @@ class Answer(Response):
         ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        take = scope.get(TAKES_WHOLE)
-        if take is None or not take(self):
+        line: Line | None = scope.get(LINE)
+        if line is None or not line.take(self):
             await super().__call__(scope, receive, send)
 
 

@@ -10,6 +10,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from homing.engine.bounded import bounded
+from homing.web.answers import LINE, Line
 from homing.web.calls import Call
 from homing.web.problems import BadRequest
 
@@ -48,12 +49,14 @@ class Bodies:
         declared = headers.get(b"content-length", b"")
         if declared.isdigit() and int(declared) > 2 * limit_bytes:
             raise _too_large(limit_bytes)
-        message = await self._next(call, self._patience_s)
-        body: bytes = message.get("body", b"")
-        if not message.get("more_body") and len(body) <= SHORT_BYTES:
-            if len(body) > limit_bytes:
-                raise _too_large(limit_bytes)
+        line: Line | None = call.scope.get(LINE)
+        body = None if line is None else line.body()
+        if body is not None and len(body) <= SHORT_BYTES and len(body) <= limit_bytes:
             return body
+        if body is None:
+            message = await self._next(call, self._patience_s)
+        else:
+            message = {"body": body, "more_body": False}
         return await self._read_on(call, message, limit_bytes)
 
     def release(self, body: bytes) -> None:

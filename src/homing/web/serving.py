@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import importlib.util
 import logging
 import signal
 import socket
-from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
@@ -18,6 +16,11 @@ from homing.domain.errors import SettingsError
 from homing.settings.tree import ServerSettings
 from homing.web.application import Application
 from homing.web.connection import HEAD_BYTES, Connection, most_connections
+
+try:
+    from homing.web.quick_loop import QuickLoop
+except ImportError:  # asyncio's own loop does the same with more work
+    QuickLoop = None  # type: ignore[assignment, misc]
 
 KEEP_ALIVE_S = 30
 BACKLOG = 2048
@@ -29,7 +32,7 @@ def serve(app: Application, server: ServerSettings, *, stop_grace_s: float) -> N
     # Found out before the store is opened: nothing else is touched when the port is taken.
     with (
         contextlib.closing(bind(server.host, server.port)) as listener,
-        asyncio.Runner(loop_factory=_loop_factory()) as runner,
+        asyncio.Runner(loop_factory=QuickLoop) as runner,
     ):
         runner.run(Server(app, stop_grace_s).live(listener))
 
@@ -97,13 +100,3 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.live.end()
         await super().shutdown(sockets)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed: less work for every request."""
-    if importlib.util.find_spec("uvloop") is None:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module(
-        "uvloop"
-    ).new_event_loop
-    return factory

@@ -26,6 +26,13 @@ from tests.servers import free_port
 HOST = "127.0.0.1"
 READY_WITHIN_S = 30.0
 STOPPED_WITHIN_S = 30.0
+# Leases are never scaled and no setting shortens them; a test cannot wait for real ones to end.
+BRISK = """
+from homing.engine.route import Route
+Route.lease_s = property(lambda route: {lease})
+from homing.cli import main
+main()
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,17 +138,35 @@ def start_serve(
     folder: Path, port: int, *arguments: str, **settings: str
 ) -> subprocess.Popen[bytes]:
     """Ready when it returns. Settings read like `store="sqlite:///…"`, `routes__mail__timeout`."""
-    environment = {name: value for name, value in os.environ.items() if "HOMING" not in name}
-    environment |= {f"HOMING_{name.upper()}": value for name, value in settings.items()}
-    command = [sys.executable, "-m", "homing", "serve", *arguments, "--port", str(port)]
-    with (folder / "serve.log").open("ab") as log:
-        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
+    process = launch(folder, "serve", *arguments, "--port", str(port), **settings)
     try:
         _await_ready(Served(port), lambda: process.poll() is not None)
     except BaseException:
         stop(process)
         raise
     return process
+
+
+def launch(folder: Path, *arguments: str, **settings: str) -> subprocess.Popen[bytes]:
+    """`homing …` with nothing set but this; what it prints is in `serve.log`.
+
+    Two are no settings: `lease` shortens every lease, `shadow` is a folder of modules that
+    stand before the installed ones.
+    """
+    environment = {name: value for name, value in os.environ.items() if "HOMING" not in name}
+    environment |= {f"HOMING_{name.upper()}": value for name, value in settings.items()}
+    if shadow := environment.pop("HOMING_SHADOW", None):
+        environment["PYTHONPATH"] = shadow
+    lease = environment.pop("HOMING_LEASE", None)
+    program = ["-m", "homing"] if lease is None else ["-c", BRISK.format(lease=lease)]
+    with (folder / "serve.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, *program, *arguments],
+            cwd=folder,
+            env=environment,
+            stdout=log,
+            stderr=log,
+        )
 
 
 def stop(process: subprocess.Popen[bytes]) -> int:
