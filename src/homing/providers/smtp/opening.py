@@ -6,7 +6,7 @@ import asyncio
 import ipaddress
 import socket
 import ssl
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from homing.domain.failure import Failure
 from homing.providers.smtp.classification import Heard, failure
@@ -116,7 +116,7 @@ class _Opening:
                 lambda: self._ear,
                 settings.host,
                 settings.port,
-                happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY_S,
+                **_eyeballs(loop),
             )
             self._check_peer(self.transport)
             if settings.tls == "implicit":
@@ -195,3 +195,10 @@ def _own_name(transport: asyncio.Transport) -> str:
         return name
     address = ipaddress.ip_address(transport.get_extra_info("sockname")[0].partition("%")[0])
     return f"[{address}]" if address.version == 4 else f"[IPv6:{address}]"
+
+
+def _eyeballs(loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
+    """Other loops (uvloop) race the addresses of a host in their own way, or not at all."""
+    if isinstance(loop, asyncio.BaseEventLoop):
+        return {"happy_eyeballs_delay": HAPPY_EYEBALLS_DELAY_S}
+    return {}
