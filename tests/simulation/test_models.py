@@ -109,7 +109,7 @@ def test_wrong_credentials_are_the_routes_fault_and_nothing_is_accepted() -> Non
 
 def _world(**rates: float) -> tuple[World, Store]:
     world = World(replace(CALM, **rates))
-    return world, world.store_of(Life(world.hosts[0], world, works=True))
+    return world, world.store_of(Life(world.hosts[0], world))
 
 
 def test_a_refused_write_stores_nothing_and_a_lost_answer_everything() -> None:

@@ -138,7 +138,7 @@ class Clients:
         try:
             if way == "send":
                 await engine.ensure_beating()
-                life.is_known()
+                life.become_known()
                 answers: list[Ticket | IdempotencyConflict] = [
                     await engine.admission.send(route, requests[0])
                 ]

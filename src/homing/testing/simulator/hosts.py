@@ -103,11 +103,10 @@ class Parts(Protocol):
 class Life:
     """One process, from its start to its end."""
 
-    def __init__(self, host: Host, parts: Parts, *, works: bool) -> None:
+    def __init__(self, host: Host, parts: Parts) -> None:
         host.lives += 1
         host.life = self
         self.host = host
-        self.works = works
         self.holder = f"{host.name}.{host.lives}"
         self.loop = parts.loop
         self.party: Party = parts.loop.new_party(self.holder)
@@ -141,7 +140,7 @@ class Life:
         )
         while True:
             try:
-                if self.works:
+                if self.host.works:
                     await self.engine.start()
                 else:
                     await self.engine.parking.refresh()
@@ -150,11 +149,11 @@ class Life:
                 await asyncio.sleep(START_AGAIN_S)
             else:
                 self.is_up = True
-                if self.works:
-                    self.is_known()
+                if self.host.works:
+                    self.become_known()
                 return
 
-    def is_known(self) -> None:
+    def become_known(self) -> None:
         """From now on others can know that it is alive."""
         if self.known_since_s is None:
             self.known_since_s = self.loop.now_s

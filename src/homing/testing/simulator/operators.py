@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct, field
 
 from homing.domain.delivery import Delivery
-from homing.domain.errors import NotAllowed, NotFound, Refused
+from homing.domain.errors import Refused
 from homing.engine.desk import Desk
 from homing.testing.simulator.breeds import BREEDS
 from homing.testing.simulator.disk import WatchedDisk
@@ -120,7 +120,7 @@ class Operators:
             return
         try:
             click.done.append(await self._use(engine.desk, click, number))
-        except (NotAllowed, NotFound, Refused):
+        except Refused:
             click.refused += 1
         except Exception:
             click.unknown += 1

@@ -137,7 +137,7 @@ class World:
 
     def boot(self, host: Host) -> Life:
         """A new process starts on this host."""
-        life = Life(host, self, works=host.works)
+        life = Life(host, self)
         self.trace.note(life.holder, "starts")
         life.start(lambda error: self.trace.note(life.holder, "start failed", repr(error)))
         return life
