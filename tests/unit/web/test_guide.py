@@ -1,0 +1,90 @@
+"""docs/guides/rest.md: every command in it is run, in order, and answers what it shows."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from homing.web.operations import API, OPERATIONS
+from tests.unit.web.served import homing_serve
+
+GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "rest.md"
+PORT = "8025"
+END = "--end of answer--"
+MASKS = (
+    (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"), "ID"),
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ"), "TIME"),
+)
+
+
+def commands(text: str) -> Iterator[tuple[str, str]]:
+    """What is typed behind each `$`, over several lines if it goes on, and what is answered."""
+    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            lines = part.splitlines()
+            typed = 1
+            while typed < len(lines) and lines[typed].startswith("    "):
+                typed += 1
+            yield "\n".join(lines[:typed]), "\n".join(lines[typed:])
+
+
+def masked(text: str) -> str:
+    for pattern, mask in MASKS:
+        text = pattern.sub(mask, text)
+    return text.strip()
+
+
+class Shell:
+    """One shell for the whole guide: a variable that was set stays set."""
+
+    def __init__(self, port: int, folder: Path) -> None:
+        self._port = str(port)
+        self.process = subprocess.Popen(
+            ["bash"],
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, command: str) -> str:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{command.replace(PORT, self._port)}\necho; echo '{END}'\n")
+        self.process.stdin.flush()
+        return "".join(iter(self.process.stdout.readline, f"{END}\n"))
+
+
+def test_the_guide_can_be_followed_word_for_word(tmp_path: Path) -> None:
+    followed = 0
+    with homing_serve(tmp_path, store=f"sqlite:///{tmp_path / 'homing.db'}") as served:
+        shell = Shell(served.port, tmp_path)
+        try:
+            for command, answer in commands(GUIDE.read_text()):
+                shown = shell.run(command)
+                # A reader is slower than a test: what was handed in may still be on its way.
+                deadline_s = time.monotonic() + 10
+                while masked(shown) != masked(answer) and time.monotonic() < deadline_s:
+                    time.sleep(0.1)
+                    shown = shell.run(command)
+                assert masked(shown) == masked(answer), command
+                followed += 1
+        finally:
+            shell.process.kill()
+            shell.process.communicate()
+    assert followed >= 14
+
+
+def test_every_path_is_in_the_guide() -> None:
+    text = GUIDE.read_text()
+    for operation in OPERATIONS:
+        if operation.path in ("/", "/static/status.css"):
+            continue
+        last = operation.path.removeprefix(API).rpartition("/")[2]
+        last = "ID" if last == "{delivery_id}" else last.upper() if "{" in last else last
+        last = last.strip("{}")
+        assert f"`{last}`" in text or f"/{last}" in text, last
