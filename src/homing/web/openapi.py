@@ -171,7 +171,7 @@ def _problem(status: int, schema_of: dict[str, Any]) -> dict[str, Any]:
     }
     if status == 401:
         described["headers"] = {"WWW-Authenticate": {"schema": {"type": "string"}}}
-    if status in (503, 507):
+    if status in (429, 503, 507):
         described["headers"] = {"Retry-After": {"schema": {"type": "integer"}}}
     return described
 

@@ -208,7 +208,7 @@ OPERATIONS: tuple[Operation, ...] = (
         takes=ReplaysIn,
         example={**WHO, "filter": {"error_class": "recipient_refused"}, "dry_run": True},
         gives={202: ReplaysOut, 200: ReplaysOut},
-        refuses=BODY_REFUSALS,
+        refuses=(*BODY_REFUSALS, 429),
     ),
     _reading(
         "show_replay",

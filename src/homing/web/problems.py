@@ -35,6 +35,7 @@ EXTRA_HEADERS: dict[int, tuple[tuple[bytes, bytes], ...]] = {
     401: ((b"www-authenticate", b"Bearer"),),
     408: (CLOSE,),
     413: (CLOSE,),
+    429: (RETRY_AFTER,),
     503: (RETRY_AFTER,),
     507: (RETRY_AFTER,),
 }

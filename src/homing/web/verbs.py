@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from homing.app import Homing
 from homing.content.characters import check_label
-from homing.domain.errors import InvalidRequest, NotFound
+from homing.domain.errors import InvalidRequest, NotFound, Overloaded
 from homing.engine.admission import Request
 from homing.engine.desk import Desk
 from homing.ports import Facet, Query
@@ -119,7 +119,14 @@ class Verbs:
         if given.dry_run:
             matched = await replays.matching(query)
             return json_answer(ReplaysOut(None, matched, 0, "dry_run", None))
-        progress = await replays.start(query, per_second=given.per_second, limit=given.limit, **who)
+        try:
+            progress = await replays.start(
+                query, per_second=given.per_second, limit=given.limit, **who
+            )
+        except Overloaded:
+            raise BadRequest(
+                "too many replays are running; wait for one to end", None, 429
+            ) from None
         started = ReplaysOut(progress.replay_id, progress.matched, 0, "running", None)
         return json_answer(started, 202)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import httpx2
@@ -237,6 +238,23 @@ class TestReplays:
         assert replay["stopped_because"] == "recipient_refused"
         begins_so = await api.client.get(f"{self.URL}/{replay_id[:4]}")
         assert begins_so.status_code == 404
+
+    async def test_their_number_is_bounded(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+        await api.dead()
+        go_on = asyncio.Event()
+
+        async def pause(seconds: float) -> None:
+            await go_on.wait()
+
+        monkeypatch.setattr("homing.engine.replays.pause", pause)
+        monkeypatch.setattr("homing.engine.replays.MOST_AT_ONCE", 1)
+        assert (await api.client.post(self.URL, json=WHO)).status_code == 202
+        refused = await api.client.post(self.URL, json=WHO)
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
+        go_on.set()
+        await api.homing.replays.finished()
+        assert (await api.client.post(self.URL, json=WHO)).status_code == 202
+        await api.homing.replays.finished()
 
     async def test_the_filter_chooses(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         await api.dead("a", source="shop")
