@@ -97,6 +97,7 @@ class Engine:
         self.admission = Admission(self.attempts, self.parking, self.workers, self._tell_of)
         self._lease_s = min((route.lease_s for route in routes), default=60.0)
         self._tasks: list[asyncio.Task[None]] = []
+        self._starting = asyncio.Lock()
 
     def _worker(self, route: Route) -> RouteWorker:
         return RouteWorker(
@@ -126,7 +127,9 @@ class Engine:
 
     async def ensure_beating(self) -> None:
         """A process that sends inline without a worker is seen alive all the same."""
-        if not self._tasks:
+        async with self._starting:
+            if self._tasks:
+                return
             await self.recover()
             self._spawn("beat", self._every(self.liveness.beat_every_s, self.liveness.beat))
             self._spawn("leases", self._every(self._lease_s / 3, self._renew_leases))
@@ -207,11 +210,13 @@ class Engine:
                 async with asyncio.timeout(self.liveness.beat_every_s):
                     await self._owing.wait()
 
+    def _held_ids(self) -> frozenset[str]:
+        return frozenset[str]().union(*(worker.held_ids for worker in self.workers.values()))
+
     async def _renew_leases(self) -> None:
         for worker in self.workers.values():
             await worker.renew_leases()
-        held = frozenset[str]().union(*(worker.held_ids for worker in self.workers.values()))
-        await self.housekeeping.give_back_unknown(self.holder, held)
+        await self.housekeeping.give_back_unknown(self.holder, self._held_ids)
 
     def _park(self, route: Route, failure: Failure) -> tuple[Fact, ...]:
         facts = self.parking.by_fault(route, failure)

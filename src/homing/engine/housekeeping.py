@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from homing.domain import transitions
 from homing.domain.delivery import Change, Delivery, State
@@ -138,6 +138,11 @@ class Housekeeping:
         for holder in sorted(self._liveness.dead):
             query = Query(holder=holder, facets=(Facet(state="in_flight"),))
             page = await self._store.page(query, limit=PAGE)
+            if page.items:
+                # The judgement may be old: we may have been frozen since.
+                await self._liveness.look()
+                if holder not in self._liveness.dead:
+                    continue
             now_ms = self._clock.now_ms()
             changes = [
                 transitions.end_lease(delivery, now_ms=now_ms)
@@ -150,13 +155,14 @@ class Housekeeping:
                 await self._forget_if_old(holder)
         return ended
 
-    async def give_back_unknown(self, holder: str, held: frozenset[str]) -> int:
+    async def give_back_unknown(self, holder: str, held_ids: Callable[[], frozenset[str]]) -> int:
         """A claim whose answer was lost is ours in the store and in nobody's hands.
 
         Seen so twice in a row, unchanged, it is given back: everybody else spares us.
         """
         query = Query(holder=holder, facets=(Facet(state="in_flight"),))
         page = await self._store.page(query, limit=PAGE)
+        held = held_ids()  # after the read: what was added meanwhile is known
         unknown = {d.id: d for d in page.items if d.id not in held}
         now_ms = self._clock.now_ms()
         changes = [

@@ -48,7 +48,7 @@ class RouteWorker:
         self._inbox: asyncio.Queue[Holding] = asyncio.Queue()
         self._held: dict[str, Holding] = {}
         self._running: set[str] = set()
-        self._inline = 0
+        self._inline: set[str] = set()
         self._claimed_up_to_ms = 0
         self._freed = asyncio.Event()
         self._claiming = asyncio.Lock()
@@ -92,11 +92,11 @@ class RouteWorker:
     def keeping(self, held: Holding) -> Iterator[None]:
         """For an inline attempt: while it lasts, its lease is renewed and nobody here takes it."""
         self._held[held.delivery.id] = held
-        self._inline += 1
+        self._inline.add(held.delivery.id)
         try:
             yield
         finally:
-            self._inline -= 1
+            self._inline.discard(held.delivery.id)
             self._forget(held)
             self._freed.set()
 
@@ -125,11 +125,12 @@ class RouteWorker:
                 while self._running or self._inline:
                     self._freed.clear()
                     await self._freed.wait()
-        unfinished = [self._held[delivery_id] for delivery_id in sorted(self._running)]
+        # What runs, and what waits to be alone; an inline attempt is its caller's.
+        left = [self._held[delivery_id] for delivery_id in sorted(self._held.keys() - self._inline)]
         for slot in self._slots:
             slot.cancel()
         await asyncio.gather(*self._slots, return_exceptions=True)
-        for held in unfinished:
+        for held in left:
             self._give_back(held)
         self._slots.clear()
 

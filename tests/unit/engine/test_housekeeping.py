@@ -187,7 +187,7 @@ async def test_a_claim_whose_answer_was_lost_is_given_back_on_the_second_look() 
     accepted = await world.submit()
     await world.engine.workers["event"]._attempts.store.claim(claim_of(world))
 
-    looks = [await world.engine.housekeeping.give_back_unknown("w1", frozenset()) for _ in range(2)]
+    looks = [await world.engine.housekeeping.give_back_unknown("w1", frozenset) for _ in range(2)]
 
     assert looks == [0, 1]
     await world.run(after_s=1)
@@ -201,7 +201,7 @@ async def test_what_is_in_hand_is_not_given_back() -> None:
 
     for _ in range(3):
         held = frozenset({accepted.id})
-        assert await world.engine.housekeeping.give_back_unknown("w1", held) == 0
+        assert await world.engine.housekeeping.give_back_unknown("w1", held.copy) == 0
 
 
 def claim_of(world: World) -> Claim:
