@@ -13,6 +13,7 @@ from homing.domain import transitions
 from homing.domain.delivery import Attempt, Delivery, Receipt
 from homing.domain.failure import Failure
 from homing.engine.admission import Request, Ticket
+from homing.engine.desk import Desk
 from homing.engine.engine import Engine
 from homing.engine.route import Route
 from homing.ports import (
@@ -181,15 +182,27 @@ class World:
         self.clock = clock
         self.store = store or MemoryStore()
         self.story = Story(route)
-        self.engine = Engine(
+        self._dice = dice or EvenDice()
+        self._notifiers = notifiers
+        self._lives = 0
+        self.engine = self._born()
+
+    def _born(self) -> Engine:
+        """A process: each has a name of its own in the store."""
+        self._lives += 1
+        return Engine(
             self.store,
-            (route,),
-            clock=clock,
-            dice=dice or EvenDice(),
+            (self.route,),
+            clock=self.clock,
+            dice=self._dice,
+            holder=f"life-{self._lives}",
             observers=[self.story],
-            notifiers=notifiers,
+            notifiers=self._notifiers,
         )
-        self.desk = self.engine.desk
+
+    @property
+    def desk(self) -> Desk:
+        return self.engine.desk
 
     async def send(self, request: Request) -> Ticket:
         """Recorded, then tried at once in this call."""
@@ -225,10 +238,11 @@ class World:
         self.clock.advance((at_ms - self.clock.now_ms()) / 1000)
 
     async def work_and_crash(self, at: CrashPoint, provider: ScriptedProvider) -> None:
-        """The process ends in the middle of its next send."""
+        """The process ends in the middle of its next send; another one is started."""
         provider.crash_at = at
         with pytest.raises(Crash):
             await self.work()
+        self.engine = self._born()
 
     async def die_working(self, *, after_mark: bool = False) -> None:
         """A worker takes all that is due and ends at once, before or after the durable mark."""

@@ -16,6 +16,7 @@ from homing.domain.failure import Failure
 from homing.domain.message import Event, Job, Json, decode_message
 from homing.domain.policy import Exponential, FullJitter, Plan, Retry, Stage
 from homing.engine.route import Route, classify_exception
+from homing.engine.steps import FROZEN
 from homing.ports import Done, FanOut, Outcome, Step, Work
 
 Function: TypeAlias = Callable[["Assignment"], Any]
@@ -203,6 +204,6 @@ def _assignment(work: Work) -> Assignment:
         results={
             stage: msgspec.json.decode(result)
             for stage, result in results.items()
-            if not stage.startswith("payload.")
+            if stage != FROZEN and not stage.startswith("payload.")
         },
     )

@@ -112,11 +112,13 @@ class Liveness:
     async def look(self) -> None:
         """Read the others' beats and judge."""
         self._looked_at_ms = self._clock.now_ms()
-        self._looked_at_s = now_s = self._clock.steady_s()
+        self._looked_at_s = self._clock.steady_s()
         newest_ms = self._looked_at_ms
         alive: set[str] = set()
         dead: set[str] = set()
-        for fact in await self._store.facts(WORKER):
+        facts = await self._store.facts(WORKER)
+        now_s = self._clock.steady_s()  # after the read: we may have been frozen in between
+        for fact in facts:
             if fact.key != self._name:
                 newest_ms = max(newest_ms, fact.at_ms)
                 (alive if self._is_alive(fact, now_s) else dead).add(fact.key)
