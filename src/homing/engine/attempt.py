@@ -69,13 +69,19 @@ class Attempts:
         self._read_back = read_back
         # So many accepted sends may await their save at most: what a kill can double.
         self.committing = asyncio.Semaphore(MOST_COMMITTING)
+        self._id_at_ms, self._nth_of_ms = 0, 0
         # One for the process: a crash takes down all of it, whatever the route.
         self.gate = Gate()
         # How many seconds of the clock pass in a real one; leases are real, due times are not.
         self.time_scale = time_scale
 
     def new_id(self) -> str:
-        return identity.id_from(self.clock.now_ms(), self.dice.entropy(10))
+        """Sorts by time and, within a millisecond of this process, by order of asking."""
+        now_ms = self.clock.now_ms()
+        self._nth_of_ms = (self._nth_of_ms + 1) % 4096 if now_ms == self._id_at_ms else 0
+        self._id_at_ms = now_ms
+        order = self._nth_of_ms.to_bytes(2, "big")
+        return identity.id_from(now_ms, order + self.dice.entropy(8))
 
     def lease_until_ms(self, route: Route) -> int:
         return self.clock.now_ms() + round(route.lease_s * 1000 * self.time_scale)
