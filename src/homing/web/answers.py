@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from http import HTTPStatus
 from typing import Protocol
 
 import msgspec
@@ -12,6 +13,12 @@ from starlette.types import Receive, Scope, Send
 JSON = b"application/json"
 HTML = b"text/html; charset=utf-8"
 CSS = b"text/css; charset=utf-8"
+
+# The names of RFC 9110, whatever the library of this Python calls them.
+PHRASES = {status.value: status.phrase for status in HTTPStatus} | {
+    413: "Content Too Large",
+    422: "Unprocessable Content",
+}
 
 RawHeaders = list[tuple[bytes, bytes]]
 

@@ -50,6 +50,7 @@ def application(
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         del app
         await homing.start()
+        live.begin()
         try:
             homing.engine.add_observer(live)
             await check_bind(settings.server.host, homing.tokens)
@@ -87,7 +88,7 @@ class Application(Starlette):
             await send(message)
 
         try:
-            resource = None if scope["root_path"] else self._plain.get(scope["path"])
+            resource = None if scope.get("root_path") else self._plain.get(scope["path"])
             await (resource or self.router)(scope, receive, send_guarded)
         except ClientDisconnect:
             return  # nobody is left to be answered

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from homing.web.answers import LINE, Answer, RawHeaders, add_security
+from homing.web.answers import LINE, PHRASES, Answer, RawHeaders, add_security
 from homing.web.problems import CLOSE, problem
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ else:
         from uvicorn.protocols.http.h11_impl import H11Protocol as _Protocol
 
 STATUS_LINES = {
-    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
+    status: f"HTTP/1.1 {status} {phrase}\r\n".encode() for status, phrase in PHRASES.items()
 }
 HEAD_BYTES = 32_768
 HEAD_WITHIN_S = 10.0

@@ -96,6 +96,9 @@ class Live:
             raise Overloaded("too many listeners")
         return EventStream(self, Listener(query.get("route")))
 
+    def begin(self) -> None:
+        self._ended = False
+
     def end(self) -> None:
         """The server stops: let every listener go, so that it need not wait for them."""
         self._ended = True

@@ -6,11 +6,11 @@ import functools
 import json
 import re
 import sys
-from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
+from homing.web.answers import PHRASES
 from homing.web.operations import OPERATIONS, PUBLIC, EventStreamOf, Operation, Parameter
 from homing.web.problems import Problem
 from homing.web.schemas import AcceptedOut, BatchOut, ListOut, ReplaysOut
@@ -126,7 +126,7 @@ def _responses(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any
     responses: dict[int, Any] = {}
     for status, kind in operation.gives.items():
         content = _content(kind, schema_of)
-        responses[status] = {"description": HTTPStatus(status).phrase, "content": content}
+        responses[status] = {"description": PHRASES[status], "content": content}
         if links := _links(kind):
             responses[status]["links"] = links
     refuses = set(operation.refuses) | {400}
@@ -166,7 +166,7 @@ def _links(kind: Any) -> dict[str, Any]:
 
 def _problem(status: int, schema_of: dict[str, Any]) -> dict[str, Any]:
     described: dict[str, Any] = {
-        "description": TITLES.get(status) or HTTPStatus(status).phrase,
+        "description": TITLES.get(status) or PHRASES[status],
         "content": {"application/problem+json": {"schema": schema_of[_key(Problem)]}},
     }
     if status == 401:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from http import HTTPStatus
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 from starlette.exceptions import HTTPException
@@ -20,12 +21,13 @@ from homing.domain.errors import (
     StoreOutcomeUnknown,
     TooLarge,
 )
-from homing.web.answers import Answer, encode
+from homing.web.answers import PHRASES, Answer, encode
 
 log = logging.getLogger("homing.web")
 
 PROBLEM = b"application/problem+json"
 RETRY_AFTER_S = 5
+TELL_EVERY_S = 1.0
 MAX_FIELD_CHARS = 200
 
 RETRY_AFTER = (b"retry-after", b"%d" % RETRY_AFTER_S)
@@ -91,6 +93,27 @@ class BadRequest(Exception):
         self.status = status
 
 
+class Troubles:
+    """Tells the log of a store in trouble: once a second, not four thousand times."""
+
+    def __init__(self, steady_s: Callable[[], float] = time.monotonic) -> None:
+        self._steady_s = steady_s
+        self._told: dict[int, float] = {}
+        self._untold: Counter[int] = Counter()
+
+    def tell(self, status: int, error: Exception) -> None:
+        now_s = self._steady_s()
+        if now_s < self._told.get(status, float("-inf")) + TELL_EVERY_S:
+            self._untold[status] += 1
+            return
+        more = self._untold.pop(status, 0)
+        self._told[status] = now_s
+        log.error("refused with %d, and %d times before unsaid", status, more, exc_info=error)
+
+
+_troubles = Troubles()
+
+
 def problem(
     status: int,
     title: str = "",
@@ -100,7 +123,7 @@ def problem(
     delivery_id: str | None = None,
     headers: Iterable[tuple[bytes, bytes]] = (),
 ) -> Answer:
-    body = Problem(title or HTTPStatus(status).phrase, status, detail, field, delivery_id)
+    body = Problem(title or PHRASES[status], status, detail, field, delivery_id)
     return Answer(encode(body), status, PROBLEM, (*EXTRA_HEADERS.get(status, ()), *headers))
 
 
@@ -119,7 +142,7 @@ def answer_for(error: Exception) -> Answer:
 
 def _by_verdict(error: Exception, verdict: Verdict) -> Answer:
     if verdict.status >= 500:
-        log.error("refused with %d", verdict.status, exc_info=error)
+        _troubles.tell(verdict.status, error)
     if isinstance(error, InvalidRequest):
         field = error.field[:MAX_FIELD_CHARS]
         return problem(verdict.status, verdict.title, error.problem, field=field)
