@@ -19,6 +19,7 @@ from tests.unit.web.conftest import OPEN
 from tests.unit.web.served import Served, homing_serve, in_thread
 
 SOON_S = 0.3
+KEEP_ALIVE_S = 2
 POST = (
     b"POST /api/v1/deliveries HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     b"Idempotency-Key: k\r\n"
@@ -37,7 +38,7 @@ def served() -> Iterator[Served]:
         set_to.setattr(Connection, "head_within_s", SOON_S)
         set_to.setattr(Connection, "read_answer_within_s", SOON_S)
         set_to.setattr("homing.web.serving.most_connections", lambda: 20)
-        set_to.setattr("homing.web.serving.KEEP_ALIVE_S", 1)
+        set_to.setattr("homing.web.serving.KEEP_ALIVE_S", KEEP_ALIVE_S)
         impatient = functools.partial(Bodies, patience_s=SOON_S)
         set_to.setattr("homing.web.application.Bodies", impatient)
         with in_thread(make) as served:
@@ -139,8 +140,11 @@ class TestHead:
 
     def test_who_asks_to_be_let_go_is_let_go(self, served: Served) -> None:
         for head in (b"HTTP/1.0\r\n", b"HTTP/1.1\r\nConnection: close\r\n"):
+            began_s = time.monotonic()
             heard = talk(served, b"GET /healthz " + head + b"Host: localhost\r\n\r\n")
             assert status_of(heard) == 200
+            assert b"connection: close" in heard
+            assert time.monotonic() - began_s < KEEP_ALIVE_S
 
     def test_a_body_that_waits_for_a_word_gets_it(self, served: Served) -> None:
         with served.connect(timeout_s=10) as line:

@@ -100,7 +100,7 @@ class Intake:
         body = await self._bodies.read(call, limit_bytes)
         try:
             if len(body) > HARMLESS_BYTES:
-                _check_form(body, limit_bytes, self._message_bytes)
+                check_form(body, limit_bytes, self._message_bytes)
             return parse(body, kind)
         finally:
             self._bodies.release(body)
@@ -188,7 +188,7 @@ class _Outline(Struct):
     attachments: Raw = Raw(b"")
 
 
-def _check_form(body: bytes, limit_bytes: int, message_bytes: int) -> None:
+def check_form(body: bytes, limit_bytes: int, message_bytes: int) -> None:
     """Only attachments may be large: many small things would grow in memory when decoded."""
     if limit_bytes <= message_bytes:
         return

@@ -13,6 +13,7 @@ from homing.settings import Settings
 from homing.settings.tree import LimitSettings
 from homing.web.bodies import SHORT_BYTES, Bodies
 from homing.web.calls import Call
+from homing.web.intake import check_form
 from homing.web.problems import BadRequest
 from tests.unit.web.conftest import Api, running
 
@@ -165,6 +166,11 @@ class TestForm:
         attachment = {"filename": "", "content_base64": ""}
         answer = await small.post("k", attachments=[attachment] * 20_000)
         assert (answer.status_code, answer.json()["field"]) == (413, "attachments")
+
+    def test_they_are_refused_before_they_are_made(self) -> None:
+        body = b'{"attachments":[' + b'{"filename":"","content_base64":""},' * 13_000 + b"{}]}"
+        with pytest.raises(BadRequest, match="are too many"):
+            check_form(body, limit_bytes=30_000_000, message_bytes=2_000_000)
 
     async def test_an_attachment_beyond_the_limit_is_named(self, small: Api) -> None:
         content = "QUJD" * 1_000_001

@@ -111,6 +111,7 @@ def b64(text: str | bytes) -> str:
         b64("1:x") + "==",
         b64("1:x") + "A" * 1000,
         "MTp4\x00",
+        "MTp4eR",  # reads like "MTp4eQ", which is ours
     ],
 )
 async def test_what_is_no_cursor_of_ours_is_refused(api: Api, cursor: str) -> None:
