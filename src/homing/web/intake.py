@@ -25,6 +25,7 @@ from homing.web.problems import BadRequest
 from homing.web.reading import checked_key, idempotency_key
 from homing.web.schemas import (
     AcceptedOut,
+    AmendIn,
     BatchAnswer,
     BatchIn,
     BatchItem,
@@ -100,7 +101,7 @@ class Intake:
         body = await self._bodies.read(call, limit_bytes)
         try:
             if len(body) > HARMLESS_BYTES:
-                check_form(body, limit_bytes, self._message_bytes)
+                check_form(body, kind, self._message_bytes)
             return parse(body, kind)
         finally:
             self._bodies.release(body)
@@ -184,18 +185,28 @@ def _words(given: DeliveryIn, place: str = "") -> dict[str, Any]:
     }
 
 
-class _Outline(Struct):
+class _Outline(Struct, frozen=True):
     attachments: Raw = Raw(b"")
 
 
-def check_form(body: bytes, limit_bytes: int, message_bytes: int) -> None:
+class _AmendOutline(Struct, frozen=True):
+    email: _Outline = _Outline()
+
+
+# Where attachments stand in what may have them.
+OUTLINES: dict[Any, Any] = {DeliveryIn: _Outline, AmendIn: _AmendOutline}
+
+
+def check_form(body: bytes, kind: Any, message_bytes: int) -> None:
     """Only attachments may be large: many small things would grow in memory when decoded."""
-    if limit_bytes <= message_bytes:
+    if kind not in OUTLINES:
         return
     try:
-        attachments = bytes(memoryview(msgspec.json.decode(body, type=_Outline).attachments))
+        outline = msgspec.json.decode(body, type=OUTLINES[kind])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return  # whoever parses it will say what is wrong
+    found = outline.email if isinstance(outline, _AmendOutline) else outline
+    attachments = bytes(memoryview(found.attachments))
     if len(body) - len(attachments) > message_bytes:
         raise BadRequest(
             f"is larger than {message_bytes:,} bytes without its attachments", "body", 413

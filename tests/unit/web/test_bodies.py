@@ -15,6 +15,7 @@ from homing.web.bodies import SHORT_BYTES, Bodies
 from homing.web.calls import Call
 from homing.web.intake import check_form
 from homing.web.problems import BadRequest
+from homing.web.schemas import DeliveryIn
 from tests.unit.web.conftest import Api, running
 
 LIMIT = 200_000
@@ -156,6 +157,26 @@ class TestForm:
         attachment = {"filename": "a.bin", "content_base64": content}
         assert (await small.post("k", attachments=[attachment])).status_code == 202
 
+    async def test_a_large_batch_is_taken(self, small: Api) -> None:
+        items = [
+            {"idempotency_key": f"k{n}", "to": ["ann@example.org"], "text": "x" * 150_000}
+            for n in range(20)
+        ]
+        answer = await small.client.post("/api/v1/deliveries/batch", json={"items": items})
+        assert answer.status_code == 202
+
+    async def test_a_correction_may_have_a_large_attachment(self, small: Api) -> None:
+        delivery_id = await small.dead()
+        attachment = {"filename": "a.bin", "content_base64": "QUJD" * 500_000}
+        email = {"to": ["ok@stub.test"], "text": "x", "attachments": [attachment]}
+        url = f"/api/v1/deliveries/{delivery_id}/amend"
+        who = {"actor": "ann", "reason": "wrong file"}
+        answer = await small.client.post(url, json={**who, "email": email})
+        assert answer.status_code == 200
+        many = {**email, "attachments": [], "variables": {"many": [{}] * 300_000}}
+        answer = await small.client.post(url, json={**who, "email": many})
+        assert (answer.status_code, answer.json()["field"]) == (413, "body")
+
     async def test_a_large_anything_else_is_not(self, small: Api) -> None:
         answer = await small.post("k", variables={"many": [{}] * 300_000})
         assert (answer.status_code, answer.json()["field"]) == (413, "body")
@@ -170,7 +191,7 @@ class TestForm:
     def test_they_are_refused_before_they_are_made(self) -> None:
         body = b'{"attachments":[' + b'{"filename":"","content_base64":""},' * 13_000 + b"{}]}"
         with pytest.raises(BadRequest, match="are too many"):
-            check_form(body, limit_bytes=30_000_000, message_bytes=2_000_000)
+            check_form(body, DeliveryIn, message_bytes=2_000_000)
 
     async def test_an_attachment_beyond_the_limit_is_named(self, small: Api) -> None:
         content = "QUJD" * 1_000_001
