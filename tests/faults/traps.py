@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,15 +31,25 @@ class Trap(Struct, frozen=True):
 
 
 class Traps:
-    def __init__(self, traps: Sequence[Trap] = ()) -> None:
+    def __init__(self, traps: Sequence[Trap] = (), store: Path | None = None) -> None:
+        self._store = store
         self._traps = {(trap.point, trap.nth): trap.signal for trap in traps}
         self._reached: Counter[str] = Counter()
 
     def reach(self, point: str) -> None:
         self._reached[point] += 1
         number = self._traps.get((point, self._reached[point]))
+        if number == signal.SIGSTOP and self._store is not None:
+            # Frozen in the middle of a write it would hold the file's lock: another fault.
+            self._between_writes(self._store)
         if number is not None:
             os.kill(os.getpid(), number)
+
+    def _between_writes(self, store: Path) -> None:
+        connection = sqlite3.connect(store, timeout=30, isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+        connection.close()
 
 
 class TrappedStore(SqliteStore):

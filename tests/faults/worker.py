@@ -86,7 +86,7 @@ class BriskRoute(Route, frozen=True, kw_only=True):
 
 
 def build(setup: Setup) -> Homing:
-    traps = Traps(setup.traps)
+    traps = Traps(setup.traps, setup.store)
     stub = LookingStub if setup.can_look else TrappedStub
     provider = stub(traps, setup.ledger, setup.latency_ms / 1000)
     routes = [_mail(setup, provider), job_route("burn", _burn, ("run",)), Handlers().route()]
