@@ -115,7 +115,12 @@ class Resource:
         if served is None:
             response: Response = problem(405, headers=((b"allow", self._allowed()),))
         else:
-            response = await self._respond(served, Call(scope, receive))
+            call = Call(scope, receive)
+            try:
+                response = await self._respond(served, call)
+            finally:
+                if call.at_end is not None:
+                    call.at_end()
         await response(scope, receive, send)
 
     async def _respond(self, served: Served, call: Call) -> Response:

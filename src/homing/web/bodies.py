@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import time
 from collections.abc import Callable
@@ -25,7 +26,7 @@ _JSON = re.compile(rb"application/json *(?:; *charset=\"?utf-8\"?)?", re.IGNOREC
 
 
 class Bodies:
-    """Reads JSON bodies. What is large takes room until `release`d."""
+    """Reads JSON bodies. What is large takes room until its call is over."""
 
     def __init__(
         self,
@@ -39,7 +40,7 @@ class Bodies:
         self.held_bytes = 0
 
     async def read(self, call: Call, limit_bytes: int) -> bytes:
-        """The whole body. Give it to `release` when nothing needs it any more."""
+        """The whole body; BadRequest when it is not JSON, too large, or too slow."""
         headers = call.once
         kind = headers.get(b"content-type", b"")
         if kind != b"application/json" and not _JSON.fullmatch(kind):
@@ -59,10 +60,6 @@ class Bodies:
             message = {"body": body, "more_body": False}
         return await self._read_on(call, message, limit_bytes)
 
-    def release(self, body: bytes) -> None:
-        if len(body) > SHORT_BYTES:
-            self.held_bytes -= len(body)
-
     async def _read_on(self, call: Call, message: Message, limit_bytes: int) -> bytes:
         began_s = self._clock()
         body = bytearray()
@@ -74,7 +71,7 @@ class Bodies:
                 self._take(len(chunk))
                 body += chunk
                 if not message.get("more_body"):
-                    return self._kept(body)
+                    return self._kept(call, body)
                 allowed_s = self._patience_s + len(body) / SLOWEST_BYTES_PER_S
                 message = await self._next(call, began_s + allowed_s - self._clock())
         except BaseException:
@@ -84,10 +81,17 @@ class Bodies:
         await self._drop_rest(call, message, limit_bytes)
         raise _too_large(limit_bytes)
 
-    def _kept(self, body: bytearray) -> bytes:
-        if len(body) <= SHORT_BYTES:
-            self.held_bytes -= len(body)
+    def _kept(self, call: Call, body: bytearray) -> bytes:
+        size = len(body)
+        if size <= SHORT_BYTES:
+            self._give_back(size)
+        else:
+            # Decoded and encoded anew it is as large as before, until it is stored.
+            call.at_end = functools.partial(self._give_back, size)
         return bytes(body)
+
+    def _give_back(self, size: int) -> None:
+        self.held_bytes -= size
 
     async def _drop_rest(self, call: Call, message: Message, limit_bytes: int) -> None:
         """Read on for a while without keeping it, so that the caller can hear the answer."""

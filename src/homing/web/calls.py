@@ -29,12 +29,14 @@ MAX_QUERY_FIELDS = 50
 
 
 class Call(Request):
-    """`once` holds the headers that decide anything; `caller` is the name of the token, if any."""
+    """`once` holds the headers that decide anything; `caller` is the name of the token, if any;
+    `at_end` is called when the endpoint is done."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         super().__init__(scope, receive)
         self.once = headers_once(scope)
         self.caller: str | None = None
+        self.at_end: Callable[[], None] | None = None
 
     def signed(self, actor: str) -> str:
         """Who an audit names: the person as given, and the token that was used."""

@@ -97,14 +97,11 @@ class Intake:
         return done
 
     async def read(self, call: Call, kind: type[T], limit_bytes: int) -> T:
-        """The body as its type; a large one takes room only until it is decoded."""
+        """The body as its type."""
         body = await self._bodies.read(call, limit_bytes)
-        try:
-            if len(body) > HARMLESS_BYTES:
-                check_form(body, kind, self._message_bytes)
-            return parse(body, kind)
-        finally:
-            self._bodies.release(body)
+        if len(body) > HARMLESS_BYTES:
+            check_form(body, kind, self._message_bytes)
+        return parse(body, kind)
 
     def _item(self, place: str, item: BatchItem) -> tuple[str, Email, dict[str, Any]]:
         key = checked_key(item.idempotency_key, f"{place}.idempotency_key")

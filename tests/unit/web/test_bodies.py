@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from typing import Any
 
 import pytest
 from starlette.requests import ClientDisconnect
@@ -16,7 +17,7 @@ from homing.web.calls import Call
 from homing.web.intake import check_form
 from homing.web.problems import BadRequest
 from homing.web.schemas import DeliveryIn
-from tests.unit.web.conftest import Api, running
+from tests.unit.web.conftest import OPEN, Api, running
 
 LIMIT = 200_000
 
@@ -43,13 +44,20 @@ class Sender:
         return {"type": "http.request", "body": body, "more_body": bool(self._chunks)}
 
 
+def end(call: Call) -> None:
+    """As the application does when the endpoint is done."""
+    if call.at_end is not None:
+        call.at_end()
+
+
 async def test_a_body_in_pieces_is_put_together() -> None:
     bodies = Bodies()
     chunks = [b"a" * 10, b"", b"b" * 90_000, b"c"]
-    body = await bodies.read(Sender(chunks).call, LIMIT)
+    call = Sender(chunks).call
+    body = await bodies.read(call, LIMIT)
     assert body == b"".join(chunks)
     assert bodies.held_bytes == len(body)
-    bodies.release(body)
+    end(call)
     assert bodies.held_bytes == 0
 
 
@@ -58,8 +66,9 @@ async def test_a_body_in_pieces_is_put_together() -> None:
 async def test_what_is_held_is_given_back(size: int, pieces: int) -> None:
     bodies = Bodies()
     chunks = [b"x" * size, *[b""] * (pieces - 1)]
-    body = await bodies.read(Sender(chunks).call, LIMIT)
-    bodies.release(body)
+    call = Sender(chunks).call
+    body = await bodies.read(call, LIMIT)
+    end(call)
     assert (len(body), bodies.held_bytes) == (size, 0)
 
 
@@ -134,12 +143,34 @@ async def test_who_leaves_leaves_nothing() -> None:
 
 async def test_all_bodies_together_are_bounded() -> None:
     bodies = Bodies(room_bytes=300_000)
-    held = [await bodies.read(Sender([b"x" * 140_000, b""]).call, LIMIT) for _ in range(2)]
+    calls = [Sender([b"x" * 140_000, b""]).call for _ in range(2)]
+    for call in calls:
+        await bodies.read(call, LIMIT)
     with pytest.raises(BadRequest, match="too many large bodies") as refused:
         await bodies.read(Sender([b"x" * 140_000, b""]).call, LIMIT)
     assert refused.value.status == 503
-    bodies.release(held[0])
+    end(calls[0])
     assert len(await bodies.read(Sender([b"x" * 140_000, b""]).call, LIMIT)) == 140_000
+
+
+async def test_a_large_body_takes_room_until_it_is_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bodies = Bodies(room_bytes=300_000)
+    monkeypatch.setattr("homing.web.application.Bodies", lambda: bodies)
+    async with running(OPEN) as api:
+        held: list[int] = []
+        add = api.homing.store.add
+
+        async def watch(*given: Any) -> Any:
+            held.append(bodies.held_bytes)
+            return await add(*given)
+
+        monkeypatch.setattr(api.homing.store, "add", watch)
+        assert (await api.post("k", text="x" * 100_000)).status_code == 202
+        assert held[0] > 100_000
+        assert (await api.post("l", text="x" * 100_000, to=[])).status_code == 422
+        assert bodies.held_bytes == 0
 
 
 @pytest.fixture
