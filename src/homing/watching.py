@@ -94,13 +94,9 @@ async def _standing(homing: Homing) -> Standing | None:
 
 def _prometheus() -> PrometheusMetrics:
     try:
-        from prometheus_client import disable_created_metrics
-
         from homing.observers.prometheus import PrometheusMetrics
     except ImportError as error:
         raise _missing("telemetry.prometheus", "web") from error
-    # Else every counter has a second series, which nobody reads.
-    disable_created_metrics()  # type: ignore[no-untyped-call] # the library's own lack
     return PrometheusMetrics()
 
 

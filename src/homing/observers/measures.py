@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 
+from homing.domain.delivery import Attempt
 from homing.engine.parking import PARKED
 from homing.engine.route import Route
 from homing.ports import Clock, Query, Store, Transitioned
@@ -16,30 +18,52 @@ ACCEPT = "accept"
 DURATIONS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
-class Measures(Struct):
-    """Of one batch of transitions: counted together, so that each delivery costs little."""
+class Durations:
+    """How many took how long: one count per bound of `DURATIONS_S`, and one beyond the last."""
 
-    accepted: Counter[str] = field(default_factory=Counter)
-    transitions: Counter[tuple[str, str]] = field(default_factory=Counter)
-    attempts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    durations: list[tuple[str, float]] = field(default_factory=list)
+    __slots__ = ("counts", "sum_ms")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(DURATIONS_S) + 1)
+        self.sum_ms = 0
+
+    def add(self, took_ms: int) -> None:
+        self.counts[bisect_left(DURATIONS_S, took_ms / 1000)] += 1
+        self.sum_ms += took_ms
 
 
-def measured(events: Sequence[Transitioned]) -> Measures:
-    """Keys: the route; route and new state; route, stage and outcome. Durations are seconds."""
-    found = Measures()
-    for event in events:
-        route, state = event.delivery.route, event.delivery.state
-        if event.name == ACCEPT:
-            found.accepted[route] += 1
-        if event.previous is None or event.previous.state != state:
-            found.transitions[route, state] += 1
-        for attempt in event.ended:
-            found.attempts[route, attempt.stage, attempt.status] += 1
-            if attempt.started_at_ms is not None and attempt.ended_at_ms is not None:
-                took_ms = max(attempt.ended_at_ms - attempt.started_at_ms, 0)
-                found.durations.append((route, took_ms / 1000))
-    return found
+class Tally:
+    """All that was counted since the start, in plain dicts: whoever shows it pays for the showing.
+
+    Keys: the route; route and new state; route, stage and outcome; the route.
+    """
+
+    def __init__(self) -> None:
+        self.accepted: defaultdict[str, int] = defaultdict(int)
+        self.transitions: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self.attempts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
+        self.durations: defaultdict[str, Durations] = defaultdict(Durations)
+
+    def count(self, events: Sequence[Transitioned]) -> None:
+        for event in events:
+            delivery, previous = event.delivery, event.previous
+            route, state = delivery.route, delivery.state
+            if event.name == ACCEPT:
+                self.accepted[route] += 1
+            if previous is None or previous.state != state:
+                self.transitions[route, state] += 1
+            for attempt in event.ended:
+                self.attempts[route, attempt.stage, attempt.status] += 1
+                took_ms = duration_ms(attempt)
+                if took_ms is not None:
+                    self.durations[route].add(took_ms)
+
+
+def duration_ms(attempt: Attempt) -> int | None:
+    """From the claim to the outcome; a clock that was set back makes no time negative."""
+    if attempt.started_at_ms is None or attempt.ended_at_ms is None:
+        return None
+    return max(attempt.ended_at_ms - attempt.started_at_ms, 0)
 
 
 class Standing(Struct, frozen=True):

@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import Status, StatusCode
 
 from homing.domain.delivery import Attempt, Delivery
-from homing.observers.measures import DURATIONS_S, Standing, measured
+from homing.observers.measures import DURATIONS_S, Standing, Tally, duration_ms
 from homing.ports import Transitioned
 
 EXPORT_TIMEOUT_S = 5.0
@@ -62,26 +62,23 @@ class OtlpTelemetry:
         )
         self._tracer = self._tracers.get_tracer("homing")
         meter = self._meters.get_meter("homing")
-        self._accepted = meter.create_counter("homing.accepted")
-        self._transitions = meter.create_counter("homing.transitions")
-        self._attempts = meter.create_counter("homing.attempts")
+        # Read when exported: the library's counters cost more than all else that is done here.
+        self._tally = Tally()
+        meter.create_observable_counter("homing.accepted", [self._accepted])
+        meter.create_observable_counter("homing.transitions", [self._transitions])
+        meter.create_observable_counter("homing.attempts", [self._attempts])
         self._durations = meter.create_histogram(_DURATION, unit="s")
         self._stands = stands
         meter.create_observable_gauge("homing.deliveries", [self._counts])
         meter.create_observable_gauge("homing.oldest_due", [self._overdue], unit="s")
 
     def observe(self, events: Sequence[Transitioned]) -> None:
-        found = measured(events)
-        for route, number in found.accepted.items():
-            self._accepted.add(number, {"route": route})
-        for (route, state), number in found.transitions.items():
-            self._transitions.add(number, {"route": route, "state": state})
-        for (route, stage, outcome), number in found.attempts.items():
-            self._attempts.add(number, {"route": route, "stage": stage, "outcome": outcome})
-        for route, took_s in found.durations:
-            self._durations.record(took_s, {"route": route})
+        self._tally.count(events)
         for event in events:
             for attempt in event.ended:
+                took_ms = duration_ms(attempt)
+                if took_ms is not None:
+                    self._durations.record(took_ms / 1000, {"route": event.delivery.route})
                 self._trace(event.delivery, attempt)
 
     def close(self) -> None:
@@ -111,6 +108,21 @@ class OtlpTelemetry:
         if attempt.status not in _GOOD:
             span.set_status(Status(StatusCode.ERROR, attempt.error_class))
         span.end(ended_at_ms * 1_000_000)
+
+    def _accepted(self, options: CallbackOptions) -> Iterable[Observation]:
+        del options
+        for route, number in list(self._tally.accepted.items()):
+            yield Observation(number, {"route": route})
+
+    def _transitions(self, options: CallbackOptions) -> Iterable[Observation]:
+        del options
+        for (route, state), number in list(self._tally.transitions.items()):
+            yield Observation(number, {"route": route, "state": state})
+
+    def _attempts(self, options: CallbackOptions) -> Iterable[Observation]:
+        del options
+        for (route, stage, outcome), number in list(self._tally.attempts.items()):
+            yield Observation(number, {"route": route, "stage": stage, "outcome": outcome})
 
     def _counts(self, options: CallbackOptions) -> Iterable[Observation]:
         del options

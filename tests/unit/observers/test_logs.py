@@ -1,8 +1,10 @@
 """Logs are structured, on stderr, and hold nothing that a customer wrote (T11, T20, I23)."""
 
 import asyncio
+import io
 import json
 import logging
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -42,8 +44,8 @@ def test_each_end_is_one_json_line_of_names_and_numbers(
     LogObserver("info", "json").observe([accepted(), succeeded(), refused()])
 
     delivered, failed = lines(capsys)
-    assert delivered.pop("timestamp")
     assert delivered == {
+        "timestamp": "2027-01-15T08:00:00.250Z",
         "logger": "homing.deliveries",
         "level": "info",
         "event": "delivered",
@@ -88,6 +90,44 @@ def test_a_hostile_id_cannot_forge_a_line_or_a_colour(capsys: pytest.CaptureFixt
     text = capsys.readouterr().err
     assert text.count("\n") == 1
     assert "\x1b" not in text
+
+
+def test_text_is_the_same_in_one_line_and_says_clearly_what_belongs_together(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    event = succeeded()
+    odd = type(event)(event.name, delivery(id="1 state=failed", state="delivered"), None, (), 0)
+
+    LogObserver("info", "text").observe([event, odd])
+
+    plain, quoted = capsys.readouterr().err.splitlines()
+    assert plain == (
+        "2027-01-15T08:00:00.250Z [info     ] delivered                      [homing.deliveries]"
+        f" attempts=1 delivery={DELIVERY_ID} route=mail state=delivered"
+    )
+    assert quoted.startswith("1970-01-01T00:00:00.000Z ")
+    assert quoted.endswith(" delivery='1 state=failed' route=mail state=delivered")
+
+
+def test_what_is_told_together_is_written_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line costs no system call of its own, and what is too quiet costs none at all."""
+
+    class Counting(io.StringIO):
+        writes = 0
+
+        def write(self, text: str, /) -> int:
+            self.writes += 1
+            return super().write(text)
+
+    stream = Counting()
+    monkeypatch.setattr(sys, "stderr", stream)
+    observer = LogObserver("info", "json")
+
+    observer.observe([succeeded(), accepted(), refused()])
+    observer.observe([accepted()])
+
+    assert stream.writes == 1
+    assert stream.getvalue().count("\n") == 2
 
 
 def test_texts_of_others_are_redacted_and_kept_on_one_line(

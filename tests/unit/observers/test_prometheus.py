@@ -11,7 +11,7 @@ from homing.observers.measures import Standing, standing
 from homing.observers.prometheus import PrometheusMetrics
 from homing.providers.stub import StubProvider
 from homing.testing.clocks import ManualClock
-from tests.unit.observers.events import CANARY, accepted, refused, succeeded
+from tests.unit.observers.events import CANARY, T0_MS, accepted, attempt, refused, succeeded
 
 Labels = Mapping[str, str]
 EMPTY = Standing({}, {"mail": 0.0}, {"mail": False})
@@ -49,6 +49,21 @@ def test_work_is_counted_and_timed() -> None:
     assert page.value("homing_attempt_duration_seconds_sum", route="mail") == 0.5
     assert page.value("homing_attempt_duration_seconds_bucket", le="0.1") == 0
     assert page.value("homing_attempt_duration_seconds_bucket", le="0.25") == 2
+
+
+def test_an_attempt_that_takes_for_ever_or_less_than_no_time_is_still_counted() -> None:
+    metrics = PrometheusMetrics()
+    event = succeeded()
+    for ended_at_ms in (T0_MS + 90_000, T0_MS - 5):
+        ended = (attempt(ended_at_ms=ended_at_ms),)
+        metrics.observe([type(event)("fail", event.delivery, event.previous, ended, T0_MS)])
+
+    page = Page(metrics.page(EMPTY))
+
+    assert page.value("homing_attempt_duration_seconds_bucket", le="0.001") == 1
+    assert page.value("homing_attempt_duration_seconds_bucket", le="60.0") == 1
+    assert page.value("homing_attempt_duration_seconds_bucket", le="+Inf") == 2
+    assert page.value("homing_attempt_duration_seconds_sum") == 90.0
 
 
 def test_the_page_tells_of_the_process_and_of_nobody() -> None:
