@@ -18,9 +18,9 @@ from homing.web.application import Application
 from homing.web.connection import HEAD_BYTES, Connection, most_connections
 
 try:
-    from homing.web.quick_loop import QuickLoop
+    from uvloop import Loop
 except ImportError:  # asyncio's own loop does the same with more work
-    QuickLoop = None  # type: ignore[assignment, misc]
+    Loop = None  # type: ignore[assignment, misc]
 
 KEEP_ALIVE_S = 30
 BACKLOG = 2048
@@ -32,7 +32,7 @@ def serve(app: Application, server: ServerSettings, *, stop_grace_s: float) -> N
     # Found out before the store is opened: nothing else is touched when the port is taken.
     with (
         contextlib.closing(bind(server.host, server.port)) as listener,
-        asyncio.Runner(loop_factory=QuickLoop) as runner,
+        asyncio.Runner(loop_factory=Loop) as runner,
     ):
         runner.run(Server(app, stop_grace_s).live(listener))
 
