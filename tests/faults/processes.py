@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.faults.traps import TRAPPED
 from tests.faults.worker import Setup, setup_to_text
 
 ROOT = Path(__file__).parents[2]
@@ -88,8 +90,24 @@ class WorkerProcess:
         return self.until_dead()
 
     def freeze(self) -> None:
+        """At any moment, maybe in the middle of a write: then nobody else can write either."""
         self._process.send_signal(signal.SIGSTOP)
-        self.until_frozen()
+        self._until_stopped()
+
+    def freeze_between_writes(self) -> None:
+        """It cannot have the file's lock in its hand: we have it."""
+        lock = sqlite3.connect(self.setup.store, timeout=BOUND_S, isolation_level=None)
+        try:
+            lock.execute("begin immediate")
+            self.freeze()
+            lock.execute("rollback")
+        finally:
+            lock.close()
+
+    def until_frozen(self) -> None:
+        """It has come to its trap, and is frozen there."""
+        self.until_said(TRAPPED)
+        self.freeze_between_writes()
 
     def thaw(self) -> None:
         self._process.send_signal(signal.SIGCONT)
@@ -102,8 +120,7 @@ class WorkerProcess:
         self._reader.join(BOUND_S)  # its last words count too
         return code
 
-    def until_frozen(self) -> None:
-        """It may stop itself, at a trap."""
+    def _until_stopped(self) -> None:
         options = os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT
 
         def is_frozen() -> bool:

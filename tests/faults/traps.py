@@ -1,4 +1,4 @@
-"""Traps: a store and a provider that send their own process a signal at a named crash point.
+"""Traps: a store and a provider that end or hold up their own process at a named crash point.
 
 P0 before an accept is stored, P1 after it; P2 after a claim; P3 prepared; P4 marked, nothing
 sent; P5 accepted, the answer not read; P6 read, the outcome not stored; P7 stored.
@@ -6,9 +6,10 @@ sent; P5 accepted, the answer not read; P6 read, the outcome not stored; P7 stor
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
-import sqlite3
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,41 +22,60 @@ from homing.ports import Absent, Accepted, Added, Claim, Claimed, Envelope, Exis
 from homing.providers.stub import StubProvider, read_ledger
 from homing.stores.sql.sqlite import SqliteStore
 
+TRAPPED = "trapped"
+LOOK_EVERY_S = 0.005
+
 
 class Trap(Struct, frozen=True):
-    """At the n-th time that the point is reached, the process gets this signal."""
+    """At the n-th time that the point is reached, the process gets this signal.
+
+    With `to`, only what goes to that address counts; that is known from P3 to P5. SIGSTOP is left
+    to whoever set the trap: the process says that it is trapped, and goes on when it is thawed.
+    """
 
     point: str
     nth: int = 1
     signal: int = signal.SIGKILL
+    to: str | None = None
 
 
 class Traps:
-    def __init__(self, traps: Sequence[Trap] = (), store: Path | None = None) -> None:
-        self._store = store
-        self._traps = {(trap.point, trap.nth): trap.signal for trap in traps}
-        self._reached: Counter[str] = Counter()
+    def __init__(self, traps: Sequence[Trap] = ()) -> None:
+        self._traps = traps
+        self._reached: Counter[Trap] = Counter()
 
-    def reach(self, point: str) -> None:
-        self._reached[point] += 1
-        number = self._traps.get((point, self._reached[point]))
-        if number == signal.SIGSTOP and self._store is not None:
-            # Frozen in the middle of a write it would hold the file's lock: another fault.
-            self._between_writes(self._store)
-        if number is not None:
-            os.kill(os.getpid(), number)
+    def reach(self, point: str, to: Sequence[str] = ()) -> None:
+        for trap in self._traps:
+            if trap.point == point and (trap.to is None or trap.to in to):
+                self._reached[trap] += 1
+                if self._reached[trap] == trap.nth:
+                    _spring(trap)
 
-    def _between_writes(self, store: Path) -> None:
-        connection = sqlite3.connect(store, timeout=30, isolation_level=None)
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("ROLLBACK")
-        connection.close()
+
+def _spring(trap: Trap) -> None:
+    if trap.signal != signal.SIGSTOP:
+        os.kill(os.getpid(), trap.signal)
+        return
+    # It does not stop itself: another thread of it might be in the middle of a write, with the
+    # file's lock in its hand.
+    thawed: list[int] = []
+    signal.signal(signal.SIGCONT, lambda number, _: thawed.append(number))
+    say(TRAPPED)
+    while not thawed:
+        time.sleep(LOOK_EVERY_S)
+
+
+def say(line: str) -> None:
+    os.write(1, f"{line}\n".encode())
 
 
 class TrappedStore(SqliteStore):
+    """Nothing is claimed before `may_claim` is set."""
+
     def __init__(self, path: Path, traps: Traps, busy_timeout_s: float) -> None:
         super().__init__(path, busy_timeout_s=busy_timeout_s)
         self._at = traps.reach
+        self.may_claim = asyncio.Event()
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
         self._at("P0")
@@ -64,6 +84,7 @@ class TrappedStore(SqliteStore):
         return answers
 
     async def claim(self, claim: Claim) -> list[Claimed]:
+        await self.may_claim.wait()
         claimed = await super().claim(claim)
         if claimed:
             self._at("P2")
@@ -90,13 +111,13 @@ class TrappedStub(StubProvider):
 
     async def prepare(self, envelope: Envelope) -> Ready | Failure:
         ready = await super().prepare(envelope)
-        self._at("P3")
+        self._at("P3", envelope.recipients)
         return ready
 
     async def commit(self, envelope: Envelope) -> Accepted | Failure:
-        self._at("P4")
+        self._at("P4", envelope.recipients)
         answer = await super().commit(envelope)
-        self._at("P5")
+        self._at("P5", envelope.recipients)
         return answer
 
 

@@ -7,7 +7,11 @@ It takes orders on stdin, one a line, and ends gracefully when that ends or at S
     submit KEY ADDRESS       accept an e-mail            -> acked KEY ID
     send KEY ADDRESS         accept and attempt it       -> acked KEY ID
     job KEY WORD             accept a job; the word `kill` kills whoever works on it
+    hold KEY                 accept a job and work on it in this very process, until released
+                                                         -> holding KEY, and at its end acked KEY ID
+    release                  let go of what is held
     load PREFIX FIRST COUNT  accept many e-mails, each key `PREFIX-NUMBER`, from many callers
+    claim                    claim from now on, where the setup says to wait for this
     end                      wait for the orders before it, and until nothing is open -> ended
 """
 
@@ -39,18 +43,23 @@ from homing.observers.alert_log import AlertLog
 from homing.ports import Facet, Provider, Query
 from homing.stores.emergency import FileJournal
 from tests.faults.shared_time import SharedClock, SharedTime
-from tests.faults.traps import LookingStub, Trap, TrappedStore, TrappedStub, Traps
+from tests.faults.traps import LookingStub, Trap, TrappedStore, TrappedStub, Traps, say
 
 CALLERS = 32
 OPEN = Query(facets=tuple(Facet(state=state) for state in sorted(CLAIMABLE_STATES)))
 RETRY = Retry(Ladder((0.05,)), max_attempts=7)
 # What a load consists of, in turn.
 ADDRESSES = (*["ok@stub.test"] * 17, "bounce@stub.test", "soft-1@stub.test", "suppressed@stub.test")
+BURN = "burn"
 EXIT_OF_A_KILLER = 86
 
 
 class Setup(Struct, frozen=True, kw_only=True):
-    """One life of a worker. Without `lease_s`, the leases are those of production."""
+    """One life of a worker. Without `lease_s`, the leases are those of production.
+
+    With `claims_when_told` it accepts, but claims nothing before the order to `claim`: a claim
+    may share the commit of an accept, and then nobody could say which of both came first.
+    """
 
     folder: Path
     store: Path
@@ -61,6 +70,7 @@ class Setup(Struct, frozen=True, kw_only=True):
     latency_ms: int = 0
     busy_timeout_s: float = 5.0
     traps: tuple[Trap, ...] = ()
+    claims_when_told: bool = False
 
     @property
     def ledger(self) -> Path:
@@ -85,15 +95,15 @@ class BriskRoute(Route, frozen=True, kw_only=True):
         return self.brisk_lease_s
 
 
-def build(setup: Setup) -> Homing:
-    traps = Traps(setup.traps, setup.store)
+def build(setup: Setup, store: TrappedStore, traps: Traps, released: asyncio.Event) -> Homing:
     stub = LookingStub if setup.can_look else TrappedStub
     provider = stub(traps, setup.ledger, setup.latency_ms / 1000)
-    routes = [_mail(setup, provider), job_route("burn", _burn, ("run",)), Handlers().route()]
+    mail, burn = _mail(setup, provider), job_route(BURN, _burning(released), ("run",))
+    routes = [mail, burn, Handlers().route()]
     if setup.lease_s is not None:
         routes = [_brisk(route, setup.lease_s) for route in routes]
     return Homing(
-        TrappedStore(setup.store, traps, setup.busy_timeout_s),
+        store,
         provider=provider,
         routes=routes,
         clock=SharedClock(SharedTime(setup.time)),
@@ -110,12 +120,10 @@ def _mail(setup: Setup, provider: Provider) -> Route:
 
 def _brisk(route: Route, lease_s: float) -> Route:
     fields = {name: getattr(route, name) for name in route.__struct_fields__}
-    fields |= {
-        "plan": _quick(route.plan, lease_s),
-        "plans": {lane: _quick(plan, lease_s) for lane, plan in route.plans.items()},
-        "poll_s": 2.0,
-        "brisk_lease_s": lease_s,
-    }
+    fields |= {"poll_s": 2.0, "brisk_lease_s": lease_s}
+    if route.provider is not None:
+        # A send must fit into its lease; other work has its lease renewed for as long as it takes.
+        fields["plan"] = _quick(route.plan, lease_s)
     return BriskRoute(**fields)
 
 
@@ -123,20 +131,31 @@ def _quick(plan: Plan, lease_s: float) -> Plan:
     return replace(plan, stages=tuple(replace(s, timeout_s=lease_s * 0.4) for s in plan.stages))
 
 
-def _burn(assignment: Assignment) -> None:
-    if assignment.data == "kill":
-        os._exit(EXIT_OF_A_KILLER)
+def _burning(released: asyncio.Event) -> Callable[[Assignment], Awaitable[None]]:
+    async def burn(assignment: Assignment) -> None:
+        if assignment.data == "kill":
+            os._exit(EXIT_OF_A_KILLER)
+        if assignment.data == "hold":
+            say(f"holding {assignment.key}")
+            await released.wait()
+
+    return burn
 
 
 class Orders:
-    def __init__(self, homing: Homing) -> None:
+    def __init__(self, homing: Homing, may_claim: asyncio.Event, released: asyncio.Event) -> None:
         self._homing = homing
+        self._may_claim = may_claim
+        self._released = released
         self._under_way: set[asyncio.Task[None]] = set()
         self._known: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
             "submit": self._submit,
             "send": self._send,
             "job": self._job,
+            "hold": self._hold,
+            "release": self._release,
             "load": self._load,
+            "claim": self._claim,
             "end": self._end,
         }
 
@@ -155,7 +174,16 @@ class Orders:
         await self._accept(key, self._homing.send(_email(address), key=key))
 
     async def _job(self, key: str, word: str) -> None:
-        await self._accept(key, self._homing.submit(Job("burn", word), key=key))
+        await self._accept(key, self._homing.submit(Job(BURN, word), key=key))
+
+    async def _hold(self, key: str) -> None:
+        await self._accept(key, self._homing.send(Job(BURN, "hold"), key=key))
+
+    async def _release(self) -> None:
+        self._released.set()
+
+    async def _claim(self) -> None:
+        self._may_claim.set()
 
     async def _accept(self, key: str, call: Awaitable[Ticket]) -> None:
         try:
@@ -186,18 +214,18 @@ def _email(address: str) -> Email:
     return Email(to=address, subject="Booked", text="See you on Monday.")
 
 
-def say(line: str) -> None:
-    os.write(1, f"{line}\n".encode())
-
-
 async def main(setup: Setup) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    homing = build(setup)
+    traps, released = Traps(setup.traps), asyncio.Event()
+    store = TrappedStore(setup.store, traps, setup.busy_timeout_s)
+    if not setup.claims_when_told:
+        store.may_claim.set()
+    homing = build(setup, store, traps, released)
     await homing.start()
     say("ready")
-    listening = loop.create_task(_listen(Orders(homing), stop))
+    listening = loop.create_task(_listen(Orders(homing, store.may_claim, released), stop))
     await stop.wait()
     listening.cancel()
     await asyncio.gather(listening, return_exceptions=True)
