@@ -86,8 +86,7 @@ class Connection(asyncio.Protocol):
         self._dialogue = Dialogue(pipelining=features.pipelining)
         self._jobs: deque[Job] = deque()
         self._supply = supply
-        self._may_serve = settings.messages_per_connection
-        self._served = 0
+        self._may_take = settings.messages_per_connection
         self._proven = False
         self._rested_from_s = math.inf
         self._latency_s = math.inf
@@ -109,7 +108,7 @@ class Connection(asyncio.Protocol):
 
     async def close(self, grace_s: float) -> None:
         """Let what is under way end, within the grace, and say goodbye."""
-        self._may_serve = 0
+        self._may_take = 0
         if self.alive and self._dialogue.idle:
             self._quit()
         elif self.alive and all(job.outcome.done() for job in self._jobs):
@@ -129,7 +128,6 @@ class Connection(asyncio.Protocol):
                 self._latency_s = now_s - self._dot_out_at_s
                 self._supply.answered(self._latency_s)
             self._end(job, exchange)
-            self._served += 1
             self._proven = True
         if self._dialogue.closing:
             self._cut("cut" if self._dialogue.broken is None else "garbled")
@@ -154,10 +152,12 @@ class Connection(asyncio.Protocol):
             self._content_left()
 
     def _go_on(self) -> None:
-        """Take what there is room for, say it, and watch the clock."""
+        """Take the next message if there is room, say what there is to say, watch the clock."""
         dialogue, supply = self._dialogue, self._supply
-        while self._has_room() and (job := supply.next_job()) is not None:
-            self._begin(job)
+        if self._has_room() and (job := supply.next_job()) is not None:
+            self._may_take -= 1
+            self._jobs.append(job)
+            dialogue.take(job.begin(self.features))
         if dialogue.has_something_to_say:
             supply.flush_soon(self)
         if dialogue.milestone != self._milestone:
@@ -166,13 +166,10 @@ class Connection(asyncio.Protocol):
             self._rest()
 
     def _has_room(self) -> bool:
-        if not self._dialogue.has_room or self._served + len(self._jobs) >= self._may_serve:
+        """For one more message; never for two, as nothing fits behind an envelope."""
+        if self._may_take <= 0 or not self._dialogue.has_room:
             return False
-        return self._dialogue.idle or self._latency_s < PIPELINE_BELOW_S
-
-    def _begin(self, job: Job) -> None:
-        self._jobs.append(job)
-        self._dialogue.take(job.begin(self.features))
+        return self._latency_s < PIPELINE_BELOW_S or self._dialogue.idle
 
     def _content_left(self) -> None:
         self._dialogue.content_left()
@@ -182,7 +179,7 @@ class Connection(asyncio.Protocol):
             self._go_on()
 
     def _rest(self) -> None:
-        if self._served >= self._may_serve:
+        if self._may_take <= 0:
             self._quit()
         else:
             self._rested_from_s = self._loop.time()

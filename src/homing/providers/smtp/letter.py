@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -27,19 +29,16 @@ class Letter(Struct, frozen=True, kw_only=True):
 
     def commands(self, features: Features) -> tuple[bytes, ...]:
         """MAIL, one RCPT for each recipient, DATA: as this server takes them."""
-        mail = f"MAIL FROM:<{self.sender}>"
-        if features.size:
-            mail += f" SIZE={self.size_bytes}"
-        if self.eight_bit and features.eight_bit_mime:
-            mail += " BODY=8BITMIME"
-        if features.smtputf8 and self._needs_utf8:
-            mail += " SMTPUTF8"
+        size = f" SIZE={self.size_bytes}" if features.size else ""
+        body = " BODY=8BITMIME" if self.eight_bit and features.eight_bit_mime else ""
+        utf8 = " SMTPUTF8" if features.smtputf8 and self._needs_utf8 else ""
+        mail = f"MAIL FROM:<{self.sender}>{size}{body}{utf8}\r\n"
         recipients = [f"RCPT TO:<{recipient}>\r\n".encode() for recipient in self.recipients]
-        return (f"{mail}\r\n".encode(), *recipients, b"DATA\r\n")
+        return (mail.encode(), *recipients, b"DATA\r\n")
 
     @property
     def _needs_utf8(self) -> bool:
-        return self.utf8_headers or not "".join((self.sender, *self.recipients)).isascii()
+        return self.utf8_headers or not f"{self.sender}{''.join(self.recipients)}".isascii()
 
 
 def compose(envelope: Envelope, default_sender: str | None) -> Letter | Failure:
@@ -47,7 +46,7 @@ def compose(envelope: Envelope, default_sender: str | None) -> Letter | Failure:
     sender = default_sender if envelope.sender is None else envelope.sender
     if sender is None:
         return Failure("sender_missing", "route_fault", detail="neither message nor URL names one")
-    if sender and (problem := address_problem(sender)) is not None:
+    if sender and (problem := _sender_problem(sender)) is not None:
         return Failure("sender_invalid", "reject", detail=f"the sender is {problem}")
     content = wire_content(envelope.data)
     if content is None:
@@ -99,4 +98,6 @@ def _with_recipients(letter: Letter) -> Letter | Failure:
     return Failure(RECIPIENT_REFUSED, "reject", detail=detail, refused=letter.refused)
 
 
+# Few senders, many mails.
+_sender_problem = lru_cache(maxsize=64)(address_problem)
 _NO_UTF8 = Refusal(permanent=True, detail="needs SMTPUTF8, which the server does not offer")

@@ -97,13 +97,20 @@ class Dialogue:
     def receive(self, data: bytes) -> list[Exchange]:
         """Take in what the server said; the exchanges that it ended."""
         ended: list[Exchange] = []
-        for reply in self._parser.feed(data):
+        parser, queue = self._parser, self._queue
+        for reply in parser.feed(data):
             if self.closing:
                 break
-            self._answer(reply, ended)
-        if self._parser.broken is not None:
-            self._break(self._parser.broken)
-        elif self._parser.mid_reply and not self._queue:
+            if not queue:
+                self.closing = True  # a farewell, or something that nobody asked for
+            elif self._out:
+                # Taken for the answer, it would let a message go out that is already judged.
+                self._break("the server answers before it is asked")
+            else:
+                self._answer(queue[0], reply, ended)
+        if parser.broken is not None:
+            self._break(parser.broken)
+        elif not queue and parser.mid_reply:
             self._break("the server speaks unasked")  # it could pass for a later answer
         return ended
 
@@ -127,17 +134,9 @@ class Dialogue:
         self._dotted = None
         return lost
 
-    def _answer(self, reply: Reply, ended: list[Exchange]) -> None:
-        if not self._queue:
-            self.closing = True  # a farewell, or something that nobody asked for
-            return
-        if self._out:
-            # Taken for the answer, it would let a message go out that is already judged.
-            self._break("the server answers before it is asked")
-            return
-        head = self._queue[0]
+    def _answer(self, head: Exchange | _Reset, reply: Reply, ended: list[Exchange]) -> None:
         awaiting = head.awaiting
-        if not isinstance(head, Exchange):
+        if isinstance(head, _Reset):
             self._queue.popleft()
             self.milestone += 1
             self.closing = reply.kind != 2
@@ -149,7 +148,7 @@ class Dialogue:
                 # Going away, or an answer before the content's end: it has given up on it.
                 self.closing = True
                 self._end(head, ended)
-            elif awaiting in ("mail", "rcpt"):
+            elif awaiting in _OF_ENVELOPE:
                 self._answer_envelope(head, reply, ended)
             elif awaiting == "data":
                 self._answer_data(head, reply, ended)
@@ -161,10 +160,9 @@ class Dialogue:
             head.accepted += 1
         answered = len(head.replies)
         data_is_next = answered == len(head.commands) - 1
-        if data_is_next:
-            self._await(head, "data")
-        elif answered == 1:
-            self._await(head, "rcpt")
+        if data_is_next or answered == 1:
+            head.awaiting = "data" if data_is_next else "rcpt"
+            self.milestone += 1
         if self.pipelining:
             return
         hopeless = reply.kind != 2 if answered == 1 else data_is_next and not head.deliverable
@@ -224,5 +222,6 @@ _EXPECTED: dict[Awaiting, frozenset[int]] = {
     "void": _YES_OR_NO,
     "rset": _YES_OR_NO,
 }
+_OF_ENVELOPE: frozenset[Awaiting] = frozenset({"mail", "rcpt"})
 # What another envelope may go out behind, before it is answered.
 _PIPELINED_BEHIND: frozenset[Awaiting] = frozenset({"dot", "rset"})

@@ -26,7 +26,7 @@ class Reply(Struct, frozen=True):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        return tuple(line.decode("utf-8", "replace") for line in self.raw)
+        return tuple([line.decode("utf-8", "replace") for line in self.raw])
 
     @property
     def enhanced(self) -> str | None:
@@ -37,9 +37,9 @@ class Reply(Struct, frozen=True):
     @property
     def text(self) -> str:
         """The words in one line: the enhanced code first and only once."""
+        if len(self.raw) == 1:
+            return self.raw[0].decode("utf-8", "replace")
         first, *others = self.lines
-        if not others:
-            return first
         enhanced = self.enhanced or ""
         words = (line.removeprefix(enhanced).strip() for line in others)
         return " ".join((first, *(word for word in words if word)))
@@ -70,33 +70,34 @@ class ReplyParser:
         if self.broken is not None:
             return []
         replies: list[Reply] = []
-        *lines, self._tail = (self._tail + data).split(b"\n")
+        lines = (self._tail + data).split(b"\n")
+        self._tail = lines.pop()
         for line in lines:
             found = _read_line(line)
-            if found is None:
-                self.broken = "what came is no SMTP reply"
-            elif self._lines or not found.last:
-                self._gather(found, replies)
-            else:
+            if found is not None and found.last and not self._lines:
                 replies.append(found.alone)
+                continue
+            self.broken = self._gather(found, replies)
             if self.broken is not None:
                 break
         if len(self._tail) > MAX_LINE_BYTES:
             self.broken = self.broken or "a reply line has no end"
         return replies
 
-    def _gather(self, line: _Line, replies: list[Reply]) -> None:
-        """A reply of several lines."""
+    def _gather(self, line: _Line | None, replies: list[Reply]) -> str | None:
+        """A line of a reply of several, or what is wrong with it."""
+        if line is None:
+            return "what came is no SMTP reply"
         if self._lines and line.alone.code != self._code:
-            self.broken = "a reply changes its code between lines"
-        elif len(self._lines) >= MAX_LINES:
-            self.broken = "a reply has too many lines"
-        else:
-            self._code = line.alone.code
-            self._lines += line.alone.raw
-            if line.last:
-                replies.append(_reply(self._code, tuple(self._lines)))
-                self._lines = []
+            return "a reply changes its code between lines"
+        if len(self._lines) >= MAX_LINES:
+            return "a reply has too many lines"
+        self._code = line.alone.code
+        self._lines += line.alone.raw
+        if line.last:
+            replies.append(_reply(self._code, tuple(self._lines)))
+            self._lines = []
+        return None
 
 
 class _Line(Struct, frozen=True):
