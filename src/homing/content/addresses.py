@@ -28,10 +28,11 @@ _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _DOT_ATOM = re.compile(rf"{_ATOM}+(?:\.{_ATOM}+)*")
 _QUOTED = re.compile(rf'"(?:{_ATOM}|[. ])+"')
 _HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
-# What most addresses look like: nothing to normalise, nothing to look up.
+# What most addresses look like: nothing to normalise, nothing to look up, no step back. That a
+# label has at most 63 characters follows from the length of the whole, see `is_plain`.
 _PLAIN = re.compile(
-    rf"{_ATOM}+(?:\.{_ATOM}+)*@(?:[a-z0-9](?:[a-z0-9-]{{0,61}}[a-z0-9])?\.)+"
-    r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"
+    rf"{_ATOM}++(?:\.{_ATOM}++)*+@(?:[a-z0-9]++(?:-++[a-z0-9]++)*+\.)++"
+    r"[a-z][a-z0-9]*+(?:-++[a-z0-9]++)*+"
 )
 _QUOTED_NAME = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _BARE_NAME = re.compile(r'[^"<>@,;:\\]*')

@@ -27,22 +27,32 @@ def validate_email(email: Email, limits: Limits = DEFAULT) -> Email:
     Addresses keep their display names; `envelope_of` gives the bare ones. InvalidRequest names
     the first field that is wrong.
     """
-    people = {
-        name: _addresses(getattr(email, name), name, limits)
-        for name in ("to", "cc", "bcc", "reply_to")
-    }
-    if not people["to"]:
+    to = _addresses(email.to, "to", limits)
+    cc = _addresses(email.cc, "cc", limits)
+    bcc = _addresses(email.bcc, "bcc", limits)
+    reply_to = _addresses(email.reply_to, "reply_to", limits)
+    if not to:
         raise InvalidRequest("to", "names nobody")
-    count = sum(len(people[name]) for name in ("to", "cc", "bcc"))
+    count = len(to) + len(cc) + len(bcc)
     if count > limits.recipients:
         raise too_large("to", count, limits.recipients, "recipients")
-    if len(people["reply_to"]) > limits.reply_to:
-        raise too_large("reply_to", len(people["reply_to"]), limits.reply_to, "addresses")
-    content = _template(email, limits) if email.template_id is not None else _written(email, limits)
+    if len(reply_to) > limits.reply_to:
+        raise too_large("reply_to", len(reply_to), limits.reply_to, "addresses")
+    locale: str | None = None
+    variables: dict[str, json_values.Json] = {}
+    if email.template_id is None:
+        _check_written(email, limits)
+    else:
+        locale, variables = _template(email, limits)
     return replace(
         email,
-        **people,
-        **content,
+        to=to,
+        cc=cc,
+        bcc=bcc,
+        reply_to=reply_to,
+        html=email.html or None,
+        locale=locale,
+        variables=variables,
         sender=None if email.sender is None else str(addresses.parse(email.sender, "sender")),
         attachments=check_attachments(email.attachments, limits) if email.attachments else (),
         invitation=email.invitation and check_invitation(email.invitation, limits),
@@ -54,7 +64,8 @@ def validate_email(email: Email, limits: Limits = DEFAULT) -> Email:
 def envelope_of(email: Email) -> tuple[str, ...]:
     """The bare addresses that get the mail, each once, in order: exactly what goes on the wire."""
     given = (*email.to, *email.cc, *email.bcc)
-    return tuple(dict.fromkeys(addresses.parse(address).spec for address in given))
+    specs = [a if addresses.is_plain(a) else addresses.parse(a).spec for a in given]
+    return tuple(dict.fromkeys(specs))
 
 
 def check_subject(subject: object, field: str, limits: Limits) -> str:
@@ -66,44 +77,53 @@ def check_subject(subject: object, field: str, limits: Limits) -> str:
 
 
 def _addresses(given: Sequence[str], field: str, limits: Limits) -> tuple[str, ...]:
+    if not given:
+        return ()
     # Counted before they are parsed: the work for a hostile list is bounded too.
     if len(given) > limits.recipients:
         raise too_large(field, len(given), limits.recipients, "addresses")
     return tuple(
-        address
-        if addresses.is_plain(address)
-        else str(addresses.parse(address, f"{field}[{index}]"))
-        for index, address in enumerate(given)
+        [
+            address
+            if addresses.is_plain(address)
+            else str(addresses.parse(address, f"{field}[{index}]"))
+            for index, address in enumerate(given)
+        ]
     )
 
 
-def _written(email: Email, limits: Limits) -> dict[str, object]:
+def _check_written(email: Email, limits: Limits) -> None:
     if email.locale is not None:
         raise InvalidRequest("locale", "goes with a template_id only")
     if email.variables:
         raise InvalidRequest("variables", "go with a template_id only")
-    subject = check_subject(email.subject, "subject", limits)
+    check_subject(email.subject, "subject", limits)
     text = require_text(email.text, "text")
-    html = None if email.html is None else require_text(email.html, "html") or None
+    html = None if email.html is None else require_text(email.html, "html")
     if not text and not html:
         raise InvalidRequest("text", "is missing: give text, html or a template_id")
     check_size(text, html, limits)
-    return {"subject": subject, "text": text, "html": html}
 
 
 def check_size(text: str, html: str | None, limits: Limits) -> None:
     """Both bodies together are within the limit and can be encoded."""
     size = 0
-    for field, body in (("text", text), ("html", html or "")):
+    for field, body in (("text", text), ("html", html)):
+        if not body:
+            continue
         if len(body) > limits.body_bytes:
             raise too_large(field, len(body), limits.body_bytes, "bytes")
-        check_body(body, field)
-        size += len(body) if body.isascii() else len(body.encode())
+        if body.isascii():
+            size += len(body)
+        else:
+            check_body(body, field)
+            size += len(body.encode())
         if size > limits.body_bytes:
             raise too_large(field, size, limits.body_bytes, "bytes")
 
 
-def _template(email: Email, limits: Limits) -> dict[str, object]:
+def _template(email: Email, limits: Limits) -> tuple[str, dict[str, json_values.Json]]:
+    """Its locale and its variables, as they are stored."""
     for field in ("subject", "text", "html"):
         if getattr(email, field):
             raise InvalidRequest(field, "is made by the template: give one or the other")
@@ -112,7 +132,7 @@ def _template(email: Email, limits: Limits) -> dict[str, object]:
         raise InvalidRequest("template_id", "is not a template's name")
     locale = DEFAULT_LOCALE if email.locale is None else canonical_locale(email.locale)
     variables = json_values.copy_object(email.variables, "variables", limits)
-    return {"template_id": template_id, "locale": locale, "variables": variables, "html": None}
+    return locale, variables
 
 
 def _metadata(given: Mapping[str, str], limits: Limits) -> dict[str, str]:

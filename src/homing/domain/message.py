@@ -57,7 +57,8 @@ class Email(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
                 continue
             if isinstance(value, str):
                 force_setattr(self, name, (value,))
-            elif isinstance(value, Sequence):
+            # Mostly a list, and the abstract class is slow to ask.
+            elif isinstance(value, (list, Sequence)):
                 force_setattr(self, name, tuple(value))
             else:
                 raise InvalidRequest(name, "must be an address or a list of addresses")
