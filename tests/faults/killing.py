@@ -19,6 +19,7 @@ class Callers:
     def __init__(self) -> None:
         self.promised: dict[str, str] = {}
         self._asked = 0
+        self._calls = 0
         self.contradicted: list[str] = []
 
     def ask(self, process: WorkerProcess, count: int = LOAD) -> None:
@@ -26,8 +27,10 @@ class Callers:
         for number in range(self._asked):
             if f"k-{number}" not in self.promised:
                 process.order("load", "k", number, 1)
+                self._calls += 1
         process.order("load", "k", self._asked, count)
         self._asked += count
+        self._calls += count
 
     def hear(self, process: WorkerProcess) -> None:
         """What it answered; of one that is killed, call it when it is dead."""
@@ -43,6 +46,17 @@ class Callers:
         )
         for process in processes:
             self.hear(process)
+
+    def until_told(self, process: WorkerProcess) -> None:
+        """The one process of all these calls has answered each, be it by a refusal."""
+        until(
+            lambda: (
+                sum(line.startswith(("acked ", "refused ")) for line in process.lines)
+                >= self._calls
+            ),
+            lambda: f"not all of {self._calls} calls are answered",
+        )
+        self.hear(process)
 
     def until_answered(self, process: WorkerProcess) -> None:
         """Every key has an answer in the end."""

@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,13 +15,17 @@ import msgspec
 import pytest
 
 from tests.faults.disks import MountRefused, SmallMount, mounted
+from tests.faults.processes import BOUND_S, until
 from tests.faults.reckoning import Books, contradictions, lost, read_books
 from tests.servers import free_port, smtp_sink
 from tests.unit.web.served import HOST, Served, homing_serve, launch, start_serve, stop
 
 CALLERS = 12
 KILLS = 3
-SETTLED_WITHIN_S = 40.0
+# So many calls of a life are answered before it is killed.
+FEWEST_ANSWERS, MOST_ANSWERS = 20, 800
+SHOWN = 40
+STOP_GRACE_S = 60.0
 LEASE_S = "3.0"
 QUICK = {
     "lease": LEASE_S,
@@ -98,9 +101,10 @@ def live_and_die(
 ) -> None:
     """One life under load, ended by SIGKILL at no particular moment."""
     process = start_serve(folder, port, **more)
+    wanted = len(callers.promised) + dice.randint(FEWEST_ANSWERS, MOST_ANSWERS)
     try:
         callers.start()
-        time.sleep(dice.uniform(0.05, 0.9))  # a random moment, not a wait
+        until(lambda: len(callers.promised) >= wanted, lambda: f"{wanted} are not answered")
         process.kill()
         process.wait()
         callers.stop()
@@ -110,20 +114,23 @@ def live_and_die(
 
 def until_settled(served: Served) -> None:
     """Every delivery has ended, one way or the other."""
-    deadline_s = time.monotonic() + SETTLED_WITHIN_S
-    states: dict[str, int] = {}
-    while time.monotonic() < deadline_s:
+
+    def states() -> dict[str, int]:
         stats = served.call("GET", "/api/v1/stats").json()
-        states = next(one["states"] for one in stats["routes"] if one["route"] == "mail")
-        if not states.keys() & {"pending", "in_flight", "waiting"}:
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"not settled: {states}")
+        found: dict[str, int] = next(
+            one["states"] for one in stats["routes"] if one["route"] == "mail"
+        )
+        return found
+
+    until(
+        lambda: not states().keys() & {"pending", "in_flight", "waiting"},
+        lambda: f"not settled: {states()}",
+    )
 
 
 def found_by_rest(served: Served, promised: dict[str, str]) -> None:
     """By id and by key, each ended and, if it failed, with its reason."""
-    for key, delivery_id in random.Random(1).sample(sorted(promised.items()), 40):
+    for key, delivery_id in random.Random(1).sample(sorted(promised.items()), SHOWN):
         shown = served.call("GET", f"/api/v1/deliveries/{delivery_id}").json()
         listed = served.call("GET", f"/api/v1/deliveries?idempotency_key={key}").json()["items"]
         assert listed == [shown]
@@ -152,7 +159,6 @@ def test_sigkill_under_load_loses_nothing_and_sends_nothing_twice_unflagged(
     books = read_books(store, ledger)
     told = f"seed {seed}, {len(callers.promised)} acknowledged, {books.duplicates} duplicates"
     assert callers.surprises == []
-    assert len(callers.promised) > 40
     assert lost(books, callers.promised) == [], told
     assert contradictions(books) == [], told
 
@@ -179,11 +185,10 @@ def test_sigkill_with_real_smtp_behind_it(tmp_path: Path) -> None:
     assert callers.surprises == []
     assert lost(books, callers.promised) == []
     assert books.states.keys() == {"delivered"}
-    doubts = sum(len(record.in_doubt) for record in books.records.values())
-    flagged = sum(record.delivery.maybe_duplicate for record in books.records.values())
+    flagged = [one for one in books.records.values() if one.delivery.maybe_duplicate]
+    doubts = sum(len(record.in_doubt) for record in flagged)
     delivered = books.states["delivered"]
     assert delivered <= taken <= delivered + doubts, (delivered, taken, doubts)
-    assert taken - delivered <= flagged
 
 
 class TestFullDisk:
@@ -244,15 +249,18 @@ def test_a_store_that_others_hold_is_503_until_they_let_go(tmp_path: Path) -> No
 class TestStartAndStop:
     def test_sigterm_ends_in_order_although_somebody_listens(self, tmp_path: Path) -> None:
         port = free_port()
-        process = start_serve(tmp_path, port, store=f"sqlite:///{tmp_path / 'homing.db'}")
+        process = start_serve(
+            tmp_path,
+            port,
+            store=f"sqlite:///{tmp_path / 'homing.db'}",
+            stop_grace=f"{STOP_GRACE_S}s",
+        )
         served = Served(port, process.pid)
         idle, listener = served.connect(), served.connect()
         listener.sendall(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b": homing" in _heard(listener.recv, b": homing")
-        began_s = time.monotonic()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
-        assert time.monotonic() - began_s < 5
+        assert process.wait(STOP_GRACE_S / 2) == 0
         idle.close()
         listener.close()
 
@@ -289,7 +297,7 @@ class TestStartAndStop:
 
 def _ended(process: subprocess.Popen[bytes]) -> int:
     try:
-        return process.wait(20)
+        return process.wait(BOUND_S)
     finally:
         stop(process)
 

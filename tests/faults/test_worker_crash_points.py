@@ -173,8 +173,10 @@ def test_a_provider_that_can_be_asked_is_not_sent_a_second_one_i9(
 def test_a_dead_letter_is_alerted_in_the_next_life_p10(tmp_path: Path) -> None:
     setup = setup_for(Case("P7", "resend", (), accepted=0), tmp_path / "dead")
     with lives() as start:
-        victim = start(setup)
+        victim = start(replace(setup, claims_when_told=True))
         victim.order("submit", KEY, "bounce@stub.test")
+        victim.until_said("acked")  # it looked for owed notices at its start, and found none
+        victim.order("claim")
         assert victim.until_dead() == -signal.SIGKILL
         before = read_books(setup.store, setup.ledger)
         assert before.of(KEY).delivery.owed == ("alert",)

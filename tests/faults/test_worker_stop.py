@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import select
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +17,10 @@ from msgspec.structs import replace
 
 from homing import Email, Homing
 from tests.faults.killing import LOAD, Callers, ledger_bytes
-from tests.faults.processes import BOUND_S, lives, until
+from tests.faults.processes import lives, until
 from tests.faults.reckoning import Books, contradictions, lost, read_books
 from tests.faults.shared_time import SharedTime
+from tests.faults.traps import Trap
 from tests.faults.worker import Setup
 
 
@@ -37,13 +43,19 @@ def assert_untroubled(books: Books) -> None:
 
 
 def test_sigterm_under_load_finishes_or_gives_back(setup: Setup) -> None:
+    """At its first send it has claimed far more than it can have begun; and callers go on."""
+    stops_itself = Trap("P5", signal=signal.SIGTERM)
     callers = Callers()
     with lives() as start:
-        worker = start(replace(setup, latency_ms=50)).ready()
+        worker = start(
+            replace(setup, latency_ms=50, claims_when_told=True, traps=(stops_itself,))
+        ).ready()
         callers.ask(worker)
-        until(lambda: ledger_bytes(worker) > 0, lambda: "nothing is sent")
+        callers.until_heard(worker)
+        worker.order("claim")
+        callers.ask(worker)
 
-        assert worker.stop() == 0
+        assert worker.until_dead() == 0
         assert worker.lines[-1] == "stopped"
         callers.hear(worker)
 
@@ -64,7 +76,7 @@ def test_sigterm_under_load_finishes_or_gives_back(setup: Setup) -> None:
 
     books = read_books(setup.store, setup.ledger)
     assert_untroubled(books)
-    assert len(books.records) == LOAD
+    assert len(books.records) == 2 * LOAD
     assert contradictions(books) == []
 
 
@@ -92,25 +104,61 @@ def test_stopping_one_of_two_disturbs_nothing(setup: Setup) -> None:
 
 
 def test_homing_worker_itself_stops_gracefully(setup: Setup) -> None:
-    """The program that people run, with the settings that they write."""
-    store, ledger = f"sqlite:///{setup.store}", f"stub:?ledger={setup.ledger}&latency_ms=50"
+    """The program that people run, with the settings that they write.
+
+    Its provider's ledger is a pipe, which has room for a part of the load: nobody reads it
+    before the worker was told to stop.
+    """
+    store, pipe = f"sqlite:///{setup.store}", setup.folder / "pipe"
     asyncio.run(accept_many(store))
     config = setup.folder / "homing.toml"
-    config.write_text(f'store = "{store}"\nprovider = "{ledger}"\n')
+    config.write_text(f'store = "{store}"\nprovider = "stub:?ledger={pipe}&latency_ms=50"\n')
     command = [sys.executable, "-m", "homing", "worker", "--config", str(config)]
-    with subprocess.Popen(command, cwd=setup.folder, stderr=subprocess.DEVNULL) as worker:
+    with (
+        reading_end(pipe) as ledger,
+        subprocess.Popen(command, cwd=setup.folder, stderr=subprocess.DEVNULL) as worker,
+    ):
         try:
-            until(setup.ledger.exists, lambda: f"it sends nothing: {worker.poll()}")
+            until(lambda: holds_something(ledger), lambda: f"it sends nothing: {worker.poll()}")
             worker.terminate()
-            code = worker.wait(BOUND_S)
+            setup.ledger.write_bytes(read_until_dead(ledger, worker))
         finally:
             worker.kill()
 
-    assert code == 0
+    assert worker.returncode == 0
     books = read_books(setup.store, setup.ledger)
     assert_untroubled(books)
     assert books.states["delivered"] > 0
     assert books.states["pending"] > 0
+
+
+@contextlib.contextmanager
+def reading_end(pipe: Path) -> Iterator[int]:
+    os.mkfifo(pipe)
+    descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def holds_something(pipe: int) -> bool:
+    readable, _, _ = select.select([pipe], [], [], 0)
+    return bool(readable)
+
+
+def read_until_dead(pipe: int, process: subprocess.Popen[bytes]) -> bytes:
+    found = bytearray()
+
+    def is_read() -> bool:
+        is_dead = process.poll() is not None
+        with contextlib.suppress(BlockingIOError):  # nothing there, and it may yet write
+            while piece := os.read(pipe, 65536):
+                found.extend(piece)
+        return is_dead
+
+    until(is_read, lambda: "it does not end")
+    return bytes(found)
 
 
 async def accept_many(store: str) -> None:
