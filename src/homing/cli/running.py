@@ -20,8 +20,9 @@ from homing.settings import Settings, masked
 from homing.watching import Watching
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
     from starlette.responses import Response
+
+    from homing.web.calls import Call
 
 Beside = Callable[[Homing], Awaitable[None]]
 
@@ -122,7 +123,7 @@ def _free_port(host: str) -> int:
         return port
 
 
-async def _no_metrics(call: Request) -> Response:
+async def _no_metrics(call: Call) -> Response:
     """Switched off by `telemetry.prometheus`."""
     from homing.web.problems import problem
 

@@ -65,16 +65,18 @@ class Answer(Response):
     ) -> None:
         self.status_code = status
         self.body = body
+        self.kind = kind
+        self.extra: RawHeaders = list(headers)
         self.background = None
-        self.raw_headers = [
-            (b"content-length", b"%d" % len(body)),
-            (b"content-type", kind),
-            *headers,
-        ]
+
+    def all_headers(self) -> RawHeaders:
+        length = (b"content-length", b"%d" % len(self.body))
+        return [length, (b"content-type", self.kind), *self.extra]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         line: Line | None = scope.get(LINE)
         if line is None or not line.take(self):
+            self.raw_headers = self.all_headers()
             await super().__call__(scope, receive, send)
 
 

@@ -117,18 +117,14 @@ class Resource:
         else:
             call = Call(scope, receive)
             try:
-                response = await self._respond(served, call)
+                refusal = None
+                if served.right != PUBLIC:
+                    refusal = await self._gate.refusal(call, served.right)
+                response = await served.endpoint(call) if refusal is None else refusal
             finally:
                 if call.at_end is not None:
                     call.at_end()
         await response(scope, receive, send)
-
-    async def _respond(self, served: Served, call: Call) -> Response:
-        if served.right != PUBLIC:
-            refusal = await self._gate.refusal(call, served.right)
-            if refusal is not None:
-                return refusal
-        return await served.endpoint(call)
 
     def _allowed(self) -> bytes:
         return ", ".join(sorted(self.served)).encode()
@@ -193,6 +189,6 @@ def _refused(scope: Scope, error: Exception) -> Answer:
     length = headers.get(b"content-length", b"0")
     # The rest of a large body is not worth reading for the sake of the next request.
     large = length.isdigit() and int(length) > SHORT_BYTES
-    if (large or b"transfer-encoding" in headers) and CLOSE not in answer.raw_headers:
-        answer.raw_headers.append(CLOSE)
+    if (large or b"transfer-encoding" in headers) and CLOSE not in answer.extra:
+        answer.extra.append(CLOSE)
     return answer

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
@@ -25,18 +24,37 @@ ONCE = frozenset(
         b"transfer-encoding",
     }
 )
+# Who sends one of these is a proxy, or hides behind one.
+PROXIED = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
 MAX_QUERY_FIELDS = 50
 
 
-class Call(Request):
-    """`once` holds the headers that decide anything; `caller` is the name of the token, if any;
-    `at_end` is called when the endpoint is done."""
+class Call:
+    """`once` holds the headers that decide anything, `proxied` the name of one that a proxy sets;
+    `caller` is the name of the token, if any; `at_end` is called when the endpoint is done."""
+
+    __slots__ = ("at_end", "caller", "once", "proxied", "receive", "scope")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
-        super().__init__(scope, receive)
-        self.once = headers_once(scope)
+        self.scope = scope
+        self.receive = receive
+        once: dict[bytes, bytes] = {}
+        self.once = once
+        self.proxied: bytes | None = None
         self.caller: str | None = None
         self.at_end: Callable[[], None] | None = None
+        for name, value in scope["headers"]:
+            if name in ONCE:
+                if name in once:
+                    raise BadRequest("is given twice", name.decode("ascii"))
+                once[name] = value
+            elif name in PROXIED:
+                self.proxied = name
+
+    @property
+    def path_params(self) -> Mapping[str, str]:
+        found: Mapping[str, str] = self.scope["path_params"]
+        return found
 
     def signed(self, actor: str) -> str:
         """Who an audit names: the person as given, and the token that was used."""
@@ -46,16 +64,6 @@ class Call(Request):
 
 
 Endpoint: TypeAlias = Callable[[Call], Awaitable[Response]]
-
-
-def headers_once(scope: Scope) -> dict[bytes, bytes]:
-    found: dict[bytes, bytes] = {}
-    for name, value in scope["headers"]:
-        if name in ONCE:
-            if name in found:
-                raise BadRequest("is given twice", name.decode("ascii"))
-            found[name] = value
-    return found
 
 
 def query_of(scope: Mapping[str, Any], known: frozenset[str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ slowly 408, one connection too many 503; a peer that does not read its answer is
 from __future__ import annotations
 
 import asyncio
+import functools
 import resource
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +124,7 @@ class Connection(_Protocol):
         if self.transport.is_closing():
             return
         answer = problem(status, detail=detail)
-        headers = [pair for pair in answer.raw_headers if pair != CLOSE] + [CLOSE]
+        headers = [pair for pair in answer.all_headers() if pair != CLOSE] + [CLOSE]
         add_security(headers)
         self.transport.write(_head(status, headers) + bytes(answer.body))
         self.transport.close()
@@ -153,13 +154,12 @@ class WholeMessages:
         connection, cycle = self._connection, self._cycle
         if cycle.response_started or cycle.disconnected or connection.flow.write_paused:
             return False
-        headers = [*connection.server_state.default_headers, *answer.raw_headers]
-        add_security(headers)
-        if CLOSE in answer.raw_headers:
-            cycle.keep_alive = False
-        elif not cycle.keep_alive:
-            headers.append(CLOSE)
-        head = _head(answer.status_code, headers)
+        if cycle.keep_alive and not answer.extra:
+            begin = _usual_head(answer.status_code, answer.kind)
+            date = connection.server_state.default_headers
+            head = b"%b%bcontent-length: %d\r\n\r\n" % (begin, _lines(date), len(answer.body))
+        else:
+            head = self._unusual_head(answer)
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
         is_head = cycle.scope["method"] == "HEAD"
@@ -168,9 +168,31 @@ class WholeMessages:
         if not cycle.keep_alive:
             connection.transport.close()
         cycle.on_response()
+        # The scope holds this, and this the scope: untied, they go without the garbage collector.
+        del cycle.scope[LINE]
         return True
+
+    def _unusual_head(self, answer: Answer) -> bytes:
+        headers = [*self._connection.server_state.default_headers, *answer.all_headers()]
+        add_security(headers)
+        if CLOSE in answer.extra:
+            self._cycle.keep_alive = False
+        elif not self._cycle.keep_alive:
+            headers.append(CLOSE)
+        return _head(answer.status_code, headers)
 
 
 def _head(status: int, headers: RawHeaders) -> bytes:
-    lines = [STATUS_LINES[status], *[b"%b: %b\r\n" % pair for pair in headers], b"\r\n"]
-    return b"".join(lines)
+    return b"%b%b\r\n" % (STATUS_LINES[status], _lines(headers))
+
+
+def _lines(headers: RawHeaders) -> bytes:
+    return b"".join([b"%b: %b\r\n" % pair for pair in headers])
+
+
+@functools.lru_cache(maxsize=64)
+def _usual_head(status: int, kind: bytes) -> bytes:
+    """All that answers of a kind have in common, which is all but their length and the date."""
+    headers: RawHeaders = [(b"content-type", kind)]
+    add_security(headers)
+    return STATUS_LINES[status] + _lines(headers)

@@ -135,7 +135,7 @@ async def test_who_leaves_leaves_nothing() -> None:
         message = await original()
         return {**message, "more_body": True} if message["type"] == "http.request" else message
 
-    sender.call._receive = receive
+    sender.call.receive = receive
     with pytest.raises(ClientDisconnect):
         await bodies.read(sender.call, LIMIT)
     assert bodies.held_bytes == 0

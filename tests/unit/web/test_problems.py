@@ -35,7 +35,7 @@ def test_every_error_is_a_problem_that_tells_no_secret(error: Exception, status:
     answer = answer_for(error)
     told = msgspec.json.decode(answer.body, type=Problem)
     assert (answer.status_code, told.status) == (status, status)
-    assert dict(answer.raw_headers)[b"content-type"] == b"application/problem+json"
+    assert dict(answer.all_headers())[b"content-type"] == b"application/problem+json"
     assert told.title
     assert b"secret" not in answer.body
 
