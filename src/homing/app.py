@@ -200,7 +200,9 @@ class Homing:
             return self.submit_within(message, within, key=key, route=route, **words)
         chosen = self._route_for(message, route)
         request = Request(message=message, key=key, **words)
-        taker = self.engine.workers.get(chosen.name) if chosen.claim_on_accept else None
+        if not chosen.claim_on_accept:
+            return await self.engine.admission.submit_one(chosen, request)
+        taker = self.engine.workers.get(chosen.name)
         [ticket] = await self.engine.admission.submit(chosen, [request], taker=taker)
         return _ticket(ticket)
 

@@ -23,20 +23,20 @@ from homing.domain.delivery import (
 from homing.domain.failure import Failure, Refusal
 
 
-class Added(Struct, frozen=True):
+class Added(Struct, frozen=True, gc=False):
     """Stored, durably."""
 
     delivery_id: str
 
 
-class Existing(Struct, frozen=True):
+class Existing(Struct, frozen=True, gc=False):
     """Not stored: this key, or (with no key) this very id, is taken."""
 
     delivery_id: str
     key: Key | None = None
 
 
-class Claim(Struct, frozen=True, kw_only=True):
+class Claim(Struct, frozen=True, gc=False, kw_only=True):
     """A worker's wish for work: due, of its lanes, by priority, then due time.
 
     `spare` names holders known to be alive: a lease of theirs is left alone even when the
@@ -51,7 +51,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     spare: frozenset[str] = frozenset()
 
 
-class Claimed(Struct, frozen=True):
+class Claimed(Struct, frozen=True, gc=False):
     """A delivery in the hands of the worker that asked, with what it carries."""
 
     delivery: Delivery
@@ -194,7 +194,7 @@ class TransactionalStore(Protocol):
         """Check the connection's durability and wrap it; refuse what is not of this store."""
 
 
-class Envelope(Struct, frozen=True, kw_only=True):
+class Envelope(Struct, frozen=True, gc=False, kw_only=True):
     """What a provider is asked to accept: frozen bytes for these recipients."""
 
     delivery_id: str
@@ -205,7 +205,7 @@ class Envelope(Struct, frozen=True, kw_only=True):
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-class Accepted(Struct, frozen=True):
+class Accepted(Struct, frozen=True, gc=False):
     """The provider has it now; `refused` names recipients answered apart."""
 
     receipt: Receipt
@@ -254,7 +254,7 @@ class Lookup(Protocol):
     async def lookup(self, token: str) -> Found | Absent | Unknown: ...
 
 
-class Done(Struct, frozen=True):
+class Done(Struct, frozen=True, gc=False):
     """A stage finished; `result` is kept, `receipt` is evidence of the last one."""
 
     result: bytes | None = None
@@ -308,7 +308,7 @@ class Step(Protocol):
     def __call__(self, work: Work) -> Coroutine[Any, Any, Outcome]: ...
 
 
-class Transitioned(Struct, frozen=True):
+class Transitioned(Struct, frozen=True, gc=False):
     """What observers are told, after it was stored (with a version one higher)."""
 
     name: str

@@ -40,7 +40,7 @@ DEFAULT_PRIORITY = 2
 LAST_PRIORITY = 4
 
 
-class Recipient(Struct, frozen=True, omit_defaults=True):
+class Recipient(Struct, frozen=True, gc=False, omit_defaults=True):
     """One address of the envelope with an outcome of its own."""
 
     address: str
@@ -49,7 +49,7 @@ class Recipient(Struct, frozen=True, omit_defaults=True):
     detail: str | None = None
 
 
-class Receipt(Struct, frozen=True, omit_defaults=True):
+class Receipt(Struct, frozen=True, gc=False, omit_defaults=True):
     """The evidence of acceptance: from the provider, a lookup, or an operator."""
 
     notification_id: str = ""
@@ -58,7 +58,7 @@ class Receipt(Struct, frozen=True, omit_defaults=True):
     detail: str | None = None
 
 
-class Attempt(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Attempt(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """One call of a stage. Kept in a ledger of its own once it has ended."""
 
     delivery_id: str
@@ -80,7 +80,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True, kw_only=True):
     window: DoubtWindow | None = None
 
 
-class Cycle(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Cycle(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """A finished round of attempts. The shape may only gain fields."""
 
     number: int
@@ -98,7 +98,7 @@ class Cycle(Struct, frozen=True, omit_defaults=True, kw_only=True):
     reason: str
 
 
-class Delivery(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """One message to one envelope, one event, or one job, and where it stands.
 
     `version` is the fence: a store writes a change only over the version that was read, and
@@ -176,14 +176,14 @@ class Delivery(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return tuple(r.address for r in self.recipients if r.outcome in ("open", "maybe"))
 
 
-class Content(Struct, frozen=True):
+class Content(Struct, frozen=True, gc=False):
     """What a delivery carries: the frozen payload and the kept results of finished stages."""
 
     payload: bytes = b""
     results: dict[str, bytes] = field(default_factory=dict)
 
 
-class Key(Struct, frozen=True):
+class Key(Struct, frozen=True, gc=False):
     """A taken name: (source, key) stands for one delivery until it expires."""
 
     source: str
@@ -193,7 +193,7 @@ class Key(Struct, frozen=True):
     expires_at_ms: int | None = None
 
 
-class Fact(Struct, frozen=True):
+class Fact(Struct, frozen=True, gc=False):
     """A small durable thing beside deliveries. Writing (kind, key) again replaces it.
 
     A value of None takes the fact away.
@@ -205,7 +205,7 @@ class Fact(Struct, frozen=True):
     value: FactValue | None = field(default_factory=dict)
 
 
-class New(Struct, frozen=True):
+class New(Struct, frozen=True, gc=False):
     """A delivery about to be added, with all that must be stored together with it."""
 
     delivery: Delivery
@@ -215,7 +215,7 @@ class New(Struct, frozen=True):
     facts: tuple[Fact, ...] = ()
 
 
-class Change(Struct, frozen=True):
+class Change(Struct, frozen=True, gc=False):
     """What one transition asks of the store: all of it or nothing.
 
     `delivery.version` is the version that was read. `payload` replaces the payload (the old

@@ -16,7 +16,7 @@ RECIPIENT_REFUSED = "recipient_refused"
 CHILDREN_FAILED = "children_failed"
 
 
-class Refusal(Struct, frozen=True, omit_defaults=True):
+class Refusal(Struct, frozen=True, gc=False, omit_defaults=True):
     """One recipient refused while the message as a whole went on."""
 
     permanent: bool
@@ -24,7 +24,7 @@ class Refusal(Struct, frozen=True, omit_defaults=True):
     detail: str | None = None
 
 
-class Failure(Struct, frozen=True, omit_defaults=True):
+class Failure(Struct, frozen=True, gc=False, omit_defaults=True):
     """An expected failure. `error_class` is a stable word; `detail` is already redacted.
 
     `maybe_sent` says that the provider may have accepted all the same. `refused` names the

@@ -11,18 +11,19 @@ from homing.domain.delivery import Delivery
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 INTENT_SOURCE = "homing.intent"
+# Of a UUID's bits, those that do not say of which version and variant it is; and those that do.
+_CHANCE = ~(0xF << 76 | 0x3 << 62)
+_VERSION_7 = 0x7 << 76 | 0x2 << 62
 
 
 def fingerprint(*parts: object) -> str:
     """The same normalised request gives the same text, on every machine and in every process."""
-    digest = hashlib.sha256()
+    whole: list[bytes] = []
     for part in parts:
-        data = part if isinstance(part, bytes) else _encoder.encode(part)
+        kind, data = (b"b", part) if isinstance(part, bytes) else (b"j", _encoder.encode(part))
         # Kind and length go first, so that no two different lists of parts read the same.
-        digest.update(b"b" if isinstance(part, bytes) else b"j")
-        digest.update(len(data).to_bytes(8, "big"))
-        digest.update(data)
-    return digest.hexdigest()[:32]
+        whole += (kind, len(data).to_bytes(8, "big"), data)
+    return hashlib.sha256(b"".join(whole)).hexdigest()[:32]
 
 
 def provider_token(delivery: Delivery) -> str:
@@ -55,7 +56,5 @@ def intent_key(route: str, intent: str) -> str:
 def id_from(now_ms: int, entropy: bytes) -> str:
     """A UUID of version 7: sorts by time, so that stores append instead of scattering."""
     bits = (now_ms & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(entropy[:10], "big")
-    bits = bits & ~(0xF << 76) | 0x7 << 76
-    bits = bits & ~(0x3 << 62) | 0x2 << 62
-    text = f"{bits:032x}"
+    text = f"{bits & _CHANCE | _VERSION_7:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -259,20 +259,22 @@ def succeed(
     refused = refused or {}
     answered = recipients.accept_open(delivery.recipients, refused)
     counts = _counts(delivery, plan)
-    after = _with_evidence(delivery, answered, _dated(receipt, now_ms))
+    evidence = _evidence(delivery, answered, _dated(receipt, now_ms))
     if recipients.left_to_try(answered, refused):
+        after = replace(delivery, **evidence)
         deferred = recipients.summary(answered, permanent=False)
         return _failed(after, deferred, plan, now_ms, roll=roll, can_look=False)
     everybody = all(r.outcome == "accepted" for r in answered)
     failure = None if everybody else recipients.summary(answered, permanent=True)
     status: AttemptStatus = "done" if failure is None else "rejected"
-    counts = _counts(delivery, plan)
-    ended = _attempt(after, status, now_ms, counted=counts, failure=failure, receipt=receipt)
-    after = replace(after, attempt_no=after.attempt_no + 1, attempts=after.attempts + int(counts))
+    ended = _attempt(delivery, status, now_ms, counted=counts, failure=failure, receipt=receipt)
+    evidence["attempt_no"] = delivery.attempt_no + 1
+    evidence["attempts"] = delivery.attempts + int(counts)
     if failure is not None:
-        after = _note_failure(after, failure, now_ms)
+        after = _note_failure(replace(delivery, **evidence), failure, now_ms)
         return _dead(after, "rejected", plan, now_ms, ended=(ended,))
-    return _delivered(after, plan, now_ms, ended=(ended,), results=_kept(delivery, result))
+    kept = _kept(delivery, result)
+    return _delivered(delivery, plan, now_ms, evidence, ended=(ended,), results=kept)
 
 
 @_transition(sources=("in_flight",), targets=("delivered", "failed"))
@@ -631,25 +633,25 @@ def _ended(delivery: Delivery, state: State, now_ms: int, **more: object) -> Del
     return _let_go(delivery, due_at_ms=None, now_ms=now_ms, state=state, ended_at_ms=now_ms, **more)
 
 
-def _with_evidence(
+def _evidence(
     delivery: Delivery, answered: recipients.Recipients, receipt: Receipt
-) -> Delivery:
+) -> dict[str, object]:
     """Acceptance dispels the doubt, but for a recipient refused now who may have it already."""
     in_doubt = any(r.outcome == "maybe" for r in answered)
-    return replace(
-        delivery,
-        receipt=receipt,
-        recipients=answered,
-        maybe_sent_at_ms=delivery.maybe_sent_at_ms if in_doubt else None,
-        doubt_waived=delivery.doubt_waived and in_doubt,
-    )
+    return {
+        "receipt": receipt,
+        "recipients": answered,
+        "maybe_sent_at_ms": delivery.maybe_sent_at_ms if in_doubt else None,
+        "doubt_waived": delivery.doubt_waived and in_doubt,
+    }
 
 
 def _settle_by_evidence(delivery: Delivery, plan: Plan, now_ms: int, receipt: Receipt) -> Change:
     answered = recipients.accept_open(delivery.recipients, {})
-    after = _with_evidence(delivery, answered, receipt)
+    evidence = _evidence(delivery, answered, receipt)
     if all(r.outcome == "accepted" for r in answered):
-        return _delivered(after, plan, now_ms)
+        return _delivered(delivery, plan, now_ms, evidence)
+    after = replace(delivery, **evidence)
     after = _note_failure(after, recipients.summary(answered, permanent=True), now_ms)
     return _dead(after, "rejected", plan, now_ms)
 
@@ -658,20 +660,22 @@ def _delivered(
     delivery: Delivery,
     plan: Plan,
     now_ms: int,
+    evidence: Mapping[str, object],
     *,
     ended: tuple[Attempt, ...] = (),
-    results: Mapping[str, bytes] | None = None,
+    results: dict[str, bytes] | None = None,
 ) -> Change:
+    owed = _owing(delivery, plan.owes_on_delivered)
     after = _ended(
-        delivery,
-        "delivered",
-        now_ms,
-        crashes=0,
-        failed_because=None,
-        owed=_owing(delivery, plan.owes_on_delivered),
+        delivery, "delivered", now_ms, crashes=0, failed_because=None, owed=owed, **evidence
     )
-    forget = not (plan.keep_delivered or after.owed)
-    return _closing(Change(after, ended=ended, results=dict(results or {}), forget=forget))
+    return Change(
+        after,
+        ended=ended,
+        results=results or {},
+        forget=not (plan.keep_delivered or owed),
+        child_delta=-1 if delivery.parent_id else 0,
+    )
 
 
 def _dead(
@@ -780,7 +784,8 @@ def _kept(delivery: Delivery, result: bytes | None) -> dict[str, bytes]:
 
 
 def _dated(receipt: Receipt | None, now_ms: int) -> Receipt:
-    receipt = receipt or Receipt()
+    if receipt is None:
+        return Receipt(accepted_at_ms=now_ms)
     if receipt.accepted_at_ms is not None:
         return receipt
     return replace(receipt, accepted_at_ms=now_ms)

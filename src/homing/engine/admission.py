@@ -25,6 +25,7 @@ from homing.domain.errors import IdempotencyConflict, InvalidRequest
 from homing.domain.message import Email, Message, encode_message
 from homing.domain.redaction import redact
 from homing.engine.attempt import Attempts
+from homing.engine.gathering import Gathering
 from homing.engine.holding import Holding
 from homing.engine.parking import Parking
 from homing.engine.route import Route
@@ -86,6 +87,9 @@ class Admission:
         self._parking = parking
         self._takers = takers
         self._tell = tell
+        self._gathering = Gathering(
+            attempts.store, lambda new: tell("accept", [one.delivery for one in new])
+        )
 
     def prepare(self, route: Route, request: Request) -> New:
         """Check and freeze a request; pure but for the clock and an id."""
@@ -129,6 +133,11 @@ class Admission:
         if reason is not None:
             delivery = transitions.suppress_at_intake(delivery, reason, now_ms=now_ms).delivery
         return New(delivery, payload=payload, keys=_keys(route, delivery))
+
+    async def submit_one(self, route: Route, request: Request) -> Ticket:
+        """As `submit` of one; what is submitted at the same moment shares its write."""
+        new = self.prepare(route, request)
+        return await self._ticket(route, new, await self._gathering.add(new))
 
     async def submit(
         self, route: Route, requests: Sequence[Request], *, taker: Taker | None = None
@@ -282,7 +291,7 @@ def _recipients(route: Route, message: Any) -> tuple[Recipient, ...]:
         addresses = route.recipients_of(message)
     else:
         addresses = message.envelope if isinstance(message, Email) else ()
-    return tuple(Recipient(address) for address in addresses)
+    return tuple([Recipient(address) for address in addresses])
 
 
 def _check(route: Route, request: Request, now_ms: int) -> None:

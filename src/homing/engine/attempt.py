@@ -102,21 +102,23 @@ class Attempts:
             if change.delivery.state == "pending":
                 return "note_interruption"
         try:
-            return await self._carry(held, wait=wait)
-        finally:
-            held.give_permit_back()
-
-    async def _carry(self, held: Holding, *, wait: bool) -> str | None:
-        while True:
-            verdict = await self._safe_verdict(held)
-            if verdict is None:
-                return None
-            name, change = verdict
-            if name == "advance" and change.delivery.state == "in_flight":
+            while True:
+                verdict: Verdict | None
+                try:
+                    verdict = await self._verdict(held)
+                except StoreError:
+                    raise
+                except Exception as error:
+                    verdict = self._verdict_on(error, held)
+                if verdict is None:
+                    return None
+                name, change = verdict
+                if name != "advance" or change.delivery.state != "in_flight":
+                    return await self._settle(held, name, change, wait=wait)
                 if not await held.write(name, change):
                     return None
-                continue
-            return await self._settle(held, name, change, wait=wait)
+        finally:
+            held.give_permit_back()
 
     async def _settle(self, held: Holding, name: str, change: Change, *, wait: bool) -> str | None:
         settlement = Settlement(
@@ -129,7 +131,8 @@ class Attempts:
         )
         if not (wait or settlement.must_keep):
             self.settler.put(settlement)
-            await self.settler.room()
+            if not self.settler.has_room:
+                await self.settler.room()
             held.delivery = change.delivery
             return name
         if not await self.settler.write(settlement):
@@ -143,27 +146,8 @@ class Attempts:
             return self._on_route_fault(route, change.delivery.failure)
         return ()
 
-    async def _safe_verdict(self, held: Holding) -> Verdict | None:
-        """A fault of ours or of a step's is a failed attempt, and in the end a dead letter."""
-        try:
-            return await self._verdict(held)
-        except StoreError:
-            raise
-        except Exception as error:
-            log.exception("the attempt of %s went wrong", held.delivery.id)
-            plan, now_ms = held.route.plan_of(held.delivery), self.clock.now_ms()
-            failure = replace(
-                classify_exception(error),
-                error_class="engine_error",
-                maybe_sent=held.delivery.committing,
-            )
-            if any(stage.name == held.delivery.stage for stage in plan.stages):
-                return self._change_for(held, plan, failure)
-            # The plan has lost this stage: no policy speaks for it any more.
-            failed = replace(held.delivery, failure=failure)
-            return "poison", transitions.give_up(failed, "poison", plan=plan, now_ms=now_ms)
-
-    async def _verdict(self, held: Holding) -> Verdict | None:
+    async def _verdict(self, held: Holding) -> Verdict:
+        """What the attempt comes to."""
         plan = held.route.plan_of(held.delivery)
         if held.delivery.maybe_sent:
             settled = await self._settle_doubt(held, plan)
@@ -176,22 +160,35 @@ class Attempts:
             return because, transitions.give_up(delivery, because, plan=plan, now_ms=now_ms)
         if delivery.fanned_out:
             return await self._join(delivery, plan)
-        return await self._try(held, plan)
-
-    async def _try(self, held: Holding, plan: Plan) -> Verdict | None:
-        try:
-            outcome = await self._call_step(held, plan)
-        except ClaimLost:
-            return None
-        except DoubtSettled as settled:
-            now_ms = self.clock.now_ms()
-            change = transitions.settle_found(
-                held.delivery, plan=plan, now_ms=now_ms, receipt=settled.receipt
-            )
-            return "settle_found", change
+        outcome = await self._call_step(held, plan)
         if held.route.judge is not None:
             outcome = judged(outcome, plan.stage(held.delivery.stage), held.route.judge)
         return self._change_for(held, plan, outcome)
+
+    def _verdict_on(self, error: Exception, held: Holding) -> Verdict | None:
+        """None: the claim was lost, and somebody else decides.
+
+        A fault of ours or of a step's is a failed attempt, and in the end a dead letter.
+        """
+        if isinstance(error, ClaimLost):
+            return None
+        plan, now_ms = held.route.plan_of(held.delivery), self.clock.now_ms()
+        if isinstance(error, DoubtSettled):
+            change = transitions.settle_found(
+                held.delivery, plan=plan, now_ms=now_ms, receipt=error.receipt
+            )
+            return "settle_found", change
+        log.error("the attempt of %s went wrong", held.delivery.id, exc_info=error)
+        failure = replace(
+            classify_exception(error),
+            error_class="engine_error",
+            maybe_sent=held.delivery.committing,
+        )
+        if any(stage.name == held.delivery.stage for stage in plan.stages):
+            return self._change_for(held, plan, failure)
+        # The plan has lost this stage: no policy speaks for it any more.
+        failed = replace(held.delivery, failure=failure)
+        return "poison", transitions.give_up(failed, "poison", plan=plan, now_ms=now_ms)
 
     async def _settle_doubt(self, held: Holding, plan: Plan) -> Verdict | None:
         """None: go on and send. Evidence first, then the token window, then the route's policy."""
@@ -284,7 +281,7 @@ class Attempts:
         if reasons:
             change = transitions.fail_with_children(delivery, reasons, plan=plan, now_ms=now_ms)
             return "fail_with_children", change
-        return self._finish_stage(delivery, plan, Done())
+        return self._finish_stage(delivery, plan, Done(), now_ms)
 
     def _change_for(self, held: Holding, plan: Plan, outcome: Outcome) -> Verdict:
         delivery, now_ms = held.delivery, self.clock.now_ms()
@@ -292,7 +289,7 @@ class Attempts:
             keep_until_ms = None
             if delivery.phase == "inline":
                 keep_until_ms = self.lease_until_ms(held.route)
-            return self._finish_stage(delivery, plan, outcome, keep_until_ms=keep_until_ms)
+            return self._finish_stage(delivery, plan, outcome, now_ms, keep_until_ms)
         if isinstance(outcome, FanOut):
             change = transitions.fan_out(
                 delivery, outcome.children, now_ms=now_ms, result=outcome.result
@@ -311,9 +308,13 @@ class Attempts:
         return "fail", change
 
     def _finish_stage(
-        self, delivery: Delivery, plan: Plan, done: Done, *, keep_until_ms: int | None = None
+        self,
+        delivery: Delivery,
+        plan: Plan,
+        done: Done,
+        now_ms: int,
+        keep_until_ms: int | None = None,
     ) -> Verdict:
-        now_ms = self.clock.now_ms()
         if plan.stage_after(delivery.stage) is not None:
             change = transitions.advance(
                 delivery, plan=plan, now_ms=now_ms, result=done.result, keep_until_ms=keep_until_ms

@@ -16,10 +16,18 @@ class Gate:
         self._alone = asyncio.Lock()
         self._changed = asyncio.Event()
 
-    async def enter(self) -> None:
+    @property
+    def is_open(self) -> bool:
+        return not self._wanting_alone
+
+    async def opened(self) -> None:
+        """Wait until nobody wants to be alone."""
         while self._wanting_alone:
             self._changed.clear()
             await self._changed.wait()
+
+    def enter(self) -> None:
+        """Once it is open; to be followed by `leave`."""
         self._inside += 1
 
     def leave(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from homing.domain.delivery import Delivery
 from homing.domain.errors import HomingError
 from homing.domain.failure import Failure
-from homing.domain.message import Event, Job, Json, decode_message
+from homing.domain.message import Email, Event, Json, decode_message
 from homing.domain.policy import Exponential, FullJitter, Plan, Retry, Stage
 from homing.engine.route import Route, classify_exception
 from homing.engine.steps import FROZEN
@@ -24,6 +24,8 @@ TerminalErrors: TypeAlias = tuple[type[Exception], ...]
 
 EVENT_ROUTE = "event"
 HANDLE = "handle"
+OUTCOMES = (Done, FanOut, Failure)
+NOTHING_TO_KEEP = Done()
 DEFAULT_RETRY = Retry(FullJitter(Exponential(initial_s=1.0, max_s=300.0)), max_attempts=5)
 
 
@@ -51,13 +53,15 @@ class FunctionStep:
     async def __call__(self, work: Work) -> Outcome:
         try:
             returned = self._function(_assignment(work))
-            if inspect.isawaitable(returned):
+            if returned is not None and inspect.isawaitable(returned):
                 returned = await returned
         except self._terminal_errors as error:
             return replace(classify_exception(error), disposition="reject")
-        if isinstance(returned, Done | FanOut | Failure):
+        if returned is None:
+            return NOTHING_TO_KEEP
+        if isinstance(returned, OUTCOMES):
             return returned
-        return Done(result=None if returned is None else msgspec.json.encode(returned))
+        return Done(result=msgspec.json.encode(returned))
 
 
 class Handler(Struct, frozen=True):
@@ -120,18 +124,20 @@ class Handlers:
             relane=_relane,
         )
 
-    async def _handle(self, work: Work) -> Outcome:
-        delivery = work.delivery
-        handlers = self._by_type[delivery.topic or ""]
-        chosen = delivery.metadata.get("handler")
+    def _handle(self, work: Work) -> Coroutine[Any, Any, Outcome]:
+        handlers = self._by_type[work.delivery.topic or ""]
+        chosen = work.delivery.metadata.get("handler")
         if chosen is not None:
-            return await handlers[chosen].step(work)
+            return handlers[chosen].step(work)
         if len(handlers) == 1:
-            return await next(iter(handlers.values())).step(work)
+            return next(iter(handlers.values())).step(work)
+        return self._one_for_each(work, handlers)
+
+    async def _one_for_each(self, work: Work, handlers: Iterable[str]) -> Outcome:
         return FanOut(
             tuple(
                 work.child(
-                    lane=f"{delivery.lane}/{name}",
+                    lane=f"{work.delivery.lane}/{name}",
                     payload=work.content.payload,
                     metadata={"handler": name},
                 )
@@ -187,7 +193,7 @@ def _missing(assignment: Assignment) -> None:
 def _assignment(work: Work) -> Assignment:
     delivery: Delivery = work.delivery
     message = decode_message(work.content.payload)
-    if not isinstance(message, Event | Job):
+    if isinstance(message, Email):
         raise HomingError("this payload is not an event or a job")
     results = work.content.results
     # A handler of several sees the event's own identity, for its handled-record.
@@ -201,9 +207,13 @@ def _assignment(work: Work) -> Assignment:
         attempt=delivery.attempts + 1,
         cycle=delivery.cycle,
         metadata=delivery.metadata,
-        results={
-            stage: msgspec.json.decode(result)
-            for stage, result in results.items()
-            if stage != FROZEN and not stage.startswith("payload.")
-        },
+        results=_kept_results(results) if results else {},
     )
+
+
+def _kept_results(results: Mapping[str, bytes]) -> dict[str, Json]:
+    return {
+        stage: msgspec.json.decode(result)
+        for stage, result in results.items()
+        if stage != FROZEN and not stage.startswith("payload.")
+    }

@@ -69,8 +69,12 @@ class Settler:
         self._gathered.append(settlement)
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._flush())
-        if len(self._gathered) >= GROUP_LIMIT:
+        if not self.has_room:
             self._room.clear()
+
+    @property
+    def has_room(self) -> bool:
+        return len(self._gathered) < GROUP_LIMIT
 
     async def room(self) -> None:
         """Wait while too much is waiting to be written."""
@@ -95,7 +99,7 @@ class Settler:
                 await self._save(group)
             finally:
                 self._under_way = 0
-                if len(self._gathered) < GROUP_LIMIT:
+                if self.has_room:
                     self._room.set()
 
     async def _save(self, group: list[Settlement]) -> None:

@@ -15,6 +15,7 @@ from homing.engine.liveness import Liveness
 from homing.engine.parking import Parking
 from homing.engine.route import Route
 from homing.engine.settling import Settlement
+from homing.engine.turns import Turns
 from homing.engine.wakeup import WakeUp
 from homing.ports import Claim, Claimed
 
@@ -46,6 +47,7 @@ class RouteWorker:
         self._liveness = liveness
         self._wakeup = wakeup
         self._inbox: asyncio.Queue[Holding] = asyncio.Queue()
+        self._turns = Turns()
         self._held: dict[str, Holding] = {}
         self._running: set[str] = set()
         self._inline: set[str] = set()
@@ -172,32 +174,35 @@ class RouteWorker:
     async def _next(self, *, wait: bool) -> int:
         """Attempt the next one in the inbox; 0 if it was given back untouched."""
         held = await self._inbox.get()
-        if self._parking.is_parked(self.route.name) and not held.is_probe:
+        while not self._turns.take():  # noqa: ASYNC110 - a turn ends by itself
+            await asyncio.sleep(0)
+        if not held.is_probe and self._parking.is_parked(self.route.name):
             self._give_back(held)  # it was read ahead before the route was parked
             self._freed.set()
             return 0
-        await self._attempt(held, wait=wait)
+        gate = self._attempts.gate
+        if _is_suspect(held):
+            async with gate.alone():
+                await self._attempt(held, wait=wait)
+            return 1
+        if not gate.is_open:
+            await gate.opened()
+        gate.enter()
+        try:
+            await self._attempt(held, wait=wait)
+        finally:
+            gate.leave()
         return 1
 
     async def _attempt(self, held: Holding, *, wait: bool) -> None:
-        if _is_suspect(held):
-            async with self._attempts.gate.alone():
-                await self._attempt_now(held, wait=wait)
-            return
-        await self._attempts.gate.enter()
-        try:
-            await self._attempt_now(held, wait=wait)
-        finally:
-            self._attempts.gate.leave()
-
-    async def _attempt_now(self, held: Holding, *, wait: bool) -> None:
         delivery_id = held.delivery.id
         clock = self._attempts.clock
         started_s = clock.steady_s()
         self._running.add(delivery_id)
         try:
             name = await self._attempts.run(held, wait=wait)
-            await self._after_probe(held, name)
+            if held.is_probe:
+                await self._after_probe(held, name)
         except StoreError:
             pass  # the lease ends by itself; nothing was said to be sent that was not
         finally:
@@ -210,7 +215,7 @@ class RouteWorker:
 
     async def _after_probe(self, held: Holding, name: str | None) -> None:
         """On a parked route, anything but another route fault shows that it works again."""
-        if name is None or not held.is_probe:
+        if name is None:
             return
         failure = held.delivery.failure
         if name == "fail" and (failure is None or failure.disposition == "route_fault"):

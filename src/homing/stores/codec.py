@@ -10,6 +10,7 @@ encode = json.Encoder().encode
 """Any record to bytes. Bytes inside it (payloads, results) become base64."""
 
 decode_delivery = json.Decoder(Delivery).decode
+decode_deliveries = json.Decoder(list[Delivery]).decode
 decode_attempt = json.Decoder(Attempt).decode
 decode_fact = json.Decoder(Fact).decode
 decode_fact_value = json.Decoder(dict[str, str | int | float | bool | None]).decode

@@ -86,6 +86,37 @@ class Claiming(Opened):
 
         assert await claimed_ids(store, samples.claim(lanes=("x", "y"))) == ["a", "b", "c", "d"]
 
+    async def test_the_order_holds_across_very_many_lanes(self, store: Store) -> None:
+        lanes = [f"lane {number:03}" for number in range(150)]
+        due_ms = [NOW_MS - (number * 37) % 150 for number in range(150)]
+        await store.add(
+            [
+                samples.new(f"d{number:03}", lane=lane, due_at_ms=due_ms[number])
+                for number, lane in enumerate(lanes)
+            ]
+        )
+
+        first = sorted((due_ms[number], f"d{number:03}") for number in range(150))[:60]
+        claim = samples.claim(lanes=tuple(lanes), limit=60)
+        assert await claimed_ids(store, claim) == [delivery_id for _, delivery_id in first]
+
+    async def test_payloads_come_back_byte_for_byte(self, store: Store) -> None:
+        payloads = (
+            b"",
+            b"\x00",
+            b"\xff\x00,\xfe",
+            bytes(range(256)),
+            b"\xef\xbb\xbfx",
+            b"]" * 70_000,
+        )
+        await store.add(
+            [samples.new(f"d{number}", payload=data) for number, data in enumerate(payloads)]
+        )
+
+        claimed = await store.claim(samples.claim())
+
+        assert tuple(one.content.payload for one in claimed) == payloads
+
     async def test_only_the_lanes_asked_for(self, store: Store) -> None:
         await store.add([samples.new(lane, lane=lane) for lane in ("x", "y", "xy", "X")])
 

@@ -85,9 +85,15 @@ def with_children(row: Row, open_children: int, due_at_ms: int | None) -> Row:
 
 
 def delivery_of(record: str, fresh: Fresh) -> Delivery:
-    """The record with what the columns know better; nobody else has seen this value yet."""
-    state, holder, due_at_ms, claimed_at_ms, claims, version, open_children = fresh
+    """The record with what the columns know better."""
     delivery = decode_delivery(record)
+    freshen(delivery, fresh)
+    return delivery
+
+
+def freshen(delivery: Delivery, fresh: Fresh) -> None:
+    """For a delivery just read, which nobody else has seen yet."""
+    state, holder, due_at_ms, claimed_at_ms, claims, version, open_children = fresh
     force_setattr(delivery, "state", state)
     force_setattr(delivery, "holder", holder)
     force_setattr(delivery, "due_at_ms", due_at_ms)
@@ -95,7 +101,6 @@ def delivery_of(record: str, fresh: Fresh) -> Delivery:
     force_setattr(delivery, "claims", claims)
     force_setattr(delivery, "version", version)
     force_setattr(delivery, "open_children", open_children)
-    return delivery
 
 
 def attempt_row(delivery: Delivery, attempt: Attempt) -> Row:

@@ -1,0 +1,100 @@
+"""Single submissions of one moment share one write, and nothing of each other's fate."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from homing.domain.delivery import New
+from homing.domain.errors import StoreFull, StoreUnavailable
+from homing.engine.gathering import MOST_TOGETHER, Gathering
+from homing.ports import Added, Existing
+from homing.testing import samples
+
+
+class Shelf:
+    """A store's `add`: writes down what came together; refuses what is called so."""
+
+    def __init__(self) -> None:
+        self.writes: list[list[str]] = []
+        self.told: list[list[str]] = []
+        self.full_for: set[str] = set()
+        self.gone = False
+        self.gathering = Gathering(self, self.tell)
+
+    async def add(self, new: Sequence[New]) -> list[Added | Existing]:
+        ids = [one.delivery.id for one in new]
+        self.writes.append(ids)
+        await asyncio.sleep(0)
+        if self.gone:
+            raise StoreUnavailable("gone")
+        if self.full_for & set(ids):
+            raise StoreFull("no room")
+        return [Existing(i) if i.startswith("old") else Added(i) for i in ids]
+
+    def tell(self, new: Sequence[New]) -> None:
+        self.told.append([one.delivery.id for one in new])
+
+    async def submit(self, *ids: str) -> list[Added | Existing | BaseException]:
+        adding = (self.gathering.add(samples.new(i)) for i in ids)
+        return await asyncio.gather(*adding, return_exceptions=True)
+
+
+async def test_what_comes_at_one_moment_is_one_write_and_one_word() -> None:
+    shelf = Shelf()
+    assert await shelf.submit("a", "b", "c") == [Added("a"), Added("b"), Added("c")]
+    assert shelf.writes == [["a", "b", "c"]]
+    assert shelf.told == [["a", "b", "c"]]
+
+
+async def test_one_alone_does_not_wait_for_company() -> None:
+    shelf = Shelf()
+    assert await shelf.gathering.add(samples.new("a")) == Added("a")
+    assert await shelf.gathering.add(samples.new("b")) == Added("b")
+    assert shelf.writes == [["a"], ["b"]]
+
+
+async def test_observers_hear_of_new_ones_only() -> None:
+    shelf = Shelf()
+    assert await shelf.submit("a", "old-b") == [Added("a"), Existing("old-b")]
+    await shelf.submit("old-c")
+    assert shelf.told == [["a"]]
+
+
+async def test_one_too_large_is_refused_alone() -> None:
+    shelf = Shelf()
+    shelf.full_for = {"b"}
+    a, b, c = await shelf.submit("a", "b", "c")
+    assert (a, c) == (Added("a"), Added("c"))
+    assert isinstance(b, StoreFull)
+    assert shelf.writes == [["a", "b", "c"], ["a"], ["b"], ["c"]]
+
+
+async def test_a_store_that_is_gone_is_asked_once_and_told_to_each() -> None:
+    shelf = Shelf()
+    shelf.gone = True
+    answers = await shelf.submit("a", "b")
+    assert [type(answer) for answer in answers] == [StoreUnavailable] * 2
+    assert answers[0] is not answers[1]
+    assert shelf.writes == [["a", "b"]]
+
+
+async def test_who_gives_up_keeps_nobody_from_an_answer() -> None:
+    shelf = Shelf()
+    leaving = asyncio.ensure_future(shelf.gathering.add(samples.new("a")))
+    staying = asyncio.ensure_future(shelf.gathering.add(samples.new("b")))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    assert await staying == Added("b")
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    # It may be stored all the same, as with any call that is cancelled.
+    assert shelf.writes == [["a", "b"]]
+
+
+async def test_no_write_is_larger_than_it_may_be() -> None:
+    shelf = Shelf()
+    await shelf.submit(*(f"d{number}" for number in range(MOST_TOGETHER + 1)))
+    assert [len(write) for write in shelf.writes] == [MOST_TOGETHER, 1]
