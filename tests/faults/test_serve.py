@@ -23,7 +23,7 @@ from tests.unit.web.served import HOST, Served, homing_serve, launch, start_serv
 CALLERS = 12
 KILLS = 3
 # So many calls of a life are answered before it is killed.
-FEWEST_ANSWERS, MOST_ANSWERS = 20, 800
+FEWEST_ANSWERS, MOST_ANSWERS = 20, 300
 SHOWN = 40
 STOP_GRACE_S = 60.0
 LEASE_S = "3.0"
