@@ -173,7 +173,7 @@ class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     @property
     def open_addresses(self) -> tuple[str, ...]:
         """Who still has to be sent to: the open ones and those in doubt."""
-        return tuple(r.address for r in self.recipients if r.outcome in ("open", "maybe"))
+        return tuple([r.address for r in self.recipients if r.outcome in ("open", "maybe")])
 
 
 class Content(Struct, frozen=True, gc=False):

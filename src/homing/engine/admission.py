@@ -305,7 +305,9 @@ def _check(route: Route, request: Request, now_ms: int) -> None:
         raise InvalidRequest("priority", f"must be {FIRST_PRIORITY} to {LAST_PRIORITY}")
     if request.expires_at_ms is not None and request.expires_at_ms <= now_ms:
         raise InvalidRequest("expires_at_ms", "is in the past")
-    if isinstance(request.message, Email) and not request.message.envelope:
+    message = request.message
+    if isinstance(message, Email) and not (message.to or message.cc or message.bcc):
         raise InvalidRequest("to", "must name at least one recipient")
-    if sum(len(k) + len(v) for k, v in request.metadata.items()) > MAX_METADATA_CHARS:
+    metadata = request.metadata
+    if metadata and sum(len(k) + len(v) for k, v in metadata.items()) > MAX_METADATA_CHARS:
         raise InvalidRequest("metadata", f"is longer than {MAX_METADATA_CHARS} characters")

@@ -29,11 +29,11 @@ from homing.domain.failure import (
     Refusal,
 )
 from homing.domain.policy import Plan, Stage
-from homing.engine.bounded import bounded
 from homing.engine.gate import Gate
 from homing.engine.holding import ClaimLost, DoubtSettled, Holding
 from homing.engine.route import Route, classify_exception
 from homing.engine.settling import Settlement, Settler
+from homing.engine.time_limits import TimeLimits
 from homing.ports import Absent, Clock, Dice, Done, FanOut, Found, Outcome, Query, Store, Unknown
 
 log = logging.getLogger("homing.engine")
@@ -67,6 +67,7 @@ class Attempts:
         self._on_route_fault = on_route_fault
         self.make_sure = make_sure
         self._read_back = read_back
+        self._limits = TimeLimits()
         # So many accepted sends may await their save at most: what a kill can double.
         self.committing = asyncio.Semaphore(MOST_COMMITTING)
         self._id_at_ms, self._nth_of_ms = 0, 0
@@ -255,7 +256,7 @@ class Attempts:
     async def _call_step(self, held: Holding, plan: Plan) -> Outcome:
         stage = plan.stage(held.delivery.stage)
         try:
-            return await bounded(held.route.steps[stage.name](held), stage.timeout_s)
+            return await self._limits.bound(held.route.steps[stage.name](held), stage.timeout_s)
         except (ClaimLost, DoubtSettled):
             raise
         except TimeoutError:

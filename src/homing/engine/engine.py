@@ -16,7 +16,7 @@ from homing.engine.housekeeping import Housekeeping
 from homing.engine.liveness import Liveness
 from homing.engine.parking import Parking
 from homing.engine.route import Route
-from homing.engine.settling import Settler
+from homing.engine.settling import Settlement, Settler
 from homing.engine.wakeup import WakeUp
 from homing.engine.worker import RouteWorker
 from homing.ports import (
@@ -62,7 +62,7 @@ class Engine:
         self._observers = list(observers)
         self._owing = asyncio.Event()
         self.parking = Parking(store, clock)
-        self.settler = Settler(store, clock, journal, tell=self._tell)
+        self.settler = Settler(store, clock, journal, tell=self._tell_settled)
         self.liveness = Liveness(
             store,
             clock,
@@ -189,8 +189,10 @@ class Engine:
 
     async def _make_sure(self) -> None:
         """Before taking work: our own journaled outcomes are stored, and who is alive is known."""
-        await self._read_back_own()
-        await self.liveness.make_sure()
+        if self.settler.journaled:
+            await self._read_back_own()
+        if not self.liveness.is_sure:
+            await self.liveness.make_sure()
 
     async def _read_back_own(self) -> None:
         journaled = self.settler.journaled
@@ -228,6 +230,18 @@ class Engine:
         if self._observers and deliveries:
             now_ms = self.clock.now_ms()
             self._tell([Transitioned(name, delivery, None, (), now_ms) for delivery in deliveries])
+
+    def _tell_settled(self, stored: Sequence[Settlement]) -> None:
+        if self._observers:
+            now_ms = self.clock.now_ms()
+            self._tell(
+                [
+                    Transitioned(s.name, s.change.delivery, s.previous, s.change.ended, now_ms)
+                    for s in stored
+                ]
+            )
+        elif any(settlement.change.delivery.owed for settlement in stored):
+            self._owing.set()
 
     def _tell(self, events: Sequence[Transitioned]) -> None:
         if any(event.delivery.owed for event in events):

@@ -55,28 +55,36 @@ class Liveness:
     @property
     def is_fresh(self) -> bool:
         """Whether others, by our last beat, must hold us for alive for a good while yet."""
+        return self._is_fresh(self._clock.steady_s())
+
+    def _is_fresh(self, now_s: float) -> bool:
         if self._last_beat_s is None:
             return True  # a process that never beats is not judged by its beats
-        return self._clock.steady_s() < self._last_beat_s + self._patience_s / 2
+        return now_s < self._last_beat_s + self._patience_s / 2
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether work may be taken without asking first."""
+        now_s = self._clock.steady_s()
+        looked = self._looked_at_s <= now_s <= self._looked_at_s + LOOK_EVERY_S
+        return (
+            looked
+            and now_s >= self._unseen_until_s
+            and self._is_fresh(now_s)
+            and not self._clock_stepped(now_s)
+        )
 
     async def make_sure(self) -> None:
         """Before taking work: a thawed process beats first, and after a clock step looks again."""
-        if self._is_sure():
+        if self.is_sure:
             return
         async with self._making_sure:
             if not self.is_fresh:
                 await self.beat()
-            if self._clock_stepped():
+            if self._clock_stepped(self._clock.steady_s()):
                 self._unseen_until_s = self._clock.steady_s() + LOOK_EVERY_S
             await self.look()
         await self.be_seen()
-
-    def _is_sure(self) -> bool:
-        now_s = self._clock.steady_s()
-        looked = self._looked_at_s <= now_s <= self._looked_at_s + LOOK_EVERY_S
-        return (
-            looked and now_s >= self._unseen_until_s and self.is_fresh and not self._clock_stepped()
-        )
 
     async def be_seen(self) -> None:
         """By a clock behind others', what we claim looks ended to them until they have seen us."""
@@ -90,9 +98,9 @@ class Liveness:
         await self.look()
         await self.be_seen()
 
-    def _clock_stepped(self) -> bool:
+    def _clock_stepped(self, now_s: float) -> bool:
         passed_s = (self._clock.now_ms() - self._looked_at_ms) / 1000 / self._time_scale
-        return abs(passed_s - (self._clock.steady_s() - self._looked_at_s)) > CLOCK_STEP_S
+        return abs(passed_s - (now_s - self._looked_at_s)) > CLOCK_STEP_S
 
     async def beat(self) -> None:
         beaten_at_s = self._clock.steady_s()

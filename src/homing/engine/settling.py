@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from homing.domain.delivery import Change, Delivery, Fact
 from homing.domain.errors import StoreError
-from homing.ports import Clock, Journal, Store, Transitioned
+from homing.ports import Clock, Journal, Store
 
 log = logging.getLogger("homing.engine")
 
@@ -46,7 +46,7 @@ class Settler:
         store: Store,
         clock: Clock,
         journal: Journal | None = None,
-        tell: Callable[[Sequence[Transitioned]], None] | None = None,
+        tell: Callable[[Sequence[Settlement]], None] | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -141,21 +141,20 @@ class Settler:
         ]
 
     async def _finish(self, group: list[Settlement], kept: Sequence[bool]) -> None:
-        events: list[Transitioned] = []
+        told: list[Settlement] = []
         late: list[Fact] = []
-        now_ms = self._clock.now_ms()
         for settlement, stored in zip(group, kept, strict=True):
-            if not stored:
+            if stored:
+                told.append(settlement)
+            else:
                 self.lost_claims += 1
-                late.extend(late_outcome(settlement.change, now_ms))
-            elif self._tell is not None:
-                events.append(_told(settlement, now_ms))
+                late.extend(late_outcome(settlement.change, self._clock.now_ms()))
             if settlement.done is not None and not settlement.done.done():
                 settlement.done.set_result(stored)
         if late:
             await self._note_late(late)
-        if events and self._tell is not None:
-            self._tell(events)
+        if told and self._tell is not None:
+            self._tell(told)
 
     async def _was_stored(self, change: Change) -> bool:
         """After an unanswered commit: is what stands there exactly what we wrote?"""
@@ -220,14 +219,3 @@ def late_outcome(change: Change, now_ms: int) -> list[Fact]:
         for attempt in change.ended
         if attempt.maybe_sent or (attempt.status == "done" and change.delivery.state == "delivered")
     ]
-
-
-def _told(settlement: Settlement, now_ms: int) -> Transitioned:
-    change = settlement.change
-    return Transitioned(
-        settlement.name,
-        change.delivery,
-        settlement.previous,
-        change.ended,
-        now_ms,
-    )

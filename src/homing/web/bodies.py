@@ -10,7 +10,7 @@ from collections.abc import Callable
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
-from homing.engine.bounded import bounded
+from homing.engine.time_limits import TimeLimits
 from homing.web.answers import LINE, Line
 from homing.web.calls import Call
 from homing.web.problems import BadRequest
@@ -37,6 +37,7 @@ class Bodies:
         self._room_bytes = room_bytes
         self._patience_s = patience_s
         self._clock = clock
+        self._limits = TimeLimits()
         self.held_bytes = 0
 
     async def read(self, call: Call, limit_bytes: int) -> bytes:
@@ -104,7 +105,7 @@ class Bodies:
     async def _next(self, call: Call, patience_s: float) -> Message:
         try:
             # A Coroutine in every server that we know; Awaitable is only how ASGI is written down.
-            message: Message = await bounded(call.receive(), max(patience_s, 0.0))  # type: ignore[arg-type]
+            message: Message = await self._limits.bound(call.receive(), max(patience_s, 0.0))  # type: ignore[arg-type]
         except TimeoutError:
             raise BadRequest("came too slowly", "body", 408) from None
         if message["type"] == "http.disconnect":

@@ -14,7 +14,6 @@ from homing.domain.errors import StoreOutcomeUnknown, StoreUnavailable
 from homing.domain.failure import Failure
 from homing.engine import settling
 from homing.engine.settling import Settlement, Settler, late_outcome
-from homing.ports import Transitioned
 from homing.testing import samples
 from homing.testing.clocks import ManualClock
 from tests.unit.domain.lives import LOST, SEND, claimed, pending, plan, stage
@@ -36,7 +35,7 @@ class Desk:
         self.store = FaultyStore()
         self.clock = ManualClock(now_ms=samples.NOW_MS)
         self.journal = PaperJournal()
-        self.told: list[Transitioned] = []
+        self.told: list[Settlement] = []
         self.settler = Settler(self.store, self.clock, self.journal, tell=self.told.extend)
 
     async def claimed(self, *names: str) -> list[Delivery]:
@@ -70,7 +69,7 @@ async def test_a_change_is_stored_and_told(desk: Desk) -> None:
     assert stored is not None
     assert (stored.state, stored.version) == ("delivered", held.version + 1)
     [event] = desk.told
-    assert (event.name, event.delivery.state, event.previous) == (
+    assert (event.name, event.change.delivery.state, event.previous) == (
         "succeed",
         "delivered",
         success(held).delivery,
