@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from homing.content.addresses import Address, normalise, parse
+from homing.content.addresses import Address, is_plain, normalise, parse
 from homing.domain.errors import InvalidRequest
 
 # In a file of its own: many of them look like something that they are not.
@@ -32,6 +32,24 @@ def test_whatever_is_not_clearly_one_address_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         parse(text, "to[1]")
     assert refusal.value.field == "to[1]"
+
+
+_PARTS = st.lists(st.sampled_from(["a", "b9", "-", "--", ".", "+", "Z", "7", "é"]), max_size=6)
+
+
+@settings(max_examples=500)
+@given(local=_PARTS, domain=_PARTS, filler=st.integers(0, 70))
+def test_the_quick_yes_is_one_of_the_whole_grammar(
+    local: list[str], domain: list[str], filler: int
+) -> None:
+    """T2: it may say no to a good address, and then the grammar is asked; never yes to another."""
+    text = f"{''.join(local)}@{''.join(domain)}{'x' * filler}.org"
+    assert not is_plain(text) or normalise(text) == text
+
+
+def test_ordinary_addresses_get_the_quick_yes() -> None:
+    assert is_plain("ann.lee+news@mail-1.example.co.uk")
+    assert not is_plain(f"a@{'x' * 64}.org")
 
 
 def test_the_list_of_addresses_is_as_long_as_promised() -> None:

@@ -133,6 +133,13 @@ def test_a_templated_mail_has_a_canonical_locale_and_variables_of_its_own() -> N
     assert validate_email(Email(to="a@b.co", template_id="t")).locale == "en"
 
 
+def test_a_written_mail_shares_no_object_with_its_caller() -> None:
+    given: dict[str, str] = {}
+    mail = validate_email(replace(GOOD, variables=given, headers=given, metadata=given))
+    given["X-Later"] = "y"
+    assert (mail.variables, mail.headers, mail.metadata) == ({}, {}, {})
+
+
 def test_the_envelope_has_bare_addresses_each_once() -> None:
     """T2: what was checked is what goes on the wire."""
     mail = validate_email(
