@@ -1,5 +1,6 @@
 """The application under test: one event type whose handler does nothing but count."""
 
+import asyncio
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -43,6 +44,15 @@ def remove(file: Path) -> None:
     """The database with its companions (WAL, locks, emergency journal)."""
     for path in file.parent.glob(f"{file.name}*"):
         path.unlink()
+
+
+async def until_settled(homing: Homing, look_every_s: float = 0.02) -> None:
+    """Nothing is due or in hand. Asked of an index: a count would slow what it measures."""
+    lanes = [
+        lane for worker in homing.engine.workers.values() for lane in worker.route.served_lanes
+    ]
+    while await homing.store.next_due_ms(lanes) is not None:  # noqa: ASYNC110 - no event tells
+        await asyncio.sleep(look_every_s)
 
 
 async def unsettled(homing: Homing) -> int:

@@ -137,7 +137,12 @@ class Admission:
     async def submit_one(self, route: Route, request: Request) -> Ticket:
         """As `submit` of one; what is submitted at the same moment shares its write."""
         new = self.prepare(route, request)
-        return await self._ticket(route, new, await self._gathering.add(new))
+        self._attempts.way.waiting += 1
+        try:
+            answer = await self._gathering.add(new)
+        finally:
+            self._attempts.way.waiting -= 1
+        return await self._ticket(route, new, answer)
 
     async def submit(
         self, route: Route, requests: Sequence[Request], *, taker: Taker | None = None

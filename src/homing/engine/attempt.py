@@ -30,6 +30,7 @@ from homing.domain.failure import (
 )
 from homing.domain.policy import Plan, Stage
 from homing.engine.gate import Gate
+from homing.engine.giving_way import GivingWay
 from homing.engine.holding import ClaimLost, DoubtSettled, Holding
 from homing.engine.route import Route, classify_exception
 from homing.engine.settling import Settlement, Settler
@@ -54,6 +55,7 @@ class Attempts:
         settler: Settler,
         clock: Clock,
         dice: Dice,
+        gate: Gate,
         *,
         on_route_fault: OnRouteFault,
         make_sure: Callable[[], Awaitable[None]],
@@ -71,8 +73,8 @@ class Attempts:
         # So many accepted sends may await their save at most: what a kill can double.
         self.committing = asyncio.Semaphore(MOST_COMMITTING)
         self._id_at_ms, self._nth_of_ms = 0, 0
-        # One for the process: a crash takes down all of it, whatever the route.
-        self.gate = Gate()
+        self.gate = gate
+        self.way = GivingWay(clock)
         # How many seconds of the clock pass in a real one; leases are real, due times are not.
         self.time_scale = time_scale
 

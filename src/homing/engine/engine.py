@@ -12,6 +12,7 @@ from homing.domain.failure import Failure
 from homing.engine.admission import Admission
 from homing.engine.attempt import Attempts
 from homing.engine.desk import Desk
+from homing.engine.gate import Gate
 from homing.engine.housekeeping import Housekeeping
 from homing.engine.liveness import Liveness
 from homing.engine.parking import Parking
@@ -62,7 +63,10 @@ class Engine:
         self._observers = list(observers)
         self._owing = asyncio.Event()
         self.parking = Parking(store, clock)
-        self.settler = Settler(store, clock, journal, tell=self._tell_settled)
+        self.gate = Gate()
+        self.settler = Settler(
+            store, clock, journal, tell=self._tell_settled, running=lambda: self.gate.inside
+        )
         self.liveness = Liveness(
             store,
             clock,
@@ -76,6 +80,7 @@ class Engine:
             self.settler,
             clock,
             dice,
+            self.gate,
             on_route_fault=self._park,
             make_sure=self._make_sure,
             read_back=self._read_back,

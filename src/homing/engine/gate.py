@@ -8,10 +8,13 @@ from contextlib import asynccontextmanager
 
 
 class Gate:
-    """Shared entry is free while nobody wants to be alone."""
+    """Shared entry is free while nobody wants to be alone.
+
+    One for a process: a crash takes down all of it, whatever the route.
+    """
 
     def __init__(self) -> None:
-        self._inside = 0
+        self.inside = 0
         self._wanting_alone = 0
         self._alone = asyncio.Lock()
         self._changed = asyncio.Event()
@@ -28,10 +31,10 @@ class Gate:
 
     def enter(self) -> None:
         """Once it is open; to be followed by `leave`."""
-        self._inside += 1
+        self.inside += 1
 
     def leave(self) -> None:
-        self._inside -= 1
+        self.inside -= 1
         self._changed.set()
 
     @asynccontextmanager
@@ -40,7 +43,7 @@ class Gate:
         self._wanting_alone += 1
         try:
             async with self._alone:
-                while self._inside:
+                while self.inside:
                     self._changed.clear()
                     await self._changed.wait()
                 yield

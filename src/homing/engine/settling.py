@@ -1,9 +1,9 @@
 """Settling: outcomes are written in groups, and none of a finished send is ever dropped.
 
-What gathers while one save is under way goes into the next: the group grows with the load and
-a lone outcome does not wait. An outcome that the store refuses is tried again until the lease
-has ended; after that a finished send goes to the emergency journal (P8), anything else is left
-to the next owner.
+What gathers while one save is under way goes into the next: the group grows with the load. While
+many attempts run, a small group waits a moment for company; a lone outcome does not. An outcome
+that the store refuses is tried again until the lease has ended; after that a finished send goes
+to the emergency journal (P8), anything else is left to the next owner.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from homing.ports import Clock, Journal, Store
 log = logging.getLogger("homing.engine")
 
 GROUP_LIMIT = 512
+# A group smaller than this waits for company while at least as many attempts run.
+WORTH_A_WRITE = 64
+COMPANY_WITHIN_S = 0.003
 FIRST_RETRY_S = 0.05
 LONGEST_RETRY_S = 2.0
 
@@ -47,11 +50,13 @@ class Settler:
         clock: Clock,
         journal: Journal | None = None,
         tell: Callable[[Sequence[Settlement]], None] | None = None,
+        running: Callable[[], int] = lambda: 0,
     ) -> None:
         self._store = store
         self._clock = clock
         self._journal = journal
         self._tell = tell
+        self._running = running
         self._gathered: list[Settlement] = []
         self._under_way = 0
         self._task: asyncio.Task[None] | None = None
@@ -93,6 +98,8 @@ class Settler:
 
     async def _flush(self) -> None:
         while self._gathered:
+            if len(self._gathered) < WORTH_A_WRITE <= self._running():
+                await asyncio.sleep(COMPANY_WITHIN_S)
             group, self._gathered = self._gathered[:GROUP_LIMIT], self._gathered[GROUP_LIMIT:]
             self._under_way = len(group)
             try:

@@ -15,7 +15,6 @@ from homing.engine.liveness import Liveness
 from homing.engine.parking import Parking
 from homing.engine.route import Route
 from homing.engine.settling import Settlement
-from homing.engine.turns import Turns
 from homing.engine.wakeup import WakeUp
 from homing.ports import Claim, Claimed
 
@@ -47,11 +46,12 @@ class RouteWorker:
         self._liveness = liveness
         self._wakeup = wakeup
         self._inbox: asyncio.Queue[Holding] = asyncio.Queue()
-        self._turns = Turns()
         self._held: dict[str, Holding] = {}
         self._running: set[str] = set()
         self._inline: set[str] = set()
         self._claimed_up_to_ms = 0
+        self._claimed_at_s = float("-inf")
+        self._lag_s = 0.0
         self._freed = asyncio.Event()
         self._claiming = asyncio.Lock()
         self._stopping = False
@@ -174,8 +174,6 @@ class RouteWorker:
     async def _next(self, *, wait: bool) -> int:
         """Attempt the next one in the inbox; 0 if it was given back untouched."""
         held = await self._inbox.get()
-        while not self._turns.take():  # noqa: ASYNC110 - a turn ends by itself
-            await asyncio.sleep(0)
         if not held.is_probe and self._parking.is_parked(self.route.name):
             self._give_back(held)  # it was read ahead before the route was parked
             self._freed.set()
@@ -230,7 +228,8 @@ class RouteWorker:
             return await self._probe()
         # The delivery that finds a fault is its first probe: the next one comes later.
         self._last_probe_s = self._attempts.clock.steady_s()
-        limit = self._claim_limit()
+        way = self._attempts.way
+        limit = await way.portion(self._claim_limit(), self._claimed_at_s, self._lag_s)
         claimed = await self._claim(limit)
         for held in claimed:
             self._inbox.put_nowait(held)
@@ -266,7 +265,7 @@ class RouteWorker:
     async def _claim_due(self, limit: int) -> list[Holding]:
         await self._attempts.make_sure()
         clock = self._attempts.clock
-        asked_at_s = clock.steady_s()
+        asked_at_s = self._claimed_at_s = clock.steady_s()
         self._claimed_up_to_ms = clock.now_ms()
         claimed = await self._attempts.store.claim(
             Claim(
@@ -279,6 +278,9 @@ class RouteWorker:
                 spare=self._liveness.alive | {self.holder},
             )
         )
+        # How long the first one has waited; what was put off on purpose seems to wait longer.
+        since_ms = claimed[0].delivery.updated_at_ms if claimed else self._claimed_up_to_ms
+        self._lag_s = (self._claimed_up_to_ms - since_ms) / 1000 / self._attempts.time_scale
         return list(self._take(claimed, asked_at_s))
 
     def _take(self, claimed: list[Claimed], asked_at_s: float) -> Iterator[Holding]:

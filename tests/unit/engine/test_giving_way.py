@@ -1,0 +1,55 @@
+"""A crowd of callers goes before the work, for a while; the work never stops."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from homing.engine import giving_way
+from homing.engine.giving_way import CROWD, PATIENCE_S, PORTION, PORTION_EVERY_S, GivingWay
+from homing.testing.clocks import ManualClock
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def way(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> GivingWay:
+    monkeypatch.setattr(giving_way, "LOOK_AGAIN_S", 0.0)
+    return GivingWay(clock)
+
+
+async def test_a_few_callers_change_nothing(way: GivingWay, clock: ManualClock) -> None:
+    way.waiting = CROWD - 1
+    assert await way.portion(320, clock.steady_s(), 0.0) == 320
+
+
+async def test_before_a_crowd_work_comes_in_portions_with_rests(
+    way: GivingWay, clock: ManualClock
+) -> None:
+    way.waiting = CROWD
+    asked = asyncio.ensure_future(way.portion(320, clock.steady_s(), 0.0))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not asked.done()
+    clock.advance(PORTION_EVERY_S)
+    assert await asked == PORTION
+    assert await way.portion(5, clock.steady_s() - PORTION_EVERY_S, 0.0) == 5
+
+
+async def test_once_the_crowd_has_gone_nobody_rests(way: GivingWay, clock: ManualClock) -> None:
+    way.waiting = CROWD
+    asked = asyncio.ensure_future(way.portion(320, clock.steady_s(), 0.0))
+    await asyncio.sleep(0)
+    way.waiting = 0
+    assert await asked == 320
+
+
+async def test_work_that_has_waited_long_gives_way_no_more(
+    way: GivingWay, clock: ManualClock
+) -> None:
+    way.waiting = CROWD
+    assert await way.portion(320, clock.steady_s(), PATIENCE_S + 1) == 320
