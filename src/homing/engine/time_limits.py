@@ -13,7 +13,8 @@ class TimeLimits:
     """All limits of one owner share one timer: it is set for the first of them to end."""
 
     def __init__(self) -> None:
-        self._running: set[_Limit] = set()
+        # A dict, not a set: those that end at one time end in the order in which they began.
+        self._running: dict[_Limit, None] = {}
         self._timer: asyncio.Handle | None = None
         self._rings_at_s = 0.0
 
@@ -45,13 +46,13 @@ class TimeLimits:
         if task is None:
             raise RuntimeError("a time limit needs a task")
         limit = _Limit(task, loop.time() + timeout_s)
-        self._running.add(limit)
+        self._running[limit] = None
         if self._timer is None or limit.at_s < self._rings_at_s:
             self._set(loop, limit.at_s)
         return limit
 
     def _end(self, limit: _Limit) -> None:
-        self._running.discard(limit)
+        self._running.pop(limit, None)
         if not self._running and self._timer is not None:
             self._timer.cancel()
             self._timer = None

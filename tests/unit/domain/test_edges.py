@@ -243,7 +243,7 @@ def test_verbs_that_are_not_about_the_state_leave_it(verb: str) -> None:
 
 
 def test_a_transition_that_ends_where_it_may_not_is_a_programmers_fault() -> None:
-    @transitions._transition(sources=("pending",), targets=("delivered",))
+    @transitions.transition(sources=("pending",), targets=("delivered",))
     def astray(delivery: Delivery) -> Change:
         """Says one thing and does another."""
         return Change(replace(delivery, state="failed"))

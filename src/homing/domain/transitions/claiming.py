@@ -1,0 +1,134 @@
+"""Whose it is: claims, their end, the mark before a send, and what a lost holder leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from homing.domain.delivery import Attempt, Change, Delivery
+from homing.domain.errors import NotAllowed
+from homing.domain.failure import Failure
+from homing.domain.policy import Plan
+from homing.domain.transitions.declaring import transition
+from homing.domain.transitions.moves import (
+    attempt_of,
+    back_in_line,
+    let_go,
+    next_attempt_ms,
+    note_failure,
+    overspent,
+)
+
+
+@transition(sources=("pending", "in_flight", "waiting"), targets=("in_flight",))
+def claim(delivery: Delivery, *, holder: str, now_ms: int, lease_until_ms: int) -> Change:
+    """A worker takes it; the one change that stores make by themselves."""
+    return Change(
+        replace(
+            delivery,
+            state="in_flight",
+            holder=holder,
+            due_at_ms=lease_until_ms,
+            claimed_at_ms=now_ms,
+            claims=delivery.claims + 1,
+            version=delivery.version + 1,
+        )
+    )
+
+
+@transition(sources=("in_flight",), targets=("pending",))
+def release(delivery: Delivery, *, plan: Plan, now_ms: int, roll: float) -> Change:
+    """The holder gives it back untouched; that is no attempt and no crash of its own.
+
+    What earlier holders left is noted first, so that their doubt is not given away with it.
+    """
+    if delivery.committing and delivery.claims <= 1:
+        raise NotAllowed(f"cannot release delivery {delivery.id}: it may have been sent")
+    if delivery.claims <= 1:
+        return Change(back_in_line(delivery, now_ms))
+    noted = note_interruption(delivery, plan=plan, now_ms=now_ms, roll=roll)
+    if noted.delivery.state == "pending":
+        return noted
+    return replace(noted, delivery=back_in_line(noted.delivery, now_ms))
+
+
+@transition(sources=("in_flight",), targets=("in_flight",))
+def end_lease(delivery: Delivery, *, now_ms: int) -> Change:
+    """Its holder is dead or does not know of it: the lease has ended, by everybody's clock."""
+    return Change(replace(delivery, due_at_ms=0, holder=None, updated_at_ms=now_ms))
+
+
+@transition(sources=("in_flight",), targets=("in_flight",))
+def mark_committing(
+    delivery: Delivery, *, now_ms: int, lease_until_ms: int, frozen: Mapping[str, bytes]
+) -> Change:
+    """The durable mark before the byte that may send: from here on a crash leaves doubt."""
+    return Change(
+        replace(
+            delivery,
+            committing=True,
+            committed_at_ms=delivery.committed_at_ms or now_ms,
+            due_at_ms=lease_until_ms,
+            claims=1,
+            updated_at_ms=now_ms,
+        ),
+        results=dict(frozen),
+    )
+
+
+@transition(sources=("in_flight",), targets=("in_flight", "pending"))
+def note_interruption(delivery: Delivery, *, plan: Plan, now_ms: int, roll: float) -> Change:
+    """The next owner records that earlier holders ended without an outcome.
+
+    Where interrupted attempts count, the schedule goes on as after any failed one.
+    """
+    lost_claims = max(delivery.claims - 1, 0)
+    may_count = delivery.phase == "worker" or plan.inline_counts
+    counts = may_count and (delivery.committing or plan.interrupted_counts)
+    # An owner without budget never called the step; its end costs nothing.
+    counts = counts and (delivery.committing or overspent(delivery, plan) is None)
+    failure = Failure(
+        "interrupted",
+        detail="the worker ended before the outcome was recorded",
+        maybe_sent=delivery.committing,
+    )
+    # Whose claim and when is gone with them; the new owner's own claim is another story.
+    after = replace(delivery, holder=None, claimed_at_ms=None)
+    ended: list[Attempt] = []
+    for nth in range(lost_claims):
+        # The oldest lost claim is the one that ran; the others ended before they began, since
+        # each owner notes the loss of the one before it first.
+        oldest = nth == 0
+        ended.append(
+            attempt_of(
+                after,
+                "interrupted",
+                now_ms,
+                counted=counts and oldest,
+                failure=failure if oldest else replace(failure, maybe_sent=False),
+            )
+        )
+        after = replace(
+            after,
+            attempt_no=after.attempt_no + 1,
+            attempts=after.attempts + int(counts and oldest),
+            phase="worker",
+        )
+    after = note_failure(after, failure, now_ms)
+    after = replace(after, holder=delivery.holder, claimed_at_ms=delivery.claimed_at_ms)
+    after = replace(
+        after,
+        # What waited in a worker's inbox did not crash it: a crash is proved by the mark, or by
+        # the note that an owner writes right before it begins.
+        crashes=delivery.crashes + int(delivery.begun or delivery.committing),
+        begun=True,
+        claims=1,
+        committing=False,
+        phase="worker",
+        updated_at_ms=now_ms,
+    )
+    if may_count and plan.interrupted_counts and overspent(after, plan) is None:
+        due_at_ms = next_attempt_ms(after, failure, plan, now_ms, roll)
+        after = let_go(after, due_at_ms=due_at_ms, now_ms=now_ms)
+    return Change(after, ended=tuple(ended))

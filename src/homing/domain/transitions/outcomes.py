@@ -1,0 +1,227 @@
+"""What an attempt comes to: accepted, failed, suppressed, in doubt, given up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from homing.domain import recipients
+from homing.domain.delivery import AttemptStatus, Change, Delivery, FailedBecause, Receipt
+from homing.domain.failure import Failure, Refusal
+from homing.domain.policy import Plan
+from homing.domain.transitions.declaring import transition
+from homing.domain.transitions.moves import (
+    attempt_of,
+    back_in_line,
+    bury,
+    closing,
+    counts_as_attempt,
+    deliver,
+    end,
+    evidence_of,
+    let_go,
+    next_attempt_ms,
+    note_failure,
+    result_of_stage,
+    settle_by_evidence,
+)
+
+
+@transition(sources=("in_flight",), targets=("pending", "in_flight"))
+def advance(
+    delivery: Delivery,
+    *,
+    plan: Plan,
+    now_ms: int,
+    result: bytes | None = None,
+    keep_until_ms: int | None = None,
+) -> Change:
+    """A stage that is not the last has finished; its result is kept and the next one is due.
+
+    With `keep_until_ms` the holder keeps the claim, to go on at once in the same call.
+    """
+    stage = plan.stage(delivery.stage)
+    following = plan.stage_after(delivery.stage)
+    if following is None:
+        raise AssertionError(f"stage {delivery.stage!r} is the last one")
+    ended = () if stage.quiet else (attempt_of(delivery, "done", now_ms),)
+    after = let_go(delivery, due_at_ms=now_ms, now_ms=now_ms)
+    if keep_until_ms is not None:
+        after = replace(
+            after,
+            state="in_flight",
+            holder=delivery.holder,
+            due_at_ms=keep_until_ms,
+            claims=1,
+            phase=delivery.phase,
+        )
+    after = replace(
+        after,
+        stage=following.name,
+        attempt_no=delivery.attempt_no + len(ended),
+        attempts=0,
+        crashes=0,
+        fanned_out=False,
+        failure=None,
+        first_failed_at_ms=None,
+        last_failed_at_ms=None,
+        maybe_sent_at_ms=None,
+        doubt_waived=False,
+    )
+    return Change(after, ended=ended, results=result_of_stage(delivery, result))
+
+
+@transition(sources=("in_flight",), targets=("delivered", "failed", "pending"))
+def succeed(
+    delivery: Delivery,
+    *,
+    plan: Plan,
+    now_ms: int,
+    roll: float,
+    receipt: Receipt | None = None,
+    refused: Mapping[str, Refusal] | None = None,
+    result: bytes | None = None,
+) -> Change:
+    """The last stage was accepted; recipients refused apart keep it from being delivered."""
+    refused = refused or {}
+    answered = recipients.accept_open(delivery.recipients, refused)
+    counts = counts_as_attempt(delivery, plan)
+    evidence = evidence_of(delivery, answered, _dated(receipt, now_ms))
+    if recipients.left_to_try(answered, refused):
+        after = replace(delivery, **evidence)
+        deferred = recipients.summary(answered, permanent=False)
+        return _failed(after, deferred, plan, now_ms, roll=roll, can_look=False)
+    everybody = all(r.outcome == "accepted" for r in answered)
+    failure = None if everybody else recipients.summary(answered, permanent=True)
+    status: AttemptStatus = "done" if failure is None else "rejected"
+    ended = attempt_of(delivery, status, now_ms, counted=counts, failure=failure, receipt=receipt)
+    evidence["attempt_no"] = delivery.attempt_no + 1
+    evidence["attempts"] = delivery.attempts + int(counts)
+    if failure is not None:
+        after = note_failure(replace(delivery, **evidence), failure, now_ms)
+        return bury(after, "rejected", plan, now_ms, ended=(ended,))
+    kept = result_of_stage(delivery, result)
+    return deliver(delivery, plan, now_ms, evidence, ended=(ended,), results=kept)
+
+
+@transition(sources=("in_flight",), targets=("delivered", "failed"))
+def settle_found(delivery: Delivery, *, plan: Plan, now_ms: int, receipt: Receipt) -> Change:
+    """Evidence shows that an attempt in doubt was accepted: no second send is made."""
+    return settle_by_evidence(delivery, plan, now_ms, _dated(receipt, now_ms))
+
+
+@transition(sources=("in_flight",), targets=("suppressed", "failed"))
+def suppress(delivery: Delivery, failure: Failure, *, plan: Plan, now_ms: int) -> Change:
+    """Skipped on purpose, by the provider or a rule; counted as a good end unless in doubt."""
+    counts = counts_as_attempt(delivery, plan)
+    ended = attempt_of(delivery, "suppressed", now_ms, counted=counts, failure=failure)
+    after = replace(
+        delivery,
+        attempt_no=delivery.attempt_no + 1,
+        attempts=delivery.attempts + int(counts),
+        failure=failure,
+    )
+    if delivery.maybe_sent:
+        return bury(after, "uncertain", plan, now_ms, ended=(ended,))
+    return closing(Change(end(after, "suppressed", now_ms), ended=(ended,)))
+
+
+@transition(sources=("pending",), targets=("suppressed",))
+def suppress_at_intake(delivery: Delivery, reason: str, *, now_ms: int) -> Change:
+    """Skipped on purpose before it is stored: no attempt is ever made."""
+    failure = Failure("suppressed", "suppress", detail=reason)
+    return Change(replace(end(delivery, "suppressed", now_ms), failure=failure))
+
+
+@transition(sources=("in_flight",), targets=("pending", "failed"))
+def fail(
+    delivery: Delivery,
+    failure: Failure,
+    *,
+    plan: Plan,
+    now_ms: int,
+    roll: float,
+    can_look: bool = False,
+) -> Change:
+    """An attempt failed: try again by the policy, give it back to its route, or dead-letter it."""
+    return _failed(delivery, failure, plan, now_ms, roll=roll, can_look=can_look)
+
+
+def _failed(
+    delivery: Delivery,
+    failure: Failure,
+    plan: Plan,
+    now_ms: int,
+    *,
+    roll: float,
+    can_look: bool,
+) -> Change:
+    disposition = failure.disposition
+    if disposition == "route_fault":
+        if plan.on_route_fault == "park":
+            return _back_to_route(delivery, failure, now_ms)
+        disposition = "reject" if plan.on_route_fault == "fail" else "retry"
+    if disposition == "suppress":
+        raise AssertionError("suppression is not a failure: use suppress()")
+
+    status: AttemptStatus = "rejected" if disposition == "reject" else "failed"
+    if status == "failed" and failure.error_class == "timed_out":
+        status = "timed_out"
+    counts = counts_as_attempt(delivery, plan)
+    ended = attempt_of(delivery, status, now_ms, counted=counts, failure=failure)
+    after = replace(
+        note_failure(delivery, failure, now_ms),
+        attempt_no=delivery.attempt_no + 1,
+        attempts=delivery.attempts + int(counts),
+        crashes=0,
+    )
+    if disposition == "reject":
+        return bury(after, "rejected", plan, now_ms, ended=(ended,))
+    retry = plan.stage(delivery.stage).retry
+    spent = after.attempts >= (delivery.max_attempts or retry.max_attempts)
+    # Out of budget but in doubt: one more claim, for the lookup alone, before any verdict.
+    if spent and not (after.maybe_sent and can_look):
+        return bury(after, "exhausted", plan, now_ms, ended=(ended,))
+    due_at_ms = next_attempt_ms(after, failure, plan, now_ms, roll)
+    return Change(let_go(after, due_at_ms=due_at_ms, now_ms=now_ms), ended=(ended,))
+
+
+@transition(sources=("in_flight",), targets=("failed",))
+def give_up(delivery: Delivery, because: FailedBecause, *, plan: Plan, now_ms: int) -> Change:
+    """No further attempt is allowed: expired, out of budget, in doubt on hold, or poison."""
+    return bury(delivery, because, plan, now_ms)
+
+
+@transition(sources=("in_flight",), targets=("pending",))
+def await_evidence(delivery: Delivery, *, now_ms: int, due_at_ms: int) -> Change:
+    """In doubt, and the provider cannot tell yet: ask again later. That is no attempt."""
+    return Change(let_go(delivery, due_at_ms=due_at_ms, now_ms=now_ms))
+
+
+def waive_doubt(delivery: Delivery) -> Delivery:
+    """Send again although an attempt may have been accepted; whoever asks is told so."""
+    return replace(delivery, maybe_duplicate=True, doubt_waived=True)
+
+
+def dispel_doubt(delivery: Delivery) -> Delivery:
+    """The provider has shown that the attempt in doubt was not accepted."""
+    return replace(
+        delivery, maybe_sent_at_ms=None, recipients=recipients.dispel_doubt(delivery.recipients)
+    )
+
+
+def _back_to_route(delivery: Delivery, failure: Failure, now_ms: int) -> Change:
+    """The route is at fault, not the message: no budget is spent, and its turn is kept."""
+    ended = attempt_of(delivery, "route_fault", now_ms, counted=False, failure=failure)
+    after = note_failure(delivery, failure, now_ms)
+    after = replace(after, attempt_no=delivery.attempt_no + 1, crashes=0)
+    return Change(back_in_line(after, now_ms), ended=(ended,))
+
+
+def _dated(receipt: Receipt | None, now_ms: int) -> Receipt:
+    if receipt is None:
+        return Receipt(accepted_at_ms=now_ms)
+    if receipt.accepted_at_ms is not None:
+        return receipt
+    return replace(receipt, accepted_at_ms=now_ms)

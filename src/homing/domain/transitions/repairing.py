@@ -1,0 +1,197 @@
+"""What an operator or a caller may do: replay, restart, resend, dismiss, cancel, amend."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from homing.domain import recipients
+from homing.domain.delivery import (
+    TERMINAL_STATES,
+    Change,
+    Content,
+    Cycle,
+    Delivery,
+    Key,
+    New,
+    Receipt,
+    Recipient,
+)
+from homing.domain.errors import NotAllowed
+from homing.domain.policy import Plan
+from homing.domain.transitions.declaring import transition
+from homing.domain.transitions.moves import closing, end, let_go, reopening, settle_by_evidence
+
+
+@transition(sources=("failed",), targets=("pending",))
+def replay(
+    delivery: Delivery,
+    *,
+    actor: str,
+    reason: str,
+    now_ms: int,
+    generation: int | None = None,
+    lane: str | None = None,
+) -> Change:
+    """Try again from the failed stage, in place, with a new budget and the old cycle kept."""
+    cycle = Cycle(
+        number=delivery.cycle,
+        attempts=delivery.attempts,
+        stage=delivery.stage,
+        failed_because=delivery.failed_because,
+        last_error=delivery.failure.detail if delivery.failure else None,
+        error_class=delivery.failure.error_class if delivery.failure else None,
+        code=delivery.failure.code if delivery.failure else None,
+        first_failed_at_ms=delivery.first_failed_at_ms,
+        failed_at_ms=delivery.ended_at_ms,
+        generation=delivery.generation,
+        replayed_at_ms=now_ms,
+        replayed_by=actor,
+        reason=reason,
+    )
+    after = let_go(delivery, due_at_ms=now_ms, now_ms=now_ms)
+    after = replace(
+        after,
+        failed_because=None,
+        ended_at_ms=None,
+        cycle=delivery.cycle + 1,
+        attempts=0,
+        max_attempts=None,
+        crashes=0,
+        failure=None,
+        first_failed_at_ms=None,
+        last_failed_at_ms=None,
+        expires_at_ms=None,
+        doubt_waived=delivery.maybe_sent,
+        maybe_duplicate=delivery.maybe_duplicate or delivery.maybe_sent,
+        recipients=recipients.reopen_refused(delivery.recipients),
+        failure_history=(*delivery.failure_history, cycle),
+        generation=delivery.generation if generation is None else generation,
+        lane=lane or delivery.lane,
+        stage=delivery.restart_at or delivery.stage,
+        fanned_out=delivery.fanned_out and delivery.restart_at is None,
+        restart_at=None,
+    )
+    return reopening(Change(after))
+
+
+@transition(sources=("failed",), targets=("pending",))
+def restart(delivery: Delivery, *, plan: Plan, actor: str, reason: str, now_ms: int) -> Change:
+    """Try again from the first stage: the kept results are dropped."""
+    change = replay(delivery, actor=actor, reason=reason, now_ms=now_ms)
+    after = replace(change.delivery, stage=plan.first_stage.name, fanned_out=False)
+    return replace(change, delivery=after, drop_results=True)
+
+
+@transition(sources=("failed",), targets=("dismissed",))
+def dismiss(delivery: Delivery, *, now_ms: int) -> Change:
+    """An operator closes a dead letter for good."""
+    return Change(end(delivery, "dismissed", now_ms))
+
+
+@transition(sources=("pending", "waiting"), targets=("dismissed",))
+def cancel(delivery: Delivery, *, now_ms: int) -> Change:
+    """An operator or the caller withdraws what has not ended."""
+    after = replace(end(delivery, "dismissed", now_ms), resume_at_ms=delivery.due_at_ms)
+    return closing(Change(after))
+
+
+@transition(sources=("dismissed",), targets=("failed", "pending"))
+def restore(delivery: Delivery, *, now_ms: int) -> Change:
+    """Undo a dismissal (back to the dead letters) or a cancellation (due when it was)."""
+    if delivery.failed_because is not None:
+        return Change(replace(delivery, state="failed", updated_at_ms=now_ms))
+    due_at_ms = max(delivery.resume_at_ms or now_ms, now_ms)
+    after = let_go(delivery, due_at_ms=due_at_ms, now_ms=now_ms)
+    return reopening(Change(replace(after, ended_at_ms=None, resume_at_ms=None)))
+
+
+@transition(sources=("failed",), targets=("delivered", "failed"))
+def confirm(delivery: Delivery, *, plan: Plan, evidence: str, now_ms: int) -> Change:
+    """An operator has evidence that an uncertain one was accepted after all."""
+    if delivery.failed_because != "uncertain":
+        raise NotAllowed(f"cannot confirm delivery {delivery.id}: it is not uncertain")
+    receipt = Receipt(accepted_at_ms=now_ms, evidence="operator", detail=evidence)
+    # It had ended before: its parent's count knows already.
+    return replace(settle_by_evidence(delivery, plan, now_ms, receipt), child_delta=0)
+
+
+@transition(sources=("failed", "pending"), targets=("failed", "pending"))
+def amend(
+    delivery: Delivery,
+    payload: bytes,
+    *,
+    plan: Plan,
+    now_ms: int,
+    addresses: tuple[str, ...] | None = None,
+) -> Change:
+    """A corrected payload takes the place of the old one, which is kept under its number.
+
+    It is worked off from the first stage, by the replay if it has failed. `addresses` is the
+    corrected envelope; whoever has it already is left alone.
+    """
+    first = plan.first_stage.name
+    after = replace(delivery, payload_no=delivery.payload_no + 1, updated_at_ms=now_ms)
+    if addresses is not None:
+        known = {r.address: r for r in delivery.recipients if r.outcome != "refused"}
+        kept = [r for r in known.values() if r.outcome == "accepted" and r.address not in addresses]
+        named = [known.get(address) or Recipient(address) for address in addresses]
+        after = replace(after, recipients=(*kept, *named))
+    if delivery.state == "failed":
+        after = replace(after, restart_at=first)
+    else:
+        after = replace(after, stage=first, fanned_out=False, attempts=0, crashes=0)
+    return Change(after, payload=payload, drop_results=True)
+
+
+def clone(
+    original: Delivery,
+    content: Content,
+    *,
+    plan: Plan,
+    new_id: str,
+    source: str,
+    key: str,
+    now_ms: int,
+) -> New:
+    """A deliberate second delivery of the same payload, with its own identity and history."""
+    if original.state not in TERMINAL_STATES:
+        raise NotAllowed(f"cannot resend delivery {original.id}: it is {original.state}")
+    delivery = Delivery(
+        id=new_id,
+        route=original.route,
+        lane=original.lane,
+        stage=plan.first_stage.name,
+        created_at_ms=now_ms,
+        updated_at_ms=now_ms,
+        due_at_ms=now_ms,
+        source=source,
+        key=key,
+        fingerprint=original.fingerprint,
+        topic=original.topic,
+        priority=original.priority,
+        generation=original.generation,
+        recipients=tuple(Recipient(r.address) for r in original.recipients),
+        clone_of=original.id,
+        metadata=original.metadata,
+    )
+    return New(
+        delivery,
+        payload=content.payload,
+        keys=(Key(source, key, new_id, original.fingerprint, _key_end(plan, now_ms)),),
+    )
+
+
+@transition(
+    sources=("pending", "waiting", "delivered", "suppressed", "failed", "dismissed"),
+    targets=("pending", "waiting", "delivered", "suppressed", "failed", "dismissed"),
+)
+def pay(delivery: Delivery, notices: tuple[str, ...]) -> Change:
+    """Notices that were owed have been given."""
+    return Change(
+        replace(delivery, owed=tuple(notice for notice in delivery.owed if notice not in notices))
+    )
+
+
+def _key_end(plan: Plan, now_ms: int) -> int | None:
+    key_s = plan.retention.key_s
+    return None if key_s is None else now_ms + round(key_s * 1000)
