@@ -164,6 +164,15 @@ class Claiming(Opened):
         assert await claimed_ids(store, again) == []
         assert await claimed_ids(store, samples.claim("w4", at_ms=late_ms)) == ["d00000"]
 
+    async def test_a_lease_that_was_ended_is_nobodys_and_is_taken_i14(self, store: Store) -> None:
+        await store.add(samples.many(1))
+        (held,) = await store.claim(samples.claim("dead"))
+        assert await store.save([transitions.end_lease(held.delivery, now_ms=NOW_MS)]) == [True]
+
+        taken = await store.claim(samples.claim("w2", spare=frozenset({"w2", "alive"})))
+
+        assert [(c.delivery.holder, c.delivery.claims) for c in taken] == [("w2", 2)]
+
     async def test_sparing_protects_leases_not_what_is_pending(self, store: Store) -> None:
         await store.add([samples.new("d1", holder="alive")])
 

@@ -5,7 +5,11 @@ from homing_deliveries as d indexed by homing_deliveries_due
 where
     d.lane = ? and d.priority = ? and d.due_at_ms <= ?
     and d.state in ('pending', 'in_flight', 'waiting')
-    and not (d.state = 'in_flight' and d.holder in (select value from json_each(?)))
+    and (
+        d.state <> 'in_flight'
+        or d.holder is null
+        or d.holder not in (select value from json_each(?))
+    )
 
 -- The lanes are read side by side and no further than the limit; `picked` is no longer than that.
 -- name: pick
