@@ -16,7 +16,7 @@ export UV_HTTP_TIMEOUT ?= 180
 .PHONY: help run test check audit format simulate kill-sweep bench peers docs lock clean system
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: .venv-run/.ready ## start Homing: `homing serve` on loopback (ARGS="--port 8026")
 	.venv-run/bin/homing serve $(ARGS)
