@@ -72,43 +72,47 @@ class Desk:
 
         With `cycle`, the one that the operator saw, a click that comes late does nothing.
         """
-
-        before = await self._checked("replay", delivery_id, actor, reason, cycle)
-        # Children first: a worker that finds the parent due must not see them failed still.
-        await self._replay_children(before, actor, reason, generation)
-        replayed = await self._apply(
+        return await self._again(
             "replay",
             delivery_id,
             lambda delivery: self._replay_change(delivery, actor, reason, generation),
             actor,
             reason,
-            cycle=before.cycle,
+            cycle=cycle,
+            generation=generation,
         )
-        await self._reopen_parent(replayed, actor, reason, generation)
-        return replayed
 
     async def restart(
         self, delivery_id: str, *, actor: str, reason: str, cycle: int | None = None
     ) -> Delivery:
         """From the first stage, results dropped."""
-        before = await self._checked("restart", delivery_id, actor, reason, cycle)
-        await self._replay_children(before, actor, reason, None)
-        restarted = await self._apply(
-            "restart",
-            delivery_id,
-            lambda delivery: transitions.restart(
-                delivery,
-                plan=self._plan(delivery),
-                actor=actor,
-                reason=reason,
-                now_ms=self._clock.now_ms(),
-            ),
-            actor,
-            reason,
-            cycle=before.cycle,
-        )
-        await self._reopen_parent(restarted, actor, reason, None)
-        return restarted
+
+        def change(delivery: Delivery) -> Change:
+            plan, now_ms = self._plan(delivery), self._clock.now_ms()
+            return transitions.restart(
+                delivery, plan=plan, actor=actor, reason=reason, now_ms=now_ms
+            )
+
+        return await self._again("restart", delivery_id, change, actor, reason, cycle=cycle)
+
+    async def _again(
+        self,
+        verb: Verb,
+        delivery_id: str,
+        change: Callable[[Delivery], Change],
+        actor: str,
+        reason: str,
+        *,
+        cycle: int | None,
+        generation: int | None = None,
+    ) -> Delivery:
+        """A parent takes its children along, a child opens its parent again."""
+        before = await self._checked(verb, delivery_id, actor, reason, cycle)
+        # Children first: a worker that finds the parent due must not see them failed still.
+        await self._replay_children(before, actor, reason, generation)
+        after = await self._apply(verb, delivery_id, change, actor, reason, cycle=before.cycle)
+        await self._reopen_parent(after, actor, reason, generation)
+        return after
 
     async def dismiss(
         self, delivery_id: str, *, actor: str, reason: str, cycle: int | None = None

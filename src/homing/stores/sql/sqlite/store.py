@@ -131,7 +131,7 @@ class SqliteStore:
         return await self._open.slow.ask(reading.count, query, by)
 
     async def wait(self, timeout_s: float) -> None:
-        """Commits of other processes and of `within` are noticed within 10 ms."""
+        """Commits of other processes and of `within` are noticed within 5 ms."""
         self._open.writer.listen()
         await self._news.wait(timeout_s)
 

@@ -19,7 +19,7 @@ from homing.stores.sql.sqlite.connection import connect_to_write
 from homing.stores.sql.sqlite.faults import store_error
 
 LARGEST_GROUP = 4096
-LISTEN_EVERY_S = 0.01
+LISTEN_EVERY_S = 0.004
 IDLE_EVERY_S = 1.0
 
 
