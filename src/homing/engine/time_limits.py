@@ -34,7 +34,7 @@ class TimeLimits:
             return await _Rest(work, first)
         except asyncio.CancelledError:
             # Nobody else wants it to end, so it was the limit.
-            if limit.is_over and limit.task.uncancel() <= limit.cancelled_before:
+            if limit.is_over and limit.task.cancelling() - 1 <= limit.cancelled_before:
                 raise TimeoutError from None
             raise
         finally:
@@ -52,6 +52,8 @@ class TimeLimits:
         return limit
 
     def _end(self, limit: _Limit) -> None:
+        if limit.is_over:
+            limit.task.uncancel()  # the task goes on, and owes nobody its end
         self._running.pop(limit, None)
         if not self._running and self._timer is not None:
             self._timer.cancel()

@@ -95,3 +95,21 @@ def test_one_limit_inside_another() -> None:
         await asyncio.sleep(9)
 
     assert run(main()) == "outer at 5"
+
+
+def test_work_that_ends_well_after_its_time_leaves_no_cancel_behind() -> None:
+    async def stubborn() -> str:
+        try:
+            await asyncio.sleep(9)
+        except asyncio.CancelledError:
+            return "done all the same"
+        return "slept"
+
+    async def main() -> tuple[str, int]:
+        limits = TimeLimits()
+        ended = await limits.bound(stubborn(), 2)
+        task = asyncio.current_task()
+        assert task is not None
+        return ended, task.cancelling()
+
+    assert run(main()) == ("done all the same", 0)
