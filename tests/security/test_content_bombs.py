@@ -40,7 +40,7 @@ from homing.content.mime import build
 from homing.content.validation import validate_email
 from homing.domain.message import Attachment, Email
 
-size = 25 * 2**20
+size = 25_000_000
 file = Attachment("a.zip", bytes(size), "application/zip")
 mail = Email(to="a@b.co", text="x", attachments=[file])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from homing.domain.errors import TooLarge
 
+MB = 1_000_000
 MIB = 1024 * 1024
 
 
@@ -15,9 +16,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     recipients: int = 100
     reply_to: int = 10
     subject_chars: int = 998
-    body_bytes: int = MIB
+    body_bytes: int = MB
     attachments: int = 50
-    attachments_bytes: int = 25 * MIB
+    attachments_bytes: int = 25 * MB
     filename_bytes: int = 255
     nested_messages: int = 3
     ics_bytes: int = MIB // 4

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
+from homing.content.limits import DEFAULT
 from homing.domain.policy import OnDoubt, OnRouteFault
 from homing.settings.durations import Seconds
 
@@ -145,11 +146,13 @@ class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     body_bytes: Annotated[
         int, Meta(ge=1024, le=2**30, description="Text and HTML of one e-mail.")
-    ] = 1_000_000
+    ] = DEFAULT.body_bytes
     attachments_bytes: Annotated[
         int, Meta(ge=0, le=2**30, description="All attachments of one e-mail, unpacked.")
-    ] = 25_000_000
-    recipients: Annotated[int, Meta(ge=1, le=1000, description="Recipients of one e-mail.")] = 100
+    ] = DEFAULT.attachments_bytes
+    recipients: Annotated[int, Meta(ge=1, le=1000, description="Recipients of one e-mail.")] = (
+        DEFAULT.recipients
+    )
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
