@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -38,6 +39,9 @@ Cli = Callable[..., Done]
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
     """`homing WORDS`, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
+    # The command sets up the logs of its process, which here is everybody's.
+    monkeypatch.setattr(logging.root, "handlers", list(logging.root.handlers))
+    monkeypatch.setattr(logging.root, "level", logging.root.level)
     for name in [name for name in os.environ if name.startswith("HOMING_")]:
         monkeypatch.delenv(name)
 
