@@ -22,6 +22,7 @@ from homing.domain.delivery import (
 from homing.domain.errors import NotAllowed
 from homing.domain.failure import Refusal
 from homing.domain.transitions import EDGES
+from homing.domain.transitions.declaring import transition
 from tests.unit.domain.lives import (
     HARD,
     LEASE_MS,
@@ -243,7 +244,7 @@ def test_verbs_that_are_not_about_the_state_leave_it(verb: str) -> None:
 
 
 def test_a_transition_that_ends_where_it_may_not_is_a_programmers_fault() -> None:
-    @transitions.transition(sources=("pending",), targets=("delivered",))
+    @transition(sources=("pending",), targets=("delivered",))
     def astray(delivery: Delivery) -> Change:
         """Says one thing and does another."""
         return Change(replace(delivery, state="failed"))

@@ -6,9 +6,13 @@ import asyncio
 
 import pytest
 
+from homing.domain.errors import StoreUnavailable
+from homing.domain.message import Event
 from homing.engine import giving_way
+from homing.engine.admission import Request, Ticket
 from homing.engine.giving_way import CROWD, PATIENCE_S, PORTION, PORTION_EVERY_S, GivingWay
 from homing.testing.clocks import ManualClock
+from tests.unit.engine.world import FaultyStore, World, route
 
 
 @pytest.fixture
@@ -53,3 +57,40 @@ async def test_work_that_has_waited_long_gives_way_no_more(
 ) -> None:
     way.waiting = CROWD
     assert await way.portion(320, clock.steady_s(), PATIENCE_S + 1) == 320
+
+
+async def test_a_worker_takes_a_portion_while_callers_wait_and_all_of_it_after() -> None:
+    world = World(route())
+    for number in range(3 * PORTION):
+        await world.submit(str(number))
+    way = world.engine.attempts.way
+    [worker] = world.engine.workers.values()
+
+    way.waiting = CROWD
+    await worker._claim_once()
+    assert len(worker.held_ids) == PORTION
+
+    way.waiting = 0
+    await worker._claim_once()
+    assert len(worker.held_ids) == 3 * PORTION
+
+
+async def test_who_waits_is_counted_until_answered_or_refused() -> None:
+    store = FaultyStore()
+    world = World(store=store)
+    way, submit_one = world.engine.attempts.way, world.engine.admission.submit_one
+
+    def call(key: str) -> asyncio.Task[Ticket]:
+        request = Request(message=Event("paid"), key=key)
+        return asyncio.ensure_future(submit_one(world.route, request))
+
+    calling = [call(str(number)) for number in range(3)]
+    await asyncio.sleep(0)
+    assert way.waiting == 3
+    await asyncio.gather(*calling)
+    assert way.waiting == 0
+
+    store.before["add"].append(StoreUnavailable("gone"))
+    with pytest.raises(StoreUnavailable):
+        await call("late")
+    assert way.waiting == 0

@@ -16,6 +16,7 @@ from homing.engine import settling
 from homing.engine.settling import Settlement, Settler, late_outcome
 from homing.testing import samples
 from homing.testing.clocks import ManualClock
+from homing.testing.virtualtime import run
 from tests.unit.domain.lives import LOST, SEND, claimed, pending, plan, stage
 from tests.unit.engine.world import FaultyStore, PaperJournal
 
@@ -31,12 +32,18 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 class Desk:
     """A settler with what it needs, and one claimed delivery for each name asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, running: int = 0) -> None:
         self.store = FaultyStore()
         self.clock = ManualClock(now_ms=samples.NOW_MS)
         self.journal = PaperJournal()
         self.told: list[Settlement] = []
-        self.settler = Settler(self.store, self.clock, self.journal, tell=self.told.extend)
+        self.settler = Settler(
+            self.store,
+            self.clock,
+            self.journal,
+            tell=self.told.extend,
+            running=lambda: running,
+        )
 
     async def claimed(self, *names: str) -> list[Delivery]:
         await self.store.add([samples.new(name) for name in names])
@@ -86,6 +93,23 @@ async def test_what_gathers_goes_in_one_group(desk: Desk) -> None:
 
     assert (desk.store.calls, desk.settler.outstanding) == (["save"], 0)
     assert len(desk.told) == 40
+
+
+@pytest.mark.parametrize(("running", "saves"), [(0, 2), (63, 2), (64, 1)])
+def test_a_small_group_waits_for_company_only_while_many_attempts_run(
+    running: int, saves: int
+) -> None:
+    async def main() -> list[str]:
+        desk = Desk(running)
+        first, second = await desk.claimed("d1", "d2")
+        desk.settler.put(desk.settlement(success(first)))
+        await asyncio.sleep(settling.COMPANY_WITHIN_S / 2)
+        desk.settler.put(desk.settlement(success(second)))
+        await desk.settler.drain()
+        assert len(desk.told) == 2
+        return desk.store.calls
+
+    assert run(main()) == ["save"] * saves
 
 
 async def test_too_much_at_once_makes_its_makers_wait(

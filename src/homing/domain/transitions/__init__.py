@@ -12,7 +12,7 @@ from homing.domain.transitions.claiming import (
     note_interruption,
     release,
 )
-from homing.domain.transitions.declaring import EDGES, Edge, transition
+from homing.domain.transitions.declaring import EDGES, Edge
 from homing.domain.transitions.families import fail_with_children, fan_out, keep_waiting
 from homing.domain.transitions.moves import overspent
 from homing.domain.transitions.outcomes import (
@@ -69,6 +69,5 @@ __all__ = [
     "succeed",
     "suppress",
     "suppress_at_intake",
-    "transition",
     "waive_doubt",
 ]

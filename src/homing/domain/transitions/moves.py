@@ -109,13 +109,8 @@ def deliver(
     after = end(
         delivery, "delivered", now_ms, crashes=0, failed_because=None, owed=owed, **evidence
     )
-    return Change(
-        after,
-        ended=ended,
-        results=results or {},
-        forget=not (plan.keep_delivered or owed),
-        child_delta=-1 if delivery.parent_id else 0,
-    )
+    forget = not (plan.keep_delivered or owed)
+    return closing(Change(after, ended=ended, results=results or {}, forget=forget))
 
 
 def bury(
