@@ -233,6 +233,24 @@ class Provider(Protocol):
     async def close(self) -> None: ...
 
 
+class GroupSend(Ready, Protocol):
+    """A prepared send that needs no task of its own."""
+
+    def start(self, told: Callable[[Accepted | Failure], None]) -> None:
+        """As `commit`, but at once: `told` hears the answer, once, when it comes."""
+
+    def withdraw(self) -> None:
+        """After `start`: nobody waits any more. What is not out yet stays here."""
+
+
+@runtime_checkable
+class GroupProvider(Protocol):
+    """A provider that is handed many sends at once."""
+
+    async def prepare_some(self, envelopes: Sequence[Envelope]) -> Sequence[GroupSend | Failure]:
+        """As `prepare`, for the first ones, as many as find room together: at least one."""
+
+
 class Found(Struct, frozen=True):
     receipt: Receipt
 

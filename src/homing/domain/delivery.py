@@ -220,6 +220,8 @@ class Change(Struct, frozen=True, gc=False):
 
     `delivery.version` is the version that was read. `payload` replaces the payload (the old
     one is kept under its number); `forget` removes the record instead of writing it.
+    `marks_only` tells a store that may profit from it: beside results, all that is new since the
+    claim is the mark, made at `delivery.updated_at_ms`.
     """
 
     delivery: Delivery
@@ -231,3 +233,4 @@ class Change(Struct, frozen=True, gc=False):
     child_delta: int = 0
     facts: tuple[Fact, ...] = ()
     forget: bool = False
+    marks_only: bool = False

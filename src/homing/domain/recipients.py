@@ -31,7 +31,7 @@ def note_refusals(recipients: Recipients, refused: Mapping[str, Refusal]) -> Rec
 
 def left_to_try(recipients: Recipients, refused: Mapping[str, Refusal]) -> bool:
     """Whether somebody who does not have it yet was only put off."""
-    return any(
+    return bool(refused) and any(
         r.outcome in ("open", "maybe") and not refused[r.address].permanent
         for r in recipients
         if r.address in refused

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias, cast
@@ -29,6 +28,7 @@ from homing.domain.failure import (
     Refusal,
 )
 from homing.domain.policy import Plan, Stage
+from homing.engine.allowance import Allowance
 from homing.engine.gate import Gate
 from homing.engine.giving_way import GivingWay
 from homing.engine.holding import ClaimLost, DoubtSettled, Holding
@@ -71,7 +71,7 @@ class Attempts:
         self._read_back = read_back
         self._limits = TimeLimits()
         # So many accepted sends may await their save at most: what a kill can double.
-        self.committing = asyncio.Semaphore(MOST_COMMITTING)
+        self.committing = Allowance(MOST_COMMITTING)
         self._id_at_ms, self._nth_of_ms = 0, 0
         self.gate = gate
         self.way = GivingWay(clock)
@@ -124,14 +124,7 @@ class Attempts:
             held.give_permit_back()
 
     async def _settle(self, held: Holding, name: str, change: Change, *, wait: bool) -> str | None:
-        settlement = Settlement(
-            name,
-            change,
-            held.delivery,
-            held.lease_end_s,
-            must_keep=held.delivery.committing,
-            facts=self._route_facts(held.route, change),
-        )
+        settlement = self.settlement(held, name, change)
         if not (wait or settlement.must_keep):
             self.settler.put(settlement)
             if not self.settler.has_room:
@@ -143,6 +136,16 @@ class Attempts:
             return None
         held.delivery = replace(change.delivery, version=change.delivery.version + 1)
         return name
+
+    def settlement(self, held: Holding, name: str, change: Change) -> Settlement:
+        return Settlement(
+            name,
+            change,
+            held.delivery,
+            held.lease_end_s,
+            must_keep=held.delivery.committing,
+            facts=self._route_facts(held.route, change),
+        )
 
     def _route_facts(self, route: Route, change: Change) -> tuple[Fact, ...]:
         if change.ended and change.ended[-1].status == "route_fault" and change.delivery.failure:
@@ -163,24 +166,37 @@ class Attempts:
             return because, transitions.give_up(delivery, because, plan=plan, now_ms=now_ms)
         if delivery.fanned_out:
             return await self._join(delivery, plan)
-        outcome = await self._call_step(held, plan)
+        return self._verdict_of(held, plan, await self._call_step(held, plan))
+
+    def verdict(self, held: Holding, outcome: Outcome) -> Verdict:
+        """What a step's outcome comes to, for a step that was called elsewhere."""
+        try:
+            return self._verdict_of(held, held.route.plan_of(held.delivery), outcome)
+        except Exception as error:
+            return self._verdict_of_fault(error, held)
+
+    def _verdict_of(self, held: Holding, plan: Plan, outcome: Outcome) -> Verdict:
         if held.route.judge is not None:
             outcome = judged(outcome, plan.stage(held.delivery.stage), held.route.judge)
         return self._change_for(held, plan, outcome)
 
     def _verdict_on(self, error: Exception, held: Holding) -> Verdict | None:
-        """None: the claim was lost, and somebody else decides.
-
-        A fault of ours or of a step's is a failed attempt, and in the end a dead letter.
-        """
+        """None: the claim was lost, and somebody else decides."""
         if isinstance(error, ClaimLost):
             return None
-        plan, now_ms = held.route.plan_of(held.delivery), self.clock.now_ms()
         if isinstance(error, DoubtSettled):
             change = transitions.settle_found(
-                held.delivery, plan=plan, now_ms=now_ms, receipt=error.receipt
+                held.delivery,
+                plan=held.route.plan_of(held.delivery),
+                now_ms=self.clock.now_ms(),
+                receipt=error.receipt,
             )
             return "settle_found", change
+        return self._verdict_of_fault(error, held)
+
+    def _verdict_of_fault(self, error: Exception, held: Holding) -> Verdict:
+        """A fault of ours or of a step's is a failed attempt, and in the end a dead letter."""
+        plan, now_ms = held.route.plan_of(held.delivery), self.clock.now_ms()
         log.error("the attempt of %s went wrong", held.delivery.id, exc_info=error)
         failure = replace(
             classify_exception(error),

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # No commit may start unless its whole time, and this, still fit into the lease (I12).
 COMMIT_MARGIN_S = 1.0
+# With less than this to spare at the mark, the lease is made longer together with it.
+SPARE_LEASE_S = 15.0
 
 
 class DoubtSettled(Exception):
@@ -74,26 +76,48 @@ class Holding:
             late = await self._attempts.late_receipt(self.delivery)
             if late is not None:
                 raise DoubtSettled(late)
+        asked_at_s = self._attempts.clock.steady_s()
+        marking = self.marking(frozen)
+        if self.lost or not await self._attempts.settler.write(marking):
+            self.lost = True
+            return False
+        self.marked(marking.change, asked_at_s)
+        await self._attempts.committing.take()
+        self.permit = True
+        return self.may_commit
+
+    def marking(self, frozen: Mapping[str, bytes]) -> Settlement:
+        """The durable mark, to be written: with a new lease only where the old one grows short."""
         clock = self._attempts.clock
-        asked_at_s = clock.steady_s()
+        is_short = self._spare_s(clock.steady_s()) < SPARE_LEASE_S
         change = transitions.mark_committing(
             self.delivery,
             now_ms=clock.now_ms(),
-            lease_until_ms=self._attempts.lease_until_ms(self.route),
             frozen=frozen,
+            lease_until_ms=self._attempts.lease_until_ms(self.route) if is_short else None,
         )
-        if self.lost or not await self.write("mark_committing", change):
-            return False
-        await self._attempts.committing.acquire()
-        self.permit = True
-        self.lease_end_s = asked_at_s + self.route.lease_s
+        return Settlement("mark_committing", change, self.delivery, self.lease_end_s)
+
+    def marked(self, change: Change, asked_at_s: float) -> None:
+        """It is stored; a new lease counts from when it was asked for."""
+        if change.delivery.due_at_ms != self.delivery.due_at_ms:
+            self.lease_end_s = asked_at_s + self.route.lease_s
+        self.wrote(change)
+
+    @property
+    def may_commit(self) -> bool:
+        """Whether the time of a whole send still fits into the lease."""
+        return self._spare_s(self._attempts.clock.steady_s()) > COMMIT_MARGIN_S
+
+    def _spare_s(self, now_s: float) -> float:
+        """What the lease has beyond the whole time of the stage."""
         timeout_s = self.route.plan_of(self.delivery).stage(self.delivery.stage).timeout_s
-        return clock.steady_s() < self.lease_end_s - timeout_s - COMMIT_MARGIN_S
+        return self.lease_end_s - timeout_s - now_s
 
     def give_permit_back(self) -> None:
         if self.permit:
             self.permit = False
-            self._attempts.committing.release()
+            self._attempts.committing.give_back()
 
     async def write(self, name: str, change: Change) -> bool:
         """Save a change and go on holding; False and `lost` when somebody else has it."""
@@ -101,11 +125,15 @@ class Holding:
         if not await self._attempts.settler.write(settlement):
             self.lost = True
             return False
+        self.wrote(change)
+        return True
+
+    def wrote(self, change: Change) -> None:
+        """It is stored, and the delivery goes on from there."""
         self.delivery = replace(change.delivery, version=change.delivery.version + 1)
         results = {} if change.drop_results else self.content.results
         if change.results:
             self.content = Content(self.content.payload, {**results, **change.results})
-        return True
 
     def child(  # noqa: PLR0913 - a child may differ from its parent in each of these
         self,

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,6 +31,10 @@ FIRST_RETRY_S = 0.05
 LONGEST_RETRY_S = 2.0
 
 
+# Whether the claim still held; or why nobody knows.
+Kept: TypeAlias = bool | Exception
+
+
 class Settlement(Struct):
     """A change on its way to the store, with whom to tell."""
 
@@ -36,7 +42,7 @@ class Settlement(Struct):
     change: Change
     previous: Delivery | None
     give_up_at_s: float
-    done: asyncio.Future[bool] | None = None
+    done: Callable[[Kept], None] | None = None
     must_keep: bool = False
     facts: tuple[Fact, ...] = ()
 
@@ -87,9 +93,18 @@ class Settler:
 
     async def write(self, settlement: Settlement) -> bool:
         """Write it and say whether the claim still held."""
-        settlement.done = asyncio.get_running_loop().create_future()
-        self.put(settlement)
-        return await settlement.done
+        [kept] = await self.write_all([settlement])
+        if isinstance(kept, Exception):
+            raise kept
+        return kept
+
+    async def write_all(self, group: Sequence[Settlement]) -> list[Kept]:
+        """Write them together, and say of each whether its claim still held."""
+        answers = _Answers(len(group))
+        for nth, settlement in enumerate(group):
+            settlement.done = partial(answers.put, nth)
+            self.put(settlement)
+        return await answers.all_there
 
     async def drain(self) -> None:
         """Everything handed over so far has been written (or journaled) when this returns."""
@@ -156,8 +171,8 @@ class Settler:
             else:
                 self.lost_claims += 1
                 late.extend(late_outcome(settlement.change, self._clock.now_ms()))
-            if settlement.done is not None and not settlement.done.done():
-                settlement.done.set_result(stored)
+            if settlement.done is not None:
+                settlement.done(stored)
         if late:
             await self._note_late(late)
         if told and self._tell is not None:
@@ -200,11 +215,23 @@ class Settler:
             except Exception:
                 log.exception("%d finished sends could not even be journaled", len(keep))
         for settlement in group:
-            if settlement.done is not None and not settlement.done.done():
-                if settlement.must_keep:
-                    settlement.done.set_result(False)
-                else:
-                    settlement.done.set_exception(error)
+            if settlement.done is not None:
+                settlement.done(False if settlement.must_keep else error)
+
+
+class _Answers:
+    """What became of each of a group; there is one to wake for all of them."""
+
+    def __init__(self, number: int) -> None:
+        self._answers: list[Kept] = [False] * number
+        self._missing = number
+        self.all_there: asyncio.Future[list[Kept]] = asyncio.get_running_loop().create_future()
+
+    def put(self, nth: int, kept: Kept) -> None:
+        self._answers[nth] = kept
+        self._missing -= 1
+        if not self._missing and not self.all_there.done():
+            self.all_there.set_result(self._answers)
 
 
 def late_outcome(change: Change, now_ms: int) -> list[Fact]:

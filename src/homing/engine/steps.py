@@ -5,14 +5,23 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from homing.domain.delivery import Content, Delivery
 from homing.domain.failure import Failure
 from homing.domain.identity import provider_token
 from homing.domain.redaction import redact
 from homing.engine.holding import ClaimLost
-from homing.ports import Done, Envelope, Outcome, Provider, Work
+from homing.ports import Accepted, Done, Envelope, Outcome, Provider, Work
 
 FROZEN = "frozen"
+
+
+class Packed(Struct, gc=False):
+    """A send before its mark."""
+
+    envelope: Envelope
+    to_store: dict[str, bytes]
 
 
 class SendStep:
@@ -31,34 +40,39 @@ class SendStep:
         sender: str | None = None,
         notice: Callable[[bytes], bytes] | None = None,
     ) -> None:
-        self._provider = provider
+        self.provider = provider
         self._freeze = freeze
         self._sender = sender
         self._notice = notice
 
-    async def __call__(self, work: Work) -> Outcome:
-        delivery = work.delivery
-        frozen = work.content.results.get(FROZEN)
-        data = self._freeze(delivery, work.content) if frozen is None else frozen
+    def pack(self, delivery: Delivery, content: Content) -> Packed | Failure:
+        """What goes out, and what of it must be stored with the mark."""
+        frozen = content.results.get(FROZEN)
+        data = self._freeze(delivery, content) if frozen is None else frozen
         if isinstance(data, Failure):
             return data
         to_store = {FROZEN: data} if frozen is None else {}
         if delivery.maybe_duplicate and self._notice is not None:
             data = self._notice(data)
-        ready = await self._provider.prepare(
-            Envelope(
-                delivery_id=delivery.id,
-                token=provider_token(delivery),
-                recipients=delivery.open_addresses,
-                data=data,
-                sender=self._sender,
-                metadata=delivery.metadata,
-            )
+        envelope = Envelope(
+            delivery_id=delivery.id,
+            token=provider_token(delivery),
+            recipients=delivery.open_addresses,
+            data=data,
+            sender=self._sender,
+            metadata=delivery.metadata,
         )
+        return Packed(envelope, to_store)
+
+    async def __call__(self, work: Work) -> Outcome:
+        packed = self.pack(work.delivery, work.content)
+        if isinstance(packed, Failure):
+            return packed
+        ready = await self.provider.prepare(packed.envelope)
         if isinstance(ready, Failure):
             return ready
         try:
-            marked = await work.mark_committing(to_store)
+            marked = await work.mark_committing(packed.to_store)
         except BaseException:
             await ready.abandon()
             raise
@@ -66,10 +80,13 @@ class SendStep:
             with contextlib.suppress(Exception):
                 await ready.abandon()
             raise ClaimLost
-        answer = await ready.commit()
-        if isinstance(answer, Failure):
-            return answer
-        return Done(receipt=answer.receipt, refused=answer.refused)
+        return outcome_of(await ready.commit())
+
+
+def outcome_of(answer: Accepted | Failure) -> Done | Failure:
+    if isinstance(answer, Failure):
+        return answer
+    return Done(receipt=answer.receipt, refused=answer.refused)
 
 
 def refuse(error_class: str, detail: str) -> Failure:

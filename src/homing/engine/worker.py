@@ -7,16 +7,20 @@ import contextlib
 import logging
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from homing.domain import transitions
 from homing.domain.errors import StoreError
 from homing.engine.attempt import Attempts
+from homing.engine.convoy import Convoy
 from homing.engine.holding import Holding
 from homing.engine.liveness import Liveness
 from homing.engine.parking import Parking
 from homing.engine.route import Route
 from homing.engine.settling import Settlement
+from homing.engine.steps import SendStep
 from homing.engine.wakeup import WakeUp
-from homing.ports import Claim, Claimed
+from homing.ports import Claim, Claimed, GroupProvider
 
 log = logging.getLogger("homing.engine")
 
@@ -47,8 +51,11 @@ class RouteWorker:
         self._wakeup = wakeup
         self._inbox: asyncio.Queue[Holding] = asyncio.Queue()
         self._held: dict[str, Holding] = {}
-        self._running: set[str] = set()
+        self._convoy = self._convoy_for(route)
+        # Since when, by id.
+        self._running: dict[str, float] = {}
         self._inline: set[str] = set()
+        self._is_idle = False
         self._claimed_up_to_ms = 0
         self._claimed_at_s = float("-inf")
         self._lag_s = 0.0
@@ -88,7 +95,7 @@ class RouteWorker:
             if self._stopping:
                 self._give_back(held)
             else:
-                self._inbox.put_nowait(held)
+                self._hand_out(held)
 
     @contextlib.contextmanager
     def keeping(self, held: Holding) -> Iterator[None]:
@@ -122,6 +129,8 @@ class RouteWorker:
         async with self._claiming:  # what is being claimed right now is given back too
             while not self._inbox.empty():
                 self._give_back(self._inbox.get_nowait())
+            for held in self._convoy.take_back() if self._convoy else ():
+                self._give_back(held)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
                 while self._running or self._inline:
@@ -132,6 +141,8 @@ class RouteWorker:
         for slot in self._slots:
             slot.cancel()
         await asyncio.gather(*self._slots, return_exceptions=True)
+        if self._convoy is not None:
+            self._convoy.stop()
         for held in left:
             self._give_back(held)
         self._slots.clear()
@@ -146,13 +157,15 @@ class RouteWorker:
         ]
         if not aged:
             return
-        renewed = await self._attempts.store.renew(
-            self.holder,
-            [(held.delivery.id, held.delivery.version) for held in aged],
-            self._attempts.lease_until_ms(self.route),
-        )
-        for held, kept in zip(aged, renewed, strict=True):
+        until_ms = self._attempts.lease_until_ms(self.route)
+        asked = [(held.delivery.id, held.delivery.version) for held in aged]
+        renewed = await self._attempts.store.renew(self.holder, asked, until_ms)
+        for held, (_, version), kept in zip(aged, asked, renewed, strict=True):
             if kept:
+                if (
+                    held.delivery.version == version
+                ):  # else it has been written since, lease and all
+                    held.delivery = replace(held.delivery, due_at_ms=until_ms)
                 held.lease_end_s = now_s + self.route.lease_s
 
     def _start_slots(self) -> None:
@@ -163,6 +176,33 @@ class RouteWorker:
             loop.create_task(self._slot(), name=f"{self.route.name} slot {number}")
             for number in range(self.route.concurrency)
         ]
+        if self._convoy is not None:
+            self._slots.append(
+                loop.create_task(self._convoy.run(), name=f"{self.route.name} convoy")
+            )
+
+    def _convoy_for(self, route: Route) -> Convoy | None:
+        """For the first stage that sends through a provider which takes many at once."""
+        for stage, step in route.steps.items():
+            if isinstance(step, SendStep) and isinstance(step.provider, GroupProvider):
+                return Convoy(
+                    stage,
+                    step,
+                    step.provider,
+                    self._attempts,
+                    is_parked=lambda: self._parking.is_parked(route.name),
+                    began=self._begin,
+                    ended=self._end,
+                    turned_away=self._inbox.put_nowait,
+                )
+        return None
+
+    def _hand_out(self, held: Holding) -> None:
+        """To the slots, or to the convoy while it runs."""
+        if self._slots and self._convoy is not None and self._convoy.takes(held):
+            self._convoy.put(held)
+        else:
+            self._inbox.put_nowait(held)
 
     async def _slot(self) -> None:
         while True:
@@ -193,10 +233,7 @@ class RouteWorker:
         return 1
 
     async def _attempt(self, held: Holding, *, wait: bool) -> None:
-        delivery_id = held.delivery.id
-        clock = self._attempts.clock
-        started_s = clock.steady_s()
-        self._running.add(delivery_id)
+        self._begin(held)
         try:
             name = await self._attempts.run(held, wait=wait)
             if held.is_probe:
@@ -204,12 +241,19 @@ class RouteWorker:
         except StoreError:
             pass  # the lease ends by itself; nothing was said to be sent that was not
         finally:
-            self._running.discard(delivery_id)
-            self._forget(held)
+            self._end(held)
+
+    def _begin(self, held: Holding) -> None:
+        self._running[held.delivery.id] = self._attempts.clock.steady_s()
+
+    def _end(self, held: Holding) -> None:
+        began_s = self._running.pop(held.delivery.id, None)
+        if began_s is not None:
             # Remember the slowest, and forget it slowly.
-            took_s = clock.steady_s() - started_s
+            took_s = self._attempts.clock.steady_s() - began_s
             self._slowest_s = max(took_s, self._slowest_s * 0.99)
-            self._freed.set()
+        self._forget(held)
+        self._freed.set()
 
     async def _after_probe(self, held: Holding, name: str | None) -> None:
         """On a parked route, anything but another route fault shows that it works again."""
@@ -228,14 +272,22 @@ class RouteWorker:
             return await self._probe()
         # The delivery that finds a fault is its first probe: the next one comes later.
         self._last_probe_s = self._attempts.clock.steady_s()
+        # Others' commits wake us: a look is in nobody's way, a claim needs the writer.
+        if self._is_idle and (rest_s := self._rest_s(await self._next_due_ms())) > 0:
+            return rest_s
         way = self._attempts.way
         limit = await way.portion(self._claim_limit(), self._claimed_at_s, self._lag_s)
         claimed = await self._claim(limit)
         for held in claimed:
-            self._inbox.put_nowait(held)
-        if len(claimed) == limit:
+            self._hand_out(held)
+        self._is_idle = len(claimed) < limit
+        if not self._is_idle:
             return 0.0
-        return await self._until_due_s()
+        due_at_ms = await self._next_due_ms()
+        if due_at_ms is not None and due_at_ms <= self._claimed_up_to_ms:
+            # Due at the claim and not given to us: somebody alive holds it.
+            return self.route.poll_s / 10
+        return max(self._rest_s(due_at_ms), SHORTEST_REST_S)
 
     async def _probe(self) -> float:
         """One message now and then shows whether the fault of the route is mended."""
@@ -304,16 +356,15 @@ class RouteWorker:
             self._freed.clear()
             await self._freed.wait()
 
-    async def _until_due_s(self) -> float:
-        due_at_ms = await self._attempts.store.next_due_ms(self.route.served_lanes)
+    async def _next_due_ms(self) -> int | None:
+        return await self._attempts.store.next_due_ms(self.route.served_lanes)
+
+    def _rest_s(self, due_at_ms: int | None) -> float:
+        """Until then; nothing, if it is due already."""
         if due_at_ms is None:
             return self.route.poll_s
-        if due_at_ms <= self._claimed_up_to_ms:
-            # Due at the claim and not given to us: somebody alive holds it.
-            return self.route.poll_s / 10
-        due_in_ms = due_at_ms - self._attempts.clock.now_ms()
-        due_in_s = due_in_ms / 1000 / self._attempts.time_scale
-        return min(max(due_in_s, SHORTEST_REST_S), self.route.poll_s)
+        due_in_s = (due_at_ms - self._attempts.clock.now_ms()) / 1000 / self._attempts.time_scale
+        return min(max(due_in_s, 0.0), self.route.poll_s)
 
     def _forget(self, held: Holding) -> None:
         # A newer holding of the same delivery may stand in its place.

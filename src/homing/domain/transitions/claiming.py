@@ -61,19 +61,27 @@ def end_lease(delivery: Delivery, *, now_ms: int) -> Change:
 
 @transition(sources=("in_flight",), targets=("in_flight",))
 def mark_committing(
-    delivery: Delivery, *, now_ms: int, lease_until_ms: int, frozen: Mapping[str, bytes]
+    delivery: Delivery,
+    *,
+    now_ms: int,
+    frozen: Mapping[str, bytes],
+    lease_until_ms: int | None = None,
 ) -> Change:
-    """The durable mark before the byte that may send: from here on a crash leaves doubt."""
+    """The durable mark before the byte that may send: from here on a crash leaves doubt.
+
+    Without a new lease the old one goes on.
+    """
     return Change(
         replace(
             delivery,
             committing=True,
             committed_at_ms=delivery.committed_at_ms or now_ms,
-            due_at_ms=lease_until_ms,
+            due_at_ms=delivery.due_at_ms if lease_until_ms is None else lease_until_ms,
             claims=1,
             updated_at_ms=now_ms,
         ),
         results=dict(frozen),
+        marks_only=lease_until_ms is None and delivery.claims == 1,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from homing.domain.failure import Failure
@@ -25,26 +26,32 @@ STALE_AFTER_S = 1.0
 
 
 class Job:
-    """A letter on its way; its outcome is set once, unless the caller has gone away."""
+    """A letter on its way; `told` hears its outcome, unless nobody waits for it any more."""
 
-    __slots__ = ("exchange", "letter", "outcome", "tries")
+    __slots__ = ("_told", "exchange", "letter", "over", "tries")
 
-    def __init__(self, letter: Letter) -> None:
+    def __init__(self, letter: Letter, told: Callable[[Accepted | Failure], None]) -> None:
         self.letter = letter
-        self.outcome: asyncio.Future[Accepted | Failure] = (
-            asyncio.get_running_loop().create_future()
-        )
         self.tries = 0
         self.exchange: Exchange | None = None
+        self.over = False
+        self._told = told
 
     def begin(self, features: Features) -> Exchange:
         self.tries += 1
         self.exchange = Exchange(self.letter.commands(features), self.letter.content)
         return self.exchange
 
+    def withdraw(self) -> None:
+        """Nobody waits. What is not out yet stays here."""
+        self.over = True
+        if self.exchange is not None:
+            self.exchange.withdrawn = True
+
     def settle(self, outcome: Accepted | Failure) -> None:
-        if not self.outcome.done():
-            self.outcome.set_result(outcome)
+        if not self.over:
+            self.over = True
+            self._told(outcome)
 
 
 class Supply(Protocol):
@@ -111,7 +118,7 @@ class Connection(asyncio.Protocol):
         self._may_take = 0
         if self.alive and self._dialogue.idle:
             self._quit()
-        elif self.alive and all(job.outcome.done() for job in self._jobs):
+        elif self.alive and all(job.over for job in self._jobs):
             self._cut("cut")  # nobody waits for these any more
         await asyncio.wait({self.lost}, timeout=grace_s)
         if not self.lost.done():

@@ -10,7 +10,6 @@ from homing.domain.failure import Failure
 from homing.providers.smtp.classification import failure
 from homing.providers.smtp.connection import Connection, Job
 from homing.providers.smtp.features import Features
-from homing.providers.smtp.letter import Letter
 from homing.providers.smtp.opening import Session
 from homing.providers.smtp.url import SmtpSettings
 
@@ -46,10 +45,11 @@ class Pool:
         self._grow_from_s = 0.0
         self._closing = False
 
-    async def reserve(self) -> Features | Failure:
-        """A place for one send, with a healthy connection in sight. Give it back by `release`.
+    async def reserve(self, most: int = 1) -> tuple[Features, int] | Failure:
+        """Places for sends, with a healthy connection in sight: as many as are free, one at least.
 
-        Waits while too many others have a place: whoever has one must not wait for more.
+        Give each back by `release`. Waits while too many others have a place: whoever has one
+        must not wait for more.
         """
         if not self._live and (failed := await self._revive()) is not None:
             return failed
@@ -59,24 +59,19 @@ class Pool:
             self._reserved += 1
         if not self._live and (failed := await self._revive_or_release()) is not None:
             return failed
+        further = 0 if self._waiting else max(min(most - 1, self._limit - self._reserved), 0)
+        self._reserved += further
         self._grow()
-        return next(iter(self._live)).features
+        return next(iter(self._live)).features, 1 + further
 
-    def release(self) -> None:
-        self._reserved -= 1
+    def release(self, places: int = 1) -> None:
+        self._reserved -= places
         self._admit()
 
-    def submit(self, letter: Letter) -> Job:
+    def submit(self, job: Job) -> None:
         """Send it, now or when a connection is free."""
-        job = Job(letter)
         self._queue.append(job)
         self._dispatch()
-        return job
-
-    def withdraw(self, job: Job) -> None:
-        """The caller has gone away. What is not out yet stays here."""
-        if job.exchange is not None:
-            job.exchange.withdrawn = True
 
     async def close(self) -> None:
         """Say goodbye to every server; what is under way may end within the grace."""
@@ -90,7 +85,7 @@ class Pool:
     def next_job(self) -> Job | None:
         while self._queue:
             job = self._queue.popleft()
-            if not job.outcome.done():
+            if not job.over:
                 return job
         return None
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from msgspec.structs import replace
 
 from homing.domain.failure import Failure
 from homing.ports import Accepted, Envelope
+from homing.providers.smtp.connection import Job
 from homing.providers.smtp.letter import Letter, compose, fit
 from homing.providers.smtp.opening import open_session
 from homing.providers.smtp.pool import Pool
@@ -44,23 +46,37 @@ class SmtpProvider:
         It waits while as many are prepared as can soon be sent, so commit (or abandon) each one
         as soon as it is marked: never wait for a fixed number of them first.
         """
-        letter = compose(envelope, self.sender)
-        if isinstance(letter, Failure):
-            return letter
-        features = await self._pool.reserve()
-        if isinstance(features, Failure):
-            return features
-        letter = fit(letter, features)
-        if isinstance(letter, Failure):
-            self._pool.release()
-            return letter
-        return Sending(self._pool, letter)
+        [prepared] = await self.prepare_some([envelope])
+        return prepared
+
+    async def prepare_some(self, envelopes: Sequence[Envelope]) -> list[Sending | Failure]:
+        """As `prepare`, for as many of the first ones as there are places for."""
+        letters = [compose(envelope, self.sender) for envelope in envelopes]
+        wanted = sum(isinstance(letter, Letter) for letter in letters)
+        if not wanted:
+            return [letter for letter in letters if isinstance(letter, Failure)]
+        reserved = await self._pool.reserve(wanted)
+        if isinstance(reserved, Failure):
+            return [letter if isinstance(letter, Failure) else reserved for letter in letters]
+        features, places = reserved
+        prepared: list[Sending | Failure] = []
+        for letter in letters:
+            fitting = letter if isinstance(letter, Failure) else fit(letter, features)
+            if isinstance(fitting, Failure):
+                prepared.append(fitting)
+            elif places:
+                places -= 1
+                prepared.append(Sending(self._pool, fitting))
+            else:
+                break
+        self._pool.release(places)
+        return prepared
 
     async def check(self) -> Failure | None:
         """Whether the server can be reached, trusted and logged in to; sends nothing."""
-        features = await self._pool.reserve()
-        if isinstance(features, Failure):
-            return features
+        reserved = await self._pool.reserve()
+        if isinstance(reserved, Failure):
+            return reserved
         self._pool.release()
         return None
 
@@ -69,39 +85,53 @@ class SmtpProvider:
 
 
 class Sending:
-    """A letter with a place in the pool: `commit` or `abandon` it, once."""
+    """A letter with a place in the pool: `commit`, `start` or `abandon` it, once."""
 
-    __slots__ = ("_letter", "_pool", "_spent")
+    __slots__ = ("_job", "_letter", "_pool", "_told")
 
     def __init__(self, pool: Pool, letter: Letter) -> None:
         self._pool = pool
         self._letter = letter
-        self._spent = False
+        self._job: Job | None = None
+        self._told: Callable[[Accepted | Failure], None] | None = None
 
     async def commit(self) -> Accepted | Failure:
         """Send it. `maybe_sent` is set only when the final dot may be out and no answer came."""
-        self._spend()
-        job = self._pool.submit(self._letter)
+        answer: asyncio.Future[Accepted | Failure] = asyncio.get_running_loop().create_future()
+        self.start(answer.set_result)
         try:
-            outcome = await job.outcome
+            return await answer
         except asyncio.CancelledError:
-            self._pool.withdraw(job)
+            self.withdraw()
             raise
-        finally:
+
+    def start(self, told: Callable[[Accepted | Failure], None]) -> None:
+        """As `commit`, for one who does not wait."""
+        self._told = told
+        self._pool.submit(self._spend())
+
+    def withdraw(self) -> None:
+        if self._job is not None and not self._job.over:
+            self._job.withdraw()
             self._pool.release()
-        if self._letter.refused:
-            return replace(outcome, refused=self._letter.refused | outcome.refused)
-        return outcome
 
     async def abandon(self) -> None:
         """Nothing was said to the server about this message."""
         self._spend()
         self._pool.release()
 
-    def _spend(self) -> None:
-        if self._spent:
+    def _spend(self) -> Job:
+        if self._job is not None:
             raise RuntimeError("a prepared send is committed or abandoned once")
-        self._spent = True
+        self._job = Job(self._letter, self._answered)
+        return self._job
+
+    def _answered(self, outcome: Accepted | Failure) -> None:
+        self._pool.release()
+        if self._letter.refused:
+            outcome = replace(outcome, refused=self._letter.refused | outcome.refused)
+        if self._told is not None:
+            self._told(outcome)
 
 
 def _own_address(settings: SmtpSettings) -> str | None:

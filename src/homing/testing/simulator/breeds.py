@@ -31,9 +31,10 @@ class Breed(Struct, frozen=True, kw_only=True):
     interrupted_counts: bool = False
     keep_delivered: bool = True
     retry_after_cap_s: float | None = None
-    # Of the service behind it: can it be asked, does it fold tokens, does it answer for
-    # single recipients.
+    # Of the service behind it: can it be asked, is it handed many at once, does it fold tokens,
+    # does it answer for single recipients.
     can_look: bool = False
+    takes_groups: bool = False
     token_window_s: float = 0.0
     answers_apart: bool = False
     on_mismatch: Literal["conflict", "return_existing"] = "conflict"
@@ -42,15 +43,21 @@ class Breed(Struct, frozen=True, kw_only=True):
 STAGES: dict[str, tuple[str, ...]] = {"job": ("fetch", "llm", "notify")}
 
 BREEDS: dict[str, Breed] = {
-    "post": Breed(answers_apart=True),
+    "post": Breed(takes_groups=True, answers_apart=True),
     "held": Breed(answers_apart=True, on_doubt="hold", inline_counts=False),
     "asked": Breed(can_look=True, on_doubt="hold"),
     "folded": Breed(token_window_s=24.0, on_doubt="hold"),
     "strict": Breed(
-        on_route_fault="fail", retry_after_cap_s=6.0, interrupted_counts=True, max_attempts=3
+        takes_groups=True,
+        on_route_fault="fail",
+        retry_after_cap_s=6.0,
+        interrupted_counts=True,
+        max_attempts=3,
     ),
     "stubborn": Breed(on_route_fault="retry", max_attempts=6, ladder_s=(0.5, 2.0)),
-    "gone": Breed(keep_delivered=False, answers_apart=True, on_mismatch="return_existing"),
+    "gone": Breed(
+        takes_groups=True, keep_delivered=False, answers_apart=True, on_mismatch="return_existing"
+    ),
     "event": Breed(kind="event"),
     "job": Breed(kind="job"),
     "digest": Breed(kind="digest", on_doubt="hold", answers_apart=True),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 
 from homing.domain.failure import Failure
-from homing.ports import Absent, Accepted, Envelope, Found, Ready, Unknown
+from homing.ports import Absent, Accepted, Envelope, Found, Unknown
 from homing.testing.simulator.hosts import Life
 from homing.testing.simulator.sends import SendWitness
 from homing.testing.simulator.service import HANG_S, Answer, Fate, Service
@@ -22,8 +23,13 @@ class Connection:
         self.witness = witness
         self.trace = trace
 
-    async def prepare(self, envelope: Envelope) -> Ready | Failure:
-        self.witness.starts(self.life, envelope.delivery_id)
+    async def prepare(self, envelope: Envelope) -> Sending | Failure:
+        [prepared] = await self._prepare_all([envelope])
+        return prepared
+
+    async def _prepare_all(self, envelopes: Sequence[Envelope]) -> list[Sending | Failure]:
+        for envelope in envelopes:
+            self.witness.starts(self.life, envelope.delivery_id)
         service = self.service
         if service.is_rough:
             delay_s = service.delay_s()
@@ -31,8 +37,9 @@ class Connection:
                 await asyncio.sleep(delay_s)
             if service.has_bad_credentials:
                 service.fault("bad_credentials")
-                return Failure("auth_failed", "route_fault", code="535", detail="bad credentials")
-        return Sending(self, envelope)
+                bad = Failure("auth_failed", "route_fault", code="535", detail="bad credentials")
+                return [bad for _ in envelopes]
+        return [Sending(self, envelope) for envelope in envelopes]
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -55,17 +62,43 @@ class AskableConnection(Connection):
         return found
 
 
+class GroupConnection(Connection):
+    """To a service that is handed many messages at once; it may have room for some of them."""
+
+    async def prepare_some(self, envelopes: Sequence[Envelope]) -> list[Sending | Failure]:
+        room = len(envelopes)
+        if self.service.is_rough:
+            room = self.service.chance.randint(1, room)
+        return await self._prepare_all(envelopes[:room])
+
+
 class Sending:
     """A message that one more byte makes real."""
 
     def __init__(self, connection: Connection, envelope: Envelope) -> None:
         self._connection = connection
         self._envelope = envelope
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, told: Callable[[Answer], None]) -> None:
+        self._connection.witness.commits(self._connection.life, self._envelope)
+
+        async def go() -> None:
+            told(await self._answer())
+
+        self._task = asyncio.get_running_loop().create_task(go())
+
+    def withdraw(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
     async def commit(self) -> Accepted | Failure:
+        self._connection.witness.commits(self._connection.life, self._envelope)
+        return await self._answer()
+
+    async def _answer(self) -> Answer:
         connection, envelope = self._connection, self._envelope
         service, life = connection.service, connection.life
-        connection.witness.commits(life, envelope)
         if service.is_rough and service.options.freezes and service.chance.random() < 0.02:
             # The pause between the check and the byte on the wire: the window W3.
             await asyncio.sleep(0.001)
@@ -109,3 +142,13 @@ class Sending:
 def _tell(waiter: asyncio.Future[Answer | None], answer: Answer) -> None:
     if not waiter.done():
         waiter.set_result(answer)
+
+
+def connect(service: Service, life: Life, witness: SendWitness, trace: Trace) -> Connection:
+    """As this service can be spoken to."""
+    kind = Connection
+    if service.breed.can_look:
+        kind = AskableConnection
+    elif service.breed.takes_groups:
+        kind = GroupConnection
+    return kind(service, life, witness, trace)

@@ -22,7 +22,7 @@ from homing.testing.simulator.notices import RecordingAlarm, RecordingNotifier, 
 from homing.testing.simulator.operators import Operators
 from homing.testing.simulator.options import Options
 from homing.testing.simulator.routes import Freezer, routes_for
-from homing.testing.simulator.sending import AskableConnection, Connection
+from homing.testing.simulator.sending import connect
 from homing.testing.simulator.sends import SendWitness
 from homing.testing.simulator.service import Service
 from homing.testing.simulator.storage import RoughStore, Weather
@@ -121,9 +121,7 @@ class World:
 
     def routes_of(self, life: Life) -> Sequence[Route]:
         providers: dict[str, Provider] = {
-            name: (AskableConnection if service.breed.can_look else Connection)(
-                service, life, self.sends, self.trace
-            )
+            name: connect(service, life, self.sends, self.trace)
             for name, service in self.services.items()
         }
         return routes_for(

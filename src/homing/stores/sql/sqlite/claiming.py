@@ -34,6 +34,7 @@ class Head(Struct, frozen=True, array_like=True, gc=False):
     version: int
     claims: int
     open_children: int
+    marked_at_ms: int | None
     carries: int
     payload_bytes: int
 
@@ -115,6 +116,7 @@ def claimed_of(claim: Claim, held: Held) -> list[Claimed]:
                 head.claims,
                 head.version,
                 head.open_children,
+                head.marked_at_ms,
             ),
         )
         payload = held.long_payloads.get(head.seq)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,6 +24,7 @@ Work: TypeAlias = Callable[[Session, Sequence[Any]], Sequence[Any]]
 # because then they find what the others made due.
 ORDER: tuple[Work, ...] = (add_all, save_all, renew_all, purge_all, claim_all)
 
+_TRY_AGAIN_S = 0.0003
 # After these no request of the group would fare better alone.
 HOPELESS = (StoreUnavailable, StoreOutcomeUnknown, StoreCorrupt)
 
@@ -41,8 +43,10 @@ class Job(Struct, eq=False):
 class Committer:
     """One group, one transaction. A request that fails does not spoil the others."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, busy_timeout_s: float) -> None:
+        connection.execute("pragma busy_timeout = 0")
         self._connection = connection
+        self._busy_timeout_s = busy_timeout_s
         self._path = path
         self._committing = False
 
@@ -65,7 +69,7 @@ class Committer:
     def _transact(self, jobs: list[Job]) -> bool:
         connection = self._connection
         session = Session(connection)
-        connection.execute("begin immediate")
+        self._begin()
         for work in ORDER:
             group = [job for job in jobs if job.work is work]
             if group:
@@ -77,6 +81,23 @@ class Committer:
         connection.execute("commit")
         self._committing = False
         return session.news
+
+    def _begin(self) -> None:
+        """Wait for the lock of the file in short steps.
+
+        SQLite itself rests for longer each time, up to many times what a commit takes.
+        """
+        deadline_s = time.monotonic() + self._busy_timeout_s
+        while True:
+            try:
+                self._connection.execute("begin immediate")
+            except sqlite3.OperationalError as error:
+                is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not is_busy or time.monotonic() > deadline_s:
+                    raise
+                time.sleep(_TRY_AGAIN_S)
+            else:
+                return
 
     def _back_out(self, error: Exception) -> Exception:
         committing, self._committing = self._committing, False

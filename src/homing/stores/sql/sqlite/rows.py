@@ -19,10 +19,10 @@ NO_NUMBER = ""
 CARRIES_PAYLOAD = 1
 CARRIES_RESULTS = 2
 
-# What a claim or a child changes without rewriting the record; there the columns are the truth:
-# state, holder, due_at_ms, claimed_at_ms, claims, version, open_children.
-Fresh: TypeAlias = tuple[State, str | None, int | None, int | None, int, int, int]
-FRESH_COLUMNS = 7
+# What a claim, a child or a mark changes without rewriting the record; there the columns are the
+# truth: state, holder, due_at_ms, claimed_at_ms, claims, version, open_children, marked_at_ms.
+Fresh: TypeAlias = tuple[State, str | None, int | None, int | None, int, int, int, int | None]
+FRESH_COLUMNS = 8
 
 _DUE = 20
 _OPEN_CHILDREN = 25
@@ -93,7 +93,7 @@ def delivery_of(record: str, fresh: Fresh) -> Delivery:
 
 def freshen(delivery: Delivery, fresh: Fresh) -> None:
     """For a delivery just read, which nobody else has seen yet."""
-    state, holder, due_at_ms, claimed_at_ms, claims, version, open_children = fresh
+    state, holder, due_at_ms, claimed_at_ms, claims, version, open_children, marked_at_ms = fresh
     force_setattr(delivery, "state", state)
     force_setattr(delivery, "holder", holder)
     force_setattr(delivery, "due_at_ms", due_at_ms)
@@ -101,6 +101,10 @@ def freshen(delivery: Delivery, fresh: Fresh) -> None:
     force_setattr(delivery, "claims", claims)
     force_setattr(delivery, "version", version)
     force_setattr(delivery, "open_children", open_children)
+    if marked_at_ms is not None:
+        force_setattr(delivery, "committing", True)  # noqa: FBT003 - a value, not a switch
+        force_setattr(delivery, "committed_at_ms", delivery.committed_at_ms or marked_at_ms)
+        force_setattr(delivery, "updated_at_ms", marked_at_ms)
 
 
 def attempt_row(delivery: Delivery, attempt: Attempt) -> Row:

@@ -30,6 +30,7 @@ from homing.stores.sql.statements import Bulk, load
 _SQL = load(__package__, "save.sql")
 _SURPRISES = Bulk(_SQL["surprises"], widest=256)
 _PUT_DELIVERIES = Bulk(_SQL["put_deliveries"])
+_MARK = Bulk(_SQL["mark"])
 _PUT_ATTEMPTS = Bulk(_SQL["put_attempts"])
 _PUT_RESULTS = Bulk(_SQL["put_results"])
 
@@ -57,6 +58,9 @@ class SaveRequest(Struct, gc=False):
 def saved_of(change: Change) -> Saved:
     delivery, ended = change.delivery, change.ended
     carries = CARRIES_RESULTS if change.results else 0
+    if change.marks_only:
+        row = (delivery.id, delivery.version, delivery.updated_at_ms, carries)
+        return Saved(change, row, (), stirs=False)
     if change.payload is not None:
         carries = CARRIES_PAYLOAD | CARRIES_RESULTS
     saved = Saved(
@@ -118,9 +122,11 @@ def _readdress(session: Session, delivery: Delivery) -> None:
 
 
 def _save_plain(session: Session, run: list[Saved]) -> None:
-    _find_lost(session, run)
+    _mark(session, [saved for saved in run if saved.change.marks_only])
+    whole = [saved for saved in run if not saved.change.marks_only]
+    _find_lost(session, whole)
+    session.write(_PUT_DELIVERIES, [saved.row for saved in whole if saved.kept])
     run = [saved for saved in run if saved.kept]
-    session.write(_PUT_DELIVERIES, [saved.row for saved in run])
     session.write(_PUT_ATTEMPTS, [row for saved in run for row in saved.attempts])
     session.write(
         _PUT_RESULTS,
@@ -135,6 +141,12 @@ def _save_plain(session: Session, run: list[Saved]) -> None:
     for saved in run:
         if saved.stirs:
             _conclude(session, saved)
+
+
+def _mark(session: Session, marks: list[Saved]) -> None:
+    kept = {row[0] for row in session.write_asking(_MARK, [saved.row for saved in marks])}
+    for saved in marks:
+        saved.kept = saved.change.delivery.id in kept
 
 
 def _conclude(session: Session, saved: Saved) -> None:

@@ -55,6 +55,13 @@ class Session:
         for statement, parameters in bulk.whole(rows):
             self._cursor.execute(statement, parameters)
 
+    def write_asking(self, bulk: Bulk, rows: Sequence[Row]) -> list[Row]:
+        """As `write`, for a statement that returns rows."""
+        found: list[Row] = []
+        for statement, parameters in bulk.whole(rows):
+            found += self._cursor.execute(statement, parameters).fetchall()
+        return found
+
     def ask_about(self, bulk: Bulk, rows: Sequence[Row]) -> list[Row]:
         found: list[Row] = []
         for statement, parameters in bulk.padded(rows):

@@ -91,7 +91,7 @@ class Writer:
             connection.close()
 
     def _serve(self, connection: sqlite3.Connection, checkpointer: Checkpointer) -> None:
-        committer = Committer(connection, self._path)
+        committer = Committer(connection, self._path, self._busy_timeout_s)
         heard, looked_at_s = None, 0.0
         while True:
             jobs = self._gather()

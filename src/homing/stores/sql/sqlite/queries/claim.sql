@@ -34,7 +34,13 @@ where seq in (select value from json_each(?4));
 select
     json_group_array(
         json_array(
-            d.seq, d.version, d.claims, d.open_children, d.carries, coalesce(length(c.payload), 0)
+            d.seq,
+            d.version,
+            d.claims,
+            d.open_children,
+            d.marked_at_ms,
+            d.carries,
+            coalesce(length(c.payload), 0)
         )
     ),
     cast('[' || group_concat(d.record) || ']' as blob),

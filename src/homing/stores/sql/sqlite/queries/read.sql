@@ -1,14 +1,16 @@
--- The first seven columns are those that are truer than the record (rows.py, `Fresh`).
+-- The first eight columns are those that are truer than the record (rows.py, `Fresh`).
 
 -- name: get
 select
-    d.state, d.holder, d.due_at_ms, d.claimed_at_ms, d.claims, d.version, d.open_children, d.record
+    d.state, d.holder, d.due_at_ms, d.claimed_at_ms, d.claims, d.version, d.open_children,
+    d.marked_at_ms, d.record
 from homing_deliveries as d
 where d.id = ?;
 
 -- name: page
 select
-    d.state, d.holder, d.due_at_ms, d.claimed_at_ms, d.claims, d.version, d.open_children, d.record;
+    d.state, d.holder, d.due_at_ms, d.claimed_at_ms, d.claims, d.version, d.open_children,
+    d.marked_at_ms, d.record;
 
 -- name: payload
 select d.seq, c.payload

@@ -55,7 +55,20 @@ on conflict (id) do update set
     claimed_at_ms = excluded.claimed_at_ms,
     carries = carries | excluded.carries,
     envelope = excluded.envelope,
+    marked_at_ms = null,
     record = excluded.record;
+
+-- No column of an index that holds what is in flight: the mark costs its row and no more.
+-- name: mark
+update homing_deliveries
+set
+    version = version + 1,
+    updated_at_ms = w.column3,
+    marked_at_ms = w.column3,
+    carries = carries | w.column4
+from (values (?, ?, ?, ?)) as w
+where homing_deliveries.id = w.column1 and homing_deliveries.version = w.column2
+returning homing_deliveries.id;
 
 -- name: put_attempts
 insert into homing_attempts (delivery_id, number, route, ended_at_ms, record)
