@@ -26,7 +26,7 @@ log = logging.getLogger("homing.engine")
 
 MOST_TOGETHER = 64
 # An answer waits so long for others of its group, to be settled by one write.
-COMPANY_WITHIN_S = 0.005
+COMPANY_WITHIN_S = 0.01
 
 
 class Convoy:

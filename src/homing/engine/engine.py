@@ -128,6 +128,8 @@ class Engine:
         self._spawn("retention", self._every(seldom_s, self.housekeeping.seldom))
         self._spawn("leases", self._every(self._lease_s / 3, self._renew_leases))
         for worker in self.workers.values():
+            if worker.route.concurrency == 0:
+                continue  # nothing of it can be handled here: others may
             self._spawn(f"worker {worker.route.name}", worker.run)
 
     async def ensure_beating(self) -> None:

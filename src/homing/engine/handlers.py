@@ -15,7 +15,7 @@ from homing.domain.errors import HomingError
 from homing.domain.failure import Failure
 from homing.domain.message import Email, Event, Json, decode_message
 from homing.domain.policy import Exponential, FullJitter, Plan, Retry, Stage
-from homing.engine.route import Route, classify_exception
+from homing.engine.route import DEFAULT_CONCURRENCY, Route, classify_exception
 from homing.engine.steps import FROZEN
 from homing.ports import Done, FanOut, Outcome, Step, Work
 
@@ -120,6 +120,7 @@ class Handlers:
             plans=plans,
             steps={HANDLE: self._handle},
             lanes=tuple(lanes) or (EVENT_ROUTE,),
+            concurrency=DEFAULT_CONCURRENCY if lanes else 0,
             lane_of=lambda event, of_generation: event_lane(event.type, of_generation),
             relane=_relane,
         )

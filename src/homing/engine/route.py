@@ -33,6 +33,7 @@ ALL_VERBS: frozenset[Verb] = frozenset(get_args(Verb))
 # After the step's own time: room to gather, to write the mark and to write the outcome.
 LEASE_MARGIN_S = 30.0
 MAX_FRAMES = 20
+DEFAULT_CONCURRENCY = 64
 
 
 def classify_exception(error: Exception) -> Failure:
@@ -68,7 +69,8 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     `plans` overrides the plan for single lanes (a handler with a policy of its own). `intent`
     gives the business key that may exist only once; `normalise` is applied before the
     fingerprint, so that harmless spelling differences are no conflict. `suppress` gives a
-    reason to skip a message on purpose at intake. `classify` judges exceptions, `judge` every
+    reason to skip a message on purpose at intake. With a `concurrency` of 0 it is taken in here
+    and worked off elsewhere. `classify` judges exceptions, `judge` every
     failure, also those that a step returned.
     """
 
@@ -78,7 +80,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     provider: Provider | None = None
     lanes: tuple[str, ...] = ()
     plans: Mapping[str, Plan] = field(default_factory=dict)
-    concurrency: int = 64
+    concurrency: int = DEFAULT_CONCURRENCY
     poll_s: float = 30.0
     probe_every_s: float = 30.0
     on_mismatch: Literal["conflict", "return_existing"] = "conflict"
