@@ -106,7 +106,7 @@ CONTESTANTS = (
         name=OURS,
         store="sqlite",
         module="benchmarks.ours.mail",
-        measures=MAIL,
+        measures=(*MAIL, "mail_from_queue"),
         needs=("smtp",),
     ),
     Contestant(

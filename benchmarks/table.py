@@ -50,7 +50,7 @@ def verdict(target: Target, found: Sequence[Figure]) -> str:
         return "not reached: not measured"
     bound = target.at_least
     if target.times is not None and target.peer is not None:
-        peer = _value(found, target.peer, target.measure, None)
+        peer = _value(found, target.peer, target.peer_measure or target.measure, None)
         if peer is None:
             return f"not reached: {target.peer} did not run ({number(ours)})"
         bound = target.times * peer

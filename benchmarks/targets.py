@@ -14,6 +14,7 @@ class Target:
     at_most: float | None = None
     times: float | None = None
     peer: str | None = None
+    peer_measure: str | None = None
 
     def says(self) -> str:
         if self.times is not None:
@@ -37,7 +38,14 @@ TARGETS = (
     Target(issue="A", measure="kill_duplicates", at_most=64),
     Target(issue="A", measure="import_time", store="", at_most=150),
     Target(issue="A", measure="simulator", store="memory", at_least=5_000),
-    Target(issue="B", measure="mail_end_to_end", times=10, peer="postfix"),
+    # "From the queue into the sink", against all that Postfix does with the same mails.
+    Target(
+        issue="B",
+        measure="mail_from_queue",
+        times=10,
+        peer="postfix",
+        peer_measure="mail_end_to_end",
+    ),
     Target(issue="B", measure="rest_post", at_least=4_000),
     Target(issue="B", measure="rest_p99", at_most=50),
     Target(issue="B", measure="help_time", store="", at_most=400),

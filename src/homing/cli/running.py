@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 from msgspec.structs import replace
 
+from homing import long_running
 from homing.app import Homing
 from homing.building import build
 from homing.cli.supervising import Orphaned
@@ -80,6 +81,7 @@ def run_worker(settings: Settings, *, with_parent: bool) -> None:
             await loop.connect_read_pipe(lambda: Orphaned(stop), sys.stdin)
         await homing.start()
         watching.see(homing)
+        long_running.has_started()
         typer.echo("Homing worker is running", err=True)
         try:
             await stop.wait()
@@ -87,7 +89,7 @@ def run_worker(settings: Settings, *, with_parent: bool) -> None:
             await homing.stop()
 
     try:
-        asyncio.run(run())
+        long_running.run(run())
     finally:
         watching.close()
 

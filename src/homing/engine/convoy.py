@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from homing.domain import transitions
@@ -18,14 +18,14 @@ from homing.domain.policy import Plan
 from homing.engine.attempt import Attempts
 from homing.engine.group import Group
 from homing.engine.holding import Holding
-from homing.engine.settling import Kept
+from homing.engine.settling import Kept, Settlement
 from homing.engine.steps import Packed, SendStep, outcome_of
 from homing.ports import Accepted, GroupProvider
 
 log = logging.getLogger("homing.engine")
 
 MOST_TOGETHER = 64
-# An answer waits so long for others of its group, to be settled by one write.
+# An answer waits so long for others, to be settled by one write.
 COMPANY_WITHIN_S = 0.01
 
 
@@ -55,7 +55,7 @@ class Convoy:
         self._is_parked = is_parked
         self._ended = ended
         self._turned_away = turned_away
-        self.has_begun = began
+        self._began = began
         self._waiting: deque[Holding] = deque()
         self._arrived = asyncio.Event()
         self._groups: list[Group] = []
@@ -162,12 +162,22 @@ class Convoy:
         self._let_go(held)
         self._ended(held)
 
+    def begins(self, group: Collection[Holding]) -> None:
+        self._settle_answers()  # by the same write, and before the marks
+        for held in group:
+            self._began(held)
+
     def is_answered(self, held: Holding, answer: Accepted | Failure) -> None:
         self._unanswered -= 1
         self._answers.append((held, answer))
-        if not self._unanswered:
+        if not (self._unanswered or self._waiting):
             self._settle_answers()
-        elif self._timer is None:
+            return
+        if not self._unanswered:
+            # The next group may be made ready: its marks are written behind these outcomes.
+            for answered, _ in self._answers:
+                answered.give_permit_back()
+        if self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(COMPANY_WITHIN_S, self._settle_answers)
 
@@ -176,11 +186,14 @@ class Convoy:
             self._timer.cancel()
             self._timer = None
         answers, self._answers = self._answers, []
-        for held, answer in answers:
-            name, change = self._attempts.verdict(held, outcome_of(answer))
-            settlement = self._attempts.settlement(held, name, change)
-            settlement.done = partial(self._settled, held)
-            self._attempts.settler.put(settlement)
+        if answers:
+            self._attempts.settler.put_all([self._settlement(*answer) for answer in answers])
+
+    def _settlement(self, held: Holding, answer: Accepted | Failure) -> Settlement:
+        name, change = self._attempts.verdict(held, outcome_of(answer))
+        settlement = self._attempts.settlement(held, name, change)
+        settlement.done = partial(self._settled, held)
+        return settlement
 
     def _settled(self, held: Holding, _kept: Kept) -> None:
         self._let_go(held)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -21,8 +21,8 @@ from homing.ports import Accepted, GroupProvider, GroupSend
 class Escort(Protocol):
     """Whoever has sent the group off is told what becomes of each."""
 
-    def has_begun(self, held: Holding) -> None:
-        """Its mark is being written."""
+    def begins(self, group: Collection[Holding]) -> None:
+        """Their marks are written next."""
 
     def finds_no_room(self, group: Sequence[Holding]) -> None:
         """Nothing was done about them; they come again."""
@@ -98,8 +98,7 @@ class Group:
         await attempts.make_sure()
         asked_at_s = attempts.clock.steady_s()
         markings = [held.marking(self._unsent[held].to_store) for held in self._ready]
-        for held in self._ready:
-            self._escort.has_begun(held)
+        self._escort.begins(self._ready)
         kept = await attempts.settler.write_all(markings)
         marked: list[Holding] = []
         lost: list[Holding] = []

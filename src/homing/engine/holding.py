@@ -76,14 +76,16 @@ class Holding:
             late = await self._attempts.late_receipt(self.delivery)
             if late is not None:
                 raise DoubtSettled(late)
+        # Before the mark: outcomes and marks are written in the order in which they are handed
+        # over, so whoever had the permit before is written by then.
+        await self._attempts.committing.take()
+        self.permit = True
         asked_at_s = self._attempts.clock.steady_s()
         marking = self.marking(frozen)
         if self.lost or not await self._attempts.settler.write(marking):
             self.lost = True
             return False
         self.marked(marking.change, asked_at_s)
-        await self._attempts.committing.take()
-        self.permit = True
         return self.may_commit
 
     def marking(self, frozen: Mapping[str, bytes]) -> Settlement:

@@ -64,6 +64,7 @@ class Settler:
         self._tell = tell
         self._running = running
         self._gathered: list[Settlement] = []
+        self._is_worth_a_write = False
         self._under_way = 0
         self._task: asyncio.Task[None] | None = None
         self._room = asyncio.Event()
@@ -78,6 +79,15 @@ class Settler:
     def put(self, settlement: Settlement) -> None:
         """Hand it over; it is written with the next group."""
         self._gathered.append(settlement)
+        self._go()
+
+    def put_all(self, group: Sequence[Settlement]) -> None:
+        """Hand over what has gathered already: it waits for nobody else."""
+        self._gathered += group
+        self._is_worth_a_write = True
+        self._go()
+
+    def _go(self) -> None:
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._flush())
         if not self.has_room:
@@ -93,17 +103,17 @@ class Settler:
 
     async def write(self, settlement: Settlement) -> bool:
         """Write it and say whether the claim still held."""
-        [kept] = await self.write_all([settlement])
+        answers = _Answers([settlement])
+        self.put(settlement)
+        [kept] = await answers.all_there
         if isinstance(kept, Exception):
             raise kept
         return kept
 
     async def write_all(self, group: Sequence[Settlement]) -> list[Kept]:
         """Write them together, and say of each whether its claim still held."""
-        answers = _Answers(len(group))
-        for nth, settlement in enumerate(group):
-            settlement.done = partial(answers.put, nth)
-            self.put(settlement)
+        answers = _Answers(group)
+        self.put_all(group)
         return await answers.all_there
 
     async def drain(self) -> None:
@@ -113,8 +123,12 @@ class Settler:
 
     async def _flush(self) -> None:
         while self._gathered:
-            if len(self._gathered) < WORTH_A_WRITE <= self._running():
+            if (
+                not self._is_worth_a_write
+                and len(self._gathered) < WORTH_A_WRITE <= self._running()
+            ):
                 await asyncio.sleep(COMPANY_WITHIN_S)
+            self._is_worth_a_write = False
             group, self._gathered = self._gathered[:GROUP_LIMIT], self._gathered[GROUP_LIMIT:]
             self._under_way = len(group)
             try:
@@ -222,12 +236,14 @@ class Settler:
 class _Answers:
     """What became of each of a group; there is one to wake for all of them."""
 
-    def __init__(self, number: int) -> None:
-        self._answers: list[Kept] = [False] * number
-        self._missing = number
+    def __init__(self, group: Sequence[Settlement]) -> None:
+        self._answers: list[Kept] = [False] * len(group)
+        self._missing = len(group)
         self.all_there: asyncio.Future[list[Kept]] = asyncio.get_running_loop().create_future()
+        for nth, settlement in enumerate(group):
+            settlement.done = partial(self._put, nth)
 
-    def put(self, nth: int, kept: Kept) -> None:
+    def _put(self, nth: int, kept: Kept) -> None:
         self._answers[nth] = kept
         self._missing -= 1
         if not self._missing and not self.all_there.done():

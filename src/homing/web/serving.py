@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import gc
 import logging
 import signal
 import socket
@@ -12,29 +10,21 @@ from types import FrameType
 
 import uvicorn
 
+from homing import long_running
 from homing.domain.errors import SettingsError
 from homing.settings.tree import ServerSettings
 from homing.web.application import Application
 from homing.web.connection import HEAD_BYTES, Connection, most_connections
 
-try:
-    from uvloop import Loop
-except ImportError:  # asyncio's own loop does the same with more work
-    Loop = None  # type: ignore[assignment, misc]
-
 KEEP_ALIVE_S = 30
 BACKLOG = 2048
-GC_THRESHOLDS = (20_000, 20, 50)
 
 
 def serve(app: Application, server: ServerSettings, *, stop_grace_s: float) -> None:
     """Serve until SIGTERM or SIGINT; then finish what is in hand."""
     # Found out before the store is opened: nothing else is touched when the port is taken.
-    with (
-        contextlib.closing(bind(server.host, server.port)) as listener,
-        asyncio.Runner(loop_factory=Loop) as runner,
-    ):
-        runner.run(Server(app, stop_grace_s).live(listener))
+    with contextlib.closing(bind(server.host, server.port)) as listener:
+        long_running.run(Server(app, stop_grace_s).live(listener))
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -84,10 +74,7 @@ class Server(uvicorn.Server):
     async def live(self, listener: socket.socket) -> None:
         """Start the application, serve, stop it. A refused start is told by its own error."""
         async with self._app.router.lifespan_context(self._app):
-            # What was loaded stays: looking through it again and again would only cost pauses.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(*GC_THRESHOLDS)
+            long_running.has_started()
             await self.serve(sockets=[listener])
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
