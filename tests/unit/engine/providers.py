@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from homing.domain.delivery import Receipt
@@ -43,6 +45,41 @@ class Sending:
 
     async def abandon(self) -> None:
         self.provider.abandoned += 1
+
+
+class Flock(Provider):
+    """Takes many at once, `room` of them at a time; each answer waits until it is let out."""
+
+    def __init__(self, *answers: Accepted | Failure, room: int = 1000) -> None:
+        super().__init__(*answers)
+        self.room = room
+        self.asked: list[int] = []
+        self.waiting: deque[GroupSending] = deque()
+
+    async def prepare_some(self, envelopes: Sequence[Envelope]) -> list[GroupSending | Failure]:
+        self.asked.append(len(envelopes))
+        return [GroupSending(self, envelope) for envelope in envelopes[: self.room]]
+
+    def answer(self, number: int = 1) -> None:
+        for _ in range(number):
+            self.waiting.popleft().tell()
+
+
+class GroupSending(Sending):
+    provider: Flock
+
+    def start(self, told: Callable[[Accepted | Failure], None]) -> None:
+        self.provider.sent.append(self.envelope)
+        self.provider.waiting.append(self)
+        self.told = told
+        self.withdrawn = False
+
+    def tell(self) -> None:
+        answers = self.provider.answers
+        self.told(answers.pop(0) if answers else Accepted(Receipt("n-1")))
+
+    def withdraw(self) -> None:
+        self.withdrawn = True
 
 
 class Looking(Provider):

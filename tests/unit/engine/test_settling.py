@@ -112,6 +112,36 @@ def test_a_small_group_waits_for_company_only_while_many_attempts_run(
     assert run(main()) == ["save"] * saves
 
 
+def test_what_has_gathered_already_waits_for_nobody() -> None:
+    async def main() -> tuple[list[str], float]:
+        desk = Desk(running=settling.WORTH_A_WRITE)
+        group = [desk.settlement(success(one)) for one in await desk.claimed("d1", "d2")]
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        assert await desk.settler.write_all(group) == [True, True]
+        return desk.store.calls, loop.time() - began_s
+
+    assert run(main()) == (["save"], 0.0)
+
+
+async def test_of_a_group_each_has_its_own_answer(desk: Desk) -> None:
+    first, second = await desk.claimed("d1", "d2")
+    await desk.store.save([success(second)])
+
+    group = [desk.settlement(success(one)) for one in (first, second)]
+
+    assert await desk.settler.write_all(group) == [True, False]
+
+
+async def test_a_group_that_cannot_be_written_in_its_time_says_why(desk: Desk) -> None:
+    held = await desk.claimed("d1", "d2")
+    desk.store.before["save"].append(error := StoreUnavailable("down"))
+    group = [desk.settlement(success(one)) for one in held]
+    group[0].give_up_at_s = 0.0
+
+    assert await desk.settler.write_all(group) == [error, True]
+
+
 async def test_too_much_at_once_makes_its_makers_wait(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

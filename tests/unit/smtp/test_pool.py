@@ -129,6 +129,69 @@ async def test_when_no_new_one_can_be_made_it_is_provably_not_sent() -> None:
     assert (outcome.error_class, outcome.maybe_sent) == ("connection_lost", False)
 
 
+async def test_of_a_group_as_many_are_prepared_as_there_are_places() -> None:
+    async with WireServer() as server, provider(server.url + "&pool=1") as smtp:
+        prove(smtp, latency_s=0.01)
+        wrong = envelope("not an address")
+        group = [envelope(), wrong, *[envelope() for _ in range(MAX_DEPTH)]]
+
+        prepared = await smtp.prepare_some(group)
+
+        assert len(prepared) == MAX_DEPTH + 1
+        assert isinstance(prepared[1], Failure)
+        late = asyncio.create_task(smtp.prepare_some(group[-1:]))
+        assert await still_waiting(late)
+        assert isinstance(prepared[0], Sending)
+        await prepared[0].abandon()
+        assert len(await late) == 1
+
+
+async def test_a_group_for_which_there_is_no_server_fails_as_one() -> None:
+    async with WireServer(greeting=[Cut()]) as server, provider(server.url) as smtp:
+        prepared = await smtp.prepare_some([envelope(), envelope("not an address"), envelope()])
+    assert [isinstance(one, Failure) and one.error_class for one in prepared] == [
+        "connection_lost",
+        "recipient_refused",
+        "connection_lost",
+    ]
+
+
+async def test_a_group_that_nobody_could_take_asks_for_no_connection() -> None:
+    async with WireServer() as server, provider(server.url) as smtp:
+        [refused] = await smtp.prepare_some([envelope("not an address")])
+    assert isinstance(refused, Failure)
+    assert server.clients == []
+
+
+async def test_a_group_is_started_without_waiting_and_each_answer_is_told_once() -> None:
+    async with WireServer() as server, provider(server.url + "&pool=2") as smtp:
+        told: asyncio.Queue[Accepted | Failure] = asyncio.Queue()
+        prepared = await smtp.prepare_some([envelope(), envelope("bob@example.org")])
+        for one in prepared:
+            assert isinstance(one, Sending)
+            one.start(told.put_nowait)
+        answers = [await told.get(), await told.get()]
+        assert all(isinstance(answer, Accepted) for answer in answers)
+        assert told.empty()
+    assert len(server.messages) == 2
+
+
+async def test_what_is_withdrawn_gives_its_place_back_and_tells_nobody() -> None:
+    slow = Drip("250 ok\r\n", every_s=0.02)
+    async with WireServer(dot=slow) as server, provider(server.url + "&pool=1") as smtp:
+        told: list[Accepted | Failure] = []
+        [sending] = await smtp.prepare_some([envelope()])
+        assert isinstance(sending, Sending)
+        sending.start(told.append)
+        await server.heard("DATA")
+        sending.withdraw()
+        sending.withdraw()
+        [other] = await smtp.prepare_some([envelope("bob@example.org")])
+        assert isinstance(other, Sending)
+        assert isinstance(await other.commit(), Accepted)
+    assert told == []
+
+
 async def test_check_tells_whether_mail_could_be_sent_and_sends_none() -> None:
     async with WireServer() as server, provider(server.url) as smtp:
         assert await smtp.check() is None

@@ -81,7 +81,7 @@ def mark_committing(
             updated_at_ms=now_ms,
         ),
         results=dict(frozen),
-        marks_only=lease_until_ms is None and delivery.claims == 1,
+        marks_only=lease_until_ms is None and delivery.claims == 1 and not delivery.committing,
     )
 
 

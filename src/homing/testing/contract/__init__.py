@@ -49,6 +49,7 @@ from homing.testing.contract.expiring import PurgingPayloads, PurgingTheRest
 from homing.testing.contract.families import AddingFamilies, FanningOut
 from homing.testing.contract.filtering import Filtering
 from homing.testing.contract.histories import Histories
+from homing.testing.contract.marking import Marking
 from homing.testing.contract.naming import Naming
 from homing.testing.contract.noting import Noting
 from homing.testing.contract.opening import Opener
@@ -78,6 +79,7 @@ class StoreContract(
     Filtering,
     Counting,
     Paging,
+    Marking,
     Naming,
     Noting,
     PurgingDeliveries,

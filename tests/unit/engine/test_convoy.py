@@ -1,0 +1,341 @@
+"""Sends that go together: marked by one write, answered and settled each for itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from msgspec.structs import replace
+
+from homing.domain.delivery import Change, Delivery, Fact, Receipt
+from homing.domain.errors import StoreUnavailable
+from homing.domain.failure import Failure
+from homing.domain.policy import Plan
+from homing.engine.convoy import MOST_TOGETHER
+from homing.engine.route import Route
+from homing.engine.steps import SendStep
+from homing.ports import Accepted, Envelope
+from homing.stores.memory import MemoryStore
+from tests.unit.engine.providers import Flock, GroupSending, sending
+from tests.unit.engine.world import FaultyStore, World, quiet, stage
+
+SOFT = Failure("deferred", code="451")
+FAULT = Failure("auth_failed", "route_fault", detail="bad credentials")
+
+
+class Watched(MemoryStore):
+    """Remembers what was saved together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.saves: list[list[str]] = []
+
+    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
+        states = ["mark" if c.delivery.committing else c.delivery.state for c in changes]
+        if states:
+            self.saves.append(states)
+        return await super().save(changes, facts)
+
+
+@asynccontextmanager
+async def running(world: World, *keys: str) -> AsyncIterator[list[Delivery]]:
+    """With these accepted before the worker starts, so that one claim finds them all."""
+    accepted = [await world.submit(key) for key in keys]
+    await world.engine.start()
+    await quiet()
+    try:
+        yield accepted
+    finally:
+        await world.engine.stop(grace_s=0.0)
+
+
+def names(number: int) -> list[str]:
+    return [f"k{nth}" for nth in range(number)]
+
+
+async def test_a_claimed_group_is_marked_by_one_write_and_settled_by_one() -> None:
+    provider, store = Flock(), Watched()
+    world = World(sending(provider), store=store)
+
+    async with running(world, *names(20)) as accepted:
+        assert len(provider.sent) == 20
+        assert store.saves == [["mark"] * 20]
+        provider.answer(20)
+        await world.until_told("succeed", 20)
+
+    assert store.saves == [["mark"] * 20, ["delivered"] * 20]
+    states = {(await world.get(one.id)).state for one in accepted}
+    assert states == {"delivered"}
+
+
+async def test_the_frozen_bytes_are_stored_with_the_mark() -> None:
+    provider = Flock()
+    world = World(sending(provider))
+
+    async with running(world, "k") as [accepted]:
+        content = await world.store.content(accepted.id)
+        assert content is not None
+        assert content.results["frozen"] == provider.sent[0].data
+
+
+async def test_a_slow_answer_holds_nobody_up() -> None:
+    provider = Flock()
+    world = World(sending(provider))
+
+    async with running(world, *names(3)) as accepted:
+        provider.waiting.rotate(-1)
+        provider.answer(2)
+        await world.until_told("succeed", 2)
+        assert (await world.get(accepted[0].id)).committing
+
+
+async def test_outcomes_and_the_marks_of_the_next_group_share_a_write() -> None:
+    provider, store = Flock(), Watched()
+    world = World(sending(provider), store=store)
+
+    async with running(world, *names(MOST_TOGETHER + 6)):
+        provider.answer(MOST_TOGETHER)
+        await world.until_told("succeed", MOST_TOGETHER)
+        assert len(provider.sent) == MOST_TOGETHER + 6
+
+    assert store.saves[:2] == [
+        ["mark"] * MOST_TOGETHER,
+        ["delivered"] * MOST_TOGETHER + ["mark"] * 6,
+    ]
+
+
+async def test_no_more_than_its_bound_are_sent_and_not_saved() -> None:
+    provider = Flock()
+    world = World(sending(provider))
+
+    async with running(world, *names(3 * MOST_TOGETHER)):
+        assert len(provider.sent) == MOST_TOGETHER
+        provider.answer(MOST_TOGETHER - 1)
+        await world.until_told("succeed", MOST_TOGETHER - 1)
+        await quiet()
+        assert len(provider.waiting) == MOST_TOGETHER
+
+
+async def test_those_without_room_wait_unmarked_and_come_next_in_their_order() -> None:
+    provider, store = Flock(room=2), Watched()
+    world = World(sending(provider), store=store)
+
+    async with running(world, *names(5)) as accepted:
+        await world.until_told("mark_committing", 5)
+        assert [envelope.delivery_id for envelope in provider.sent] == [one.id for one in accepted]
+
+    assert provider.asked == [5, 3, 1]
+    assert store.saves[:3] == [["mark"] * 2, ["mark"] * 2, ["mark"]]
+
+
+async def test_each_gets_the_answer_that_it_was_given() -> None:
+    provider = Flock(Accepted(Receipt("n-1")), SOFT, Failure("refused", "reject", code="550"))
+    world = World(sending(provider))
+
+    async with running(world, *names(3)) as accepted:
+        provider.answer(3)
+        await world.until_told("succeed")
+        await world.until_told("fail", 2)
+
+    after = [await world.get(one.id) for one in accepted]
+    assert [one.state for one in after] == ["delivered", "pending", "failed"]
+    assert after[0].receipt == Receipt("n-1", world.now_ms)
+
+
+async def test_a_refusal_in_prepare_is_settled_without_a_mark() -> None:
+    class Locked(Flock):
+        async def prepare_some(self, envelopes: Sequence[Envelope]) -> list[GroupSending | Failure]:
+            return [FAULT for _ in envelopes]
+
+    provider, store = Locked(), Watched()
+    world = World(sending(provider), store=store)
+
+    async with running(world, *names(3)) as accepted:
+        await world.until_told("fail", 3)
+        assert world.engine.parking.is_parked("mail")
+
+    assert store.saves[0] == ["pending"] * 3
+    assert (await world.get(accepted[0].id)).attempts == 0
+
+
+async def test_i11_of_a_group_only_those_are_sent_whose_claim_still_holds() -> None:
+    class Slow(Flock):
+        async def prepare_some(self, envelopes: Sequence[Envelope]) -> list[GroupSending | Failure]:
+            await world.crash_of_another(envelopes[1].delivery_id)
+            return await super().prepare_some(envelopes)
+
+    provider = Slow()
+    world = World(sending(provider))
+
+    async with running(world, *names(3)) as accepted:
+        sent = [send.envelope.delivery_id for send in provider.waiting]
+        assert sent == [accepted[0].id, accepted[2].id]
+        assert provider.abandoned == 1
+
+
+async def test_i12_of_a_group_none_is_sent_that_might_outlast_its_lease() -> None:
+    class SlowStore(MemoryStore):
+        async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
+            if any(change.delivery.committing for change in changes):
+                world.clock.advance(world.route.lease_s)
+            return await super().save(changes, facts)
+
+    provider = Flock()
+    world = World(sending(provider), store=SlowStore())
+
+    async with running(world, *names(3)):
+        assert (provider.sent, provider.abandoned) == ([], 3)
+
+
+async def test_a_store_that_refuses_the_marks_lets_nothing_be_sent() -> None:
+    class Unlucky(Flock):
+        async def prepare_some(self, envelopes: Sequence[Envelope]) -> list[GroupSending | Failure]:
+            store.before["save"].append(StoreUnavailable("down"))
+            return await super().prepare_some(envelopes)
+
+    provider, store = Unlucky(), FaultyStore()
+    world = World(sending(provider), store=store)
+
+    async with running(world, *names(3)):
+        assert provider.sent == []
+        await world.until_told("mark_committing", 3)  # it came back within the lease
+        await quiet()
+        assert len(provider.sent) == 3
+
+
+async def test_the_time_of_a_send_is_over_and_that_is_not_called_not_sent() -> None:
+    provider = Flock()
+    world = World(quick(provider))
+
+    async with running(world, *names(2)) as accepted:
+        provider.answer(1)
+        await world.until_told("fail")
+        [late] = provider.waiting
+        late.tell()  # too late: nobody listens
+        await quiet()
+
+    after = [await world.get(one.id) for one in accepted]
+    assert [(one.state, one.maybe_sent) for one in after] == [
+        ("delivered", False),
+        ("pending", True),
+    ]
+    assert late.withdrawn
+
+
+async def test_the_time_is_over_before_the_mark_and_nothing_was_sent() -> None:
+    class Hung(Flock):
+        async def prepare_some(self, envelopes: Sequence[Envelope]) -> list[GroupSending | Failure]:
+            await asyncio.Event().wait()
+            return []
+
+    provider = Hung()
+    world = World(quick(provider))
+
+    async with running(world, "k") as [accepted]:
+        await world.until_told("fail")
+
+    after = await world.get(accepted.id)
+    assert (after.state, after.maybe_sent, after.attempts) == ("pending", False, 1)
+    assert provider.sent == []
+
+
+def quick(provider: Flock) -> Route:
+    """Its time limit is a moment; the loop's own time is real here."""
+    only = stage("send", sends=True, timeout_s=0.02)
+    step = SendStep(provider, lambda delivery, content: content.payload)
+    return Route(name="mail", plan=Plan(stages=(only,)), steps={"send": step}, provider=provider)
+
+
+async def test_i7_a_stop_in_the_middle_leaves_the_doubt_and_gives_back_the_rest() -> None:
+    provider = Flock(room=1)
+    world = World(sending(provider, on_doubt="hold"))
+    accepted = [await world.submit(key) for key in names(MOST_TOGETHER + 2)]
+    provider.room = MOST_TOGETHER
+    await world.engine.start()
+    await quiet()
+
+    await world.engine.stop(grace_s=0.0)
+
+    after = [await world.get(one.id) for one in accepted]
+    assert [one.committing for one in after] == [True] * MOST_TOGETHER + [False] * 2
+    assert [one.state for one in after[-2:]] == ["pending", "pending"]
+    assert all(send.withdrawn for send in provider.waiting)
+
+
+async def test_a_stop_settles_what_is_answered() -> None:
+    provider = Flock()
+    world = World(sending(provider))
+    accepted = [await world.submit(key) for key in names(2)]
+    await world.engine.start()
+    await quiet()
+    provider.answer(1)
+
+    await world.engine.stop(grace_s=0.0)
+
+    assert [(await world.get(one.id)).state for one in accepted] == ["delivered", "in_flight"]
+
+
+async def test_what_is_in_doubt_goes_its_own_way() -> None:
+    provider = Flock()
+    world = World(sending(provider, on_doubt="hold"))
+    accepted = await world.submit("k")
+    await world.crash_of_another(accepted.id, committing=True)
+    world.clock.advance(1)
+
+    async with running(world):
+        await world.until_told("hold")
+
+    assert provider.sent == []
+    assert (await world.get(accepted.id)).failed_because == "uncertain"
+
+
+async def test_what_has_expired_or_cannot_be_rendered_gets_its_verdict_elsewhere() -> None:
+    def freeze(delivery: Delivery, content: object) -> bytes | Failure:
+        if delivery.key == "raises":
+            raise ValueError("a bug in the template")
+        return Failure("template_missing", "reject") if delivery.key == "fails" else b"hello"
+
+    provider = Flock()
+    world = World(sending(provider, step=SendStep(provider, freeze)))
+    gone = await world.submit("gone", expires_at_ms=world.now_ms + 1)
+    world.clock.advance(1)
+
+    async with running(world, "raises", "fails", "good") as others:
+        await world.until_told("fail", 2)
+        await world.until_told("expire")
+
+    assert (await world.get(gone.id)).failed_because == "expired"
+    after = [await world.get(one.id) for one in others]
+    classes = [one.failure and one.failure.error_class for one in after]
+    assert classes == ["ValueError", "template_missing", None]
+    assert [envelope.data for envelope in provider.sent] == [b"hello"]
+
+
+async def test_a_suspect_is_not_part_of_a_group() -> None:
+    provider = Flock()
+    world = World(sending(provider))
+    accepted = await world.submit("k")
+    world.store.disk.put(replace(await world.get(accepted.id), crashes=1))
+
+    async with running(world):
+        await world.until_told("succeed")
+
+    assert (provider.asked, len(provider.sent)) == ([], 1)
+
+
+async def test_a_send_that_cannot_even_start_may_have_been_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start(self: GroupSending, told: object) -> None:
+        raise OSError("broken")
+
+    monkeypatch.setattr(GroupSending, "start", start)
+    world = World(sending(Flock()))
+
+    async with running(world, "k") as [accepted]:
+        await world.until_told("fail")
+
+    after = await world.get(accepted.id)
+    assert (after.state, after.maybe_sent) == ("pending", True)
