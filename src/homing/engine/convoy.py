@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from homing.domain import transitions
 from homing.domain.failure import Failure
 from homing.domain.policy import Plan
+from homing.engine.allowance import Allowance
 from homing.engine.attempt import Attempts
 from homing.engine.group import Group
 from homing.engine.holding import Holding
@@ -59,7 +60,10 @@ class Convoy:
         self._waiting: deque[Holding] = deque()
         self._arrived = asyncio.Event()
         self._groups: list[Group] = []
+        # Of its own, and taken first: who waits for a server holds no permit of the process.
+        self._room = Allowance(MOST_TOGETHER)
         self._unanswered = 0
+        self._made_room = 0
         self._answers: list[tuple[Holding, Accepted | Failure]] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -103,22 +107,21 @@ class Convoy:
         while not self._waiting:
             self._arrived.clear()
             await self._arrived.wait()
-        attempts = self._attempts
-        allowed = await attempts.committing.take(min(len(self._waiting), MOST_TOGETHER))
-        if not attempts.gate.is_open:
-            # Whoever wants to be alone may need a permit himself.
-            attempts.committing.give_back(allowed)
-            await attempts.gate.opened()
+        room = await self._room.take(min(len(self._waiting), MOST_TOGETHER))
+        gate = self._attempts.gate
+        if not gate.is_open:
+            self._room.give_back(room)
+            await gate.opened()
             return
-        packed, timeout_s = self._load(allowed)
-        attempts.committing.give_back(allowed - len(packed))
+        packed, timeout_s = self._load(room)
+        self._room.give_back(room - len(packed))
         if packed:
-            group = Group(packed, timeout_s, attempts, self)
+            group = Group(packed, timeout_s, self._attempts, self)
             self._groups = [group, *(other for other in self._groups if not other.is_over)]
             await group.send(self._provider)
 
     def _load(self, most: int) -> tuple[dict[Holding, Packed], float]:
-        """The next ones under one plan; each has its permit and is inside the gate."""
+        """The next ones under one plan; each is inside the gate."""
         group: dict[Holding, Packed] = {}
         plan: Plan | None = None
         while self._waiting and len(group) < most:
@@ -132,7 +135,6 @@ class Convoy:
                 self._turned_away(held)
                 continue
             plan = its_plan
-            held.permit = True
             self._attempts.gate.enter()
             group[held] = packed
         self._unanswered += len(group)
@@ -152,20 +154,19 @@ class Convoy:
         return None if isinstance(packed, Failure) else packed
 
     def finds_no_room(self, group: Sequence[Holding]) -> None:
-        self._unanswered -= len(group)
         for held in reversed(group):
-            self._let_go(held)
+            self._drop(held)
             self._waiting.appendleft(held)
 
     def is_dropped(self, held: Holding) -> None:
-        self._unanswered -= 1
-        self._let_go(held)
+        self._drop(held)
         self._ended(held)
 
-    def begins(self, group: Collection[Holding]) -> None:
-        self._settle_answers()  # by the same write, and before the marks
-        for held in group:
-            self._began(held)
+    def is_ready(self) -> None:
+        self._settle_answers()
+
+    def has_begun(self, held: Holding) -> None:
+        self._began(held)
 
     def is_answered(self, held: Holding, answer: Accepted | Failure) -> None:
         self._unanswered -= 1
@@ -174,20 +175,26 @@ class Convoy:
             self._settle_answers()
             return
         if not self._unanswered:
-            # The next group may be made ready: its marks are written behind these outcomes.
-            for answered, _ in self._answers:
-                answered.give_permit_back()
+            self._make_room()
         if self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(COMPANY_WITHIN_S, self._settle_answers)
+
+    def _make_room(self) -> None:
+        """The next group may be made ready; its marks share a write with these outcomes."""
+        self._room.give_back(len(self._answers) - self._made_room)
+        self._made_room = len(self._answers)
 
     def _settle_answers(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        answers, self._answers = self._answers, []
+        self._make_room()
+        answers, self._answers, self._made_room = self._answers, [], 0
         if answers:
             self._attempts.settler.put_all([self._settlement(*answer) for answer in answers])
+        for held, _ in answers:
+            held.give_permit_back()
 
     def _settlement(self, held: Holding, answer: Accepted | Failure) -> Settlement:
         name, change = self._attempts.verdict(held, outcome_of(answer))
@@ -196,9 +203,11 @@ class Convoy:
         return settlement
 
     def _settled(self, held: Holding, _kept: Kept) -> None:
-        self._let_go(held)
+        self._attempts.gate.leave()
         self._ended(held)
 
-    def _let_go(self, held: Holding) -> None:
+    def _drop(self, held: Holding) -> None:
+        self._unanswered -= 1
+        self._room.give_back()
         held.give_permit_back()
         self._attempts.gate.leave()

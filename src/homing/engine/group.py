@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
@@ -21,8 +21,11 @@ from homing.ports import Accepted, GroupProvider, GroupSend
 class Escort(Protocol):
     """Whoever has sent the group off is told what becomes of each."""
 
-    def begins(self, group: Collection[Holding]) -> None:
-        """Their marks are written next."""
+    def is_ready(self) -> None:
+        """To be marked: what was answered before is handed over for writing first."""
+
+    def has_begun(self, held: Holding) -> None:
+        """Its mark is being written."""
 
     def finds_no_room(self, group: Sequence[Holding]) -> None:
         """Nothing was done about them; they come again."""
@@ -70,7 +73,8 @@ class Group:
             fault = next(iter(self._unsent)).route.classify(error)
             await self._abandon(list(self._unsent), fault)
         else:
-            await self._abandon(self._start(marked, deadline_s))
+            late = self._start(marked, deadline_s)
+            await self._abandon([*self._unsent, *late])
 
     def withdraw(self) -> None:
         """Nobody waits for the answers any more."""
@@ -81,10 +85,7 @@ class Group:
 
     async def _prepare(self, provider: GroupProvider) -> None:
         answers = await provider.prepare_some([each.envelope for each in self._unsent.values()])
-        group = list(self._unsent)
-        for held in group[len(answers) :]:
-            del self._unsent[held]
-        self._escort.finds_no_room(group[len(answers) :])
+        self._come_again(list(self._unsent)[len(answers) :])
         for held, answer in zip(list(self._unsent), answers, strict=True):
             if isinstance(answer, Failure):
                 del self._unsent[held]
@@ -96,21 +97,36 @@ class Group:
         """Write the durable marks; those who have them."""
         attempts = self._attempts
         await attempts.make_sure()
+        self._escort.is_ready()
+        await self._take_permits()
         asked_at_s = attempts.clock.steady_s()
         markings = [held.marking(self._unsent[held].to_store) for held in self._ready]
-        self._escort.begins(self._ready)
+        for held in self._ready:
+            self._escort.has_begun(held)
         kept = await attempts.settler.write_all(markings)
         marked: list[Holding] = []
-        lost: list[Holding] = []
         for held, marking, is_kept in zip(self._ready, markings, kept, strict=True):
-            del self._unsent[held]
             if is_kept is True:
+                del self._unsent[held]
                 held.marked(marking.change, asked_at_s)
                 marked.append(held)
-            else:
-                lost.append(held)
-        await self._abandon(lost)
         return marked
+
+    async def _take_permits(self) -> None:
+        """After the places at the provider, as everybody does: else two could block each other."""
+        group = list(self._ready)
+        permits = await self._attempts.committing.take(len(group))
+        for held in group[:permits]:
+            held.permit = True
+        without = {held: self._ready.pop(held) for held in group[permits:]}
+        self._come_again(list(without))
+        for send in without.values():
+            await send.abandon()
+
+    def _come_again(self, group: Sequence[Holding]) -> None:
+        for held in group:
+            del self._unsent[held]
+        self._escort.finds_no_room(group)
 
     def _start(self, marked: Sequence[Holding], deadline_s: float) -> list[Holding]:
         """Hand them over, but for those whose lease has become too short for it."""

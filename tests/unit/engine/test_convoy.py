@@ -12,7 +12,9 @@ from msgspec.structs import replace
 from homing.domain.delivery import Change, Delivery, Fact, Receipt
 from homing.domain.errors import StoreUnavailable
 from homing.domain.failure import Failure
+from homing.domain.message import Event
 from homing.domain.policy import Plan
+from homing.engine.admission import Request
 from homing.engine.convoy import MOST_TOGETHER
 from homing.engine.route import Route
 from homing.engine.steps import SendStep
@@ -128,6 +130,44 @@ async def test_those_without_room_wait_unmarked_and_come_next_in_their_order() -
 
     assert provider.asked == [5, 3, 1]
     assert store.saves[:3] == [["mark"] * 2, ["mark"] * 2, ["mark"]]
+
+
+async def test_who_waits_for_a_server_keeps_no_other_route_from_sending() -> None:
+    class Hung(Flock):
+        async def prepare_some(self, envelopes: Sequence[Envelope]) -> list[GroupSending | Failure]:
+            self.asked.append(len(envelopes))
+            await asyncio.Event().wait()
+            return []
+
+    hung, good = Hung(), Flock()
+    other = replace(sending(good), name="other", lanes=("other",))
+    world = World(sending(hung), other)
+    for key in names(MOST_TOGETHER):
+        await world.submit(key)
+    requests = [Request(message=Event("paid", {}), key=f"other {key}") for key in names(3)]
+    await world.engine.admission.submit(other, requests)
+
+    async with running(world):
+        assert hung.asked == [MOST_TOGETHER]
+        assert len(good.sent) == 3
+
+
+async def test_two_routes_share_the_permits_of_the_process() -> None:
+    first, second = Flock(), Flock()
+    other = replace(sending(second), name="other", lanes=("other",))
+    world = World(sending(first), other)
+    for key in names(MOST_TOGETHER - 2):
+        await world.submit(key)
+    requests = [Request(message=Event("paid", {}), key=f"other {key}") for key in names(5)]
+    await world.engine.admission.submit(other, requests)
+
+    async with running(world):
+        assert len(first.sent) + len(second.sent) == MOST_TOGETHER
+        first.answer(len(first.sent))
+        second.answer(len(second.sent))
+        await world.until_told("mark_committing", MOST_TOGETHER + 3)
+        await quiet()
+        assert len(first.sent) + len(second.sent) == MOST_TOGETHER + 3
 
 
 async def test_each_gets_the_answer_that_it_was_given() -> None:
