@@ -162,9 +162,8 @@ class RouteWorker:
         renewed = await self._attempts.store.renew(self.holder, asked, until_ms)
         for held, (_, version), kept in zip(aged, asked, renewed, strict=True):
             if kept:
-                if (
-                    held.delivery.version == version
-                ):  # else it has been written since, lease and all
+                # Unless it has been written since, lease and all.
+                if held.delivery.version == version:
                     held.delivery = replace(held.delivery, due_at_ms=until_ms)
                 held.lease_end_s = now_s + self.route.lease_s
 

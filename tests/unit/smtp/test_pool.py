@@ -1,9 +1,11 @@
 """The pool: how many connections, who waits where, and what a broken server costs."""
 
 import asyncio
+from unittest.mock import patch
 
 from homing.domain.failure import Failure
 from homing.ports import Accepted
+from homing.providers.smtp.connection import Job
 from homing.providers.smtp.pool import MAX_DEPTH
 from homing.providers.smtp.provider import Sending
 from tests.unit.smtp.sending import accepted, envelope, prove, provider, send
@@ -127,6 +129,25 @@ async def test_when_no_new_one_can_be_made_it_is_provably_not_sent() -> None:
         outcome = await ready.commit()
     assert isinstance(outcome, Failure)
     assert (outcome.error_class, outcome.maybe_sent) == ("connection_lost", False)
+
+
+async def test_an_answer_that_meets_a_commit_being_cancelled_harms_nobody() -> None:
+    async with WireServer() as server, provider(server.url + "&pool=1") as smtp:
+        ready = await smtp.prepare(envelope())
+        assert isinstance(ready, Sending)
+        leaving = asyncio.create_task(ready.commit())
+        await server.heard("DATA")
+        settle = Job.settle
+
+        def meanwhile(job: Job, outcome: Accepted | Failure) -> None:
+            leaving.cancel()
+            settle(job, outcome)
+
+        with patch.object(Job, "settle", meanwhile):
+            await asyncio.wait({leaving})
+        assert leaving.cancelled()
+        await accepted(smtp, envelope("bob@example.org"))
+    assert len(server.clients) == 1
 
 
 async def test_of_a_group_as_many_are_prepared_as_there_are_places() -> None:

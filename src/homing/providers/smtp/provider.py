@@ -98,7 +98,12 @@ class Sending:
     async def commit(self) -> Accepted | Failure:
         """Send it. `maybe_sent` is set only when the final dot may be out and no answer came."""
         answer: asyncio.Future[Accepted | Failure] = asyncio.get_running_loop().create_future()
-        self.start(answer.set_result)
+
+        def told(outcome: Accepted | Failure) -> None:
+            if not answer.done():  # the caller has been cancelled, and does not know it yet
+                answer.set_result(outcome)
+
+        self.start(told)
         try:
             return await answer
         except asyncio.CancelledError:
