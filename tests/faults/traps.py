@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from homing.domain.delivery import Change, Fact, New, Receipt
 from homing.domain.failure import Failure
-from homing.ports import Absent, Accepted, Added, Claim, Claimed, Envelope, Existing, Found, Ready
-from homing.providers.stub import StubProvider, read_ledger
+from homing.ports import Absent, Accepted, Added, Claim, Claimed, Envelope, Existing, Found
+from homing.providers.stub import StubProvider, StubSend, read_ledger
 from homing.stores.sql.sqlite import SqliteStore
 
 TRAPPED = "trapped"
@@ -109,14 +109,17 @@ class TrappedStub(StubProvider):
         super().__init__(ledger=ledger, latency_s=latency_s)
         self._at = traps.reach
 
-    async def prepare(self, envelope: Envelope) -> Ready | Failure:
+    async def prepare(self, envelope: Envelope) -> StubSend | Failure:
         ready = await super().prepare(envelope)
         self._at("P3", envelope.recipients)
         return ready
 
-    async def commit(self, envelope: Envelope) -> Accepted | Failure:
+    def leave(self, envelope: Envelope) -> None:
         self._at("P4", envelope.recipients)
-        answer = await super().commit(envelope)
+        super().leave(envelope)
+
+    def arrive(self, envelope: Envelope) -> Accepted | Failure:
+        answer = super().arrive(envelope)
         self._at("P5", envelope.recipients)
         return answer
 

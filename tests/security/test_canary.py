@@ -24,12 +24,12 @@ LAUNCH = """
 import sys
 from homing.cli import main
 from homing.providers.stub import StubProvider
-commit = StubProvider.commit
-async def crashing(self, envelope):
+leave = StubProvider.leave
+def crashing(self, envelope):
     if any(address.startswith("crash@") for address in envelope.recipients):
         raise RuntimeError(f"cannot send {envelope.data!r} to {envelope.recipients}")
-    return await commit(self, envelope)
-StubProvider.commit = crashing
+    leave(self, envelope)
+StubProvider.leave = crashing
 sys.argv[0] = "homing"
 main()
 """

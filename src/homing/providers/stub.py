@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import os
 from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -21,7 +22,7 @@ from msgspec import Struct, field
 from homing.domain.delivery import Receipt
 from homing.domain.errors import SettingsError
 from homing.domain.failure import RATE_LIMITED, TIMED_OUT, Failure, Refusal
-from homing.ports import Accepted, Envelope, Ready
+from homing.ports import Accepted, Envelope
 
 DOMAIN = "@stub.test"
 # In memory for tests to look at; the file keeps all.
@@ -124,7 +125,7 @@ class StubProvider:
         self, script: tuple[str, ...] = (), ledger: Path | None = None, latency_s: float = 0.0
     ) -> None:
         self._script = [answer_for(word) for word in script]
-        self._latency_s = latency_s
+        self.latency_s = latency_s
         self._put_off: Counter[tuple[str, str]] = Counter()
         self.ledger = Ledger(ledger)
         self.calls: deque[Envelope] = deque(maxlen=REMEMBERED)
@@ -133,15 +134,20 @@ class StubProvider:
         """Add to the script: the next sends are answered so, in turn."""
         self._script.extend(answer_for(word) for word in words)
 
-    async def prepare(self, envelope: Envelope) -> Ready | Failure:
+    async def prepare_some(self, envelopes: Sequence[Envelope]) -> list[StubSend | Failure]:
+        return [await self.prepare(envelope) for envelope in envelopes]
+
+    async def prepare(self, envelope: Envelope) -> StubSend | Failure:
         if any(_behaviour(address) == "auth" for address in envelope.recipients):
             return Failure("auth_failed", "route_fault", code="535", detail="bad credentials")
-        return _StubSend(self, envelope)
+        return StubSend(self, envelope)
 
-    async def commit(self, envelope: Envelope) -> Accepted | Failure:
+    def leave(self, envelope: Envelope) -> None:
+        """It is on its way."""
         self.calls.append(envelope)
-        if self._latency_s:
-            await asyncio.sleep(self._latency_s)
+
+    def arrive(self, envelope: Envelope) -> Accepted | Failure:
+        """It is there, and answered."""
         answer = self._script.pop(0) if self._script else Accept()
         if isinstance(answer, Failure):
             return answer
@@ -194,13 +200,33 @@ class StubProvider:
         self.ledger.close()
 
 
-class _StubSend(Struct):
+class StubSend(Struct):
     provider: StubProvider
     envelope: Envelope
     abandoned: bool = field(default=False)
+    arrival: asyncio.Handle | None = None
 
     async def commit(self) -> Accepted | Failure:
-        return await self.provider.commit(self.envelope)
+        self.provider.leave(self.envelope)
+        if self.provider.latency_s:
+            await asyncio.sleep(self.provider.latency_s)
+        return self.provider.arrive(self.envelope)
+
+    def start(self, told: Callable[[Accepted | Failure], None]) -> None:
+        loop, latency_s = asyncio.get_running_loop(), self.provider.latency_s
+        self.provider.leave(self.envelope)
+        self.arrival = (
+            loop.call_later(latency_s, self._arrive, told)
+            if latency_s
+            else loop.call_soon(self._arrive, told)
+        )
+
+    def _arrive(self, told: Callable[[Accepted | Failure], None]) -> None:
+        told(self.provider.arrive(self.envelope))
+
+    def withdraw(self) -> None:
+        if self.arrival is not None:
+            self.arrival.cancel()
 
     async def abandon(self) -> None:
         self.abandoned = True
