@@ -282,9 +282,9 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "the living are not spared when the clock jumps",
         "I15",
-        "engine/worker.py",
-        "spare=self._liveness.alive | {self.holder},",
-        "spare=frozenset({self.holder}),",
+        "engine/due_work.py",
+        "spare=self._liveness.alive | {self._holder},",
+        "spare=frozenset({self._holder}),",
         faults="clock",
         routes="post,held",
     ),
@@ -466,8 +466,8 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "one's own claims are not spared when the clock jumps",
         "I15",
-        "engine/worker.py",
-        "spare=self._liveness.alive | {self.holder},",
+        "engine/due_work.py",
+        "spare=self._liveness.alive | {self._holder},",
         "spare=self._liveness.alive,",
         faults="clock",
         routes="post,held",

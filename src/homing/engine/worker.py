@@ -13,6 +13,7 @@ from homing.domain import transitions
 from homing.domain.errors import StoreError
 from homing.engine.attempt import Attempts
 from homing.engine.convoy import Convoy
+from homing.engine.due_work import DueWork
 from homing.engine.holding import Holding
 from homing.engine.liveness import Liveness
 from homing.engine.parking import Parking
@@ -20,7 +21,7 @@ from homing.engine.route import Route
 from homing.engine.settling import Settlement
 from homing.engine.steps import SendStep
 from homing.engine.wakeup import WakeUp
-from homing.ports import Claim, Claimed, GroupProvider
+from homing.ports import Claimed, GroupProvider
 
 log = logging.getLogger("homing.engine")
 
@@ -28,7 +29,6 @@ log = logging.getLogger("homing.engine")
 READ_AHEAD = 256
 QUICK_SHARE_OF_LEASE = 0.1
 STORE_RETRY_S = 1.0
-SHORTEST_REST_S = 0.001
 
 
 class RouteWorker:
@@ -47,18 +47,14 @@ class RouteWorker:
         self.holder = holder
         self._attempts = attempts
         self._parking = parking
-        self._liveness = liveness
         self._wakeup = wakeup
+        self._due = DueWork(route, attempts, liveness, holder)
         self._inbox: asyncio.Queue[Holding] = asyncio.Queue()
         self._held: dict[str, Holding] = {}
         self._convoy = self._convoy_for(route)
         # Since when, by id.
         self._running: dict[str, float] = {}
         self._inline: set[str] = set()
-        self._is_idle = False
-        self._claimed_up_to_ms = 0
-        self._claimed_at_s = float("-inf")
-        self._lag_s = 0.0
         self._freed = asyncio.Event()
         self._claiming = asyncio.Lock()
         self._stopping = False
@@ -91,11 +87,13 @@ class RouteWorker:
 
     def take(self, claimed: Claimed) -> None:
         """Work off a delivery that was stored already claimed by this process."""
-        for held in self._take([claimed], self._attempts.clock.steady_s()):
-            if self._stopping:
-                self._give_back(held)
-            else:
-                self._hand_out(held)
+        now_s = self._attempts.clock.steady_s()
+        held = Holding(self._attempts, self.route, claimed.delivery, claimed.content, now_s)
+        self._held[held.delivery.id] = held
+        if self._stopping:
+            self._give_back(held)
+        else:
+            self._hand_out(held)
 
     @contextlib.contextmanager
     def keeping(self, held: Holding) -> Iterator[None]:
@@ -271,22 +269,12 @@ class RouteWorker:
             return await self._probe()
         # The delivery that finds a fault is its first probe: the next one comes later.
         self._last_probe_s = self._attempts.clock.steady_s()
-        # Others' commits wake us: a look is in nobody's way, a claim needs the writer.
-        if self._is_idle and (rest_s := self._rest_s(await self._next_due_ms())) > 0:
+        if (rest_s := await self._due.rest_before_claim_s()) > 0:
             return rest_s
-        way = self._attempts.way
-        limit = await way.portion(self._claim_limit(), self._claimed_at_s, self._lag_s)
-        claimed = await self._claim(limit)
-        for held in claimed:
+        room = max(self._capacity() - len(self._held), 1)
+        for held in await self._claim(await self._due.portion(room)):
             self._hand_out(held)
-        self._is_idle = len(claimed) < limit
-        if not self._is_idle:
-            return 0.0
-        due_at_ms = await self._next_due_ms()
-        if due_at_ms is not None and due_at_ms <= self._claimed_up_to_ms:
-            # Due at the claim and not given to us: somebody alive holds it.
-            return self.route.poll_s / 10
-        return max(self._rest_s(due_at_ms), SHORTEST_REST_S)
+        return await self._due.rest_after_claim_s()
 
     async def _probe(self) -> float:
         """One message now and then shows whether the fault of the route is mended."""
@@ -306,42 +294,14 @@ class RouteWorker:
 
     async def _claim(self, limit: int) -> list[Holding]:
         async with self._claiming:
-            claimed = await self._claim_due(limit)
+            claimed = await self._due.claim(limit)
+            for held in claimed:
+                self._held[held.delivery.id] = held
             if not self._stopping:
                 return claimed
             for held in claimed:
                 self._give_back(held)
             return []
-
-    async def _claim_due(self, limit: int) -> list[Holding]:
-        await self._attempts.make_sure()
-        clock = self._attempts.clock
-        asked_at_s = self._claimed_at_s = clock.steady_s()
-        self._claimed_up_to_ms = clock.now_ms()
-        claimed = await self._attempts.store.claim(
-            Claim(
-                worker=self.holder,
-                now_ms=self._claimed_up_to_ms,
-                lease_until_ms=self._attempts.lease_until_ms(self.route),
-                limit=limit,
-                lanes=self.route.served_lanes,
-                # Never one's own: what is ours and in nobody's hands is found by housekeeping.
-                spare=self._liveness.alive | {self.holder},
-            )
-        )
-        # How long the first one has waited; what was put off on purpose seems to wait longer.
-        since_ms = claimed[0].delivery.updated_at_ms if claimed else self._claimed_up_to_ms
-        self._lag_s = (self._claimed_up_to_ms - since_ms) / 1000 / self._attempts.time_scale
-        return list(self._take(claimed, asked_at_s))
-
-    def _take(self, claimed: list[Claimed], asked_at_s: float) -> Iterator[Holding]:
-        for item in claimed:
-            held = Holding(self._attempts, self.route, item.delivery, item.content, asked_at_s)
-            self._held[item.delivery.id] = held
-            yield held
-
-    def _claim_limit(self) -> int:
-        return max(self._capacity() - len(self._held), 1)
 
     def _capacity(self) -> int:
         quick = self._slowest_s < self.route.lease_s * QUICK_SHARE_OF_LEASE
@@ -354,16 +314,6 @@ class RouteWorker:
         while not self._stopping and len(self._held) > self._capacity() // 2:
             self._freed.clear()
             await self._freed.wait()
-
-    async def _next_due_ms(self) -> int | None:
-        return await self._attempts.store.next_due_ms(self.route.served_lanes)
-
-    def _rest_s(self, due_at_ms: int | None) -> float:
-        """Until then; nothing, if it is due already."""
-        if due_at_ms is None:
-            return self.route.poll_s
-        due_in_s = (due_at_ms - self._attempts.clock.now_ms()) / 1000 / self._attempts.time_scale
-        return min(max(due_in_s, 0.0), self.route.poll_s)
 
     def _forget(self, held: Holding) -> None:
         # A newer holding of the same delivery may stand in its place.

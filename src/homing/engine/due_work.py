@@ -1,0 +1,75 @@
+"""What is due on one route: asked of the store in the right portions, and at the right times."""
+
+from __future__ import annotations
+
+from homing.engine.attempt import Attempts
+from homing.engine.holding import Holding
+from homing.engine.liveness import Liveness
+from homing.engine.route import Route
+from homing.ports import Claim
+
+SHORTEST_REST_S = 0.001
+
+
+class DueWork:
+    """Claims for a worker, and says how long it may rest before the next claim."""
+
+    def __init__(self, route: Route, attempts: Attempts, liveness: Liveness, holder: str) -> None:
+        self._route = route
+        self._attempts = attempts
+        self._liveness = liveness
+        self._holder = holder
+        self._got_all = False
+        self._claimed_up_to_ms = 0
+        self._claimed_at_s = float("-inf")
+        self._lag_s = 0.0
+
+    async def claim(self, limit: int) -> list[Holding]:
+        attempts, route, clock = self._attempts, self._route, self._attempts.clock
+        await attempts.make_sure()
+        asked_at_s = self._claimed_at_s = clock.steady_s()
+        self._claimed_up_to_ms = clock.now_ms()
+        claimed = await attempts.store.claim(
+            Claim(
+                worker=self._holder,
+                now_ms=self._claimed_up_to_ms,
+                lease_until_ms=attempts.lease_until_ms(route),
+                limit=limit,
+                lanes=route.served_lanes,
+                # Never one's own: what is ours and in nobody's hands is found by housekeeping.
+                spare=self._liveness.alive | {self._holder},
+            )
+        )
+        self._got_all = len(claimed) < limit
+        # How long the first one has waited; what was put off on purpose seems to wait longer.
+        since_ms = claimed[0].delivery.updated_at_ms if claimed else self._claimed_up_to_ms
+        self._lag_s = (self._claimed_up_to_ms - since_ms) / 1000 / attempts.time_scale
+        return [Holding(attempts, route, one.delivery, one.content, asked_at_s) for one in claimed]
+
+    async def portion(self, limit: int) -> int:
+        """How many to claim now: fewer, and later, while a crowd of callers waits."""
+        return await self._attempts.way.portion(limit, self._claimed_at_s, self._lag_s)
+
+    async def rest_before_claim_s(self) -> float:
+        """0: claim. Where the last claim got all there was, somebody else's commit may be why we
+        are awake: a look is in nobody's way, a claim needs the writer."""
+        return self._rest_s(await self._next_due_ms()) if self._got_all else 0.0
+
+    async def rest_after_claim_s(self) -> float:
+        if not self._got_all:
+            return 0.0
+        due_at_ms = await self._next_due_ms()
+        if due_at_ms is not None and due_at_ms <= self._claimed_up_to_ms:
+            # Due at the claim and not given to us: somebody alive holds it.
+            return self._route.poll_s / 10
+        return max(self._rest_s(due_at_ms), SHORTEST_REST_S)
+
+    async def _next_due_ms(self) -> int | None:
+        return await self._attempts.store.next_due_ms(self._route.served_lanes)
+
+    def _rest_s(self, due_at_ms: int | None) -> float:
+        """Until then; nothing, if it is due already."""
+        if due_at_ms is None:
+            return self._route.poll_s
+        due_in_s = (due_at_ms - self._attempts.clock.now_ms()) / 1000 / self._attempts.time_scale
+        return min(max(due_in_s, 0.0), self._route.poll_s)
