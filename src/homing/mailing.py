@@ -22,7 +22,6 @@ MAIL_ROUTE = "mail"
 SEND = "send"
 SEND_RETRY = Retry(Ladder((60.0, 300.0, 1800.0, 7200.0, 21600.0, 43200.0)), max_attempts=7)
 SEND_TIMEOUT_S = 60.0
-CONCURRENCY = 128
 # For providers that send nowhere; a real one needs a real sender.
 DEFAULT_SENDER = "homing@stub.test"
 
@@ -45,8 +44,6 @@ def mail_route(
         provider=provider,
         normalise=mailing.check,
         recipients_of=mailing.envelope,
-        # Far more than are sent at once: many share one write of the mark.
-        concurrency=CONCURRENCY,
     )
 
 

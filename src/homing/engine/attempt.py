@@ -108,11 +108,11 @@ class Attempts:
             while True:
                 verdict: Verdict | None
                 try:
-                    verdict = await self._verdict(held)
+                    verdict = await self._try(held)
                 except StoreError:
                     raise
                 except Exception as error:
-                    verdict = self._verdict_on(error, held)
+                    verdict = self._on_raised(error, held)
                 if verdict is None:
                     return None
                 name, change = verdict
@@ -152,7 +152,7 @@ class Attempts:
             return self._on_route_fault(route, change.delivery.failure)
         return ()
 
-    async def _verdict(self, held: Holding) -> Verdict:
+    async def _try(self, held: Holding) -> Verdict:
         """What the attempt comes to."""
         plan = held.route.plan_of(held.delivery)
         if held.delivery.maybe_sent:
@@ -166,21 +166,21 @@ class Attempts:
             return because, transitions.give_up(delivery, because, plan=plan, now_ms=now_ms)
         if delivery.fanned_out:
             return await self._join(delivery, plan)
-        return self._verdict_of(held, plan, await self._call_step(held, plan))
+        return self._conclude(held, plan, await self._call_step(held, plan))
 
-    def verdict(self, held: Holding, outcome: Outcome) -> Verdict:
+    def conclude(self, held: Holding, outcome: Outcome) -> Verdict:
         """What a step's outcome comes to, for a step that was called elsewhere."""
         try:
-            return self._verdict_of(held, held.route.plan_of(held.delivery), outcome)
+            return self._conclude(held, held.route.plan_of(held.delivery), outcome)
         except Exception as error:
-            return self._verdict_of_fault(error, held)
+            return self._on_fault(error, held)
 
-    def _verdict_of(self, held: Holding, plan: Plan, outcome: Outcome) -> Verdict:
+    def _conclude(self, held: Holding, plan: Plan, outcome: Outcome) -> Verdict:
         if held.route.judge is not None:
             outcome = judged(outcome, plan.stage(held.delivery.stage), held.route.judge)
         return self._change_for(held, plan, outcome)
 
-    def _verdict_on(self, error: Exception, held: Holding) -> Verdict | None:
+    def _on_raised(self, error: Exception, held: Holding) -> Verdict | None:
         """None: the claim was lost, and somebody else decides."""
         if isinstance(error, ClaimLost):
             return None
@@ -192,9 +192,9 @@ class Attempts:
                 receipt=error.receipt,
             )
             return "settle_found", change
-        return self._verdict_of_fault(error, held)
+        return self._on_fault(error, held)
 
-    def _verdict_of_fault(self, error: Exception, held: Holding) -> Verdict:
+    def _on_fault(self, error: Exception, held: Holding) -> Verdict:
         """A fault of ours or of a step's is a failed attempt, and in the end a dead letter."""
         plan, now_ms = held.route.plan_of(held.delivery), self.clock.now_ms()
         log.error("the attempt of %s went wrong", held.delivery.id, exc_info=error)

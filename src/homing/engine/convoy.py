@@ -33,8 +33,9 @@ COMPANY_WITHIN_S = 0.01
 class Convoy:
     """The sends of one stage of one route.
 
-    `began` and `ended` are told of each send. What is not plain (in doubt, suspect, out of time,
-    not to be rendered) is `turned_away`: it needs more than a convoy can do.
+    `room` is the route's own, and taken first: who waits for a server holds no permit of the
+    process. `began` and `ended` are told of each send. What is not plain (in doubt, suspect, out
+    of time, not to be rendered) is `turned_away`: it needs more than a convoy can do.
     """
 
     def __init__(  # noqa: PLR0913 - what a convoy rides on, and who is told of it
@@ -43,6 +44,7 @@ class Convoy:
         step: SendStep,
         provider: GroupProvider,
         attempts: Attempts,
+        room: Allowance,
         *,
         is_parked: Callable[[], bool],
         began: Callable[[Holding], None],
@@ -53,6 +55,7 @@ class Convoy:
         self._step = step
         self._provider = provider
         self._attempts = attempts
+        self._room = room
         self._is_parked = is_parked
         self._ended = ended
         self._turned_away = turned_away
@@ -60,8 +63,6 @@ class Convoy:
         self._waiting: deque[Holding] = deque()
         self._arrived = asyncio.Event()
         self._groups: list[Group] = []
-        # Of its own, and taken first: who waits for a server holds no permit of the process.
-        self._room = Allowance(MOST_TOGETHER)
         self._unanswered = 0
         self._made_room = 0
         self._answers: list[tuple[Holding, Accepted | Failure]] = []
@@ -162,7 +163,7 @@ class Convoy:
         self._drop(held)
         self._ended(held)
 
-    def is_ready(self) -> None:
+    def marks_follow(self) -> None:
         self._settle_answers()
 
     def has_begun(self, held: Holding) -> None:
@@ -197,7 +198,7 @@ class Convoy:
             held.give_permit_back()
 
     def _settlement(self, held: Holding, answer: Accepted | Failure) -> Settlement:
-        name, change = self._attempts.verdict(held, outcome_of(answer))
+        name, change = self._attempts.conclude(held, outcome_of(answer))
         settlement = self._attempts.settlement(held, name, change)
         settlement.done = partial(self._settled, held)
         return settlement

@@ -128,8 +128,6 @@ class Engine:
         self._spawn("retention", self._every(seldom_s, self.housekeeping.seldom))
         self._spawn("leases", self._every(self._lease_s / 3, self._renew_leases))
         for worker in self.workers.values():
-            if worker.route.concurrency == 0:
-                continue  # nothing of it can be handled here: others may
             self._spawn(f"worker {worker.route.name}", worker.run)
 
     async def ensure_beating(self) -> None:
@@ -261,4 +259,5 @@ class Engine:
 
 
 def _lanes(routes: Sequence[Route]) -> list[str]:
-    return [lane for route in routes for lane in route.served_lanes]
+    """Those that are worked off here."""
+    return [lane for route in routes if route.concurrency for lane in route.served_lanes]

@@ -21,8 +21,8 @@ from homing.ports import Accepted, GroupProvider, GroupSend
 class Escort(Protocol):
     """Whoever has sent the group off is told what becomes of each."""
 
-    def is_ready(self) -> None:
-        """To be marked: what was answered before is handed over for writing first."""
+    def marks_follow(self) -> None:
+        """Marks are written next: what is answered by now is handed over for writing first."""
 
     def has_begun(self, held: Holding) -> None:
         """Its mark is being written."""
@@ -97,7 +97,7 @@ class Group:
         """Write the durable marks; those who have them."""
         attempts = self._attempts
         await attempts.make_sure()
-        self._escort.is_ready()
+        self._escort.marks_follow()
         await self._take_permits()
         asked_at_s = attempts.clock.steady_s()
         markings = [held.marking(self._unsent[held].to_store) for held in self._ready]

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from homing.domain import transitions
 from homing.domain.errors import StoreError
+from homing.engine.allowance import Allowance
 from homing.engine.attempt import Attempts
 from homing.engine.convoy import Convoy
 from homing.engine.due_work import DueWork
@@ -51,6 +52,8 @@ class RouteWorker:
         self._due = DueWork(route, attempts, liveness, holder)
         self._inbox: asyncio.Queue[Holding] = asyncio.Queue()
         self._held: dict[str, Holding] = {}
+        # So many at once and no more, in slots and in groups together.
+        self._room = Allowance(route.concurrency)
         self._convoy = self._convoy_for(route)
         # Since when, by id.
         self._running: dict[str, float] = {}
@@ -64,6 +67,8 @@ class RouteWorker:
 
     async def run(self) -> None:
         """Claim and attempt until stopped; called again after a surprise, it goes on."""
+        if not self.route.concurrency:
+            return  # it is worked off elsewhere
         self._start_slots()
         while not self._stopping:
             moment = self._wakeup.moment
@@ -78,12 +83,13 @@ class RouteWorker:
     async def run_until_idle(self) -> int:
         """Attempt all that is due now and wait for the outcomes; how many were attempted."""
         attempted = 0
-        while True:
+        while self.route.concurrency:
             await self._claim_once()
             if self._inbox.empty():
-                return attempted
+                break
             while not self._inbox.empty():
                 attempted += await self._next(wait=True)
+        return attempted
 
     def take(self, claimed: Claimed) -> None:
         """Work off a delivery that was stored already claimed by this process."""
@@ -187,6 +193,7 @@ class RouteWorker:
                     step,
                     step.provider,
                     self._attempts,
+                    self._room,
                     is_parked=lambda: self._parking.is_parked(route.name),
                     began=self._begin,
                     ended=self._end,
@@ -230,6 +237,7 @@ class RouteWorker:
         return 1
 
     async def _attempt(self, held: Holding, *, wait: bool) -> None:
+        await self._room.take()
         self._begin(held)
         try:
             name = await self._attempts.run(held, wait=wait)
@@ -238,6 +246,7 @@ class RouteWorker:
         except StoreError:
             pass  # the lease ends by itself; nothing was said to be sent that was not
         finally:
+            self._room.give_back()
             self._end(held)
 
     def _begin(self, held: Holding) -> None:

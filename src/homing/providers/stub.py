@@ -213,13 +213,12 @@ class StubSend(Struct):
         return self.provider.arrive(self.envelope)
 
     def start(self, told: Callable[[Accepted | Failure], None]) -> None:
-        loop, latency_s = asyncio.get_running_loop(), self.provider.latency_s
+        latency_s = self.provider.latency_s
         self.provider.leave(self.envelope)
-        self.arrival = (
-            loop.call_later(latency_s, self._arrive, told)
-            if latency_s
-            else loop.call_soon(self._arrive, told)
-        )
+        if latency_s:
+            self.arrival = asyncio.get_running_loop().call_later(latency_s, self._arrive, told)
+        else:
+            self._arrive(told)
 
     def _arrive(self, told: Callable[[Accepted | Failure], None]) -> None:
         told(self.provider.arrive(self.envelope))

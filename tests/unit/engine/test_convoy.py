@@ -13,15 +13,14 @@ from homing.domain.delivery import Change, Delivery, Fact, Receipt
 from homing.domain.errors import StoreUnavailable
 from homing.domain.failure import Failure
 from homing.domain.message import Event
-from homing.domain.policy import Plan
 from homing.engine.admission import Request
 from homing.engine.convoy import MOST_TOGETHER
-from homing.engine.route import Route
 from homing.engine.steps import SendStep
 from homing.ports import Accepted, Envelope
 from homing.stores.memory import MemoryStore
+from homing.testing.virtualtime import run
 from tests.unit.engine.providers import Flock, GroupSending, sending
-from tests.unit.engine.world import FaultyStore, World, quiet, stage
+from tests.unit.engine.world import FaultyStore, World, quiet
 
 SOFT = Failure("deferred", code="451")
 FAULT = Failure("auth_failed", "route_fault", detail="bad credentials")
@@ -245,47 +244,75 @@ async def test_a_store_that_refuses_the_marks_lets_nothing_be_sent() -> None:
         assert len(provider.sent) == 3
 
 
-async def test_the_time_of_a_send_is_over_and_that_is_not_called_not_sent() -> None:
-    provider = Flock()
-    world = World(quick(provider))
+def test_the_time_of_a_send_is_over_and_that_is_not_called_not_sent() -> None:
+    async def main() -> None:
+        provider = Flock()
+        world = World(sending(provider))
 
-    async with running(world, *names(2)) as accepted:
-        provider.answer(1)
-        await world.until_told("fail")
-        [late] = provider.waiting
-        late.tell()  # too late: nobody listens
-        await quiet()
+        async with running(world, *names(2)) as accepted:
+            provider.answer(1)
+            await asyncio.sleep(world.route.lease_s)
+            [late] = provider.waiting
+            late.tell()  # nobody listens any more
+            await quiet()
 
-    after = [await world.get(one.id) for one in accepted]
-    assert [(one.state, one.maybe_sent) for one in after] == [
-        ("delivered", False),
-        ("pending", True),
-    ]
-    assert late.withdrawn
+        after = [await world.get(one.id) for one in accepted]
+        assert [(one.state, one.maybe_sent) for one in after] == [
+            ("delivered", False),
+            ("pending", True),
+        ]
+        assert late.withdrawn
+
+    run(main())
 
 
-async def test_the_time_is_over_before_the_mark_and_nothing_was_sent() -> None:
+def test_the_time_is_over_before_the_mark_and_nothing_was_sent() -> None:
     class Hung(Flock):
         async def prepare_some(self, envelopes: Sequence[Envelope]) -> list[GroupSending | Failure]:
             await asyncio.Event().wait()
             return []
 
-    provider = Hung()
-    world = World(quick(provider))
+    async def main() -> None:
+        provider = Hung()
+        world = World(sending(provider))
 
-    async with running(world, "k") as [accepted]:
-        await world.until_told("fail")
+        async with running(world, "k") as [accepted]:
+            await asyncio.sleep(world.route.lease_s)
 
-    after = await world.get(accepted.id)
-    assert (after.state, after.maybe_sent, after.attempts) == ("pending", False, 1)
-    assert provider.sent == []
+        after = await world.get(accepted.id)
+        assert (after.state, after.maybe_sent, after.attempts) == ("pending", False, 1)
+        assert provider.sent == []
+
+    run(main())
 
 
-def quick(provider: Flock) -> Route:
-    """Its time limit is a moment; the loop's own time is real here."""
-    only = stage("send", sends=True, timeout_s=0.02)
-    step = SendStep(provider, lambda delivery, content: content.payload)
-    return Route(name="mail", plan=Plan(stages=(only,)), steps={"send": step}, provider=provider)
+@pytest.mark.parametrize("concurrency", [1, 5])
+async def test_no_more_go_at_once_than_the_route_allows(concurrency: int) -> None:
+    provider = Flock()
+    world = World(replace(sending(provider), concurrency=concurrency))
+
+    async with running(world, *names(12)):
+        assert len(provider.sent) == concurrency
+        provider.answer(concurrency)
+        await world.until_told("succeed", concurrency)
+        await quiet()
+        assert len(provider.waiting) == concurrency
+
+
+async def test_slots_and_groups_share_what_the_route_allows() -> None:
+    provider = Flock()
+    world = World(replace(sending(provider), concurrency=1))
+    suspect = await world.submit("suspect")
+    world.store.disk.put(replace(await world.get(suspect.id), crashes=1))
+
+    async with running(world, "k"):
+        for _ in range(2):
+            if provider.waiting:
+                provider.answer(1)
+            await quiet()
+        await world.until_told("succeed", 2)
+
+    assert len(provider.sent) == 2
 
 
 async def test_i7_a_stop_in_the_middle_leaves_the_doubt_and_gives_back_the_rest() -> None:
