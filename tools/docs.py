@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar, get_args
 
-from homing.building import defaults
 from homing.domain.delivery import CLAIMABLE_STATES, TERMINAL_STATES, FailedBecause, State
 from homing.domain.transitions import EDGES, Edge
+from homing.from_settings import defaults
 from homing.settings.reference import reference
 
 ROOT = Path(__file__).parents[1]
@@ -30,7 +30,7 @@ STATES: dict[State, str] = {
     "delivered": "Accepted by the provider or handled, with the evidence in `receipt`. Final.",
     "suppressed": "Skipped on purpose, by the provider or a rule; a good end. Final.",
     "failed": "The dead letter: no further attempt by itself, always with `failed_because`,"
-    " and an operator is owed a notice.",
+    " and an operator is notices_due a notice.",
     "dismissed": "Closed by an operator, or withdrawn before its end; can be restored.",
 }
 REASONS: dict[FailedBecause, str] = {

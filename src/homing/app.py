@@ -21,7 +21,7 @@ from homing.engine.replays import Replays
 from homing.engine.route import Route
 from homing.engine.tokens import Tokens
 from homing.engine.why import explain
-from homing.mailing import MAIL_ROUTE, mail_route
+from homing.mail_route import MAIL_ROUTE, mail_route
 from homing.ports import (
     Alarm,
     Clock,

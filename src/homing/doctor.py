@@ -13,11 +13,11 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from homing.app import Homing
-from homing.building import build
 from homing.domain.errors import HomingError, SettingsError, StoreError
 from homing.domain.failure import Failure
 from homing.engine.liveness import WORKER
 from homing.engine.parking import PARKED
+from homing.from_settings import build
 from homing.ports import Provider
 from homing.settings import Loaded, Settings, masked, span
 from homing.system import SystemClock

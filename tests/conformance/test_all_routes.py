@@ -156,7 +156,7 @@ def every_kind(stages: tuple[str, ...]) -> list[Delivery]:
                 created_at_ms=0,
                 updated_at_ms=0,
                 state=state,
-                attempts=attempts,
+                attempts_spent=attempts,
                 failed_because=because,
                 phase=phase,
             )

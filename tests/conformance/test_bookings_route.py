@@ -1,4 +1,4 @@
-"""Booking mails (003): inline first, five worker attempts, and a row only while it is owed."""
+"""Booking mails (003): inline first, five worker attempts, and a row only while it is open."""
 
 from __future__ import annotations
 
@@ -348,7 +348,7 @@ async def test_a_crash_in_the_inline_call_loses_nothing(clock: ManualClock) -> N
         new.delivery,
         state="in_flight",
         holder="the one that died",
-        claims=1,
+        unsettled_claims=1,
         claimed_at_ms=START_MS,
         phase="inline",
         due_at_ms=START_MS + 60_000,

@@ -521,7 +521,7 @@ async def test_a_handler_whose_worker_died_is_called_again(clock: ManualClock) -
 
     assert handler.called_at_s == [60.0]
     # A lost worker is no fault of the event.
-    assert (await world.get(event_id)).attempts == 1
+    assert (await world.get(event_id)).attempts_spent == 1
 
 
 async def test_a_wait_survives_a_restart(clock: ManualClock) -> None:

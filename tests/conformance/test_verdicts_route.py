@@ -95,7 +95,7 @@ async def test_four_counted_retries_follow_the_inline_call_on_a_fixed_ladder(
 
     assert world.graph.called_at_s == [0.0, 0.001, 300.001, 2100.001, 9300.001]
     delivery = await world.get(delivery_id)
-    assert (delivery.attempts, delivery.failed_because) == (4, "exhausted")
+    assert (delivery.attempts_spent, delivery.failed_because) == (4, "exhausted")
 
 
 async def test_where_the_inline_call_counts_there_are_four_calls_in_all(
@@ -485,7 +485,7 @@ async def test_a_surprise_raises_the_count_and_is_no_silent_end(clock: ManualClo
 
     delivery = await world.get(delivery_id)
     # After the mark nobody can tell: it is never called "not sent".
-    assert (delivery.attempts, delivery.failed_because) == (4, "uncertain")
+    assert (delivery.attempts_spent, delivery.failed_because) == (4, "uncertain")
     assert await world.word(delivery_id) == "DEAD"
     assert world.listener.words() == ["dead_letter", "alert"]
 
@@ -545,7 +545,11 @@ async def test_a_line_of_another_program_goes_on_where_it_stood(
     assert added.delivery_id == ticket.delivery_id
     before, after = await world.get(ticket.delivery_id), new.delivery
     assert world.route.word(after) == world.route.word(before)
-    assert (after.attempts, after.key, after.state) == (before.attempts, before.key, before.state)
+    assert (after.attempts_spent, after.key, after.state) == (
+        before.attempts_spent,
+        before.key,
+        before.state,
+    )
     assert variables_of(new.payload)["verdict"] == ODD_JSON
     if before.state == "pending":
         assert after.due_at_ms == max(before.due_at_ms or 0, START_MS + 1)

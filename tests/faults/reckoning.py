@@ -136,8 +136,8 @@ def _contradictions(record: Record) -> Iterator[str]:
 def _miscounts(record: Record) -> Iterator[str]:
     one = record.delivery
     counted = sum(attempt.counted for attempt in record.attempts)
-    if one.attempts != counted:
-        yield f"says {one.attempts} attempts, its ledger says {counted} (I16)"
+    if one.attempts_spent != counted:
+        yield f"says {one.attempts_spent} attempts, its ledger says {counted} (I16)"
     for attempt in record.attempts:
         if attempt.status == "interrupted" and attempt.counted and attempt.window is None:
             yield f"was charged for attempt {attempt.number}, broken off unsent (I16)"

@@ -175,17 +175,17 @@ def test_a_dead_letter_is_alerted_in_the_next_life_p10(tmp_path: Path) -> None:
     with lives() as start:
         victim = start(replace(setup, claims_when_told=True))
         victim.order("submit", KEY, "bounce@stub.test")
-        victim.until_said("acked")  # it looked for owed notices at its start, and found none
+        victim.until_said("acked")  # it looked for due notices at its start, and found none
         victim.order("claim")
         assert victim.until_dead() == -signal.SIGKILL
         before = read_books(setup.store, setup.ledger)
-        assert before.of(KEY).delivery.owed == ("alert",)
+        assert before.of(KEY).delivery.notices_due == ("alert",)
         assert not setup.alerts.exists()
 
         SharedTime(setup.time).let_pass(HOUR_S)
         heir = start(replace(setup, traps=())).ready()
         until(
-            lambda: not read_books(setup.store, setup.ledger).of(KEY).delivery.owed,
+            lambda: not read_books(setup.store, setup.ledger).of(KEY).delivery.notices_due,
             lambda: "no alert was given",
         )
         heir.stop()
@@ -212,7 +212,7 @@ def test_crashes_before_the_mark_make_it_poison_and_cost_no_attempt_i16(tmp_path
     books = read_books(setup.store, setup.ledger)
     record = books.of(KEY)
     assert (record.delivery.state, record.delivery.failed_because) == ("failed", "poison")
-    assert record.delivery.attempts == 0
+    assert record.delivery.attempts_spent == 0
     assert [attempt.status for attempt in record.attempts] == [BROKEN_OFF] * deaths
     assert record.accepted == []
     assert contradictions(books) == []

@@ -38,7 +38,7 @@ from homing.domain.policy import Ladder, OnDoubt, Plan, Retry
 from homing.engine.admission import Ticket
 from homing.engine.handlers import Assignment, Handlers, job_route
 from homing.engine.route import Route
-from homing.mailing import mail_route
+from homing.mail_route import mail_route
 from homing.observers.alert_log import AlertLog
 from homing.ports import Facet, Provider, Query
 from homing.stores.emergency import FileJournal

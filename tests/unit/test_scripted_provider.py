@@ -44,7 +44,7 @@ async def _delivered(provider: ScriptedProvider, minutes: int) -> Delivery:
 def test_it_answers_in_turn_and_then_accepts() -> None:
     provider = ScriptedProvider([Failure("deferred"), Failure("deferred")])
     delivery = run(_delivered(provider, minutes=3))
-    assert (delivery.state, delivery.attempts) == ("delivered", 3)
+    assert (delivery.state, delivery.attempts_spent) == ("delivered", 3)
     assert len(provider.committed) == 3
     assert len(provider.accepted) == 1
 

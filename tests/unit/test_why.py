@@ -12,7 +12,7 @@ from homing.domain.policy import Ladder, Plan, Retry, Stage
 from homing.engine.labels import Label, LabelTable
 from homing.engine.route import Route
 from homing.engine.why import explain
-from homing.mailing import mail_route
+from homing.mail_route import mail_route
 from homing.providers.stub import StubProvider
 from homing.testing.clocks import ManualClock
 
@@ -49,11 +49,15 @@ def told(given: Delivery, **more: Any) -> str:
     [
         ({}, {}, "It is pending. Attempt 1 of 3 (send) is due now."),
         (
-            {"attempts": 1, "due_at_ms": T0_MS + 3_720_000},
+            {"attempts_spent": 1, "due_at_ms": T0_MS + 3_720_000},
             {},
             "Attempt 2 of 3 (send) comes at 2027-01-15 09:02:00Z, in 1 h 2 min.",
         ),
-        ({"attempts": 2}, {}, "It is the last of its budget: if it fails, a person has to decide."),
+        (
+            {"attempts_spent": 2},
+            {},
+            "It is the last of its budget: if it fails, a person has to decide.",
+        ),
         ({}, {"now_ms": T0_MS + 120_000}, "It has been due for 2 min: is a worker running?"),
         ({"maybe_sent_at_ms": T0_MS}, {}, "An earlier attempt may have been accepted"),
         ({"expires_at_ms": T0_MS}, {}, "It expires at 2027-01-15 08:00:00Z."),

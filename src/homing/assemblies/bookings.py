@@ -17,7 +17,7 @@ from homing.domain.policy import Exponential, Plan, Retention, Retry, Stage
 from homing.engine.labels import Label, LabelTable
 from homing.engine.route import Route
 from homing.engine.steps import SendStep
-from homing.mailing import Mailing
+from homing.mail_route import Mailing
 from homing.ports import Provider
 from homing.stores.shape import HIDDEN, Record, Shape, Stored, iso_utc, ms_from_iso
 
@@ -51,7 +51,7 @@ PLAN = Plan(
     on_route_fault="retry",
     inline_counts=False,
     keep_delivered=False,
-    owes_on_failed=(),
+    notify_on_failed=(),
     retention=Retention(dismissed_s=0.0),
 )
 
@@ -94,7 +94,7 @@ def _write(stored: Stored) -> Record:
         "ics_content": email.invitation.ics if email.invitation else None,
         "ics_method": email.invitation.method if email.invitation else None,
         "status": LABELS.word(delivery),
-        "attempts": delivery.attempts,
+        "attempts": delivery.attempts_spent,
         "max_attempts": delivery.max_attempts or MAX_ATTEMPTS,
         "next_retry_at": iso_utc(_next_retry_at_ms(stored)),
         "last_error": (failure.detail or failure.error_class) if failure else None,
@@ -130,7 +130,7 @@ def _read(row: Record) -> New:
         created_at_ms=ms_from_iso(row["created_at"], "created_at"),
         updated_at_ms=next_retry_at_ms,
         due_at_ms=next_retry_at_ms,
-        attempts=row["attempts"],
+        attempts_spent=row["attempts"],
         max_attempts=None if row["max_attempts"] == MAX_ATTEMPTS else row["max_attempts"],
         recipients=tuple(Recipient(address) for address in envelope_of(email)),
         failure=None

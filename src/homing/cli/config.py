@@ -20,7 +20,7 @@ def show(config: ConfigFile = None, as_json: AsJson = False) -> None:
     """What is in force, and why."""
     from msgspec.structs import replace
 
-    from homing.building import build, route_for
+    from homing.from_settings import build, route_for
     from homing.settings import in_force
     from homing.settings.leaves import values
     from homing.settings.masking import shown

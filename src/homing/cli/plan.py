@@ -153,7 +153,7 @@ def _set(config: Path | None, max_attempts: int | None) -> Retry:
     """The policy of the mail route as it is in force."""
     from msgspec.structs import replace
 
-    from homing.building import route_for
+    from homing.from_settings import route_for
 
     retry = route_for(settings(config).settings).plan.stages[-1].retry
     return replace(retry, max_attempts=max_attempts or retry.max_attempts)

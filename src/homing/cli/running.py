@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from homing import long_running
 from homing.app import Homing
-from homing.building import build
 from homing.cli.supervising import Orphaned
+from homing.from_settings import build
 from homing.settings import Settings, masked
-from homing.watching import Watching
+from homing.telemetry import Watching
 
 if TYPE_CHECKING:
     from starlette.responses import Response

@@ -35,7 +35,7 @@ def settings(config: Path | None) -> Loaded:
 
 def with_homing(config: Path | None, act: Callable[[Homing], Awaitable[T]]) -> T:
     """Open the store without a worker, act, close."""
-    from homing.building import build
+    from homing.from_settings import build
 
     homing = build(settings(config).settings, worker=False)
 

@@ -129,17 +129,17 @@ class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
 
     version: int = 1
     holder: str | None = None
-    claims: int = 0
+    unsettled_claims: int = 0
     claimed_at_ms: int | None = None
-    begun: bool = False
+    interruption_noted: bool = False
     crashes: int = 0
     phase: Phase = "worker"
     committing: bool = False
     committed_at_ms: int | None = None
 
     cycle: int = 1
-    attempt_no: int = 0
-    attempts: int = 0
+    attempts_ended: int = 0
+    attempts_spent: int = 0
     max_attempts: int | None = None
     recipients: tuple[Recipient, ...] = ()
     receipt: Receipt | None = None
@@ -158,7 +158,7 @@ class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     clone_of: str | None = None
     payload_no: int = 1
     restart_at: str | None = None
-    owed: tuple[str, ...] = ()
+    notices_due: tuple[str, ...] = ()
     metadata: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -149,14 +149,14 @@ class Plan(Struct, frozen=True, kw_only=True):
     max_crashes: int = 5
     doubt_patience_s: float = 3600.0
     keep_delivered: bool = True
-    owes_on_failed: tuple[str, ...] = ("alert",)
-    owes_on_delivered: tuple[str, ...] = ()
+    notify_on_failed: tuple[str, ...] = ("alert",)
+    notify_on_delivered: tuple[str, ...] = ()
     retention: Retention = Retention()
     # Extra notices by the reason of the failure, e.g. a page for a code defect.
-    owes_by_reason: dict[FailedBecause, tuple[str, ...]] = field(default_factory=dict)
-    owes_by_class: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    notify_by_reason: dict[FailedBecause, tuple[str, ...]] = field(default_factory=dict)
+    notify_by_class: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # When a replay is refused again with the very error class of the cycle before.
-    owes_on_repeat: tuple[str, ...] = ()
+    notify_on_repeat: tuple[str, ...] = ()
 
     def stage(self, name: str) -> Stage:
         for stage in self.stages:

@@ -24,9 +24,9 @@ from homing.domain.delivery import (
 from homing.domain.errors import IdempotencyConflict, InvalidRequest
 from homing.domain.message import Email, Message, encode_message
 from homing.domain.redaction import redact
-from homing.engine.attempt import Attempts
-from homing.engine.gathering import Gathering
-from homing.engine.holding import Holding
+from homing.engine.add_batcher import AddBatcher
+from homing.engine.attempt import AttemptRunner
+from homing.engine.claimed_work import ClaimedWork
 from homing.engine.parking import Parking
 from homing.engine.route import Route
 from homing.ports import Added, Claimed, Existing, Transaction
@@ -70,7 +70,7 @@ class Taker(Protocol):
 
     def take(self, claimed: Claimed) -> None: ...
 
-    def keeping(self, held: Holding) -> AbstractContextManager[None]: ...
+    def keeping(self, held: ClaimedWork) -> AbstractContextManager[None]: ...
 
 
 class Admission:
@@ -78,7 +78,7 @@ class Admission:
 
     def __init__(
         self,
-        attempts: Attempts,
+        attempts: AttemptRunner,
         parking: Parking,
         takers: Mapping[str, Taker],
         tell: Callable[[str, Sequence[Delivery]], None],
@@ -87,7 +87,7 @@ class Admission:
         self._parking = parking
         self._takers = takers
         self._tell = tell
-        self._gathering = Gathering(
+        self._gathering = AddBatcher(
             attempts.store, lambda new: tell("accept", [one.delivery for one in new])
         )
 
@@ -202,11 +202,11 @@ class Admission:
             ticket = await self._ticket(route, new, answer)
             self._tell("accept", [ticket.delivery] if ticket.created else [])
             return ticket
-        await self._attempts.make_sure()
+        await self._attempts.refresh_if_stale()
         keeper = self._takers[route.name]
         new = self._claimed(route, new, "inline", keeper.holder)
         asked_at_s = self._attempts.clock.steady_s()
-        held = Holding(self._attempts, route, new.delivery, Content(new.payload), asked_at_s)
+        held = ClaimedWork(self._attempts, route, new.delivery, Content(new.payload), asked_at_s)
         with keeper.keeping(held):
             [answer] = await self._attempts.store.add([new])
             ticket = await self._ticket(route, new, answer)
@@ -229,7 +229,7 @@ class Admission:
             new.delivery,
             state="in_flight",
             holder=holder,
-            claims=1,
+            unsettled_claims=1,
             claimed_at_ms=new.delivery.created_at_ms,
             due_at_ms=self._attempts.lease_until_ms(route),
             phase="inline" if phase == "inline" else "worker",

@@ -28,12 +28,12 @@ from homing.domain.failure import (
     Refusal,
 )
 from homing.domain.policy import Plan, Stage
-from homing.engine.allowance import Allowance
+from homing.engine.claimed_work import ClaimedWork, ClaimLost, DoubtSettled
 from homing.engine.gate import Gate
-from homing.engine.giving_way import GivingWay
-from homing.engine.holding import ClaimLost, DoubtSettled, Holding
+from homing.engine.intake_priority import IntakePriority
+from homing.engine.permits import Permits
 from homing.engine.route import Route, classify_exception
-from homing.engine.settling import Settlement, Settler
+from homing.engine.save_batcher import PendingSave, SaveBatcher
 from homing.engine.time_limits import TimeLimits
 from homing.ports import Absent, Clock, Dice, Done, FanOut, Found, Outcome, Query, Store, Unknown
 
@@ -46,19 +46,19 @@ MOST_COMMITTING = 64
 OnRouteFault: TypeAlias = Callable[[Route, Failure], tuple[Fact, ...]]
 
 
-class Attempts:
+class AttemptRunner:
     """Runs attempts for workers and for inline calls alike."""
 
     def __init__(  # noqa: PLR0913 - what an attempt touches, each by its port
         self,
         store: Store,
-        settler: Settler,
+        settler: SaveBatcher,
         clock: Clock,
         dice: Dice,
         gate: Gate,
         *,
         on_route_fault: OnRouteFault,
-        make_sure: Callable[[], Awaitable[None]],
+        refresh_if_stale: Callable[[], Awaitable[None]],
         read_back: Callable[[], Awaitable[object]],
         time_scale: float = 1.0,
     ) -> None:
@@ -67,14 +67,14 @@ class Attempts:
         self.clock = clock
         self.dice = dice
         self._on_route_fault = on_route_fault
-        self.make_sure = make_sure
+        self.refresh_if_stale = refresh_if_stale
         self._read_back = read_back
         self._limits = TimeLimits()
         # So many accepted sends may await their save at most: what a kill can double.
-        self.committing = Allowance(MOST_COMMITTING)
+        self.committing = Permits(MOST_COMMITTING)
         self._id_at_ms, self._nth_of_ms = 0, 0
         self.gate = gate
-        self.way = GivingWay(clock)
+        self.way = IntakePriority(clock)
         # How many seconds of the clock pass in a real one; leases are real, due times are not.
         self.time_scale = time_scale
 
@@ -89,13 +89,13 @@ class Attempts:
     def lease_until_ms(self, route: Route) -> int:
         return self.clock.now_ms() + round(route.lease_s * 1000 * self.time_scale)
 
-    async def run(self, held: Holding, *, wait: bool = False) -> str | None:
+    async def run(self, held: ClaimedWork, *, wait: bool = False) -> str | None:
         """Carry the holding to its next resting state; the name of the transition, or None.
 
         With `wait` the outcome is durable when this returns. A finished send is always waited
         for, so that no more of them are at risk than there are slots.
         """
-        if held.delivery.claims > 1:
+        if held.delivery.unsettled_claims > 1:
             plan = held.route.plan_of(held.delivery)
             change = transitions.note_interruption(
                 held.delivery, plan=plan, now_ms=self.clock.now_ms(), roll=self.dice.roll()
@@ -123,7 +123,9 @@ class Attempts:
         finally:
             held.give_permit_back()
 
-    async def _settle(self, held: Holding, name: str, change: Change, *, wait: bool) -> str | None:
+    async def _settle(
+        self, held: ClaimedWork, name: str, change: Change, *, wait: bool
+    ) -> str | None:
         settlement = self.settlement(held, name, change)
         if not (wait or settlement.must_keep):
             self.settler.put(settlement)
@@ -137,8 +139,8 @@ class Attempts:
         held.delivery = replace(change.delivery, version=change.delivery.version + 1)
         return name
 
-    def settlement(self, held: Holding, name: str, change: Change) -> Settlement:
-        return Settlement(
+    def settlement(self, held: ClaimedWork, name: str, change: Change) -> PendingSave:
+        return PendingSave(
             name,
             change,
             held.delivery,
@@ -152,7 +154,7 @@ class Attempts:
             return self._on_route_fault(route, change.delivery.failure)
         return ()
 
-    async def _try(self, held: Holding) -> Verdict:
+    async def _try(self, held: ClaimedWork) -> Verdict:
         """What the attempt comes to."""
         plan = held.route.plan_of(held.delivery)
         if held.delivery.maybe_sent:
@@ -168,19 +170,19 @@ class Attempts:
             return await self._join(delivery, plan)
         return self._conclude(held, plan, await self._call_step(held, plan))
 
-    def conclude(self, held: Holding, outcome: Outcome) -> Verdict:
+    def conclude(self, held: ClaimedWork, outcome: Outcome) -> Verdict:
         """What a step's outcome comes to, for a step that was called elsewhere."""
         try:
             return self._conclude(held, held.route.plan_of(held.delivery), outcome)
         except Exception as error:
             return self._on_fault(error, held)
 
-    def _conclude(self, held: Holding, plan: Plan, outcome: Outcome) -> Verdict:
+    def _conclude(self, held: ClaimedWork, plan: Plan, outcome: Outcome) -> Verdict:
         if held.route.judge is not None:
             outcome = judged(outcome, plan.stage(held.delivery.stage), held.route.judge)
         return self._change_for(held, plan, outcome)
 
-    def _on_raised(self, error: Exception, held: Holding) -> Verdict | None:
+    def _on_raised(self, error: Exception, held: ClaimedWork) -> Verdict | None:
         """None: the claim was lost, and somebody else decides."""
         if isinstance(error, ClaimLost):
             return None
@@ -194,7 +196,7 @@ class Attempts:
             return "settle_found", change
         return self._on_fault(error, held)
 
-    def _on_fault(self, error: Exception, held: Holding) -> Verdict:
+    def _on_fault(self, error: Exception, held: ClaimedWork) -> Verdict:
         """A fault of ours or of a step's is a failed attempt, and in the end a dead letter."""
         plan, now_ms = held.route.plan_of(held.delivery), self.clock.now_ms()
         log.error("the attempt of %s went wrong", held.delivery.id, exc_info=error)
@@ -209,7 +211,7 @@ class Attempts:
         failed = replace(held.delivery, failure=failure)
         return "poison", transitions.give_up(failed, "poison", plan=plan, now_ms=now_ms)
 
-    async def _settle_doubt(self, held: Holding, plan: Plan) -> Verdict | None:
+    async def _settle_doubt(self, held: ClaimedWork, plan: Plan) -> Verdict | None:
         """None: go on and send. Evidence first, then the token window, then the route's policy."""
         delivery, now_ms = held.delivery, self.clock.now_ms()
         found = await self._evidence(held)
@@ -240,7 +242,7 @@ class Attempts:
             held.delivery = transitions.waive_doubt(delivery)
         return None
 
-    async def _evidence(self, held: Holding) -> Found | Absent | Unknown | None:
+    async def _evidence(self, held: ClaimedWork) -> Found | Absent | Unknown | None:
         """What an earlier owner learnt too late, or what the provider can tell."""
         delivery = held.delivery
         late = await self.late_receipt(delivery)
@@ -271,7 +273,7 @@ class Attempts:
         # A mark dated in the future shows that clocks disagree: then no window is trusted.
         return window_ms > 0 and 0 <= now_ms - delivery.committed_at_ms < window_ms
 
-    async def _call_step(self, held: Holding, plan: Plan) -> Outcome:
+    async def _call_step(self, held: ClaimedWork, plan: Plan) -> Outcome:
         stage = plan.stage(held.delivery.stage)
         try:
             return await self._limits.bound(held.route.steps[stage.name](held), stage.timeout_s)
@@ -302,7 +304,7 @@ class Attempts:
             return "fail_with_children", change
         return self._finish_stage(delivery, plan, Done(), now_ms)
 
-    def _change_for(self, held: Holding, plan: Plan, outcome: Outcome) -> Verdict:
+    def _change_for(self, held: ClaimedWork, plan: Plan, outcome: Outcome) -> Verdict:
         delivery, now_ms = held.delivery, self.clock.now_ms()
         if isinstance(outcome, Done):
             keep_until_ms = None

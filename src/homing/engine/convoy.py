@@ -15,11 +15,11 @@ from functools import partial
 from homing.domain import transitions
 from homing.domain.failure import Failure
 from homing.domain.policy import Plan
-from homing.engine.allowance import Allowance
-from homing.engine.attempt import Attempts
+from homing.engine.attempt import AttemptRunner
+from homing.engine.claimed_work import ClaimedWork
 from homing.engine.group import Group
-from homing.engine.holding import Holding
-from homing.engine.settling import Kept, Settlement
+from homing.engine.permits import Permits
+from homing.engine.save_batcher import Kept, PendingSave
 from homing.engine.steps import Packed, SendStep, outcome_of
 from homing.ports import Accepted, GroupProvider
 
@@ -43,13 +43,13 @@ class Convoy:
         stage: str,
         step: SendStep,
         provider: GroupProvider,
-        attempts: Attempts,
-        room: Allowance,
+        attempts: AttemptRunner,
+        room: Permits,
         *,
         is_parked: Callable[[], bool],
-        began: Callable[[Holding], None],
-        ended: Callable[[Holding], None],
-        turned_away: Callable[[Holding], None],
+        began: Callable[[ClaimedWork], None],
+        ended: Callable[[ClaimedWork], None],
+        turned_away: Callable[[ClaimedWork], None],
     ) -> None:
         self._stage = stage
         self._step = step
@@ -60,31 +60,31 @@ class Convoy:
         self._ended = ended
         self._turned_away = turned_away
         self._began = began
-        self._waiting: deque[Holding] = deque()
+        self._waiting: deque[ClaimedWork] = deque()
         self._arrived = asyncio.Event()
         self._groups: list[Group] = []
         self._unanswered = 0
         self._made_room = 0
-        self._answers: list[tuple[Holding, Accepted | Failure]] = []
+        self._answers: list[tuple[ClaimedWork, Accepted | Failure]] = []
         self._timer: asyncio.TimerHandle | None = None
 
-    def takes(self, held: Holding) -> bool:
+    def takes(self, held: ClaimedWork) -> bool:
         """Whether it is a fresh claim without a past that must be looked into first."""
         delivery = held.delivery
         return (
             delivery.stage == self._stage
             and delivery.phase == "worker"
-            and delivery.claims == 1
+            and delivery.unsettled_claims == 1
             and not delivery.crashes
             and not delivery.maybe_sent
             and not held.is_probe
         )
 
-    def put(self, held: Holding) -> None:
+    def put(self, held: ClaimedWork) -> None:
         self._waiting.append(held)
         self._arrived.set()
 
-    def take_back(self) -> list[Holding]:
+    def take_back(self) -> list[ClaimedWork]:
         """What has not begun."""
         waiting = list(self._waiting)
         self._waiting.clear()
@@ -121,9 +121,9 @@ class Convoy:
             self._groups = [group, *(other for other in self._groups if not other.is_over)]
             await group.send(self._provider)
 
-    def _load(self, most: int) -> tuple[dict[Holding, Packed], float]:
+    def _load(self, most: int) -> tuple[dict[ClaimedWork, Packed], float]:
         """The next ones under one plan; each is inside the gate."""
-        group: dict[Holding, Packed] = {}
+        group: dict[ClaimedWork, Packed] = {}
         plan: Plan | None = None
         while self._waiting and len(group) < most:
             held = self._waiting.popleft()
@@ -141,7 +141,7 @@ class Convoy:
         self._unanswered += len(group)
         return group, 0.0 if plan is None else plan.stage(self._stage).timeout_s
 
-    def _pack(self, held: Holding, plan: Plan) -> Packed | None:
+    def _pack(self, held: ClaimedWork, plan: Plan) -> Packed | None:
         delivery = held.delivery
         expires_at_ms = delivery.expires_at_ms
         if expires_at_ms is not None and self._attempts.clock.now_ms() >= expires_at_ms:
@@ -154,22 +154,22 @@ class Convoy:
             return None  # tried again where a fault gets its verdict
         return None if isinstance(packed, Failure) else packed
 
-    def finds_no_room(self, group: Sequence[Holding]) -> None:
+    def finds_no_room(self, group: Sequence[ClaimedWork]) -> None:
         for held in reversed(group):
             self._drop(held)
             self._waiting.appendleft(held)
 
-    def is_dropped(self, held: Holding) -> None:
+    def is_dropped(self, held: ClaimedWork) -> None:
         self._drop(held)
         self._ended(held)
 
     def marks_follow(self) -> None:
         self._settle_answers()
 
-    def has_begun(self, held: Holding) -> None:
+    def has_begun(self, held: ClaimedWork) -> None:
         self._began(held)
 
-    def is_answered(self, held: Holding, answer: Accepted | Failure) -> None:
+    def is_answered(self, held: ClaimedWork, answer: Accepted | Failure) -> None:
         self._unanswered -= 1
         self._answers.append((held, answer))
         if not (self._unanswered or self._waiting):
@@ -197,17 +197,17 @@ class Convoy:
         for held, _ in answers:
             held.give_permit_back()
 
-    def _settlement(self, held: Holding, answer: Accepted | Failure) -> Settlement:
+    def _settlement(self, held: ClaimedWork, answer: Accepted | Failure) -> PendingSave:
         name, change = self._attempts.conclude(held, outcome_of(answer))
         settlement = self._attempts.settlement(held, name, change)
         settlement.done = partial(self._settled, held)
         return settlement
 
-    def _settled(self, held: Holding, _kept: Kept) -> None:
+    def _settled(self, held: ClaimedWork, _kept: Kept) -> None:
         self._attempts.gate.leave()
         self._ended(held)
 
-    def _drop(self, held: Holding) -> None:
+    def _drop(self, held: ClaimedWork) -> None:
         self._unanswered -= 1
         self._room.give_back()
         held.give_permit_back()

@@ -10,7 +10,7 @@ from homing.domain import transitions
 from homing.domain.delivery import Attempt, Change, Delivery, Fact, FactValue
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.domain.policy import Plan
-from homing.engine.attempt import Attempts
+from homing.engine.attempt import AttemptRunner
 from homing.engine.parking import Parking
 from homing.engine.route import Route, Verb
 from homing.ports import Added, Cursor, Facet, Page, Query, Transitioned
@@ -25,7 +25,7 @@ CONTENTION_TRIES = 5
 class Desk:
     def __init__(
         self,
-        attempts: Attempts,
+        attempts: AttemptRunner,
         parking: Parking,
         routes: Mapping[str, Route],
         tell: Callable[[Sequence[Transitioned]], None],
@@ -354,7 +354,7 @@ def _current(delivery: Delivery) -> list[Attempt]:
     return [
         Attempt(
             delivery_id=delivery.id,
-            number=delivery.attempt_no + 1,
+            number=delivery.attempts_ended + 1,
             stage=delivery.stage,
             status="running" if running else "scheduled",
             cycle=delivery.cycle,

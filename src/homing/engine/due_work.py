@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from homing.engine.attempt import Attempts
-from homing.engine.holding import Holding
+from homing.engine.attempt import AttemptRunner
+from homing.engine.claimed_work import ClaimedWork
 from homing.engine.liveness import Liveness
 from homing.engine.route import Route
 from homing.ports import Claim
@@ -14,7 +14,9 @@ SHORTEST_REST_S = 0.001
 class DueWork:
     """Claims for a worker, and says how long it may rest before the next claim."""
 
-    def __init__(self, route: Route, attempts: Attempts, liveness: Liveness, holder: str) -> None:
+    def __init__(
+        self, route: Route, attempts: AttemptRunner, liveness: Liveness, holder: str
+    ) -> None:
         self._route = route
         self._attempts = attempts
         self._liveness = liveness
@@ -24,9 +26,9 @@ class DueWork:
         self._claimed_at_s = float("-inf")
         self._lag_s = 0.0
 
-    async def claim(self, limit: int) -> list[Holding]:
+    async def claim(self, limit: int) -> list[ClaimedWork]:
         attempts, route, clock = self._attempts, self._route, self._attempts.clock
-        await attempts.make_sure()
+        await attempts.refresh_if_stale()
         asked_at_s = self._claimed_at_s = clock.steady_s()
         self._claimed_up_to_ms = clock.now_ms()
         claimed = await attempts.store.claim(
@@ -44,7 +46,9 @@ class DueWork:
         # How long the first one has waited; what was put off on purpose seems to wait longer.
         since_ms = claimed[0].delivery.updated_at_ms if claimed else self._claimed_up_to_ms
         self._lag_s = (self._claimed_up_to_ms - since_ms) / 1000 / attempts.time_scale
-        return [Holding(attempts, route, one.delivery, one.content, asked_at_s) for one in claimed]
+        return [
+            ClaimedWork(attempts, route, one.delivery, one.content, asked_at_s) for one in claimed
+        ]
 
     async def portion(self, limit: int) -> int:
         """How many to claim now: fewer, and later, while a crowd of callers waits."""

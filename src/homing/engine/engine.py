@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from homing.domain.delivery import Delivery, Fact
 from homing.domain.failure import Failure
 from homing.engine.admission import Admission
-from homing.engine.attempt import Attempts
+from homing.engine.attempt import AttemptRunner
 from homing.engine.desk import Desk
 from homing.engine.gate import Gate
 from homing.engine.housekeeping import Housekeeping
 from homing.engine.liveness import Liveness
 from homing.engine.parking import Parking
 from homing.engine.route import Route
-from homing.engine.settling import Settlement, Settler
+from homing.engine.save_batcher import PendingSave, SaveBatcher
 from homing.engine.wakeup import WakeUp
 from homing.engine.worker import RouteWorker
 from homing.ports import (
@@ -64,7 +64,7 @@ class Engine:
         self._owing = asyncio.Event()
         self.parking = Parking(store, clock)
         self.gate = Gate()
-        self.settler = Settler(
+        self.settler = SaveBatcher(
             store, clock, journal, tell=self._tell_settled, running=lambda: self.gate.inside
         )
         self.liveness = Liveness(
@@ -75,14 +75,14 @@ class Engine:
             about={**(about or {}), "lanes": "\n".join(_lanes(routes))},
             time_scale=time_scale,
         )
-        self.attempts = Attempts(
+        self.attempts = AttemptRunner(
             store,
             self.settler,
             clock,
             dice,
             self.gate,
             on_route_fault=self._park,
-            make_sure=self._make_sure,
+            refresh_if_stale=self._make_sure,
             read_back=self._read_back,
             time_scale=time_scale,
         )
@@ -197,7 +197,7 @@ class Engine:
         if self.settler.journaled:
             await self._read_back_own()
         if not self.liveness.is_sure:
-            await self.liveness.make_sure()
+            await self.liveness.refresh_if_stale()
 
     async def _read_back_own(self) -> None:
         journaled = self.settler.journaled
@@ -236,7 +236,7 @@ class Engine:
             now_ms = self.clock.now_ms()
             self._tell([Transitioned(name, delivery, None, (), now_ms) for delivery in deliveries])
 
-    def _tell_settled(self, stored: Sequence[Settlement]) -> None:
+    def _tell_settled(self, stored: Sequence[PendingSave]) -> None:
         if self._observers:
             now_ms = self.clock.now_ms()
             self._tell(
@@ -245,11 +245,11 @@ class Engine:
                     for s in stored
                 ]
             )
-        elif any(settlement.change.delivery.owed for settlement in stored):
+        elif any(settlement.change.delivery.notices_due for settlement in stored):
             self._owing.set()
 
     def _tell(self, events: Sequence[Transitioned]) -> None:
-        if any(event.delivery.owed for event in events):
+        if any(event.delivery.notices_due for event in events):
             self._owing.set()
         for observer in self._observers:
             try:

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from homing.domain.errors import StoreError
 from homing.domain.failure import TIMED_OUT, Failure
-from homing.engine.attempt import Attempts
-from homing.engine.holding import Holding
+from homing.engine.attempt import AttemptRunner
+from homing.engine.claimed_work import ClaimedWork
 from homing.engine.steps import Packed
 from homing.ports import Accepted, GroupProvider, GroupSend
 
@@ -24,15 +24,15 @@ class Escort(Protocol):
     def marks_follow(self) -> None:
         """Marks are written next: what is answered by now is handed over for writing first."""
 
-    def has_begun(self, held: Holding) -> None:
+    def has_begun(self, held: ClaimedWork) -> None:
         """Its mark is being written."""
 
-    def finds_no_room(self, group: Sequence[Holding]) -> None:
+    def finds_no_room(self, group: Sequence[ClaimedWork]) -> None:
         """Nothing was done about them; they come again."""
 
-    def is_answered(self, held: Holding, answer: Accepted | Failure) -> None: ...
+    def is_answered(self, held: ClaimedWork, answer: Accepted | Failure) -> None: ...
 
-    def is_dropped(self, held: Holding) -> None:
+    def is_dropped(self, held: ClaimedWork) -> None:
         """Not sent, and nothing to write: it is somebody else's, or its lease ends by itself."""
 
 
@@ -40,14 +40,18 @@ class Group:
     """Sends under one plan, so with one time limit. Each ends by one word to the escort."""
 
     def __init__(
-        self, packed: dict[Holding, Packed], timeout_s: float, attempts: Attempts, escort: Escort
+        self,
+        packed: dict[ClaimedWork, Packed],
+        timeout_s: float,
+        attempts: AttemptRunner,
+        escort: Escort,
     ) -> None:
         self._unsent = packed
         self._timeout_s = timeout_s
         self._attempts = attempts
         self._escort = escort
-        self._ready: dict[Holding, GroupSend] = {}
-        self._under_way: dict[Holding, GroupSend] = {}
+        self._ready: dict[ClaimedWork, GroupSend] = {}
+        self._under_way: dict[ClaimedWork, GroupSend] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -93,10 +97,10 @@ class Group:
             else:
                 self._ready[held] = answer
 
-    async def _mark(self) -> list[Holding]:
+    async def _mark(self) -> list[ClaimedWork]:
         """Write the durable marks; those who have them."""
         attempts = self._attempts
-        await attempts.make_sure()
+        await attempts.refresh_if_stale()
         self._escort.marks_follow()
         await self._take_permits()
         asked_at_s = attempts.clock.steady_s()
@@ -104,7 +108,7 @@ class Group:
         for held in self._ready:
             self._escort.has_begun(held)
         kept = await attempts.settler.write_all(markings)
-        marked: list[Holding] = []
+        marked: list[ClaimedWork] = []
         for held, marking, is_kept in zip(self._ready, markings, kept, strict=True):
             if is_kept is True:
                 del self._unsent[held]
@@ -123,14 +127,14 @@ class Group:
         for send in without.values():
             await send.abandon()
 
-    def _come_again(self, group: Sequence[Holding]) -> None:
+    def _come_again(self, group: Sequence[ClaimedWork]) -> None:
         for held in group:
             del self._unsent[held]
         self._escort.finds_no_room(group)
 
-    def _start(self, marked: Sequence[Holding], deadline_s: float) -> list[Holding]:
+    def _start(self, marked: Sequence[ClaimedWork], deadline_s: float) -> list[ClaimedWork]:
         """Hand them over, but for those whose lease has become too short for it."""
-        late: list[Holding] = []
+        late: list[ClaimedWork] = []
         for held in marked:
             if held.may_commit:
                 self._under_way[held] = self._ready.pop(held)
@@ -146,7 +150,7 @@ class Group:
                 self._told(held, replace(held.route.classify(error), maybe_sent=True))
         return late
 
-    def _told(self, held: Holding, answer: Accepted | Failure) -> None:
+    def _told(self, held: ClaimedWork, answer: Accepted | Failure) -> None:
         if held in self._under_way:  # else its time was over
             self._end(held)
             self._escort.is_answered(held, answer)
@@ -156,12 +160,12 @@ class Group:
             send.withdraw()
             self._told(held, replace(self._no_answer(), maybe_sent=True))
 
-    def _end(self, held: Holding) -> None:
+    def _end(self, held: ClaimedWork) -> None:
         del self._under_way[held]
         if not self._under_way and self._timer is not None:
             self._timer.cancel()
 
-    async def _abandon(self, group: Sequence[Holding], answer: Failure | None = None) -> None:
+    async def _abandon(self, group: Sequence[ClaimedWork], answer: Failure | None = None) -> None:
         """Provably not sent."""
         for held in group:
             send = self._ready.pop(held, None)

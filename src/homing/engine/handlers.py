@@ -205,7 +205,7 @@ def _assignment(work: Work) -> Assignment:
         data=message.data,
         key=delivery.key,
         source=delivery.source,
-        attempt=delivery.attempts + 1,
+        attempt=delivery.attempts_spent + 1,
         cycle=delivery.cycle,
         metadata=delivery.metadata,
         results=_kept_results(results) if results else {},

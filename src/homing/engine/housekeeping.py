@@ -1,4 +1,4 @@
-"""Housekeeping: notices owed, leases of the dead, retention, and what nobody serves."""
+"""Housekeeping: notices due, leases of the dead, retention, and what nobody serves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from homing.domain.policy import Retention
 from homing.engine.liveness import WORKER, Liveness
 from homing.engine.parking import Parking
 from homing.engine.route import Route
-from homing.engine.settling import late_outcome
+from homing.engine.save_batcher import late_outcome
 from homing.ports import (
     Alarm,
     Alert,
@@ -112,20 +112,20 @@ class Housekeeping:
             return 0  # its holder writes next; then it is asked for again
         given = []
         attempts = await self._store.attempts(delivery.id)
-        for notice in delivery.owed:
+        for notice in delivery.notices_due:
             for notifier in self._notifiers:
                 if notice in notifier.notices and await notifier.notify(notice, delivery, attempts):
                     given.append(notice)
                     break
         if not given:
             return 0
-        change = transitions.pay(delivery, tuple(given))
+        change = transitions.mark_notified(delivery, tuple(given))
         route = self._routes.get(delivery.route)
         forget = (
             delivery.state == "delivered"
             and route is not None
             and not route.plan_of(delivery).keep_delivered
-            and not change.delivery.owed
+            and not change.delivery.notices_due
         )
         if forget:
             change = Change(change.delivery, forget=True)

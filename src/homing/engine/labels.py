@@ -49,7 +49,7 @@ class LabelTable(Struct, frozen=True):
         facet = Facet(
             state=delivery.state,
             stage=delivery.stage,
-            attempted=delivery.attempts > 0,
+            attempted=delivery.attempts_spent > 0,
             failed_because=delivery.failed_because,
             phase=delivery.phase,
         )

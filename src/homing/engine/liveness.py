@@ -74,7 +74,7 @@ class Liveness:
             and not self._clock_stepped(now_s)
         )
 
-    async def make_sure(self) -> None:
+    async def refresh_if_stale(self) -> None:
         """Before taking work: a thawed process beats first, and after a clock step looks again."""
         if self.is_sure:
             return

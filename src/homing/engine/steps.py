@@ -11,7 +11,7 @@ from homing.domain.delivery import Content, Delivery
 from homing.domain.failure import Failure
 from homing.domain.identity import provider_token
 from homing.domain.redaction import redact
-from homing.engine.holding import ClaimLost
+from homing.engine.claimed_work import ClaimLost
 from homing.ports import Accepted, Done, Envelope, Outcome, Provider, Work
 
 FROZEN = "frozen"

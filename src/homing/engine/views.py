@@ -92,7 +92,7 @@ def delivery_view(delivery: Delivery, route: Route | None) -> DeliveryView:
         maybe_sent=delivery.maybe_sent,
         maybe_duplicate=delivery.maybe_duplicate,
         stage=delivery.stage,
-        attempts=delivery.attempts,
+        attempts=delivery.attempts_spent,
         max_attempts=budget_of(delivery, route),
         cycle=delivery.cycle,
         next_attempt_at_ms=delivery.due_at_ms if delivery.state == "pending" else None,

@@ -158,7 +158,7 @@ def _pending(
 ) -> list[str]:
     if parked is not None:
         return [_parked(parked, word)]
-    number, budget = delivery.attempts + 1, budget_of(delivery, route)
+    number, budget = delivery.attempts_spent + 1, budget_of(delivery, route)
     left_s = ((delivery.due_at_ms or now_ms) - now_ms) / 1000
     when = f"at {_clock(delivery.due_at_ms or now_ms)}, in {_span(left_s)}"
     of = f" of {budget}" if budget else ""

@@ -11,15 +11,15 @@ from msgspec.structs import replace
 
 from homing.domain import transitions
 from homing.domain.errors import StoreError
-from homing.engine.allowance import Allowance
-from homing.engine.attempt import Attempts
+from homing.engine.attempt import AttemptRunner
+from homing.engine.claimed_work import ClaimedWork
 from homing.engine.convoy import Convoy
 from homing.engine.due_work import DueWork
-from homing.engine.holding import Holding
 from homing.engine.liveness import Liveness
 from homing.engine.parking import Parking
+from homing.engine.permits import Permits
 from homing.engine.route import Route
-from homing.engine.settling import Settlement
+from homing.engine.save_batcher import PendingSave
 from homing.engine.steps import SendStep
 from homing.engine.wakeup import WakeUp
 from homing.ports import Claimed, GroupProvider
@@ -38,7 +38,7 @@ class RouteWorker:
     def __init__(
         self,
         route: Route,
-        attempts: Attempts,
+        attempts: AttemptRunner,
         parking: Parking,
         liveness: Liveness,
         wakeup: WakeUp,
@@ -50,10 +50,10 @@ class RouteWorker:
         self._parking = parking
         self._wakeup = wakeup
         self._due = DueWork(route, attempts, liveness, holder)
-        self._inbox: asyncio.Queue[Holding] = asyncio.Queue()
-        self._held: dict[str, Holding] = {}
+        self._inbox: asyncio.Queue[ClaimedWork] = asyncio.Queue()
+        self._held: dict[str, ClaimedWork] = {}
         # So many at once and no more, in slots and in groups together.
-        self._room = Allowance(route.concurrency)
+        self._room = Permits(route.concurrency)
         self._convoy = self._convoy_for(route)
         # Since when, by id.
         self._running: dict[str, float] = {}
@@ -94,7 +94,7 @@ class RouteWorker:
     def take(self, claimed: Claimed) -> None:
         """Work off a delivery that was stored already claimed by this process."""
         now_s = self._attempts.clock.steady_s()
-        held = Holding(self._attempts, self.route, claimed.delivery, claimed.content, now_s)
+        held = ClaimedWork(self._attempts, self.route, claimed.delivery, claimed.content, now_s)
         self._held[held.delivery.id] = held
         if self._stopping:
             self._give_back(held)
@@ -102,7 +102,7 @@ class RouteWorker:
             self._hand_out(held)
 
     @contextlib.contextmanager
-    def keeping(self, held: Holding) -> Iterator[None]:
+    def keeping(self, held: ClaimedWork) -> Iterator[None]:
         """For an inline attempt: while it lasts, its lease is renewed and nobody here takes it."""
         self._held[held.delivery.id] = held
         self._inline.add(held.delivery.id)
@@ -201,7 +201,7 @@ class RouteWorker:
                 )
         return None
 
-    def _hand_out(self, held: Holding) -> None:
+    def _hand_out(self, held: ClaimedWork) -> None:
         """To the slots, or to the convoy while it runs."""
         if self._slots and self._convoy is not None and self._convoy.takes(held):
             self._convoy.put(held)
@@ -236,7 +236,7 @@ class RouteWorker:
             gate.leave()
         return 1
 
-    async def _attempt(self, held: Holding, *, wait: bool) -> None:
+    async def _attempt(self, held: ClaimedWork, *, wait: bool) -> None:
         await self._room.take()
         self._begin(held)
         try:
@@ -249,10 +249,10 @@ class RouteWorker:
             self._room.give_back()
             self._end(held)
 
-    def _begin(self, held: Holding) -> None:
+    def _begin(self, held: ClaimedWork) -> None:
         self._running[held.delivery.id] = self._attempts.clock.steady_s()
 
-    def _end(self, held: Holding) -> None:
+    def _end(self, held: ClaimedWork) -> None:
         began_s = self._running.pop(held.delivery.id, None)
         if began_s is not None:
             # Remember the slowest, and forget it slowly.
@@ -261,7 +261,7 @@ class RouteWorker:
         self._forget(held)
         self._freed.set()
 
-    async def _after_probe(self, held: Holding, name: str | None) -> None:
+    async def _after_probe(self, held: ClaimedWork, name: str | None) -> None:
         """On a parked route, anything but another route fault shows that it works again."""
         if name is None:
             return
@@ -301,7 +301,7 @@ class RouteWorker:
             self._inbox.put_nowait(held)
         return self.route.probe_every_s
 
-    async def _claim(self, limit: int) -> list[Holding]:
+    async def _claim(self, limit: int) -> list[ClaimedWork]:
         async with self._claiming:
             claimed = await self._due.claim(limit)
             for held in claimed:
@@ -324,14 +324,14 @@ class RouteWorker:
             self._freed.clear()
             await self._freed.wait()
 
-    def _forget(self, held: Holding) -> None:
+    def _forget(self, held: ClaimedWork) -> None:
         # A newer holding of the same delivery may stand in its place.
         if self._held.get(held.delivery.id) is held:
             del self._held[held.delivery.id]
 
-    def _give_back(self, held: Holding) -> None:
+    def _give_back(self, held: ClaimedWork) -> None:
         self._forget(held)
-        if held.delivery.committing and held.delivery.claims <= 1:
+        if held.delivery.committing and held.delivery.unsettled_claims <= 1:
             return  # after its own mark nobody knows: the lease ends and the next owner looks
         change = transitions.release(
             held.delivery,
@@ -339,10 +339,12 @@ class RouteWorker:
             now_ms=self._attempts.clock.now_ms(),
             roll=self._attempts.dice.roll(),
         )
-        settlement = Settlement("release", change, held.delivery, held.lease_end_s)
+        settlement = PendingSave("release", change, held.delivery, held.lease_end_s)
         self._attempts.settler.put(settlement)
 
 
-def _is_suspect(held: Holding) -> bool:
+def _is_suspect(held: ClaimedWork) -> bool:
     """It has, or may have, crashed a process before: it is tried alone."""
-    return held.delivery.crashes > 0 or (held.delivery.claims > 1 and held.delivery.begun)
+    return held.delivery.crashes > 0 or (
+        held.delivery.unsettled_claims > 1 and held.delivery.interruption_noted
+    )

@@ -37,7 +37,7 @@ class AlertLog:
         mark = visible(f"delivery={delivery.id} cycle={delivery.cycle} ")
         line = (
             f"[ALERT][homing] DEAD LETTER: {mark}route={delivery.route}"
-            f" because={delivery.failed_because} attempts={delivery.attempts}"
+            f" because={delivery.failed_because} attempts={delivery.attempts_spent}"
             f" last_error={failure.error_class if failure else '-'}"
             f" code={failure.code if failure else '-'}"
         )

@@ -1,4 +1,4 @@
-"""The delivery log: one line per success, owed from the moment the success is stored."""
+"""The delivery log: one line per success, due from the moment the success is stored."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DeliveryLog:
         at_ms = delivery.ended_at_ms or delivery.updated_at_ms
         when = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
         mark = visible(f"delivery={delivery.id} cycle={delivery.cycle} ")
-        line = f"{when} DELIVERED {mark}route={delivery.route} attempts={delivery.attempt_no}"
+        line = f"{when} DELIVERED {mark}route={delivery.route} attempts={delivery.attempts_ended}"
         try:
             await asyncio.to_thread(self._file.append, visible(line), unless=mark)
         except OSError as error:

@@ -157,7 +157,7 @@ def _words_of(event: Transitioned, level: int) -> dict[str, str | int]:
         "delivery": _plain(delivery.id),
         "route": _plain(delivery.route),
         "state": delivery.state,
-        "attempts": delivery.attempts,
+        "attempts": delivery.attempts_spent,
     }
     if failure is not None and delivery.state != "delivered":
         words["error_class"] = _plain(failure.error_class)

@@ -82,7 +82,7 @@ def event_of(delivery: Delivery, attempts: Sequence[Attempt]) -> dict[str, Any]:
         "extra": {
             "delivery_id": delivery.id,
             "cycle": delivery.cycle,
-            "attempts": delivery.attempts,
+            "attempts": delivery.attempts_spent,
             "maybe_duplicate": delivery.maybe_duplicate,
         },
         "breadcrumbs": {"values": [_breadcrumb(attempt) for attempt in attempts]},

@@ -16,7 +16,7 @@ from homing.domain.errors import IdempotencyConflict, InvalidRequest, StoreError
 from homing.domain.message import Attachment, Email
 from homing.engine.admission import Request
 from homing.engine.route import Route
-from homing.mailing import MAIL_ROUTE
+from homing.mail_route import MAIL_ROUTE
 from homing.settings.tree import LimitSettings
 from homing.web.answers import json_answer
 from homing.web.bodies import Bodies

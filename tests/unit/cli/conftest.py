@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from homing.building import build
 from homing.cli import main
 from homing.domain.message import Email
+from homing.from_settings import build
 from homing.settings import RouteSettings, Seconds, Settings
 from homing.settings.tree import RetrySettings
 

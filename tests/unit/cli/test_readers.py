@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from homing.building import build
 from homing.cli.reading import counts, words_of
 from homing.domain.message import Email
 from homing.engine.labels import Label, LabelTable
+from homing.from_settings import build
 from homing.settings import Settings
 from tests.unit.cli.conftest import HOSTILE, Cli
 
@@ -217,7 +217,7 @@ def test_a_fault_of_ours_is_told_by_kind_and_place_only(
     def crash(*words: object, **more: object) -> None:
         raise ZeroDivisionError("canary of a customer")
 
-    monkeypatch.setattr("homing.building.build", crash)
+    monkeypatch.setattr("homing.from_settings.build", crash)
 
     err = cli("status", code=1).err
 
@@ -229,7 +229,7 @@ def test_a_missing_extra_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
     def missing(*words: object, **more: object) -> None:
         raise ModuleNotFoundError("No module named 'uvicorn'", name="uvicorn")
 
-    monkeypatch.setattr("homing.building.build", missing)
+    monkeypatch.setattr("homing.from_settings.build", missing)
 
     assert (
         cli("status", code=1).err

@@ -57,7 +57,7 @@ GOOD_VALUES = {
     "Keywords": "one, two",
     "List-Archive": "<https://example.org/archive>",
     "List-Help": "<mailto:help@example.org>",
-    "List-Id": "News of ours <news.example.org>",
+    "List-Id": "DueSignal of ours <news.example.org>",
     "List-Owner": "<mailto:owner@example.org>",
     "List-Post": "NO",
     "List-Subscribe": "<https://example.org/join>",

@@ -11,21 +11,21 @@ from homing.domain.policy import Plan
 def check_change(before: Delivery, change: Change, plan: Plan) -> None:
     """Between before and after: version, ledger, recipients, family, notices."""
     after = change.delivery
-    claimed_anew = after.claims == before.claims + 1
+    claimed_anew = after.unsettled_claims == before.unsettled_claims + 1
     assert after.version == before.version + int(claimed_anew)
     _check_ledger(before, change)
     _check_recipients(before, after)
     ended = int(after.is_terminal) - int(before.is_terminal)
     assert change.child_delta == (-ended if before.parent_id else 0)
     if after.state == "failed" and before.state not in ("failed", "dismissed"):
-        assert set(plan.owes_on_failed) <= set(after.owed)
+        assert set(plan.notify_on_failed) <= set(after.notices_due)
 
 
 def check_delivery(now: Delivery, plan: Plan) -> None:
     """Whatever has happened to it so far."""
     _check_fields_of_state(now)
-    assert now.attempts <= plan.stage(now.stage).retry.max_attempts
-    assert now.crashes <= now.attempt_no
+    assert now.attempts_spent <= plan.stage(now.stage).retry.max_attempts
+    assert now.crashes <= now.attempts_ended
     assert [cycle.number for cycle in now.failure_history] == list(range(1, now.cycle))
     if now.state == "delivered":
         assert {r.outcome for r in now.recipients} <= {"accepted"}
@@ -36,7 +36,7 @@ def check_delivery(now: Delivery, plan: Plan) -> None:
 
 def check_doubt(now: Delivery, maybe_reached: set[str]) -> None:
     """Maybe sent is never called not sent; `maybe_reached` is what the test itself knows."""
-    unnoted = now.committing and now.claims > 1
+    unnoted = now.committing and now.unsettled_claims > 1
     if maybe_reached and not unnoted:
         assert now.maybe_sent
         assert now.failed_because in (None, "uncertain")
@@ -45,8 +45,10 @@ def check_doubt(now: Delivery, maybe_reached: set[str]) -> None:
 
 def _check_ledger(before: Delivery, change: Change) -> None:
     numbers = [attempt.number for attempt in change.ended]
-    assert numbers == list(range(before.attempt_no + 1, before.attempt_no + 1 + len(numbers)))
-    assert change.delivery.attempt_no == before.attempt_no + len(numbers)
+    assert numbers == list(
+        range(before.attempts_ended + 1, before.attempts_ended + 1 + len(numbers))
+    )
+    assert change.delivery.attempts_ended == before.attempts_ended + len(numbers)
     assert all(a.cycle == before.cycle and a.stage == before.stage for a in change.ended)
 
 
@@ -63,4 +65,4 @@ def _check_fields_of_state(now: Delivery) -> None:
     assert (now.holder is not None) == (now.state == "in_flight")
     assert (now.claimed_at_ms is not None) == (now.state == "in_flight")
     assert (now.due_at_ms is not None) == (now.state in ("pending", "in_flight"))
-    assert now.state == "in_flight" or (not now.committing and now.claims == 0)
+    assert now.state == "in_flight" or (not now.committing and now.unsettled_claims == 0)

@@ -71,10 +71,10 @@ class Life:
         else:
             self.attempt(turn)
         if self.delivery.state != "in_flight":
-            self.apply(transitions.pay(self.delivery, self.delivery.owed[1:]))
+            self.apply(transitions.mark_notified(self.delivery, self.delivery.notices_due[1:]))
         check_delivery(self.delivery, self.plan)
         check_doubt(self.delivery, self.maybe_reached)
-        assert self.delivery.attempts == self.counted
+        assert self.delivery.attempts_spent == self.counted
 
     def attempt(self, turn: Turn) -> None:
         """A worker claims it, new or after another's death, and goes as far as it goes."""
@@ -94,7 +94,7 @@ class Life:
 
     def claim(self) -> None:
         """If another one holds it, that one died; after the mark nobody knows what it did."""
-        if self.delivery.committing and self.delivery.claims == 1:
+        if self.delivery.committing and self.delivery.unsettled_claims == 1:
             self.maybe_reached |= self.open_receivers
         change = transitions.claim(
             self.delivery,
@@ -106,7 +106,7 @@ class Life:
 
     def note_interruption(self, roll: float) -> bool:
         """Whether the worker goes on."""
-        if self.delivery.claims > 1:
+        if self.delivery.unsettled_claims > 1:
             self.apply(
                 transitions.note_interruption(
                     self.delivery, plan=self.plan, now_ms=self.now_ms, roll=roll

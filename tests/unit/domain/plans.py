@@ -91,8 +91,8 @@ def any_plan(chance: Random) -> Plan:
         interrupted_counts=_coin(chance),
         max_crashes=chance.randint(1, 5),
         keep_delivered=_coin(chance),
-        owes_on_failed=chance.choice((("alert",), ("alert", "line"))),
-        owes_on_delivered=chance.choice(((), ("log",))),
+        notify_on_failed=chance.choice((("alert",), ("alert", "line"))),
+        notify_on_delivered=chance.choice(((), ("log",))),
     )
 
 

@@ -43,14 +43,14 @@ def test_a_stage_is_tried_exactly_its_budget(budget: int) -> None:
     ended, attempts = fail_until_ended(pending(), plan(stage(attempts=budget)))
 
     assert attempts == budget
-    assert (ended.failed_because, ended.attempts) == ("exhausted", budget)
+    assert (ended.failed_because, ended.attempts_spent) == ("exhausted", budget)
 
 
 def test_the_next_attempt_is_due_by_the_schedule() -> None:
     after = fail(claimed()).delivery
 
     assert (after.state, after.due_at_ms) == ("pending", NOW_MS + MINUTE_MS)
-    assert (after.attempts, after.attempt_no, after.failure) == (1, 1, SOFT)
+    assert (after.attempts_spent, after.attempts_ended, after.failure) == (1, 1, SOFT)
 
 
 def test_c_029_a_permanent_failure_ends_it_at_once() -> None:
@@ -58,23 +58,23 @@ def test_c_029_a_permanent_failure_ends_it_at_once() -> None:
 
     ended = fail(claimed(after_one), HARD).delivery
 
-    assert (ended.state, ended.failed_because, ended.attempts) == ("failed", "rejected", 2)
+    assert (ended.state, ended.failed_because, ended.attempts_spent) == ("failed", "rejected", 2)
 
 
 def test_each_stage_has_a_budget_of_its_own() -> None:
     staged = plan(stage("fetch", attempts=3), stage("notify", attempts=2))
-    tried_twice = pending(stage="fetch", attempts=2)
+    tried_twice = pending(stage="fetch", attempts_spent=2)
 
     onward = transitions.advance(claimed(tried_twice), plan=staged, now_ms=NOW_MS).delivery
     ended, attempts = fail_until_ended(onward, staged)
 
-    assert (onward.stage, onward.attempts, onward.failure) == ("notify", 0, None)
+    assert (onward.stage, onward.attempts_spent, onward.failure) == ("notify", 0, None)
     assert (attempts, ended.stage, ended.failed_because) == (2, "notify", "exhausted")
 
 
 def test_b_043_a_replay_gives_the_whole_budget_of_the_plan_again() -> None:
     ended, _ = fail_until_ended(pending(max_attempts=9), SEND)
-    assert ended.attempts == 9
+    assert ended.attempts_spent == 9
 
     again = transitions.replay(ended, actor="ann", reason="fixed", now_ms=NOW_MS).delivery
     _, attempts = fail_until_ended(again, SEND)
@@ -115,18 +115,18 @@ def test_the_ledger_counts_what_the_budget_counts(inline_counts: bool) -> None:
     ]
 
     assert [change.ended[0].counted for change in changes] == [inline_counts] * 4
-    assert [change.delivery.attempts for change in changes] == [int(inline_counts)] * 4
+    assert [change.delivery.attempts_spent for change in changes] == [int(inline_counts)] * 4
 
 
 def test_a_fault_of_the_route_costs_nothing_and_keeps_its_turn() -> None:
-    before = claimed(pending(attempts=2), at_ms=NOW_MS - 5)
+    before = claimed(pending(attempts_spent=2), at_ms=NOW_MS - 5)
 
     change = fail(before, FAULT)
 
     after = change.delivery
-    assert (after.state, after.attempts, after.due_at_ms) == ("pending", 2, NOW_MS - 5)
+    assert (after.state, after.attempts_spent, after.due_at_ms) == ("pending", 2, NOW_MS - 5)
     assert (change.ended[0].status, change.ended[0].counted) == ("route_fault", False)
-    assert (after.attempt_no, after.failure) == (1, FAULT)
+    assert (after.attempts_ended, after.failure) == (1, FAULT)
 
 
 def test_a_route_may_treat_its_faults_as_any_failure() -> None:
@@ -134,7 +134,7 @@ def test_a_route_may_treat_its_faults_as_any_failure() -> None:
     retrying = fail(claimed(), FAULT, by_plan=plan(on_route_fault="retry")).delivery
 
     assert (failing.state, failing.failed_because) == ("failed", "rejected")
-    assert (retrying.state, retrying.attempts) == ("pending", 1)
+    assert (retrying.state, retrying.attempts_spent) == ("pending", 1)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_route_may_treat_its_faults_as_any_failure() -> None:
     ids=["soft", "hard", "timeout"],
 )
 def test_the_ledger_names_how_the_attempt_ended(failure: Failure, status: str) -> None:
-    before = claimed(pending(attempt_no=4, cycle=2), by="w7")
+    before = claimed(pending(attempts_ended=4, cycle=2), by="w7")
 
     [attempt] = fail(before, failure).ended
 
@@ -159,7 +159,11 @@ def test_a_quiet_stage_leaves_a_line_only_when_it_fails() -> None:
     good = transitions.advance(rendering, plan=STAGED, now_ms=NOW_MS, result=b"<html>")
     bad = fail(rendering, HARD, by_plan=STAGED)
 
-    assert (good.ended, good.delivery.attempt_no, good.results) == ((), 0, {"render": b"<html>"})
+    assert (good.ended, good.delivery.attempts_ended, good.results) == (
+        (),
+        0,
+        {"render": b"<html>"},
+    )
     assert [attempt.stage for attempt in bad.ended] == ["render"]
 
 
@@ -169,7 +173,7 @@ def test_a_loud_stage_leaves_a_line_when_it_is_done() -> None:
     change = transitions.advance(claimed(pending(stage="fetch")), plan=staged, now_ms=NOW_MS)
 
     assert [(a.number, a.stage, a.status) for a in change.ended] == [(1, "fetch", "done")]
-    assert change.delivery.attempt_no == 1
+    assert change.delivery.attempts_ended == 1
 
 
 def test_the_holder_may_go_on_at_once_with_the_next_stage() -> None:
@@ -180,7 +184,7 @@ def test_the_holder_may_go_on_at_once_with_the_next_stage() -> None:
     ).delivery
 
     assert (kept.state, kept.stage, kept.phase) == ("in_flight", "send", "inline")
-    assert (kept.holder, kept.due_at_ms, kept.claims) == ("w1", NOW_MS + 9, 1)
+    assert (kept.holder, kept.due_at_ms, kept.unsettled_claims) == ("w1", NOW_MS + 9, 1)
 
 
 def test_it_is_looked_at_in_time_to_be_called_expired() -> None:
@@ -196,7 +200,7 @@ def test_it_is_looked_at_in_time_to_be_called_expired() -> None:
     [(0, 0, None), (4, 2, None), (0, 3, "exhausted"), (5, 0, "poison"), (5, 3, "poison")],
 )
 def test_what_may_not_be_tried_again(crashes: int, attempts: int, because: str | None) -> None:
-    assert transitions.overspent(pending(crashes=crashes, attempts=attempts), SEND) == because
+    assert transitions.overspent(pending(crashes=crashes, attempts_spent=attempts), SEND) == because
 
 
 def test_an_attempt_that_ends_shows_that_it_does_not_kill_its_worker() -> None:

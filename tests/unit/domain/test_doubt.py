@@ -79,7 +79,7 @@ def test_out_of_budget_but_able_to_look_it_waits_for_one_more_look() -> None:
     change = transitions.fail(claimed(), LOST, plan=ONCE, now_ms=NOW_MS, roll=0.0, can_look=True)
 
     after = change.delivery
-    assert (after.state, after.attempts) == ("pending", 1)
+    assert (after.state, after.attempts_spent) == ("pending", 1)
     assert transitions.overspent(after, ONCE) == "exhausted"
 
 
@@ -121,7 +121,10 @@ def test_unknown_waits_and_that_is_no_attempt() -> None:
         NOW_MS + MINUTE_MS,
         True,
     )
-    assert (after.attempts, after.attempt_no) == (before.attempts, before.attempt_no)
+    assert (after.attempts_spent, after.attempts_ended) == (
+        before.attempts_spent,
+        before.attempts_ended,
+    )
     assert change.ended == ()
 
 
@@ -172,4 +175,4 @@ def test_a_fault_of_the_route_may_leave_doubt_too() -> None:
 
     after = after_failure(failure=fault)
 
-    assert (after.state, after.attempts, after.maybe_sent) == ("pending", 0, True)
+    assert (after.state, after.attempts_spent, after.maybe_sent) == ("pending", 0, True)

@@ -101,7 +101,7 @@ CALLS: dict[str, Callable[[Delivery], Change]] = {
     "restore": lambda d: transitions.restore(d, now_ms=NOW_MS),
     "confirm": lambda d: transitions.confirm(d, plan=SEND, evidence="seen", now_ms=NOW_MS),
     "amend": lambda d: transitions.amend(d, b"better", plan=SEND, now_ms=NOW_MS),
-    "pay": lambda d: transitions.pay(d, ("alert",)),
+    "mark_notified": lambda d: transitions.mark_notified(d, ("alert",)),
 }
 
 
@@ -237,7 +237,7 @@ def test_no_edge_is_declared_that_nothing_can_take() -> None:
     assert declared == plain | shown
 
 
-@pytest.mark.parametrize("verb", ["amend", "pay"])
+@pytest.mark.parametrize("verb", ["amend", "mark_notified"])
 def test_verbs_that_are_not_about_the_state_leave_it(verb: str) -> None:
     for state in EDGES[verb].sources:
         assert CALLS[verb](IN_STATE[state]()).delivery.state == state

@@ -128,7 +128,12 @@ def test_a_parent_waits_for_its_children_and_holds_nobody_up() -> None:
 def test_a_parent_that_looked_too_early_goes_on_waiting() -> None:
     after = transitions.keep_waiting(claimed(waiting()), now_ms=NOW_MS).delivery
 
-    assert (after.state, after.fanned_out, after.holder, after.claims) == ("waiting", True, None, 0)
+    assert (after.state, after.fanned_out, after.holder, after.unsettled_claims) == (
+        "waiting",
+        True,
+        None,
+        0,
+    )
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,9 @@ def test_no_two_intents_of_any_routes_share_a_token_or_a_key(
 
 def test_every_attempt_of_one_intent_has_the_same_token() -> None:
     first = pending(intent="order-1")
-    later = pending(intent="order-1", attempts=4, attempt_no=9, cycle=3, stage="notify", version=12)
+    later = pending(
+        intent="order-1", attempts_spent=4, attempts_ended=9, cycle=3, stage="notify", version=12
+    )
 
     assert identity.provider_token(first) == identity.provider_token(later)
     assert identity.provider_token(pending()) != identity.provider_token(first)

@@ -42,11 +42,11 @@ def test_p2_a_claim_lost_before_the_mark_costs_nothing_and_proves_no_crash() -> 
     change = note(lost(pending(), 1))
 
     after = change.delivery
-    assert (after.state, after.holder, after.claims) == ("in_flight", "w1", 1)
-    assert (after.attempts, after.crashes, after.maybe_sent) == (0, 0, False)
+    assert (after.state, after.holder, after.unsettled_claims) == ("in_flight", "w1", 1)
+    assert (after.attempts_spent, after.crashes, after.maybe_sent) == (0, 0, False)
     [attempt] = change.ended
     assert (attempt.status, attempt.counted, attempt.window) == ("interrupted", False, None)
-    assert after.attempt_no == attempt.number == 1
+    assert after.attempts_ended == attempt.number == 1
 
 
 def test_i16_lost_right_after_the_note_it_had_begun_and_that_is_a_crash() -> None:
@@ -54,7 +54,7 @@ def test_i16_lost_right_after_the_note_it_had_begun_and_that_is_a_crash() -> Non
 
     change = note(claimed(begun, by="w9"))
 
-    assert (change.delivery.crashes, change.delivery.attempts) == (1, 0)
+    assert (change.delivery.crashes, change.delivery.attempts_spent) == (1, 0)
     assert [a.counted for a in change.ended] == [False]
 
 
@@ -68,32 +68,36 @@ def test_i16_where_interrupted_attempts_count_the_schedule_goes_on() -> None:
     change = note(lost(pending(), 1), COUNTING)
 
     after = change.delivery
-    assert (after.state, after.attempts, after.due_at_ms) == ("pending", 1, NOW_MS + MINUTE_MS)
+    assert (after.state, after.attempts_spent, after.due_at_ms) == (
+        "pending",
+        1,
+        NOW_MS + MINUTE_MS,
+    )
     assert (after.holder, change.ended[0].counted) == (None, True)
 
 
 def test_i16_several_lost_claims_cost_one_attempt() -> None:
     # Each owner notes the loss before it begins: only the oldest of them can have begun.
-    change = note(lost(pending(attempts=2), 3), COUNTING)
+    change = note(lost(pending(attempts_spent=2), 3), COUNTING)
 
     after = change.delivery
-    assert after.attempts == 3
+    assert after.attempts_spent == 3
     assert [(a.number, a.counted) for a in change.ended] == [(1, True), (2, False), (3, False)]
 
 
 def test_with_no_budget_left_it_stays_in_hand_to_be_given_up() -> None:
-    after = note(lost(pending(attempts=2), 1), COUNTING).delivery
+    after = note(lost(pending(attempts_spent=2), 1), COUNTING).delivery
 
     assert (after.state, transitions.overspent(after, COUNTING)) == ("in_flight", "exhausted")
 
 
 def test_i16_an_owner_without_budget_cannot_have_begun() -> None:
-    spent = note(lost(pending(attempts=2), 1), COUNTING).delivery
+    spent = note(lost(pending(attempts_spent=2), 1), COUNTING).delivery
     assert transitions.overspent(spent, COUNTING) == "exhausted"
 
     after = note(claimed(spent, by="w9"), COUNTING).delivery
 
-    assert after.attempts == 3
+    assert after.attempts_spent == 3
 
 
 @pytest.mark.parametrize("by_plan", [SEND, COUNTING], ids=["not counting", "counting"])
@@ -102,7 +106,7 @@ def test_p4_a_crash_after_the_mark_leaves_doubt_and_counts(by_plan: Plan) -> Non
 
     after = change.delivery
     assert (after.maybe_sent, after.doubt_waived, after.committing) == (True, False, False)
-    assert (after.attempts, after.crashes) == (1, 1)
+    assert (after.attempts_spent, after.crashes) == (1, 1)
     [attempt] = change.ended
     assert (attempt.maybe_sent, attempt.window, attempt.counted) == (True, "W1", True)
 
@@ -137,7 +141,7 @@ def test_an_interrupted_inline_attempt_counts_as_inline_ones_do(inline_counts: b
         ("inline", inline_counts),
         ("worker", False),
     ]
-    assert (change.delivery.attempts, change.delivery.phase) == (int(inline_counts), "worker")
+    assert (change.delivery.attempts_spent, change.delivery.phase) == (int(inline_counts), "worker")
 
 
 def begun(rules: Plan = SEND) -> Delivery:
@@ -166,7 +170,7 @@ def test_what_is_given_back_untouched_is_no_attempt_and_no_crash() -> None:
     after = give_back(claimed(at_ms=NOW_MS - 7))
 
     assert (after.state, after.holder, after.due_at_ms) == ("pending", None, NOW_MS - 7)
-    assert (after.attempts, after.crashes, after.attempt_no) == (0, 0, 0)
+    assert (after.attempts_spent, after.crashes, after.attempts_ended) == (0, 0, 0)
     assert note(claimed(after)).delivery.crashes == 0
 
 

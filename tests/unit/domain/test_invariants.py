@@ -35,4 +35,4 @@ def test_the_invariants_hold_over_many_lives(seed: int) -> None:
 def test_i6_delivered_and_suppressed_are_final() -> None:
     for state in ("delivered", "suppressed"):
         leaving = {name for name, edge in EDGES.items() if state in edge.sources}
-        assert leaving == {"pay"}
+        assert leaving == {"mark_notified"}

@@ -71,7 +71,7 @@ def test_a_retry_goes_only_to_the_open_ones() -> None:
     after = change.delivery
     assert (after.state, after.due_at_ms) == ("pending", NOW_MS + MINUTE_MS)
     assert after.open_addresses == (BOB,)
-    assert (after.failure, after.attempts) == (
+    assert (after.failure, after.attempts_spent) == (
         Failure("recipient_deferred", code="451", detail="1 recipient(s) put off"),
         1,
     )
@@ -104,7 +104,7 @@ def test_put_off_until_the_budget_is_gone_it_is_exhausted() -> None:
     for _ in range(3):
         after = accept(claimed(after), {BOB: GREYLISTED}).delivery
 
-    assert (after.state, after.failed_because, after.attempts) == ("failed", "exhausted", 3)
+    assert (after.state, after.failed_because, after.attempts_spent) == ("failed", "exhausted", 3)
     assert [r.outcome for r in after.recipients] == ["accepted", "open"]
 
 

@@ -49,9 +49,9 @@ def test_i21_replay_keeps_the_identity_and_the_stage_and_begins_a_cycle() -> Non
 
     assert (after.id, after.key, after.stage) == ("d1", "k1", "send")
     assert (after.state, after.due_at_ms, after.ended_at_ms) == ("pending", LATER_MS, None)
-    assert (after.cycle, after.attempts, after.crashes) == (2, 0, 0)
+    assert (after.cycle, after.attempts_spent, after.crashes) == (2, 0, 0)
     assert (after.failed_because, after.failure, after.expires_at_ms) == (None, None, None)
-    assert after.attempt_no == before.attempt_no
+    assert after.attempts_ended == before.attempts_ended
 
 
 def test_e_034_replay_writes_the_finished_cycle_down() -> None:
@@ -85,7 +85,7 @@ def test_every_replay_adds_one_cycle_to_the_history() -> None:
         after = after_failure(claimed(replay(after)), HARD)
 
     assert [cycle.number for cycle in after.failure_history] == [1, 2, 3]
-    assert (after.cycle, after.attempt_no) == (4, 4)
+    assert (after.cycle, after.attempts_ended) == (4, 4)
 
 
 def test_a_replay_may_hand_it_to_another_lane() -> None:
@@ -94,7 +94,7 @@ def test_a_replay_may_hand_it_to_another_lane() -> None:
 
 
 def test_a_notice_still_owed_survives_the_replay() -> None:
-    assert replay(failed()).owed == ("alert",)
+    assert replay(failed()).notices_due == ("alert",)
 
 
 def test_restart_begins_with_the_first_stage_and_drops_the_results() -> None:
@@ -165,25 +165,25 @@ def test_confirm_keeps_the_operators_evidence() -> None:
 
 
 def test_amend_keeps_a_dead_letter_dead_and_its_replay_begins_anew() -> None:
-    before = replace(failed(), stage="send", attempts=3, fanned_out=True)
+    before = replace(failed(), stage="send", attempts_spent=3, fanned_out=True)
 
     change = amend(before)
     replayed = replay(change.delivery)
 
     assert (change.payload, change.drop_results, change.delivery.payload_no) == (b"better", True, 2)
     assert (change.delivery.state, change.delivery.failed_because) == ("failed", "rejected")
-    assert (replayed.stage, replayed.fanned_out, replayed.attempts) == ("render", False, 0)
+    assert (replayed.stage, replayed.fanned_out, replayed.attempts_spent) == ("render", False, 0)
     assert (replayed.failure_history[0].stage, replayed.failure_history[0].attempts) == ("send", 3)
     assert replay(after_failure(claimed(replayed), HARD, by_plan=STAGED)).stage == "render"
 
 
 def test_a_pending_one_that_is_amended_begins_with_the_first_stages_whole_budget() -> None:
     staged = plan(stage("render", attempts=1), stage("send", attempts=4))
-    before = pending(stage="send", attempts=3)
+    before = pending(stage="send", attempts_spent=3)
 
     after = transitions.amend(before, b"better", plan=staged, now_ms=LATER_MS).delivery
 
-    assert (after.stage, after.attempts) == ("render", 0)
+    assert (after.stage, after.attempts_spent) == ("render", 0)
     assert transitions.overspent(after, staged) is None
     assert after.due_at_ms == before.due_at_ms
 
@@ -239,7 +239,12 @@ def test_i21_a_clone_is_a_second_delivery_with_a_life_of_its_own() -> None:
         "pending",
         "render",
     )
-    assert (clone.cycle, clone.attempts, clone.attempt_no, clone.maybe_sent) == (1, 0, 0, False)
+    assert (clone.cycle, clone.attempts_spent, clone.attempts_ended, clone.maybe_sent) == (
+        1,
+        0,
+        0,
+        False,
+    )
     assert (clone.intent, clone.failure, clone.failure_history) == (None, None, ())
     assert clone.recipients == (Recipient("ann@example.org"),)
     assert (clone.topic, clone.priority, clone.generation, clone.metadata) == (
@@ -258,7 +263,7 @@ def test_suppressed_at_intake_it_has_ended_without_an_attempt() -> None:
     change = transitions.suppress_at_intake(pending(), "stub mode", now_ms=NOW_MS)
 
     after = change.delivery
-    assert (after.state, after.attempts, change.ended) == ("suppressed", 0, ())
+    assert (after.state, after.attempts_spent, change.ended) == ("suppressed", 0, ())
     assert after.failure is not None
     assert after.failure.detail == "stub mode"
 
@@ -268,4 +273,4 @@ def test_soft_failures_of_the_past_do_not_stand_in_the_way_of_delivered() -> Non
         claimed(after_failure(failure=SOFT)), plan=SEND, now_ms=NOW_MS, roll=0.0
     ).delivery
 
-    assert (after.state, after.failed_because, after.attempts) == ("delivered", None, 2)
+    assert (after.state, after.failed_because, after.attempts_spent) == ("delivered", None, 2)

@@ -284,7 +284,7 @@ async def test_an_inline_attempt_that_fails_is_left_to_the_worker() -> None:
     world = World(route(step=Script(Failure("deferred")), rules={"inline_counts": False}))
 
     ticket = await world.engine.admission.send(world.route, paid())
-    assert (ticket.delivery.state, ticket.delivery.attempts) == ("pending", 0)
+    assert (ticket.delivery.state, ticket.delivery.attempts_spent) == ("pending", 0)
     await world.run(after_s=60)
 
     assert (await world.get(ticket.delivery_id)).state == "delivered"
@@ -319,7 +319,7 @@ async def test_a_lost_inline_call_is_found_by_the_next_worker() -> None:
     await there.run(after_s=here.route.lease_s)
 
     [stored] = here.store.disk.deliveries.values()
-    assert (stored.state, stored.attempt_no) == ("delivered", 2)
+    assert (stored.state, stored.attempts_ended) == ("delivered", 2)
 
 
 async def test_i2_a_store_that_is_full_accepts_nothing() -> None:

@@ -90,7 +90,7 @@ async def test_unknown_waits_as_long_as_the_plan_has_patience() -> None:
     await world.run(after_s=60)
     waiting = await world.get(accepted.id)
     assert (waiting.state, waiting.due_at_ms) == ("pending", world.now_ms + 10 * MINUTE_MS)
-    assert (waiting.attempts, len(provider.sent)) == (1, 1)
+    assert (waiting.attempts_spent, len(provider.sent)) == (1, 1)
 
     await world.run(after_s=3600)
     after = await world.get(accepted.id)
@@ -233,7 +233,7 @@ async def test_whatever_a_step_does_becomes_an_attempt(
 
     after = await world.get(accepted.id)
     assert after.failure is not None
-    assert (after.state, after.failure.error_class, after.attempts) == (state, error_class, 1)
+    assert (after.state, after.failure.error_class, after.attempts_spent) == (state, error_class, 1)
 
 
 async def test_a_step_that_never_answers_is_timed_out() -> None:
@@ -302,7 +302,7 @@ async def test_i18_a_stage_starts_after_the_result_before_it_is_stored() -> None
     accepted = await world.submit()
 
     await world.run()
-    assert [(d.stage, d.attempts) for d in step.seen] == [("fetch", 0), ("notify", 0)]
+    assert [(d.stage, d.attempts_spent) for d in step.seen] == [("fetch", 0), ("notify", 0)]
     assert step.contents[1].results == {"fetch": b"page"}
 
     await world.run(after_s=60)
@@ -370,7 +370,7 @@ async def test_i19_a_fault_of_the_route_parks_it_and_costs_the_message_nothing()
     await world.engine.attempts.run(claimed[0], wait=True)
 
     after = await world.get(accepted.id)
-    assert (after.state, after.attempts) == ("pending", 0)
+    assert (after.state, after.attempts_spent) == ("pending", 0)
     assert world.engine.parking.is_parked("event")
     [fact] = await world.store.facts("parked")
     assert (fact.value or {})["reason"] == "bad credentials"

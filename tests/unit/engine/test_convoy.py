@@ -196,7 +196,7 @@ async def test_a_refusal_in_prepare_is_settled_without_a_mark() -> None:
         assert world.engine.parking.is_parked("mail")
 
     assert store.saves[0] == ["pending"] * 3
-    assert (await world.get(accepted[0].id)).attempts == 0
+    assert (await world.get(accepted[0].id)).attempts_spent == 0
 
 
 async def test_i11_of_a_group_only_those_are_sent_whose_claim_still_holds() -> None:
@@ -280,7 +280,7 @@ def test_the_time_is_over_before_the_mark_and_nothing_was_sent() -> None:
             await asyncio.sleep(world.route.lease_s)
 
         after = await world.get(accepted.id)
-        assert (after.state, after.maybe_sent, after.attempts) == ("pending", False, 1)
+        assert (after.state, after.maybe_sent, after.attempts_spent) == ("pending", False, 1)
         assert provider.sent == []
 
     run(main())

@@ -1,4 +1,4 @@
-"""What a process looks after: notices owed, leases of the dead, retention, what nobody serves."""
+"""What a process looks after: notices due, leases of the dead, retention, what nobody serves."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_i20_a_dead_letter_is_told_once_and_then_owes_nothing() -> None:
     await world.engine.housekeeping.give_notices()
 
     assert bell.notified == [("alert", letter.id)]
-    assert (await world.get(letter.id)).owed == ()
+    assert (await world.get(letter.id)).notices_due == ()
 
 
 async def test_p10_a_notice_that_was_not_taken_is_given_again() -> None:
@@ -44,22 +44,22 @@ async def test_p10_a_notice_that_was_not_taken_is_given_again() -> None:
     bell.deaf = True
     letter = await world.submit()
     await world.run()
-    assert (await world.get(letter.id)).owed == ("alert",)
+    assert (await world.get(letter.id)).notices_due == ("alert",)
 
     bell.deaf = False
     assert await world.engine.housekeeping.give_notices() == 1
 
     assert bell.notified == [("alert", letter.id)] * 2
-    assert (await world.get(letter.id)).owed == ()
+    assert (await world.get(letter.id)).notices_due == ()
 
 
 async def test_a_notice_that_nobody_takes_stays_owed() -> None:
-    world, bell = ringing(HARD, rules={"owes_on_failed": ("fax",)})
+    world, bell = ringing(HARD, rules={"notify_on_failed": ("fax",)})
     letter = await world.submit()
 
     await world.run()
 
-    assert (await world.get(letter.id)).owed == ("fax",)
+    assert (await world.get(letter.id)).notices_due == ("fax",)
     assert bell.notified == []
 
 
@@ -87,7 +87,7 @@ async def test_many_that_owe_are_all_told() -> None:
 
 
 async def test_a_delivery_that_is_not_kept_goes_once_its_line_is_written() -> None:
-    rules = {"keep_delivered": False, "owes_on_delivered": ("log",)}
+    rules = {"keep_delivered": False, "notify_on_delivered": ("log",)}
     world, bell = ringing(rules=rules)
     bell.deaf = True
     accepted = await world.submit()

@@ -34,7 +34,7 @@ def every_delivery() -> list[Delivery]:
         phases = get_args(Phase) if state == "in_flight" else ("worker",)
         made += [
             samples.delivery(
-                "d1", state=state, stage=stage, attempts=n, failed_because=why, phase=phase
+                "d1", state=state, stage=stage, attempts_spent=n, failed_because=why, phase=phase
             )
             for stage in STAGES
             for n in (0, 1, 7)
@@ -49,7 +49,7 @@ def matches(delivery: Delivery, facet: Facet) -> bool:
     return (
         facet.state == delivery.state
         and facet.stage in (None, delivery.stage)
-        and facet.attempted in (None, delivery.attempts > 0)
+        and facet.attempted in (None, delivery.attempts_spent > 0)
         and facet.failed_because in (None, delivery.failed_because)
         and facet.phase in (None, delivery.phase)
     )
@@ -61,7 +61,7 @@ def matches(delivery: Delivery, facet: Facet) -> bool:
         ("queued", {"stage": "render"}),
         ("queued", {"stage": "render", "state": "in_flight"}),
         ("rendered", {"stage": "send"}),
-        ("queued", {"stage": "send", "attempts": 1}),
+        ("queued", {"stage": "send", "attempts_spent": 1}),
         ("sending", {"stage": "send", "state": "in_flight"}),
         ("failed", {"state": "failed", "failed_because": "rejected"}),
         ("dead_letter", {"state": "failed", "failed_because": "poison"}),

@@ -117,7 +117,7 @@ async def test_a_process_that_was_frozen_beats_before_it_takes_work() -> None:
     clock.advance(PATIENCE_S)
     assert one.is_fresh is False
 
-    await one.make_sure()
+    await one.refresh_if_stale()
 
     await other.look()
     assert other.alive == {"w1"}
@@ -131,7 +131,7 @@ async def test_after_a_clock_step_it_looks_again_before_it_takes_work() -> None:
     await other.beat()
 
     clock.jump(-DAY_S)
-    await one.make_sure()
+    await one.refresh_if_stale()
 
     assert one.alive == {"w2"}
 

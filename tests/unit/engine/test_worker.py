@@ -69,7 +69,7 @@ async def test_no_more_run_at_once_than_the_route_allows() -> None:
         await step.came.wait()
         await quiet()
         assert len(step.seen) == 3
-        step.let_go.set()
+        step.to_state.set()
         await world.until_told("succeed", 10)
 
 
@@ -123,7 +123,7 @@ async def test_i15_a_jump_of_the_clock_does_not_start_a_second_attempt() -> None
         world.clock.jump(DAY_S)
         world.engine.wakeup.ring()
         await quiet()
-        step.let_go.set()
+        step.to_state.set()
         await world.until_told("succeed")
 
     assert len(step.seen) == 1
@@ -141,7 +141,7 @@ async def test_leases_of_what_is_in_hand_are_renewed() -> None:
         world.clock.advance(world.route.lease_s * 0.5)
         await world.engine.workers["event"].renew_leases()
         after = await world.get(accepted.id)
-        step.let_go.set()
+        step.to_state.set()
         await world.until_told("succeed")
 
     assert before.due_at_ms is not None
@@ -159,7 +159,7 @@ async def test_a_stop_waits_for_what_runs() -> None:
     stopping = asyncio.ensure_future(world.engine.stop(grace_s=5.0))
     await quiet()
     assert not stopping.done()
-    step.let_go.set()
+    step.to_state.set()
     await stopping
 
     assert (await world.get(accepted.id)).state == "delivered"
@@ -176,8 +176,8 @@ async def test_a_stop_gives_back_what_it_has_not_finished() -> None:
 
     for delivery in accepted:
         after = await world.get(delivery.id)
-        assert (after.state, after.attempts, after.crashes) == ("pending", 0, 0)
-        assert after.attempt_no == 0
+        assert (after.state, after.attempts_spent, after.crashes) == ("pending", 0, 0)
+        assert after.attempts_ended == 0
     heir = World(route(), store=world.store, clock=world.clock, name="heir")
     assert await heir.run() == 3
 
@@ -264,7 +264,7 @@ async def test_i19_a_route_stays_parked_whatever_its_messages_met_before() -> No
         assert world.engine.parking.may_probe("event")
 
     after = await world.get(accepted.id)
-    assert (after.state, after.attempts, len(step.seen)) == ("pending", 1, 2)
+    assert (after.state, after.attempts_spent, len(step.seen)) == ("pending", 1, 2)
 
 
 async def test_i19_one_probe_at_a_time_and_the_first_good_answer_opens_the_route() -> None:
@@ -304,7 +304,7 @@ async def test_what_is_stored_already_claimed_is_worked_off_without_a_claim() ->
     assert worker.has_room is False, "a stopped one takes nothing"
     [event] = [event for event in world.told if event.name == "succeed"]
     assert event.previous is not None
-    assert (event.previous.claims, event.previous.holder) == (1, "w1")
+    assert (event.previous.unsettled_claims, event.previous.holder) == (1, "w1")
 
 
 async def test_an_idle_worker_looks_before_it_claims() -> None:

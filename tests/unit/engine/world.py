@@ -57,12 +57,12 @@ class Patient:
     def __init__(self) -> None:
         self.seen: list[Delivery] = []
         self.came = asyncio.Event()
-        self.let_go = asyncio.Event()
+        self.to_state = asyncio.Event()
 
     async def __call__(self, work: Work) -> Outcome:
         self.seen.append(work.delivery)
         self.came.set()
-        await self.let_go.wait()
+        await self.to_state.wait()
         return Done()
 
 

@@ -24,8 +24,8 @@ def delivery(**fields: object) -> Delivery:
         "topic": CANARY,
         "recipients": (Recipient(ADDRESS),),
         "metadata": {"order": CANARY},
-        "attempts": 1,
-        "attempt_no": 1,
+        "attempts_spent": 1,
+        "attempts_ended": 1,
     }
     return Delivery(**{**given, **fields})  # type: ignore[arg-type] # fields are given by name
 
@@ -37,7 +37,7 @@ def dead_letter(**fields: object) -> Delivery:
         "failed_because": "rejected",
         "failure": failure,
         "ended_at_ms": T0_MS + 250,
-        "owed": ("alert",),
+        "notices_due": ("alert",),
     }
     return delivery(**{**given, **fields})
 

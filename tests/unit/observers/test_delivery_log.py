@@ -8,7 +8,7 @@ from tests.unit.observers.events import CANARY, DELIVERY_ID, T0_MS, delivery
 
 async def test_a_success_is_one_line_without_anything_of_the_customer(tmp_path: Path) -> None:
     log = DeliveryLog(tmp_path / "deliveries")
-    delivered = delivery(state="delivered", ended_at_ms=T0_MS, attempt_no=3)
+    delivered = delivery(state="delivered", ended_at_ms=T0_MS, attempts_ended=3)
 
     assert await log.notify("delivery_log", delivered, ())
     assert await log.notify("delivery_log", delivered, ())

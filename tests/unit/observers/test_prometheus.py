@@ -6,7 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from homing.app import Homing
 from homing.domain.message import Email
-from homing.mailing import mail_route
+from homing.mail_route import mail_route
 from homing.observers.measures import Standing, standing
 from homing.observers.prometheus import PrometheusMetrics
 from homing.providers.stub import StubProvider

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from homing.building import build
 from homing.domain.message import Email
+from homing.from_settings import build
 from homing.observers import sentry
 from homing.observers.sentry import SentryReports, event_of
 from homing.settings import Settings
 from homing.settings.tree import TelemetrySettings
-from homing.watching import Watching
+from homing.telemetry import Watching
 from tests.unit.observers.collector import Collector, collecting
 from tests.unit.observers.events import CANARY, DELIVERY_ID, attempt, dead_letter
 
@@ -93,4 +93,4 @@ async def test_a_program_with_a_dsn_reports_what_fails() -> None:
 
     [event] = events(collector)
     assert event["extra"]["delivery_id"] == ticket.delivery_id
-    assert after.owed == ()
+    assert after.notices_due == ()

@@ -11,18 +11,18 @@ import pytest
 from msgspec.structs import replace
 
 from homing.app import Homing
-from homing.building import build, route_for
 from homing.domain.errors import InvalidRequest, SettingsError, TooLarge
 from homing.domain.message import Attachment, Email
 from homing.domain.policy import Exponential, FullJitter, Ladder, Retry
 from homing.engine.route import Route
+from homing.from_settings import build, route_for
 from homing.providers.smtp import SmtpProvider
 from homing.providers.stub import StubProvider
 from homing.settings import Settings, load
 from homing.settings.leaves import leaves
 from homing.stores.memory import MemoryStore
 from homing.system import ScaledClock
-from homing.watching import Watching
+from homing.telemetry import Watching
 
 TESTS = Path(__file__).parents[2]
 Check = Callable[[Path], None]

@@ -11,7 +11,7 @@ import pytest
 
 from homing.app import Homing
 from homing.content.limits import Limits
-from homing.mailing import mail_route
+from homing.mail_route import mail_route
 from homing.providers.stub import StubProvider
 from homing.settings import Settings
 from homing.settings.tree import ServerSettings

@@ -53,7 +53,7 @@ def alert_fields(delivery: Delivery, handler_names: Mapping[str, str]) -> dict[s
         "target": delivery.metadata.get("target", ""),
         "handler_name": handler_name,
         "last_error": _last_error(delivery) or "",
-        "attempts": delivery.attempts,
+        "attempts": delivery.attempts_spent,
     }
 
 
@@ -72,7 +72,7 @@ def _write(stored: Stored) -> Record:
         "payload": _data(stored.content.payload),
         "status": LABELS.word(delivery),
         "generation": delivery.generation,
-        "attempts": delivery.attempts,
+        "attempts": delivery.attempts_spent,
         "last_error": _last_error(delivery),
         "first_failed_at": iso_utc_or_none(delivery.first_failed_at_ms),
         "failure_history": [

@@ -100,7 +100,7 @@ def events_route(
         name=NAME,
         # The plan of an event with several handlers: each of them alerts for itself.
         plan=Plan(
-            stages=(Stage(name=HANDLE, retry=DEFAULT_RETRY_POLICY.retry),), owes_on_failed=()
+            stages=(Stage(name=HANDLE, retry=DEFAULT_RETRY_POLICY.retry),), notify_on_failed=()
         ),
         needs_key=True,
         classify=classify,

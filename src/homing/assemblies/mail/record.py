@@ -54,7 +54,7 @@ def attempt_record(attempt: Attempt) -> Record:
     interrupted = attempt.status == "interrupted"
     return {
         "delivery_id": attempt.delivery_id,
-        "attempt_no": attempt.number,
+        "attempts_ended": attempt.number,
         "status": attempt_word(attempt),
         "scheduled_for_ms": attempt.scheduled_for_ms,
         "started_at_ms": attempt.started_at_ms,
@@ -92,7 +92,7 @@ def _write(stored: Stored) -> Record:
             }
             for attachment in email.attachments
         ],
-        "attempt_count": delivery.attempt_no,
+        "attempt_count": delivery.attempts_ended,
         "next_attempt_at_ms": delivery.due_at_ms if delivery.state == "pending" else None,
         "last_error_class": failure.error_class if failure else None,
         "last_error_code": failure.code if failure else None,

@@ -60,7 +60,7 @@ def dead_letter(stored: Stored) -> Record:
         "last_stack": (failure.trace or failure.detail or failure.error_class) if failure else None,
         "sanitized_context": {
             "stage": stage_of(delivery),
-            "attempts": delivery.attempts,
+            "attempts": delivery.attempts_spent,
             "failed_because": delivery.failed_because,
             "upstream_code": failure.code if failure else None,
             "request_ids": {
@@ -85,7 +85,7 @@ def _write_job(stored: Stored) -> Record:
         "status": LABELS.word(delivery),
         "blocked": delivery.state == "failed",
         "stage": delivery.stage,
-        "attempts": delivery.attempts,
+        "attempts": delivery.attempts_spent,
         "error_class": error_class(delivery),
         "next_attempt_at": iso_utc_or_none(
             delivery.due_at_ms if delivery.state == "pending" else None
@@ -106,7 +106,7 @@ def _write_row(stored: Stored) -> Record:
         "notified_at": iso_utc_or_none(receipt.accepted_at_ms if receipt else None),
         "reconciling": delivery.maybe_sent,
         "required": delivery.required,
-        "attempts": delivery.attempts,
+        "attempts": delivery.attempts_spent,
         "error_class": error_class(delivery),
         "created_at": iso_utc(delivery.created_at_ms),
     }

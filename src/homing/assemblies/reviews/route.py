@@ -140,7 +140,7 @@ def _plan(*stages: Stage) -> Plan:
         stages=stages,
         on_doubt="hold",
         on_route_fault="fail",
-        owes_on_failed=(DEAD_LETTER,),
-        owes_by_class={RUNTIME_BUG: (PAGE,), POLICY_UNEXPECTED: (ESCALATION,)},
-        owes_on_repeat=(ESCALATION,),
+        notify_on_failed=(DEAD_LETTER,),
+        notify_by_class={RUNTIME_BUG: (PAGE,), POLICY_UNEXPECTED: (ESCALATION,)},
+        notify_on_repeat=(ESCALATION,),
     )

@@ -12,7 +12,7 @@ def alert_line(delivery: Delivery) -> str:
     return (
         f"[ALERT][oracle-email-retry] DEAD LETTER: session_id={delivery.key}"
         f" customer={delivery.recipients[0].address} tier={delivery.metadata['tier']}"
-        f" attempts={delivery.attempts} last_error={error_code(code)}"
+        f" attempts={delivery.attempts_spent} last_error={error_code(code)}"
     )
 
 
@@ -22,5 +22,5 @@ def delivery_log_line(delivery: Delivery) -> str:
     return (
         f"{iso_utc(accepted_at_ms or delivery.updated_at_ms)} DELIVERED session={delivery.key}"
         f" to={delivery.recipients[0].address} tier={delivery.metadata['tier']}"
-        f" attempt={delivery.attempts}"
+        f" attempt={delivery.attempts_spent}"
     )

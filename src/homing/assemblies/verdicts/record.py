@@ -56,7 +56,7 @@ def _write(stored: Stored) -> Record:
         "query": variables["query"],
         "verdict": Raw(variables["verdict"].encode()),
         "created_at": iso_utc(delivery.created_at_ms),
-        "attempt_count": delivery.attempts,
+        "attempt_count": delivery.attempts_spent,
         "last_attempt_at": iso_utc_or_none(last.started_at_ms if last else None),
         "next_attempt_at": iso_utc(_next_attempt_at_ms(stored)),
         "last_error_code": error_code(failure.code) if failure else None,
@@ -100,7 +100,7 @@ def _read(record: Record) -> New:
         source=request.source,
         key=request.key,
         fingerprint=fingerprint,
-        attempts=record["attempt_count"],
+        attempts_spent=record["attempt_count"],
         recipients=(Recipient(record["customer_email"]),),
         failure=None
         if code is None
@@ -119,7 +119,7 @@ def _ended_as(word: str, delivery: Delivery, at_ms: int) -> Delivery:
         receipt = Receipt(accepted_at_ms=at_ms, evidence="late")
         return replace(ended, state="delivered", receipt=receipt)
     if word == "DEAD":
-        is_spent = delivery.attempts >= DEFAULT_MAX_ATTEMPTS
+        is_spent = delivery.attempts_spent >= DEFAULT_MAX_ATTEMPTS
         because = "exhausted" if is_spent else "rejected"
         return replace(ended, state="failed", failed_because=because)
     raise InvalidRequest("status", f"{word!r} is no status of this queue")

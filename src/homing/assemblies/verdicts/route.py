@@ -58,9 +58,9 @@ def verdict_plan(max_attempts: int = DEFAULT_MAX_ATTEMPTS, *, inline_counts: boo
         on_route_fault="fail",
         inline_counts=inline_counts,
         interrupted_counts=True,
-        owes_on_failed=(DEAD_LETTER, ALERT),
-        owes_by_class={TOKEN_REVOKED: (TOKEN_ALERT,)},
-        owes_on_delivered=(DELIVERY_LOG,),
+        notify_on_failed=(DEAD_LETTER, ALERT),
+        notify_by_class={TOKEN_REVOKED: (TOKEN_ALERT,)},
+        notify_on_delivered=(DELIVERY_LOG,),
     )
 
 

@@ -14,10 +14,10 @@ from homing.domain.transitions.declaring import transition
 from homing.domain.transitions.moves import (
     attempt_of,
     back_in_line,
-    let_go,
     next_attempt_ms,
     note_failure,
     overspent,
+    to_state,
 )
 
 
@@ -31,7 +31,7 @@ def claim(delivery: Delivery, *, holder: str, now_ms: int, lease_until_ms: int) 
             holder=holder,
             due_at_ms=lease_until_ms,
             claimed_at_ms=now_ms,
-            claims=delivery.claims + 1,
+            unsettled_claims=delivery.unsettled_claims + 1,
             version=delivery.version + 1,
         )
     )
@@ -43,9 +43,9 @@ def release(delivery: Delivery, *, plan: Plan, now_ms: int, roll: float) -> Chan
 
     What earlier holders left is noted first, so that their doubt is not given away with it.
     """
-    if delivery.committing and delivery.claims <= 1:
+    if delivery.committing and delivery.unsettled_claims <= 1:
         raise NotAllowed(f"cannot release delivery {delivery.id}: it may have been sent")
-    if delivery.claims <= 1:
+    if delivery.unsettled_claims <= 1:
         return Change(back_in_line(delivery, now_ms))
     noted = note_interruption(delivery, plan=plan, now_ms=now_ms, roll=roll)
     if noted.delivery.state == "pending":
@@ -77,11 +77,13 @@ def mark_committing(
             committing=True,
             committed_at_ms=delivery.committed_at_ms or now_ms,
             due_at_ms=delivery.due_at_ms if lease_until_ms is None else lease_until_ms,
-            claims=1,
+            unsettled_claims=1,
             updated_at_ms=now_ms,
         ),
         results=dict(frozen),
-        marks_only=lease_until_ms is None and delivery.claims == 1 and not delivery.committing,
+        marks_only=lease_until_ms is None
+        and delivery.unsettled_claims == 1
+        and not delivery.committing,
     )
 
 
@@ -91,7 +93,7 @@ def note_interruption(delivery: Delivery, *, plan: Plan, now_ms: int, roll: floa
 
     Where interrupted attempts count, the schedule goes on as after any failed one.
     """
-    lost_claims = max(delivery.claims - 1, 0)
+    lost_claims = max(delivery.unsettled_claims - 1, 0)
     may_count = delivery.phase == "worker" or plan.inline_counts
     counts = may_count and (delivery.committing or plan.interrupted_counts)
     # An owner without budget never called the step; its end costs nothing.
@@ -119,8 +121,8 @@ def note_interruption(delivery: Delivery, *, plan: Plan, now_ms: int, roll: floa
         )
         after = replace(
             after,
-            attempt_no=after.attempt_no + 1,
-            attempts=after.attempts + int(counts and oldest),
+            attempts_ended=after.attempts_ended + 1,
+            attempts_spent=after.attempts_spent + int(counts and oldest),
             phase="worker",
         )
     after = note_failure(after, failure, now_ms)
@@ -129,14 +131,14 @@ def note_interruption(delivery: Delivery, *, plan: Plan, now_ms: int, roll: floa
         after,
         # What waited in a worker's inbox did not crash it: a crash is proved by the mark, or by
         # the note that an owner writes right before it begins.
-        crashes=delivery.crashes + int(delivery.begun or delivery.committing),
-        begun=True,
-        claims=1,
+        crashes=delivery.crashes + int(delivery.interruption_noted or delivery.committing),
+        interruption_noted=True,
+        unsettled_claims=1,
         committing=False,
         phase="worker",
         updated_at_ms=now_ms,
     )
     if may_count and plan.interrupted_counts and overspent(after, plan) is None:
         due_at_ms = next_attempt_ms(after, failure, plan, now_ms, roll)
-        after = let_go(after, due_at_ms=due_at_ms, now_ms=now_ms)
+        after = to_state(after, due_at_ms=due_at_ms, now_ms=now_ms)
     return Change(after, ended=tuple(ended))

@@ -10,7 +10,7 @@ from homing.domain.delivery import Change, Delivery, FailedBecause, New
 from homing.domain.failure import CHILDREN_FAILED, Failure
 from homing.domain.policy import Plan
 from homing.domain.transitions.declaring import transition
-from homing.domain.transitions.moves import bury, let_go, note_failure, result_of_stage
+from homing.domain.transitions.moves import dead_letter, note_failure, result_of_stage, to_state
 
 _GRAVEST_FIRST: tuple[FailedBecause, ...] = (
     "uncertain",
@@ -27,7 +27,7 @@ def fan_out(
 ) -> Change:
     """One delivery becomes several: it waits until its children have ended."""
     after = replace(
-        let_go(delivery, due_at_ms=None, now_ms=now_ms), state="waiting", fanned_out=True
+        to_state(delivery, due_at_ms=None, now_ms=now_ms), state="waiting", fanned_out=True
     )
     return Change(after, children=children, results=result_of_stage(delivery, result))
 
@@ -35,7 +35,7 @@ def fan_out(
 @transition(sources=("in_flight",), targets=("waiting",))
 def keep_waiting(delivery: Delivery, *, now_ms: int) -> Change:
     """Looked at, but some children are still under way."""
-    return Change(replace(let_go(delivery, due_at_ms=None, now_ms=now_ms), state="waiting"))
+    return Change(replace(to_state(delivery, due_at_ms=None, now_ms=now_ms), state="waiting"))
 
 
 @transition(sources=("in_flight",), targets=("failed",))
@@ -46,4 +46,4 @@ def fail_with_children(
     failed = sum(reasons.values())
     failure = Failure(CHILDREN_FAILED, "reject", detail=f"{failed} required part(s) failed")
     because = next(reason for reason in _GRAVEST_FIRST if reasons.get(reason))
-    return bury(note_failure(delivery, failure, now_ms), because, plan, now_ms)
+    return dead_letter(note_failure(delivery, failure, now_ms), because, plan, now_ms)

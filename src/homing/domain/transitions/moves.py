@@ -26,14 +26,14 @@ def overspent(delivery: Delivery, plan: Plan) -> FailedBecause | None:
     if delivery.crashes >= plan.max_crashes:
         return "poison"
     budget = delivery.max_attempts or plan.stage(delivery.stage).retry.max_attempts
-    return "exhausted" if delivery.attempts >= budget else None
+    return "exhausted" if delivery.attempts_spent >= budget else None
 
 
 def next_attempt_ms(
     delivery: Delivery, failure: Failure, plan: Plan, now_ms: int, roll: float
 ) -> int:
     retry = plan.stage(delivery.stage).retry
-    due_at_ms = now_ms + retry.delay_ms(delivery.attempts + 1, failure, roll)
+    due_at_ms = now_ms + retry.delay_ms(delivery.attempts_spent + 1, failure, roll)
     if delivery.expires_at_ms is None:
         return due_at_ms
     # At its expiry it is looked at again, to be dead-lettered in time.
@@ -42,10 +42,10 @@ def next_attempt_ms(
 
 def back_in_line(delivery: Delivery, now_ms: int) -> Delivery:
     """Due as it was when it was claimed: it keeps its turn."""
-    return let_go(delivery, due_at_ms=delivery.claimed_at_ms or now_ms, now_ms=now_ms)
+    return to_state(delivery, due_at_ms=delivery.claimed_at_ms or now_ms, now_ms=now_ms)
 
 
-def let_go(
+def to_state(
     delivery: Delivery,
     *,
     due_at_ms: int | None,
@@ -58,10 +58,10 @@ def let_go(
         delivery,
         state=state,
         holder=None,
-        claims=0,
+        unsettled_claims=0,
         claimed_at_ms=None,
         committing=False,
-        begun=False,
+        interruption_noted=False,
         phase="worker",
         due_at_ms=due_at_ms,
         updated_at_ms=now_ms,
@@ -70,7 +70,9 @@ def let_go(
 
 
 def end(delivery: Delivery, state: State, now_ms: int, **more: object) -> Delivery:
-    return let_go(delivery, due_at_ms=None, now_ms=now_ms, state=state, ended_at_ms=now_ms, **more)
+    return to_state(
+        delivery, due_at_ms=None, now_ms=now_ms, state=state, ended_at_ms=now_ms, **more
+    )
 
 
 def evidence_of(
@@ -93,7 +95,7 @@ def settle_by_evidence(delivery: Delivery, plan: Plan, now_ms: int, receipt: Rec
         return deliver(delivery, plan, now_ms, evidence)
     after = replace(delivery, **evidence)
     after = note_failure(after, recipients.summary(answered, permanent=True), now_ms)
-    return bury(after, "rejected", plan, now_ms)
+    return dead_letter(after, "rejected", plan, now_ms)
 
 
 def deliver(
@@ -105,15 +107,21 @@ def deliver(
     ended: tuple[Attempt, ...] = (),
     results: dict[str, bytes] | None = None,
 ) -> Change:
-    owed = _owing(delivery, plan.owes_on_delivered)
+    notices_due = _owing(delivery, plan.notify_on_delivered)
     after = end(
-        delivery, "delivered", now_ms, crashes=0, failed_because=None, owed=owed, **evidence
+        delivery,
+        "delivered",
+        now_ms,
+        crashes=0,
+        failed_because=None,
+        notices_due=notices_due,
+        **evidence,
     )
-    forget = not (plan.keep_delivered or owed)
+    forget = not (plan.keep_delivered or notices_due)
     return closing(Change(after, ended=ended, results=results or {}, forget=forget))
 
 
-def bury(
+def dead_letter(
     delivery: Delivery,
     because: FailedBecause,
     plan: Plan,
@@ -125,12 +133,12 @@ def bury(
     because = "uncertain" if delivery.maybe_sent else because
     error_class = delivery.failure.error_class if delivery.failure else ""
     notices = (
-        *plan.owes_on_failed,
-        *plan.owes_by_reason.get(because, ()),
-        *plan.owes_by_class.get(error_class, ()),
+        *plan.notify_on_failed,
+        *plan.notify_by_reason.get(because, ()),
+        *plan.notify_by_class.get(error_class, ()),
     )
     if because == "rejected" and _same_class_again(delivery, error_class):
-        notices = (*notices, *plan.owes_on_repeat)
+        notices = (*notices, *plan.notify_on_repeat)
     after = end(
         delivery,
         "failed",
@@ -138,7 +146,7 @@ def bury(
         failed_because=because,
         first_failed_at_ms=delivery.first_failed_at_ms or now_ms,
         last_failed_at_ms=delivery.last_failed_at_ms or now_ms,
-        owed=_owing(delivery, notices),
+        notices_due=_owing(delivery, notices),
     )
     return closing(Change(after, ended=ended))
 
@@ -165,7 +173,7 @@ def attempt_of(
     maybe_sent = bool(failure and failure.maybe_sent)
     return Attempt(
         delivery_id=delivery.id,
-        number=delivery.attempt_no + 1,
+        number=delivery.attempts_ended + 1,
         stage=delivery.stage,
         status=status,
         cycle=delivery.cycle,
@@ -208,8 +216,11 @@ def note_failure(delivery: Delivery, failure: Failure, now_ms: int) -> Delivery:
 
 def _owing(delivery: Delivery, notices: tuple[str, ...]) -> tuple[str, ...]:
     if not notices:
-        return delivery.owed
-    return (*delivery.owed, *(notice for notice in notices if notice not in delivery.owed))
+        return delivery.notices_due
+    return (
+        *delivery.notices_due,
+        *(notice for notice in notices if notice not in delivery.notices_due),
+    )
 
 
 def closing(change: Change) -> Change:

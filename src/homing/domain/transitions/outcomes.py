@@ -14,17 +14,17 @@ from homing.domain.transitions.declaring import transition
 from homing.domain.transitions.moves import (
     attempt_of,
     back_in_line,
-    bury,
     closing,
     counts_as_attempt,
+    dead_letter,
     deliver,
     end,
     evidence_of,
-    let_go,
     next_attempt_ms,
     note_failure,
     result_of_stage,
     settle_by_evidence,
+    to_state,
 )
 
 
@@ -46,21 +46,21 @@ def advance(
     if following is None:
         raise AssertionError(f"stage {delivery.stage!r} is the last one")
     ended = () if stage.quiet else (attempt_of(delivery, "done", now_ms),)
-    after = let_go(delivery, due_at_ms=now_ms, now_ms=now_ms)
+    after = to_state(delivery, due_at_ms=now_ms, now_ms=now_ms)
     if keep_until_ms is not None:
         after = replace(
             after,
             state="in_flight",
             holder=delivery.holder,
             due_at_ms=keep_until_ms,
-            claims=1,
+            unsettled_claims=1,
             phase=delivery.phase,
         )
     after = replace(
         after,
         stage=following.name,
-        attempt_no=delivery.attempt_no + len(ended),
-        attempts=0,
+        attempts_ended=delivery.attempts_ended + len(ended),
+        attempts_spent=0,
         crashes=0,
         fanned_out=False,
         failure=None,
@@ -96,11 +96,11 @@ def succeed(
     failure = None if everybody else recipients.summary(answered, permanent=True)
     status: AttemptStatus = "done" if failure is None else "rejected"
     ended = attempt_of(delivery, status, now_ms, counted=counts, failure=failure, receipt=receipt)
-    evidence["attempt_no"] = delivery.attempt_no + 1
-    evidence["attempts"] = delivery.attempts + int(counts)
+    evidence["attempts_ended"] = delivery.attempts_ended + 1
+    evidence["attempts_spent"] = delivery.attempts_spent + int(counts)
     if failure is not None:
         after = note_failure(replace(delivery, **evidence), failure, now_ms)
-        return bury(after, "rejected", plan, now_ms, ended=(ended,))
+        return dead_letter(after, "rejected", plan, now_ms, ended=(ended,))
     kept = result_of_stage(delivery, result)
     return deliver(delivery, plan, now_ms, evidence, ended=(ended,), results=kept)
 
@@ -118,12 +118,12 @@ def suppress(delivery: Delivery, failure: Failure, *, plan: Plan, now_ms: int) -
     ended = attempt_of(delivery, "suppressed", now_ms, counted=counts, failure=failure)
     after = replace(
         delivery,
-        attempt_no=delivery.attempt_no + 1,
-        attempts=delivery.attempts + int(counts),
+        attempts_ended=delivery.attempts_ended + 1,
+        attempts_spent=delivery.attempts_spent + int(counts),
         failure=failure,
     )
     if delivery.maybe_sent:
-        return bury(after, "uncertain", plan, now_ms, ended=(ended,))
+        return dead_letter(after, "uncertain", plan, now_ms, ended=(ended,))
     return closing(Change(end(after, "suppressed", now_ms), ended=(ended,)))
 
 
@@ -172,31 +172,31 @@ def _failed(
     ended = attempt_of(delivery, status, now_ms, counted=counts, failure=failure)
     after = replace(
         note_failure(delivery, failure, now_ms),
-        attempt_no=delivery.attempt_no + 1,
-        attempts=delivery.attempts + int(counts),
+        attempts_ended=delivery.attempts_ended + 1,
+        attempts_spent=delivery.attempts_spent + int(counts),
         crashes=0,
     )
     if disposition == "reject":
-        return bury(after, "rejected", plan, now_ms, ended=(ended,))
+        return dead_letter(after, "rejected", plan, now_ms, ended=(ended,))
     retry = plan.stage(delivery.stage).retry
-    spent = after.attempts >= (delivery.max_attempts or retry.max_attempts)
+    spent = after.attempts_spent >= (delivery.max_attempts or retry.max_attempts)
     # Out of budget but in doubt: one more claim, for the lookup alone, before any verdict.
     if spent and not (after.maybe_sent and can_look):
-        return bury(after, "exhausted", plan, now_ms, ended=(ended,))
+        return dead_letter(after, "exhausted", plan, now_ms, ended=(ended,))
     due_at_ms = next_attempt_ms(after, failure, plan, now_ms, roll)
-    return Change(let_go(after, due_at_ms=due_at_ms, now_ms=now_ms), ended=(ended,))
+    return Change(to_state(after, due_at_ms=due_at_ms, now_ms=now_ms), ended=(ended,))
 
 
 @transition(sources=("in_flight",), targets=("failed",))
 def give_up(delivery: Delivery, because: FailedBecause, *, plan: Plan, now_ms: int) -> Change:
     """No further attempt is allowed: expired, out of budget, in doubt on hold, or poison."""
-    return bury(delivery, because, plan, now_ms)
+    return dead_letter(delivery, because, plan, now_ms)
 
 
 @transition(sources=("in_flight",), targets=("pending",))
 def await_evidence(delivery: Delivery, *, now_ms: int, due_at_ms: int) -> Change:
     """In doubt, and the provider cannot tell yet: ask again later. That is no attempt."""
-    return Change(let_go(delivery, due_at_ms=due_at_ms, now_ms=now_ms))
+    return Change(to_state(delivery, due_at_ms=due_at_ms, now_ms=now_ms))
 
 
 def waive_doubt(delivery: Delivery) -> Delivery:
@@ -215,7 +215,7 @@ def _back_to_route(delivery: Delivery, failure: Failure, now_ms: int) -> Change:
     """The route is at fault, not the message: no budget is spent, and its turn is kept."""
     ended = attempt_of(delivery, "route_fault", now_ms, counted=False, failure=failure)
     after = note_failure(delivery, failure, now_ms)
-    after = replace(after, attempt_no=delivery.attempt_no + 1, crashes=0)
+    after = replace(after, attempts_ended=delivery.attempts_ended + 1, crashes=0)
     return Change(back_in_line(after, now_ms), ended=(ended,))
 
 

@@ -19,7 +19,7 @@ from homing.domain.delivery import (
 from homing.domain.errors import NotAllowed
 from homing.domain.policy import Plan
 from homing.domain.transitions.declaring import transition
-from homing.domain.transitions.moves import closing, end, let_go, reopening, settle_by_evidence
+from homing.domain.transitions.moves import closing, end, reopening, settle_by_evidence, to_state
 
 
 @transition(sources=("failed",), targets=("pending",))
@@ -35,7 +35,7 @@ def replay(
     """Try again from the failed stage, in place, with a new budget and the old cycle kept."""
     cycle = Cycle(
         number=delivery.cycle,
-        attempts=delivery.attempts,
+        attempts=delivery.attempts_spent,
         stage=delivery.stage,
         failed_because=delivery.failed_because,
         last_error=delivery.failure.detail if delivery.failure else None,
@@ -48,13 +48,13 @@ def replay(
         replayed_by=actor,
         reason=reason,
     )
-    after = let_go(delivery, due_at_ms=now_ms, now_ms=now_ms)
+    after = to_state(delivery, due_at_ms=now_ms, now_ms=now_ms)
     after = replace(
         after,
         failed_because=None,
         ended_at_ms=None,
         cycle=delivery.cycle + 1,
-        attempts=0,
+        attempts_spent=0,
         max_attempts=None,
         crashes=0,
         failure=None,
@@ -101,7 +101,7 @@ def restore(delivery: Delivery, *, now_ms: int) -> Change:
     if delivery.failed_because is not None:
         return Change(replace(delivery, state="failed", updated_at_ms=now_ms))
     due_at_ms = max(delivery.resume_at_ms or now_ms, now_ms)
-    after = let_go(delivery, due_at_ms=due_at_ms, now_ms=now_ms)
+    after = to_state(delivery, due_at_ms=due_at_ms, now_ms=now_ms)
     return reopening(Change(replace(after, ended_at_ms=None, resume_at_ms=None)))
 
 
@@ -139,7 +139,7 @@ def amend(
     if delivery.state == "failed":
         after = replace(after, restart_at=first)
     else:
-        after = replace(after, stage=first, fanned_out=False, attempts=0, crashes=0)
+        after = replace(after, stage=first, fanned_out=False, attempts_spent=0, crashes=0)
     return Change(after, payload=payload, drop_results=True)
 
 
@@ -185,10 +185,13 @@ def clone(
     sources=("pending", "waiting", "delivered", "suppressed", "failed", "dismissed"),
     targets=("pending", "waiting", "delivered", "suppressed", "failed", "dismissed"),
 )
-def pay(delivery: Delivery, notices: tuple[str, ...]) -> Change:
-    """Notices that were owed have been given."""
+def mark_notified(delivery: Delivery, notices: tuple[str, ...]) -> Change:
+    """Notices that were due have been given."""
     return Change(
-        replace(delivery, owed=tuple(notice for notice in delivery.owed if notice not in notices))
+        replace(
+            delivery,
+            notices_due=tuple(notice for notice in delivery.notices_due if notice not in notices),
+        )
     )
 
 

@@ -87,7 +87,7 @@ class MemoryDisk:
             self._children.setdefault(delivery.parent_id, {})[delivery.id] = None
         if delivery.holder is not None:
             self._held.setdefault(delivery.holder, {})[delivery.id] = None
-        if delivery.owed:
+        if delivery.notices_due:
             self._owing[delivery.id] = None
 
     def _drop_from_indexes(self, delivery: Delivery) -> None:

@@ -38,7 +38,7 @@ def predicate(query: Query) -> Callable[[Delivery], bool]:
     if query.error_class is not None:
         tests.append(lambda d: error_class(d) == query.error_class)
     if query.owing is not None:
-        tests.append(lambda d: bool(d.owed) is query.owing)
+        tests.append(lambda d: bool(d.notices_due) is query.owing)
     if (facets := query.facets) is not None:
         tests.append(lambda d: any(fits(facet, d) for facet in facets))
     if (from_ms := query.created_from_ms) is not None:
@@ -52,7 +52,7 @@ def fits(facet: Facet, delivery: Delivery) -> bool:
     return (
         facet.state == delivery.state
         and facet.stage in (None, delivery.stage)
-        and facet.attempted in (None, delivery.attempts > 0)
+        and facet.attempted in (None, delivery.attempts_spent > 0)
         and facet.failed_because in (None, delivery.failed_because)
         and facet.phase in (None, delivery.phase)
     )

@@ -144,7 +144,7 @@ class Claiming(Opened):
         assert await store.claim(samples.claim("w2", at_ms=NOW_MS + LEASE_MS - 1)) == []
         (second,) = await store.claim(samples.claim("w2", at_ms=NOW_MS + LEASE_MS))
 
-        assert (first.delivery.claims, second.delivery.claims) == (1, 2)
+        assert (first.delivery.unsettled_claims, second.delivery.unsettled_claims) == (1, 2)
         assert second.delivery.holder == "w2"
         assert second.delivery.version == first.delivery.version + 1
 
@@ -171,7 +171,7 @@ class Claiming(Opened):
 
         taken = await store.claim(samples.claim("w2", spare=frozenset({"w2", "alive"})))
 
-        assert [(c.delivery.holder, c.delivery.claims) for c in taken] == [("w2", 2)]
+        assert [(c.delivery.holder, c.delivery.unsettled_claims) for c in taken] == [("w2", 2)]
 
     async def test_sparing_protects_leases_not_what_is_pending(self, store: Store) -> None:
         await store.add([samples.new("d1", holder="alive")])

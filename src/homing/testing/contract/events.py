@@ -127,7 +127,7 @@ class Edit(Struct, frozen=True):
             updated_at_ms=history.now_ms,
             ended_at_ms=history.now_ms if has_ended else None,
             payload_no=before.payload_no + self.amends,
-            owed=("alert",) if self.owes else (),
+            notices_due=("alert",) if self.owes else (),
         )
         attempt = samples.attempt(before.id, self.attempt or 0, ended_at_ms=history.now_ms)
         made = str(history.now_ms).encode()

@@ -75,14 +75,14 @@ class Filtering(Opened):
             assert getattr(query, field) is not None, field
 
     async def test_filters_see_what_was_saved_last(self, store: Store) -> None:
-        await store.add([samples.new("d1", recipients=(Recipient("ann"),), owed=("alert",))])
+        await store.add([samples.new("d1", recipients=(Recipient("ann"),), notices_due=("alert",))])
         (held,) = await store.claim(samples.claim("w1"))
         assert await store.count(Query(holder="w1", owing=True, recipient="ann")) == {(): 1}
         after = samples.changed(
             held.delivery,
             state="failed",
             holder=None,
-            owed=(),
+            notices_due=(),
             recipients=(Recipient("bob"),),
             failure=Failure("timed_out"),
             topic="late",

@@ -45,7 +45,7 @@ class Marking(Opened):
             (claimed,) = await store.claim(claim)
             after = claimed.delivery
             assert (after.committing, after.committed_at_ms) == (True, NOW_MS + 5)
-            assert (after.claims, after.holder) == (nth, claim.worker)
+            assert (after.unsettled_claims, after.holder) == (nth, claim.worker)
             assert claimed.content == Content(b"hello", FROZEN)
 
     async def test_an_earlier_mark_keeps_its_time(self, store: Store) -> None:

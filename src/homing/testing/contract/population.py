@@ -39,13 +39,13 @@ CONDITIONS: dict[str, tuple[tuple[Any, ...], Callable[[Delivery, Any], bool]]] =
     "parent_id": (("p1", "p2", "none"), lambda d, v: d.parent_id == v),
     "clone_of": (("c1", "none"), lambda d, v: d.clone_of == v),
     "holder": (("w1", "w2", "none"), lambda d, v: d.holder == v),
-    "owing": ((True, False), lambda d, v: (len(d.owed) > 0) == v),
+    "owing": ((True, False), lambda d, v: (len(d.notices_due) > 0) == v),
     "facets": (
         FACETS,
         lambda d, v: any(
             d.state == f.state
             and (f.stage is None or d.stage == f.stage)
-            and (f.attempted is None or (d.attempts > 0) == f.attempted)
+            and (f.attempted is None or (d.attempts_spent > 0) == f.attempted)
             and (f.failed_because is None or d.failed_because == f.failed_because)
             and (f.phase is None or d.phase == f.phase)
             for f in v
@@ -89,12 +89,12 @@ def _one(dice: random.Random, number: int) -> New:
         failure=Failure(pick(("timed_out", "a_b", "axb", ""))) if has_failed else None,
         failed_because=pick(("exhausted", "uncertain")) if state == "failed" else None,
         state=state,
-        attempts=pick((0, 0, 1, 5)),
+        attempts_spent=pick((0, 0, 1, 5)),
         phase=pick(("inline", "worker")),
         parent_id=pick((None, "p1", "p2")),
         clone_of=pick((None, "c1")),
         holder=pick(("w1", "w2")) if state == "in_flight" else None,
-        owed=pick(((), (), ("alert",), ("alert", "log"))),
+        notices_due=pick(((), (), ("alert",), ("alert", "log"))),
         required=pick((True, True, False)),
         created_at_ms=NOW_MS + dice.randrange(5),
     )

@@ -126,7 +126,7 @@ class PurgingDeliveries(Opened):
             assert (purged, await left(store)) == (1, ["child", "p"])
 
     async def test_what_is_purged_is_no_longer_due_counted_or_listed(self, store: Store) -> None:
-        await add_ended(store, "d1", owed=("alert",), holder="w1", recipients=())
+        await add_ended(store, "d1", notices_due=("alert",), holder="w1", recipients=())
 
         await store.purge(rule("delivery"))
 

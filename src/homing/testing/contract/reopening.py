@@ -46,7 +46,7 @@ class Reopening(Opened):
 
         assert await again.claim(samples.claim("w2")) == []
         (taken,) = await again.claim(samples.claim("w2", at_ms=NOW_MS + LEASE_MS))
-        assert taken.delivery.claims == 2
+        assert taken.delivery.unsettled_claims == 2
         assert await again.save([samples.ended(held.delivery)]) == [False]
         assert await again.save([samples.ended(taken.delivery)]) == [True]
 

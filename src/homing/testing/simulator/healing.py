@@ -91,7 +91,7 @@ def _is_far_off(world: World, delivery: Delivery, until_ms: int) -> bool:
 
 
 def _owing(world: World) -> bool:
-    return any(d.owed for d in map(world.disk.deliveries.__getitem__, world.disk.dead))
+    return any(d.notices_due for d in map(world.disk.deliveries.__getitem__, world.disk.dead))
 
 
 async def _night(world: World) -> None:

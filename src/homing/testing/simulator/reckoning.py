@@ -151,8 +151,10 @@ def _duplicates(
 def _attempts(world: World, delivery: Delivery, attempts: list[Attempt]) -> None:
     """The ledger of attempts is whole, true to the budget, and explains every send (I16)."""
     breach, breed = world.findings.breach, BREEDS[delivery.route]
-    if sorted(attempt.number for attempt in attempts) != list(range(1, delivery.attempt_no + 1)):
-        breach("I16", delivery.id, f"ledger of {len(attempts)}, counted {delivery.attempt_no}")
+    if sorted(attempt.number for attempt in attempts) != list(
+        range(1, delivery.attempts_ended + 1)
+    ):
+        breach("I16", delivery.id, f"ledger of {len(attempts)}, counted {delivery.attempts_ended}")
     spent = Counter((a.cycle, a.stage) for a in attempts if a.counted)
     if any(number > breed.max_attempts for number in spent.values()):
         breach("I16", delivery.id, f"{max(spent.values())} attempts of {breed.max_attempts}")
@@ -177,5 +179,5 @@ def _alerts(world: World, delivery: Delivery) -> None:
     given = world.told.notices.get(delivery.id, Counter())["alert"]
     if deaths and not given:
         world.findings.breach("I20", delivery.id, f"died {deaths} times, and nobody was told")
-    if delivery.owed:
-        world.findings.breach("I20", delivery.id, f"still owes {','.join(delivery.owed)}")
+    if delivery.notices_due:
+        world.findings.breach("I20", delivery.id, f"still owes {','.join(delivery.notices_due)}")

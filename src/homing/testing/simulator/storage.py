@@ -70,7 +70,13 @@ class RoughStore:
         claimed = await self._inner.claim(claim)
         note, holder = self._trace.note, self._life.holder
         for one in claimed:
-            note(holder, "claim", one.delivery.id, one.delivery.version, one.delivery.claims)
+            note(
+                holder,
+                "claim",
+                one.delivery.id,
+                one.delivery.version,
+                one.delivery.unsettled_claims,
+            )
         await self._after("claim")
         return claimed
 

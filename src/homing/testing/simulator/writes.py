@@ -66,7 +66,7 @@ class WriteWitness:
     def _changed(self, before: Delivery, after: Delivery) -> None:
         if after.version != before.version + 1:
             self._breach("I11", after.id, f"version {before.version} -> {after.version}")
-        if after.claims > before.claims:
+        if after.unsettled_claims > before.unsettled_claims:
             self._claimed(before, after)
         elif after.holder is not None:
             self._sends.leased(after.id)
@@ -74,7 +74,7 @@ class WriteWitness:
             self._moved(before, after)
         if after.cycle != before.cycle:
             self._began_anew(before, after)
-        if after.attempt_no > before.attempt_no:
+        if after.attempts_ended > before.attempts_ended:
             self._tried(before, after)
         if after.state != before.state:
             self._turned(before, after)
@@ -138,13 +138,15 @@ class WriteWitness:
 
     def _tried(self, before: Delivery, after: Delivery) -> None:
         breed = BREEDS[after.route]
-        _, attempt = self._disk.attempts[after.id][after.attempt_no]
-        if after.attempts > breed.max_attempts:
-            self._breach("I16", after.id, f"{after.attempts} attempts of {breed.max_attempts}")
+        _, attempt = self._disk.attempts[after.id][after.attempts_ended]
+        if after.attempts_spent > breed.max_attempts:
+            self._breach(
+                "I16", after.id, f"{after.attempts_spent} attempts of {breed.max_attempts}"
+            )
         if attempt.status == "interrupted":
             return  # its outcome is not known, and no answer says when to try again
         self._sends.wrote_outcome(before)
-        if after.attempts == before.attempts or after.state != "pending":
+        if after.attempts_spent == before.attempts_spent or after.state != "pending":
             return
         by_route = after.failure is not None and after.failure.disposition == "route_fault"
         if by_route and breed.on_route_fault == "park":
@@ -159,7 +161,7 @@ class WriteWitness:
         wall_ms, wish_s = told
         if breed.retry_after_cap_s is not None:
             wish_s = min(wish_s, breed.retry_after_cap_s)
-        wait_s = breed.ladder_s[min(after.attempts, len(breed.ladder_s)) - 1]
+        wait_s = breed.ladder_s[min(after.attempts_spent, len(breed.ladder_s)) - 1]
         earliest_ms = wall_ms + max(wait_s, min(wish_s, LONGEST_WAIT_S)) * 1000
         if after.expires_at_ms is not None:
             earliest_ms = min(earliest_ms, after.expires_at_ms)
@@ -170,8 +172,8 @@ class WriteWitness:
     def _died(self, after: Delivery) -> None:
         self.deaths[after.id] += 1
         because, failure = after.failed_because, after.failure
-        if "alert" not in after.owed:
-            self._breach("I20", after.id, "dead, and no alert is owed for it")
+        if "alert" not in after.notices_due:
+            self._breach("I20", after.id, "dead, and no alert is due for it")
         if because is None:
             self._breach("I20", after.id, "dead for no reason")
         if after.maybe_sent and because != "uncertain":
@@ -196,7 +198,7 @@ class WriteWitness:
         fine = (
             after.cycle == before.cycle + 1
             and len(after.failure_history) == len(before.failure_history) + 1
-            and after.attempts == 0
+            and after.attempts_spent == 0
             and after.key == before.key
             and after.failure_history[-1].number == before.cycle
         )

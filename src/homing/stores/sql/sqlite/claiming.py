@@ -10,7 +10,7 @@ from msgspec import Struct, json
 from homing.domain.delivery import FIRST_PRIORITY, LAST_PRIORITY, Content
 from homing.ports import Claim, Claimed
 from homing.stores.codec import decode_deliveries, encode
-from homing.stores.sql.sqlite.rows import CARRIES_RESULTS, freshen
+from homing.stores.sql.sqlite.rows import CARRIES_RESULTS, overlay_columns
 from homing.stores.sql.sqlite.session import Session
 from homing.stores.sql.statements import load
 
@@ -106,7 +106,7 @@ def claimed_of(claim: Claim, held: Held) -> list[Claimed]:
     claimed: list[Claimed] = []
     start = 0
     for head, delivery in zip(held.heads, decode_deliveries(held.records), strict=True):
-        freshen(
+        overlay_columns(
             delivery,
             (
                 "in_flight",

@@ -52,15 +52,15 @@ def delivery_row(delivery: Delivery, carries: int) -> Row:
         NO_TEXT if (name := delivery.parent_id) is None else name,
         NO_TEXT if (name := delivery.clone_of) is None else name,
         NO_TEXT if (name := delivery.holder) is None else name,
-        1 if delivery.owed else 0,
-        1 if delivery.attempts > 0 else 0,
+        1 if delivery.notices_due else 0,
+        1 if delivery.attempts_spent > 0 else 0,
         1 if delivery.required else 0,
         delivery.created_at_ms,
         delivery.updated_at_ms,
         NO_NUMBER if (time_ms := delivery.due_at_ms) is None else time_ms,
         NO_NUMBER if (time_ms := delivery.ended_at_ms) is None else time_ms,
         delivery.version,
-        delivery.claims,
+        delivery.unsettled_claims,
         NO_NUMBER if (time_ms := delivery.claimed_at_ms) is None else time_ms,
         0,
         carries,
@@ -87,18 +87,18 @@ def with_children(row: Row, open_children: int, due_at_ms: int | None) -> Row:
 def delivery_of(record: str, fresh: Fresh) -> Delivery:
     """The record with what the columns know better."""
     delivery = decode_delivery(record)
-    freshen(delivery, fresh)
+    overlay_columns(delivery, fresh)
     return delivery
 
 
-def freshen(delivery: Delivery, fresh: Fresh) -> None:
+def overlay_columns(delivery: Delivery, fresh: Fresh) -> None:
     """For a delivery just read, which nobody else has seen yet."""
     state, holder, due_at_ms, claimed_at_ms, claims, version, open_children, marked_at_ms = fresh
     force_setattr(delivery, "state", state)
     force_setattr(delivery, "holder", holder)
     force_setattr(delivery, "due_at_ms", due_at_ms)
     force_setattr(delivery, "claimed_at_ms", claimed_at_ms)
-    force_setattr(delivery, "claims", claims)
+    force_setattr(delivery, "unsettled_claims", claims)
     force_setattr(delivery, "version", version)
     force_setattr(delivery, "open_children", open_children)
     if marked_at_ms is not None:

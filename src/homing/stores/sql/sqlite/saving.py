@@ -28,7 +28,7 @@ from homing.stores.sql.sqlite.session import Session
 from homing.stores.sql.statements import Bulk, load
 
 _SQL = load(__package__, "save.sql")
-_SURPRISES = Bulk(_SQL["surprises"], widest=256)
+_CHANGED_SINCE_READ = Bulk(_SQL["changed_since_read"], widest=256)
 _PUT_DELIVERIES = Bulk(_SQL["put_deliveries"])
 _MARK = Bulk(_SQL["mark"])
 _PUT_ATTEMPTS = Bulk(_SQL["put_attempts"])
@@ -44,7 +44,7 @@ class Saved(Struct, gc=False):
     change: Change
     row: Row
     attempts: Sequence[Row]
-    stirs: bool
+    may_wake: bool
     children: Sequence[Entry] = ()
     plain: bool = True
     kept: bool = False
@@ -60,14 +60,14 @@ def saved_of(change: Change) -> Saved:
     carries = CARRIES_RESULTS if change.results else 0
     if change.marks_only:
         row = (delivery.id, delivery.version, delivery.updated_at_ms, carries)
-        return Saved(change, row, (), stirs=False)
+        return Saved(change, row, (), may_wake=False)
     if change.payload is not None:
         carries = CARRIES_PAYLOAD | CARRIES_RESULTS
     saved = Saved(
         change,
         delivery_row(delivery, carries),
         [attempt_row(delivery, attempt) for attempt in ended] if ended else (),
-        stirs=change.child_delta != 0
+        may_wake=change.child_delta != 0
         or bool(change.facts)
         or (delivery.state != "in_flight" and not delivery.is_terminal),
     )
@@ -105,7 +105,7 @@ def _find_lost(session: Session, run: list[Saved]) -> None:
         leased_until_ms = number(delivery.due_at_ms if delivery.state == "in_flight" else None)
         envelope = saved.row[ENVELOPE]
         asked.append((nth, delivery.id, delivery.version, leased_until_ms, envelope))
-    for nth, lost, cut_short, other_envelope in session.ask_about(_SURPRISES, asked):
+    for nth, lost, cut_short, other_envelope in session.ask_about(_CHANGED_SINCE_READ, asked):
         if lost:
             run[nth].kept = False
             continue
@@ -139,7 +139,7 @@ def _save_plain(session: Session, run: list[Saved]) -> None:
     )
     # After the rows: a parent among them keeps its count, and hears of its children here.
     for saved in run:
-        if saved.stirs:
+        if saved.may_wake:
             _conclude(session, saved)
 
 

@@ -29,7 +29,7 @@ from homing.stores.sql.sqlite.claiming import (
     claimed_of,
     renew_all,
 )
-from homing.stores.sql.sqlite.news import News
+from homing.stores.sql.sqlite.due_signal import DueSignal
 from homing.stores.sql.sqlite.purging import purge_all
 from homing.stores.sql.sqlite.reader import Reader
 from homing.stores.sql.sqlite.saving import SaveRequest, save_all, saved_of
@@ -51,7 +51,7 @@ class SqliteStore:
     def __init__(self, path: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         self.path = Path(path)
         self._busy_timeout_s = busy_timeout_s
-        self._news = News()
+        self._news = DueSignal()
         self._threads: _Threads | None = None
 
     async def open(self) -> None:

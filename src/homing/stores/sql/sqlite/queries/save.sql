@@ -1,6 +1,6 @@
 -- Rows come back only for what is out of the ordinary: the claim was lost, the lease was cut
 -- short (the fourth value is null unless it is leased), or other recipients are named.
--- name: surprises
+-- name: changed_since_read
 select
     w.column1,
     d.version is not w.column3,

@@ -35,7 +35,7 @@ LONGEST_RETRY_S = 2.0
 Kept: TypeAlias = bool | Exception
 
 
-class Settlement(Struct):
+class PendingSave(Struct):
     """A change on its way to the store, with whom to tell."""
 
     name: str
@@ -47,7 +47,7 @@ class Settlement(Struct):
     facts: tuple[Fact, ...] = ()
 
 
-class Settler:
+class SaveBatcher:
     """Gathers settlements and saves them in groups."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Settler:
         store: Store,
         clock: Clock,
         journal: Journal | None = None,
-        tell: Callable[[Sequence[Settlement]], None] | None = None,
+        tell: Callable[[Sequence[PendingSave]], None] | None = None,
         running: Callable[[], int] = lambda: 0,
     ) -> None:
         self._store = store
@@ -63,7 +63,7 @@ class Settler:
         self._journal = journal
         self._tell = tell
         self._running = running
-        self._gathered: list[Settlement] = []
+        self._gathered: list[PendingSave] = []
         self._is_worth_a_write = False
         self._under_way = 0
         self._task: asyncio.Task[None] | None = None
@@ -76,12 +76,12 @@ class Settler:
     def outstanding(self) -> int:
         return len(self._gathered) + self._under_way
 
-    def put(self, settlement: Settlement) -> None:
+    def put(self, settlement: PendingSave) -> None:
         """Hand it over; it is written with the next group."""
         self._gathered.append(settlement)
         self._go()
 
-    def put_all(self, group: Sequence[Settlement]) -> None:
+    def put_all(self, group: Sequence[PendingSave]) -> None:
         """Hand over what has gathered already: it waits for nobody else."""
         self._gathered += group
         self._is_worth_a_write = True
@@ -101,7 +101,7 @@ class Settler:
         """Wait while too much is waiting to be written."""
         await self._room.wait()
 
-    async def write(self, settlement: Settlement) -> bool:
+    async def write(self, settlement: PendingSave) -> bool:
         """Write it and say whether the claim still held."""
         answers = _Answers([settlement])
         self.put(settlement)
@@ -110,7 +110,7 @@ class Settler:
             raise kept
         return kept
 
-    async def write_all(self, group: Sequence[Settlement]) -> list[Kept]:
+    async def write_all(self, group: Sequence[PendingSave]) -> list[Kept]:
         """Write them together, and say of each whether its claim still held."""
         answers = _Answers(group)
         self.put_all(group)
@@ -138,7 +138,7 @@ class Settler:
                 if self.has_room:
                     self._room.set()
 
-    async def _save(self, group: list[Settlement]) -> None:
+    async def _save(self, group: list[PendingSave]) -> None:
         delay_s = FIRST_RETRY_S
         unsure = False
         while group:
@@ -164,7 +164,7 @@ class Settler:
                 await self._finish(group, kept)
                 return
 
-    async def _save_once(self, group: list[Settlement], *, unsure: bool) -> list[bool]:
+    async def _save_once(self, group: list[PendingSave], *, unsure: bool) -> list[bool]:
         saved = await self._store.save(
             [settlement.change for settlement in group],
             [fact for settlement in group for fact in settlement.facts],
@@ -176,8 +176,8 @@ class Settler:
             for settlement, stored in zip(group, saved, strict=True)
         ]
 
-    async def _finish(self, group: list[Settlement], kept: Sequence[bool]) -> None:
-        told: list[Settlement] = []
+    async def _finish(self, group: list[PendingSave], kept: Sequence[bool]) -> None:
+        told: list[PendingSave] = []
         late: list[Fact] = []
         for settlement, stored in zip(group, kept, strict=True):
             if stored:
@@ -212,14 +212,14 @@ class Settler:
             return  # the attempt stays in doubt, which is the truth as the store knows it
 
     async def _past_their_time(
-        self, group: list[Settlement], error: StoreError
-    ) -> list[Settlement]:
+        self, group: list[PendingSave], error: StoreError
+    ) -> list[PendingSave]:
         """Take out those whose lease has ended; the others are tried again."""
         now_s = self._clock.steady_s()
         await self._give_up([s for s in group if now_s >= s.give_up_at_s], error)
         return [s for s in group if now_s < s.give_up_at_s]
 
-    async def _give_up(self, group: list[Settlement], error: Exception) -> None:
+    async def _give_up(self, group: list[PendingSave], error: Exception) -> None:
         """A finished send is kept in the journal; anything else is left to the next owner."""
         keep = [s.change for s in group if s.must_keep]
         if keep and self._journal is not None:
@@ -236,7 +236,7 @@ class Settler:
 class _Answers:
     """What became of each of a group; there is one to wake for all of them."""
 
-    def __init__(self, group: Sequence[Settlement]) -> None:
+    def __init__(self, group: Sequence[PendingSave]) -> None:
         self._answers: list[Kept] = [False] * len(group)
         self._missing = len(group)
         self.all_there: asyncio.Future[list[Kept]] = asyncio.get_running_loop().create_future()

@@ -6,19 +6,19 @@ import asyncio
 
 import pytest
 
-from homing.engine.allowance import Allowance
+from homing.engine.permits import Permits
 from tests.unit.engine.world import quiet
 
 
 async def test_all_that_are_free_are_taken_in_one_go() -> None:
-    allowance = Allowance(5)
+    allowance = Permits(5)
 
     assert await allowance.take(3) == 3
     assert await allowance.take(3) == 2
 
 
 async def test_who_comes_to_none_waits_for_the_first_and_takes_what_is_there_by_then() -> None:
-    allowance = Allowance(4)
+    allowance = Permits(4)
     await allowance.take(4)
     waiting = asyncio.create_task(allowance.take(3))
     await quiet()
@@ -31,7 +31,7 @@ async def test_who_comes_to_none_waits_for_the_first_and_takes_what_is_there_by_
 
 
 async def test_first_come_first_served() -> None:
-    allowance = Allowance(1)
+    allowance = Permits(1)
     await allowance.take()
     order: list[str] = []
 
@@ -52,7 +52,7 @@ async def test_first_come_first_served() -> None:
 
 @pytest.mark.parametrize("called", [False, True])
 async def test_who_gives_up_takes_none_and_stands_in_nobodys_way(called: bool) -> None:
-    allowance = Allowance(1)
+    allowance = Permits(1)
     await allowance.take()
     first, second = (asyncio.create_task(allowance.take()) for _ in range(2))
     await quiet()

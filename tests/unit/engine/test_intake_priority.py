@@ -8,9 +8,15 @@ import pytest
 
 from homing.domain.errors import StoreUnavailable
 from homing.domain.message import Event
-from homing.engine import giving_way
+from homing.engine import intake_priority
 from homing.engine.admission import Request, Ticket
-from homing.engine.giving_way import CROWD, PATIENCE_S, PORTION, PORTION_EVERY_S, GivingWay
+from homing.engine.intake_priority import (
+    CROWD,
+    PATIENCE_S,
+    PORTION,
+    PORTION_EVERY_S,
+    IntakePriority,
+)
 from homing.testing.clocks import ManualClock
 from tests.unit.engine.world import FaultyStore, World, route
 
@@ -21,18 +27,18 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def way(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> GivingWay:
-    monkeypatch.setattr(giving_way, "LOOK_AGAIN_S", 0.0)
-    return GivingWay(clock)
+def way(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> IntakePriority:
+    monkeypatch.setattr(intake_priority, "LOOK_AGAIN_S", 0.0)
+    return IntakePriority(clock)
 
 
-async def test_a_few_callers_change_nothing(way: GivingWay, clock: ManualClock) -> None:
+async def test_a_few_callers_change_nothing(way: IntakePriority, clock: ManualClock) -> None:
     way.waiting = CROWD - 1
     assert await way.portion(320, clock.steady_s(), 0.0) == 320
 
 
 async def test_before_a_crowd_work_comes_in_portions_with_rests(
-    way: GivingWay, clock: ManualClock
+    way: IntakePriority, clock: ManualClock
 ) -> None:
     way.waiting = CROWD
     asked = asyncio.ensure_future(way.portion(320, clock.steady_s(), 0.0))
@@ -44,7 +50,9 @@ async def test_before_a_crowd_work_comes_in_portions_with_rests(
     assert await way.portion(5, clock.steady_s() - PORTION_EVERY_S, 0.0) == 5
 
 
-async def test_once_the_crowd_has_gone_nobody_rests(way: GivingWay, clock: ManualClock) -> None:
+async def test_once_the_crowd_has_gone_nobody_rests(
+    way: IntakePriority, clock: ManualClock
+) -> None:
     way.waiting = CROWD
     asked = asyncio.ensure_future(way.portion(320, clock.steady_s(), 0.0))
     await asyncio.sleep(0)
@@ -53,7 +61,7 @@ async def test_once_the_crowd_has_gone_nobody_rests(way: GivingWay, clock: Manua
 
 
 async def test_work_that_has_waited_long_gives_way_no_more(
-    way: GivingWay, clock: ManualClock
+    way: IntakePriority, clock: ManualClock
 ) -> None:
     way.waiting = CROWD
     assert await way.portion(320, clock.steady_s(), PATIENCE_S + 1) == 320

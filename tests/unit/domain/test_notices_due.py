@@ -29,38 +29,43 @@ REASONS: tuple[FailedBecause, ...] = ("rejected", "exhausted", "uncertain", "exp
 def test_i20_every_dead_letter_owes_an_alert(because: FailedBecause) -> None:
     ended = transitions.give_up(claimed(), because, plan=SEND, now_ms=NOW_MS).delivery
 
-    assert ended.owed == ("alert",)
+    assert ended.notices_due == ("alert",)
 
 
 def test_a_reason_and_an_error_class_may_owe_more() -> None:
     rules = plan(
-        owes_on_failed=("alert", "line"),
-        owes_by_reason={"rejected": ("page",)},
-        owes_by_class={"code_defect": ("ticket",)},
+        notify_on_failed=("alert", "line"),
+        notify_by_reason={"rejected": ("page",)},
+        notify_by_class={"code_defect": ("ticket",)},
     )
     defect = Failure("code_defect", "reject")
 
-    assert after_failure(failure=defect, by_plan=rules).owed == ("alert", "line", "page", "ticket")
-    assert after_failure(failure=HARD, by_plan=rules).owed == ("alert", "line", "page")
+    assert after_failure(failure=defect, by_plan=rules).notices_due == (
+        "alert",
+        "line",
+        "page",
+        "ticket",
+    )
+    assert after_failure(failure=HARD, by_plan=rules).notices_due == ("alert", "line", "page")
 
 
 def test_what_it_owes_by_reason_is_by_the_true_reason() -> None:
-    rules = plan(owes_by_reason={"rejected": ("page",), "uncertain": ("call",)})
+    rules = plan(notify_by_reason={"rejected": ("page",), "uncertain": ("call",)})
 
     ended = after_failure(failure=replace(LOST, disposition="reject"), by_plan=rules)
 
-    assert ended.owed == ("alert", "call")
+    assert ended.notices_due == ("alert", "call")
 
 
 def test_a_replay_that_ends_in_the_same_error_owes_an_escalation() -> None:
-    rules = plan(owes_on_repeat=("escalate",))
+    rules = plan(notify_on_repeat=("escalate",))
 
     def again(failure: Failure) -> tuple[str, ...]:
         ended = after_failure(failure=HARD, by_plan=rules)
         replayed = transitions.replay(ended, actor="ann", reason="x", now_ms=NOW_MS).delivery
-        return after_failure(claimed(replayed), failure, by_plan=rules).owed
+        return after_failure(claimed(replayed), failure, by_plan=rules).notices_due
 
-    assert after_failure(failure=HARD, by_plan=rules).owed == ("alert",)
+    assert after_failure(failure=HARD, by_plan=rules).notices_due == ("alert",)
     assert again(HARD) == ("alert", "escalate")
     assert again(Failure("other", "reject")) == ("alert",)
 
@@ -68,28 +73,28 @@ def test_a_replay_that_ends_in_the_same_error_owes_an_escalation() -> None:
 def test_a_notice_is_owed_once_however_often_it_fails() -> None:
     replayed = transitions.replay(failed(), actor="ann", reason="x", now_ms=NOW_MS).delivery
 
-    assert after_failure(claimed(replayed), HARD).owed == ("alert",)
+    assert after_failure(claimed(replayed), HARD).notices_due == ("alert",)
 
 
 def test_delivered_owes_what_the_plan_says_and_is_kept_until_it_is_given() -> None:
     def end(rules: Plan) -> Change:
         return transitions.succeed(claimed(), plan=rules, now_ms=NOW_MS, roll=0.0)
 
-    assert (end(SEND).delivery.owed, end(SEND).forget) == ((), False)
+    assert (end(SEND).delivery.notices_due, end(SEND).forget) == ((), False)
     assert end(plan(keep_delivered=False)).forget
-    logging = end(plan(keep_delivered=False, owes_on_delivered=("log",)))
-    assert (logging.delivery.owed, logging.forget) == (("log",), False)
+    logging = end(plan(keep_delivered=False, notify_on_delivered=("log",)))
+    assert (logging.delivery.notices_due, logging.forget) == (("log",), False)
 
 
 def test_paying_clears_what_was_given_and_nothing_else() -> None:
-    before = pending(owed=("alert", "line", "page"))
+    before = pending(notices_due=("alert", "line", "page"))
 
-    after = transitions.pay(before, ("line", "unknown")).delivery
+    after = transitions.mark_notified(before, ("line", "unknown")).delivery
 
-    assert after == replace(before, owed=("alert", "page"))
+    assert after == replace(before, notices_due=("alert", "page"))
 
 
 def test_one_that_will_be_tried_again_owes_nothing() -> None:
     after = after_failure(by_plan=plan(stage(attempts=2)))
 
-    assert (after.state, after.owed) == ("pending", ())
+    assert (after.state, after.notices_due) == ("pending", ())

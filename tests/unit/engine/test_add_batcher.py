@@ -9,7 +9,7 @@ import pytest
 
 from homing.domain.delivery import New
 from homing.domain.errors import StoreFull, StoreUnavailable
-from homing.engine.gathering import MOST_TOGETHER, Gathering
+from homing.engine.add_batcher import MOST_TOGETHER, AddBatcher
 from homing.ports import Added, Existing
 from homing.testing import samples
 
@@ -22,7 +22,7 @@ class Shelf:
         self.told: list[list[str]] = []
         self.full_for: set[str] = set()
         self.gone = False
-        self.gathering = Gathering(self, self.tell)
+        self.gathering = AddBatcher(self, self.tell)
 
     async def add(self, new: Sequence[New]) -> list[Added | Existing]:
         ids = [one.delivery.id for one in new]

@@ -12,8 +12,8 @@ from homing.domain import transitions
 from homing.domain.delivery import Change, Delivery, Receipt
 from homing.domain.errors import StoreOutcomeUnknown, StoreUnavailable
 from homing.domain.failure import Failure
-from homing.engine import settling
-from homing.engine.settling import Settlement, Settler, late_outcome
+from homing.engine import save_batcher
+from homing.engine.save_batcher import PendingSave, SaveBatcher, late_outcome
 from homing.testing import samples
 from homing.testing.clocks import ManualClock
 from homing.testing.virtualtime import run
@@ -25,8 +25,8 @@ LEASE_S = 60.0
 
 @pytest.fixture(autouse=True)
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settling, "FIRST_RETRY_S", 0.0)
-    monkeypatch.setattr(settling, "LONGEST_RETRY_S", 0.0)
+    monkeypatch.setattr(save_batcher, "FIRST_RETRY_S", 0.0)
+    monkeypatch.setattr(save_batcher, "LONGEST_RETRY_S", 0.0)
 
 
 class Desk:
@@ -36,8 +36,8 @@ class Desk:
         self.store = FaultyStore()
         self.clock = ManualClock(now_ms=samples.NOW_MS)
         self.journal = PaperJournal()
-        self.told: list[Settlement] = []
-        self.settler = Settler(
+        self.told: list[PendingSave] = []
+        self.settler = SaveBatcher(
             self.store,
             self.clock,
             self.journal,
@@ -51,9 +51,9 @@ class Desk:
         self.store.calls.clear()
         return [item.delivery for item in taken]
 
-    def settlement(self, change: Change, **fields: Any) -> Settlement:
+    def settlement(self, change: Change, **fields: Any) -> PendingSave:
         end_s = self.clock.steady_s() + LEASE_S
-        return Settlement("succeed", change, change.delivery, end_s, **fields)
+        return PendingSave("succeed", change, change.delivery, end_s, **fields)
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_small_group_waits_for_company_only_while_many_attempts_run(
         desk = Desk(running)
         first, second = await desk.claimed("d1", "d2")
         desk.settler.put(desk.settlement(success(first)))
-        await asyncio.sleep(settling.COMPANY_WITHIN_S / 2)
+        await asyncio.sleep(save_batcher.COMPANY_WITHIN_S / 2)
         desk.settler.put(desk.settlement(success(second)))
         await desk.settler.drain()
         assert len(desk.told) == 2
@@ -114,7 +114,7 @@ def test_a_small_group_waits_for_company_only_while_many_attempts_run(
 
 def test_what_has_gathered_already_waits_for_nobody() -> None:
     async def main() -> tuple[list[str], float]:
-        desk = Desk(running=settling.WORTH_A_WRITE)
+        desk = Desk(running=save_batcher.WORTH_A_WRITE)
         group = [desk.settlement(success(one)) for one in await desk.claimed("d1", "d2")]
         loop = asyncio.get_running_loop()
         began_s = loop.time()
@@ -145,7 +145,7 @@ async def test_a_group_that_cannot_be_written_in_its_time_says_why(desk: Desk) -
 async def test_too_much_at_once_makes_its_makers_wait(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settling, "GROUP_LIMIT", 4)
+    monkeypatch.setattr(save_batcher, "GROUP_LIMIT", 4)
     held = await desk.claimed(*(f"d{n}" for n in range(9)))
     for delivery in held:
         desk.settler.put(desk.settlement(success(delivery)))

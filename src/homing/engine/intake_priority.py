@@ -20,7 +20,7 @@ LOOK_AGAIN_S = 0.01
 PATIENCE_S = 30.0
 
 
-class GivingWay:
+class IntakePriority:
     """Intake says how many wait (`waiting`); a worker asks before it claims."""
 
     def __init__(self, clock: Clock) -> None:

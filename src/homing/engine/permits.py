@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 
 
-class Allowance:
+class Permits:
     """Permits that are taken and given back. Who came first is served first."""
 
     def __init__(self, size: int) -> None:

@@ -13,7 +13,7 @@ from homing.domain.errors import SettingsError
 from homing.domain.failure import Failure
 from homing.domain.policy import Plan
 from homing.engine.route import Route, classify_exception
-from homing.mailing import MAIL_ROUTE, mail_route
+from homing.mail_route import MAIL_ROUTE, mail_route
 from homing.observers import DELIVERY_LOG, SENTRY
 from homing.ports import Alarm, Notifier, Observer, Provider
 from homing.settings import RouteSettings, Settings, apply_to, check, in_force
@@ -81,13 +81,13 @@ def defaults() -> RouteSettings:
 
 
 def _owing(plan: Plan, settings: Settings) -> Plan:
-    """A log that is kept is owed with the state itself, so that a crash loses no line."""
-    delivered, failed = plan.owes_on_delivered, plan.owes_on_failed
+    """A log line is due with the state itself, so that a crash loses none."""
+    delivered, failed = plan.notify_on_delivered, plan.notify_on_failed
     if settings.log.deliveries is not None:
         delivered += (DELIVERY_LOG,)
     if settings.telemetry.sentry_dsn is not None:
         failed += (SENTRY,)
-    return replace(plan, owes_on_delivered=delivered, owes_on_failed=failed)
+    return replace(plan, notify_on_delivered=delivered, notify_on_failed=failed)
 
 
 def _provider(settings: Settings) -> Provider:

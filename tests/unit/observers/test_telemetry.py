@@ -13,7 +13,7 @@ from homing.ports import Query
 from homing.settings import Settings
 from homing.settings.tree import TelemetrySettings
 from homing.stores.memory import MemoryStore
-from homing.watching import Watching
+from homing.telemetry import Watching
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def _logs_as_they_were() -> Iterator[None]:
 
 def test_what_is_off_is_not_imported() -> None:
     script = (
-        "import sys; from homing.settings import Settings; from homing.watching import Watching;"
+        "import sys; from homing.settings import Settings; from homing.telemetry import Watching;"
         "Watching(Settings());"
         "print(sorted({'prometheus_client', 'opentelemetry', 'sentry_sdk', 'grpc', 'starlette'}"
         " & sys.modules.keys()))"

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from homing.domain import identity, transitions
 from homing.domain.delivery import Change, Content, Delivery, Key, New, Receipt, Recipient
-from homing.engine.settling import Settlement
+from homing.engine.save_batcher import PendingSave
 
 if TYPE_CHECKING:
-    from homing.engine.attempt import Attempts
+    from homing.engine.attempt import AttemptRunner
     from homing.engine.route import Route
 
 # No commit may start unless its whole time, and this, still fit into the lease (I12).
@@ -33,7 +33,7 @@ class ClaimLost(Exception):
     """Somebody else owns the delivery now: stop, and write nothing."""
 
 
-class Holding:
+class ClaimedWork:
     """One claimed delivery. The version moves on with every write of its owner."""
 
     __slots__ = (
@@ -49,7 +49,7 @@ class Holding:
 
     def __init__(
         self,
-        attempts: Attempts,
+        attempts: AttemptRunner,
         route: Route,
         delivery: Delivery,
         content: Content,
@@ -70,7 +70,7 @@ class Holding:
 
     async def mark_committing(self, frozen: Mapping[str, bytes]) -> bool:
         """Write the durable mark; False: the claim was lost or its time is over, do not send."""
-        await self._attempts.make_sure()
+        await self._attempts.refresh_if_stale()
         if self.delivery.maybe_sent:
             # An earlier owner may have learnt the truth since we looked (P8).
             late = await self._attempts.late_receipt(self.delivery)
@@ -88,7 +88,7 @@ class Holding:
         self.marked(marking.change, asked_at_s)
         return self.may_commit
 
-    def marking(self, frozen: Mapping[str, bytes]) -> Settlement:
+    def marking(self, frozen: Mapping[str, bytes]) -> PendingSave:
         """The durable mark, to be written: with a new lease only where the old one grows short."""
         clock = self._attempts.clock
         is_short = self._spare_s(clock.steady_s()) < SPARE_LEASE_S
@@ -98,7 +98,7 @@ class Holding:
             frozen=frozen,
             lease_until_ms=self._attempts.lease_until_ms(self.route) if is_short else None,
         )
-        return Settlement("mark_committing", change, self.delivery, self.lease_end_s)
+        return PendingSave("mark_committing", change, self.delivery, self.lease_end_s)
 
     def marked(self, change: Change, asked_at_s: float) -> None:
         """It is stored; a new lease counts from when it was asked for."""
@@ -123,7 +123,7 @@ class Holding:
 
     async def write(self, name: str, change: Change) -> bool:
         """Save a change and go on holding; False and `lost` when somebody else has it."""
-        settlement = Settlement(name, change, self.delivery, self.lease_end_s)
+        settlement = PendingSave(name, change, self.delivery, self.lease_end_s)
         if not await self._attempts.settler.write(settlement):
             self.lost = True
             return False

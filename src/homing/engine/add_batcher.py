@@ -27,7 +27,7 @@ class Adder(Protocol):
     async def add(self, new: Sequence[New]) -> list[Added | Existing]: ...
 
 
-class Gathering:
+class AddBatcher:
     def __init__(self, store: Adder, tell: Tell) -> None:
         self._store = store
         self._tell = tell

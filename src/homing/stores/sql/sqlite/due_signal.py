@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 
-class News:
+class DueSignal:
     """What was told since one last looked counts: nothing is slept through."""
 
     def __init__(self) -> None:
