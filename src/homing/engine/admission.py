@@ -78,17 +78,18 @@ class Admission:
 
     def __init__(
         self,
-        attempts: AttemptRunner,
+        runner: AttemptRunner,
         parking: Parking,
         takers: Mapping[str, Taker],
         tell: Callable[[str, Sequence[Delivery]], None],
     ) -> None:
-        self._attempts = attempts
+        self._runner = runner
+        self._process = runner.process
         self._parking = parking
         self._takers = takers
         self._tell = tell
         self._gathering = AddBatcher(
-            attempts.store, lambda new: tell("accept", [one.delivery for one in new])
+            runner.process.store, lambda new: tell("accept", [one.delivery for one in new])
         )
 
     def prepare(self, route: Route, request: Request) -> New:
@@ -98,10 +99,10 @@ class Admission:
         message: Any = request.message
         if route.normalise is not None:
             message = route.normalise(message)
-        now_ms = self._attempts.clock.now_ms()
+        now_ms = self._process.clock.now_ms()
         _check(route, request, now_ms)
         payload = _encoded(message)
-        delivery_id = request.delivery_id or self._attempts.new_id()
+        delivery_id = request.delivery_id or self._process.new_id()
         fingerprint = identity.fingerprint(
             route.name, payload, request.not_before_ms, request.expires_at_ms
         )
@@ -137,11 +138,11 @@ class Admission:
     async def submit_one(self, route: Route, request: Request) -> Ticket:
         """As `submit` of one; what is submitted at the same moment shares its write."""
         new = self.prepare(route, request)
-        self._attempts.way.waiting += 1
+        self._process.intake.waiting += 1
         try:
             answer = await self._gathering.add(new)
         finally:
-            self._attempts.way.waiting -= 1
+            self._process.intake.waiting -= 1
         return await self._ticket(route, new, answer)
 
     async def submit(
@@ -166,7 +167,7 @@ class Admission:
                 else item
                 for route, item in zip(routes, new, strict=True)
             ]
-        answers = await self._attempts.store.add(new)
+        answers = await self._process.store.add(new)
         tickets: list[Ticket | IdempotencyConflict] = []
         for route, item, answer in zip(routes, new, answers, strict=True):
             try:
@@ -198,26 +199,26 @@ class Admission:
         """Record first, then attempt that very record at once, in the caller's call."""
         new = self.prepare(route, request)
         if not self._may_claim(route, [new]):
-            [answer] = await self._attempts.store.add([new])
+            [answer] = await self._process.store.add([new])
             ticket = await self._ticket(route, new, answer)
             self._tell("accept", [ticket.delivery] if ticket.created else [])
             return ticket
-        await self._attempts.refresh_if_stale()
+        await self._process.refresh_if_stale()
         keeper = self._takers[route.name]
         new = self._claimed(route, new, "inline", keeper.holder)
-        asked_at_s = self._attempts.clock.steady_s()
-        held = ClaimedWork(self._attempts, route, new.delivery, Content(new.payload), asked_at_s)
+        asked_at_s = self._process.clock.steady_s()
+        held = ClaimedWork(self._runner, route, new.delivery, Content(new.payload), asked_at_s)
         with keeper.keeping(held):
-            [answer] = await self._attempts.store.add([new])
+            [answer] = await self._process.store.add([new])
             ticket = await self._ticket(route, new, answer)
             if not ticket.created:
                 return ticket
             self._tell("accept", [ticket.delivery])
-            await self._attempts.run(held, wait=True)
+            await self._runner.run(held, wait=True)
             return Ticket(held.delivery, created=True)
 
     def _may_claim(self, route: Route, new: Sequence[New]) -> bool:
-        now_ms = self._attempts.clock.now_ms()
+        now_ms = self._process.clock.now_ms()
         return not self._parking.is_parked(route.name) and all(
             item.delivery.state == "pending" and (item.delivery.due_at_ms or 0) <= now_ms
             for item in new
@@ -231,7 +232,7 @@ class Admission:
             holder=holder,
             unsettled_claims=1,
             claimed_at_ms=new.delivery.created_at_ms,
-            due_at_ms=self._attempts.lease_until_ms(route),
+            due_at_ms=self._process.lease_until_ms(route),
             phase="inline" if phase == "inline" else "worker",
         )
         return replace(new, delivery=delivery)
@@ -240,11 +241,11 @@ class Admission:
         if isinstance(answer, Added):
             return Ticket(new.delivery, created=True)
         known = self._same_request(route, new, answer)
-        stored = await self._attempts.store.get(known)
+        stored = await self._process.store.get(known)
         if answer.key is not None and stored is not None and _differs(new, answer):
-            now_ms = self._attempts.clock.now_ms()
+            now_ms = self._process.clock.now_ms()
             audit = Fact("mismatch", f"{known}/{now_ms}", now_ms, {"key": new.delivery.key})
-            await self._attempts.store.save([], [audit])
+            await self._process.store.save([], [audit])
         # Retention may have taken the record while its key still stands.
         return Ticket(stored or replace(new.delivery, id=known), created=False)
 

@@ -30,18 +30,15 @@ from homing.domain.failure import (
 from homing.domain.policy import Plan, Stage
 from homing.engine.claimed_work import ClaimedWork, ClaimLost, DoubtSettled
 from homing.engine.gate import Gate
-from homing.engine.intake_priority import IntakePriority
-from homing.engine.permits import Permits
+from homing.engine.process import Process
 from homing.engine.route import Route, classify_exception
-from homing.engine.save_batcher import PendingSave, SaveBatcher
+from homing.engine.save_batcher import PendingSave
 from homing.engine.time_limits import TimeLimits
-from homing.ports import Absent, Clock, Dice, Done, FanOut, Found, Outcome, Query, Store, Unknown
+from homing.ports import Absent, Done, FanOut, Found, Outcome, Query, Unknown
 
 log = logging.getLogger("homing.engine")
 
 Verdict: TypeAlias = tuple[str, Change]
-
-MOST_COMMITTING = 64
 
 OnRouteFault: TypeAlias = Callable[[Route, Failure], tuple[Fact, ...]]
 
@@ -49,45 +46,19 @@ OnRouteFault: TypeAlias = Callable[[Route, Failure], tuple[Fact, ...]]
 class AttemptRunner:
     """Runs attempts for workers and for inline calls alike."""
 
-    def __init__(  # noqa: PLR0913 - what an attempt touches, each by its port
+    def __init__(
         self,
-        store: Store,
-        settler: SaveBatcher,
-        clock: Clock,
-        dice: Dice,
+        process: Process,
         gate: Gate,
         *,
         on_route_fault: OnRouteFault,
-        refresh_if_stale: Callable[[], Awaitable[None]],
         read_back: Callable[[], Awaitable[object]],
-        time_scale: float = 1.0,
     ) -> None:
-        self.store = store
-        self.settler = settler
-        self.clock = clock
-        self.dice = dice
+        self.process = process
         self._on_route_fault = on_route_fault
-        self.refresh_if_stale = refresh_if_stale
         self._read_back = read_back
         self._limits = TimeLimits()
-        # So many accepted sends may await their save at most: what a kill can double.
-        self.committing = Permits(MOST_COMMITTING)
-        self._id_at_ms, self._nth_of_ms = 0, 0
         self.gate = gate
-        self.way = IntakePriority(clock)
-        # How many seconds of the clock pass in a real one; leases are real, due times are not.
-        self.time_scale = time_scale
-
-    def new_id(self) -> str:
-        """Sorts by time and, within a millisecond of this process, by order of asking."""
-        now_ms = self.clock.now_ms()
-        self._nth_of_ms = (self._nth_of_ms + 1) % 4096 if now_ms == self._id_at_ms else 0
-        self._id_at_ms = now_ms
-        order = self._nth_of_ms.to_bytes(2, "big")
-        return identity.id_from(now_ms, order + self.dice.entropy(8))
-
-    def lease_until_ms(self, route: Route) -> int:
-        return self.clock.now_ms() + round(route.lease_s * 1000 * self.time_scale)
 
     async def run(self, held: ClaimedWork, *, wait: bool = False) -> str | None:
         """Carry the holding to its next resting state; the name of the transition, or None.
@@ -98,7 +69,10 @@ class AttemptRunner:
         if held.delivery.unsettled_claims > 1:
             plan = held.route.plan_of(held.delivery)
             change = transitions.note_interruption(
-                held.delivery, plan=plan, now_ms=self.clock.now_ms(), roll=self.dice.roll()
+                held.delivery,
+                plan=plan,
+                now_ms=self.process.clock.now_ms(),
+                roll=self.process.dice.roll(),
             )
             if not await held.write("note_interruption", change):
                 return None
@@ -128,12 +102,12 @@ class AttemptRunner:
     ) -> str | None:
         settlement = self.settlement(held, name, change)
         if not (wait or settlement.must_keep):
-            self.settler.put(settlement)
-            if not self.settler.has_room:
-                await self.settler.room()
+            self.process.saves.put(settlement)
+            if not self.process.saves.has_room:
+                await self.process.saves.room()
             held.delivery = change.delivery
             return name
-        if not await self.settler.write(settlement):
+        if not await self.process.saves.write(settlement):
             held.lost = True
             return None
         held.delivery = replace(change.delivery, version=change.delivery.version + 1)
@@ -161,7 +135,7 @@ class AttemptRunner:
             settled = await self._settle_doubt(held, plan)
             if settled is not None:
                 return settled
-        delivery, now_ms = held.delivery, self.clock.now_ms()
+        delivery, now_ms = held.delivery, self.process.clock.now_ms()
         if delivery.expires_at_ms is not None and now_ms >= delivery.expires_at_ms:
             return "expire", transitions.give_up(delivery, "expired", plan=plan, now_ms=now_ms)
         if (because := transitions.overspent(delivery, plan)) is not None:
@@ -190,7 +164,7 @@ class AttemptRunner:
             change = transitions.settle_found(
                 held.delivery,
                 plan=held.route.plan_of(held.delivery),
-                now_ms=self.clock.now_ms(),
+                now_ms=self.process.clock.now_ms(),
                 receipt=error.receipt,
             )
             return "settle_found", change
@@ -198,7 +172,7 @@ class AttemptRunner:
 
     def _on_fault(self, error: Exception, held: ClaimedWork) -> Verdict:
         """A fault of ours or of a step's is a failed attempt, and in the end a dead letter."""
-        plan, now_ms = held.route.plan_of(held.delivery), self.clock.now_ms()
+        plan, now_ms = held.route.plan_of(held.delivery), self.process.clock.now_ms()
         log.error("the attempt of %s went wrong", held.delivery.id, exc_info=error)
         failure = replace(
             classify_exception(error),
@@ -213,7 +187,7 @@ class AttemptRunner:
 
     async def _settle_doubt(self, held: ClaimedWork, plan: Plan) -> Verdict | None:
         """None: go on and send. Evidence first, then the token window, then the route's policy."""
-        delivery, now_ms = held.delivery, self.clock.now_ms()
+        delivery, now_ms = held.delivery, self.process.clock.now_ms()
         found = await self._evidence(held)
         if isinstance(found, Found):
             change = transitions.settle_found(
@@ -259,7 +233,7 @@ class AttemptRunner:
     async def late_receipt(self, delivery: Delivery) -> Receipt | None:
         """The acceptance that an earlier owner could not store, or learnt of too late."""
         await self._read_back()
-        for fact in await self.store.facts("late_outcome", f"{delivery.id}/"):
+        for fact in await self.process.store.facts("late_outcome", f"{delivery.id}/"):
             value = fact.value or {}
             if value.get("status") == "done" and value.get("stage") == delivery.stage:
                 return Receipt(str(value.get("notification_id") or ""), evidence="late")
@@ -288,10 +262,10 @@ class AttemptRunner:
 
     async def _join(self, delivery: Delivery, plan: Plan) -> Verdict:
         """A parent looks at its children: all ended well, some failed, or not all ended."""
-        counts = await self.store.count(
+        counts = await self.process.store.count(
             Query(parent_id=delivery.id), by=("state", "required", "failed_because")
         )
-        now_ms = self.clock.now_ms()
+        now_ms = self.process.clock.now_ms()
         reasons: dict[FailedBecause, int] = {}
         for (state, required, because), number in counts.items():
             if cast(State, state) not in TERMINAL_STATES:
@@ -305,11 +279,11 @@ class AttemptRunner:
         return self._finish_stage(delivery, plan, Done(), now_ms)
 
     def _change_for(self, held: ClaimedWork, plan: Plan, outcome: Outcome) -> Verdict:
-        delivery, now_ms = held.delivery, self.clock.now_ms()
+        delivery, now_ms = held.delivery, self.process.clock.now_ms()
         if isinstance(outcome, Done):
             keep_until_ms = None
             if delivery.phase == "inline":
-                keep_until_ms = self.lease_until_ms(held.route)
+                keep_until_ms = self.process.lease_until_ms(held.route)
             return self._finish_stage(delivery, plan, outcome, now_ms, keep_until_ms)
         if isinstance(outcome, FanOut):
             change = transitions.fan_out(
@@ -323,7 +297,7 @@ class AttemptRunner:
             outcome,
             plan=plan,
             now_ms=now_ms,
-            roll=self.dice.roll(),
+            roll=self.process.dice.roll(),
             can_look=held.route.lookup is not None,
         )
         return "fail", change
@@ -345,7 +319,7 @@ class AttemptRunner:
             delivery,
             plan=plan,
             now_ms=now_ms,
-            roll=self.dice.roll() if done.refused else 0.0,
+            roll=self.process.dice.roll() if done.refused else 0.0,
             receipt=done.receipt,
             refused=done.refused,
             result=done.result,

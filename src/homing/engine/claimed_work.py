@@ -66,11 +66,11 @@ class ClaimedWork:
 
     @property
     def now_ms(self) -> int:
-        return self._attempts.clock.now_ms()
+        return self._attempts.process.clock.now_ms()
 
     async def mark_committing(self, frozen: Mapping[str, bytes]) -> bool:
         """Write the durable mark; False: the claim was lost or its time is over, do not send."""
-        await self._attempts.refresh_if_stale()
+        await self._attempts.process.refresh_if_stale()
         if self.delivery.maybe_sent:
             # An earlier owner may have learnt the truth since we looked (P8).
             late = await self._attempts.late_receipt(self.delivery)
@@ -78,11 +78,11 @@ class ClaimedWork:
                 raise DoubtSettled(late)
         # Before the mark: outcomes and marks are written in the order in which they are handed
         # over, so whoever had the permit before is written by then.
-        await self._attempts.committing.take()
+        await self._attempts.process.unsaved_sends.take()
         self.permit = True
-        asked_at_s = self._attempts.clock.steady_s()
+        asked_at_s = self._attempts.process.clock.steady_s()
         marking = self.marking(frozen)
-        if self.lost or not await self._attempts.settler.write(marking):
+        if self.lost or not await self._attempts.process.saves.write(marking):
             self.lost = True
             return False
         self.marked(marking.change, asked_at_s)
@@ -90,13 +90,13 @@ class ClaimedWork:
 
     def marking(self, frozen: Mapping[str, bytes]) -> PendingSave:
         """The durable mark, to be written: with a new lease only where the old one grows short."""
-        clock = self._attempts.clock
+        clock = self._attempts.process.clock
         is_short = self._spare_s(clock.steady_s()) < SPARE_LEASE_S
         change = transitions.mark_committing(
             self.delivery,
             now_ms=clock.now_ms(),
             frozen=frozen,
-            lease_until_ms=self._attempts.lease_until_ms(self.route) if is_short else None,
+            lease_until_ms=self._attempts.process.lease_until_ms(self.route) if is_short else None,
         )
         return PendingSave("mark_committing", change, self.delivery, self.lease_end_s)
 
@@ -109,7 +109,7 @@ class ClaimedWork:
     @property
     def may_commit(self) -> bool:
         """Whether the time of a whole send still fits into the lease."""
-        return self._spare_s(self._attempts.clock.steady_s()) > COMMIT_MARGIN_S
+        return self._spare_s(self._attempts.process.clock.steady_s()) > COMMIT_MARGIN_S
 
     def _spare_s(self, now_s: float) -> float:
         """What the lease has beyond the whole time of the stage."""
@@ -119,12 +119,12 @@ class ClaimedWork:
     def give_permit_back(self) -> None:
         if self.permit:
             self.permit = False
-            self._attempts.committing.give_back()
+            self._attempts.process.unsaved_sends.give_back()
 
     async def write(self, name: str, change: Change) -> bool:
         """Save a change and go on holding; False and `lost` when somebody else has it."""
         settlement = PendingSave(name, change, self.delivery, self.lease_end_s)
-        if not await self._attempts.settler.write(settlement):
+        if not await self._attempts.process.saves.write(settlement):
             self.lost = True
             return False
         self.wrote(change)
@@ -152,7 +152,7 @@ class ClaimedWork:
         """A delivery of its own under this one, for a step that fans out."""
         parent, now_ms = self.delivery, self.now_ms
         child = Delivery(
-            id=self._attempts.new_id(),
+            id=self._attempts.process.new_id(),
             route=parent.route,
             lane=lane,
             stage=stage or parent.stage,

@@ -144,7 +144,7 @@ class Convoy:
     def _pack(self, held: ClaimedWork, plan: Plan) -> Packed | None:
         delivery = held.delivery
         expires_at_ms = delivery.expires_at_ms
-        if expires_at_ms is not None and self._attempts.clock.now_ms() >= expires_at_ms:
+        if expires_at_ms is not None and self._attempts.process.clock.now_ms() >= expires_at_ms:
             return None
         if self._is_parked() or transitions.overspent(delivery, plan) is not None:
             return None
@@ -193,7 +193,7 @@ class Convoy:
         self._make_room()
         answers, self._answers, self._made_room = self._answers, [], 0
         if answers:
-            self._attempts.settler.put_all([self._settlement(*answer) for answer in answers])
+            self._attempts.process.saves.put_all([self._settlement(*answer) for answer in answers])
         for held, _ in answers:
             held.give_permit_back()
 

@@ -10,8 +10,8 @@ from homing.domain import transitions
 from homing.domain.delivery import Attempt, Change, Delivery, Fact, FactValue
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.domain.policy import Plan
-from homing.engine.attempt import AttemptRunner
 from homing.engine.parking import Parking
+from homing.engine.process import Process
 from homing.engine.route import Route, Verb
 from homing.ports import Added, Cursor, Facet, Page, Query, Transitioned
 
@@ -25,14 +25,14 @@ CONTENTION_TRIES = 5
 class Desk:
     def __init__(
         self,
-        attempts: AttemptRunner,
+        process: Process,
         parking: Parking,
         routes: Mapping[str, Route],
         tell: Callable[[Sequence[Transitioned]], None],
     ) -> None:
-        self._attempts = attempts
-        self._store = attempts.store
-        self._clock = attempts.clock
+        self._process = process
+        self._store = process.store
+        self._clock = process.clock
         self._parking = parking
         self._routes = routes
         self._tell = tell
@@ -191,7 +191,7 @@ class Desk:
             original,
             content,
             plan=self._plan(original),
-            new_id=self._attempts.new_id(),
+            new_id=self._process.new_id(),
             source=RESEND_SOURCE,
             key=key or f"resend:{delivery_id}:{sum(clones.values()) + 1}",
             now_ms=self._clock.now_ms(),
@@ -336,7 +336,7 @@ class Desk:
         now_ms = self._clock.now_ms()
         value: FactValue = {"verb": verb, "actor": actor, "reason": reason, **more}
         # The random end keeps two verbs of one millisecond apart.
-        unique = self._attempts.dice.entropy(4).hex()
+        unique = self._process.dice.entropy(4).hex()
         return Fact(AUDIT, f"{subject}/{now_ms:015d}-{unique}", now_ms, value)
 
 

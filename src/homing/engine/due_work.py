@@ -14,45 +14,44 @@ SHORTEST_REST_S = 0.001
 class DueWork:
     """Claims for a worker, and says how long it may rest before the next claim."""
 
-    def __init__(
-        self, route: Route, attempts: AttemptRunner, liveness: Liveness, holder: str
-    ) -> None:
+    def __init__(self, route: Route, attempts: AttemptRunner, liveness: Liveness) -> None:
         self._route = route
         self._attempts = attempts
         self._liveness = liveness
-        self._holder = holder
+        self._process = attempts.process
         self._got_all = False
         self._claimed_up_to_ms = 0
         self._claimed_at_s = float("-inf")
         self._lag_s = 0.0
 
     async def claim(self, limit: int) -> list[ClaimedWork]:
-        attempts, route, clock = self._attempts, self._route, self._attempts.clock
-        await attempts.refresh_if_stale()
+        process, route, clock = self._process, self._route, self._process.clock
+        await process.refresh_if_stale()
         asked_at_s = self._claimed_at_s = clock.steady_s()
         self._claimed_up_to_ms = clock.now_ms()
-        claimed = await attempts.store.claim(
+        claimed = await process.store.claim(
             Claim(
-                worker=self._holder,
+                worker=process.holder,
                 now_ms=self._claimed_up_to_ms,
-                lease_until_ms=attempts.lease_until_ms(route),
+                lease_until_ms=process.lease_until_ms(route),
                 limit=limit,
                 lanes=route.served_lanes,
                 # Never one's own: what is ours and in nobody's hands is found by housekeeping.
-                spare=self._liveness.alive | {self._holder},
+                spare=self._liveness.alive | {process.holder},
             )
         )
         self._got_all = len(claimed) < limit
         # How long the first one has waited; what was put off on purpose seems to wait longer.
         since_ms = claimed[0].delivery.updated_at_ms if claimed else self._claimed_up_to_ms
-        self._lag_s = (self._claimed_up_to_ms - since_ms) / 1000 / attempts.time_scale
+        self._lag_s = (self._claimed_up_to_ms - since_ms) / 1000 / process.time_scale
         return [
-            ClaimedWork(attempts, route, one.delivery, one.content, asked_at_s) for one in claimed
+            ClaimedWork(self._attempts, route, one.delivery, one.content, asked_at_s)
+            for one in claimed
         ]
 
     async def portion(self, limit: int) -> int:
         """How many to claim now: fewer, and later, while a crowd of callers waits."""
-        return await self._attempts.way.portion(limit, self._claimed_at_s, self._lag_s)
+        return await self._process.intake.portion(limit, self._claimed_at_s, self._lag_s)
 
     async def rest_before_claim_s(self) -> float:
         """0: claim. Where the last claim got all there was, somebody else's commit may be why we
@@ -69,11 +68,11 @@ class DueWork:
         return max(self._rest_s(due_at_ms), SHORTEST_REST_S)
 
     async def _next_due_ms(self) -> int | None:
-        return await self._attempts.store.next_due_ms(self._route.served_lanes)
+        return await self._process.store.next_due_ms(self._route.served_lanes)
 
     def _rest_s(self, due_at_ms: int | None) -> float:
         """Until then; nothing, if it is due already."""
         if due_at_ms is None:
             return self._route.poll_s
-        due_in_s = (due_at_ms - self._attempts.clock.now_ms()) / 1000 / self._attempts.time_scale
+        due_in_s = (due_at_ms - self._process.clock.now_ms()) / 1000 / self._process.time_scale
         return min(max(due_in_s, 0.0), self._route.poll_s)

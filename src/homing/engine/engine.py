@@ -16,6 +16,7 @@ from homing.engine.gate import Gate
 from homing.engine.housekeeping import Housekeeping
 from homing.engine.liveness import Liveness
 from homing.engine.parking import Parking
+from homing.engine.process import Process
 from homing.engine.route import Route
 from homing.engine.save_batcher import PendingSave, SaveBatcher
 from homing.engine.wakeup import WakeUp
@@ -64,7 +65,7 @@ class Engine:
         self._owing = asyncio.Event()
         self.parking = Parking(store, clock)
         self.gate = Gate()
-        self.settler = SaveBatcher(
+        self.saves = SaveBatcher(
             store, clock, journal, tell=self._tell_settled, running=lambda: self.gate.inside
         )
         self.liveness = Liveness(
@@ -75,18 +76,19 @@ class Engine:
             about={**(about or {}), "lanes": "\n".join(_lanes(routes))},
             time_scale=time_scale,
         )
-        self.attempts = AttemptRunner(
+        self.process = Process(
             store,
-            self.settler,
             clock,
             dice,
-            self.gate,
-            on_route_fault=self._park,
-            refresh_if_stale=self._make_sure,
-            read_back=self._read_back,
+            self.holder,
+            self.saves,
+            refresh_if_stale=self._refresh_if_stale,
             time_scale=time_scale,
         )
-        self.desk = Desk(self.attempts, self.parking, self.routes, self._tell)
+        self.runner = AttemptRunner(
+            self.process, self.gate, on_route_fault=self._park, read_back=self._read_back
+        )
+        self.desk = Desk(self.process, self.parking, self.routes, self._tell)
         self.wakeup = WakeUp(store)
         self.housekeeping = Housekeeping(
             store,
@@ -99,15 +101,13 @@ class Engine:
             journal=journal,
         )
         self.workers = {route.name: self._worker(route) for route in routes}
-        self.admission = Admission(self.attempts, self.parking, self.workers, self._tell_of)
+        self.admission = Admission(self.runner, self.parking, self.workers, self._tell_of)
         self._lease_s = min((route.lease_s for route in routes), default=60.0)
         self._tasks: list[asyncio.Task[None]] = []
         self._starting = asyncio.Lock()
 
     def _worker(self, route: Route) -> RouteWorker:
-        return RouteWorker(
-            route, self.attempts, self.parking, self.liveness, self.wakeup, self.holder
-        )
+        return RouteWorker(route, self.runner, self.parking, self.liveness, self.wakeup)
 
     def add_observer(self, observer: Observer) -> None:
         self._observers.append(observer)
@@ -121,7 +121,7 @@ class Engine:
     async def start(self) -> None:
         """Work in the background until stopped."""
         await self.recover()
-        seldom_s = max(SELDOM_EVERY_S / self.attempts.time_scale, 1.0)
+        seldom_s = max(SELDOM_EVERY_S / self.process.time_scale, 1.0)
         self._spawn("wake-up", self.wakeup.listen)
         self._spawn("housekeeping", self._keep_house)
         self._spawn("notices", self._give_notices)
@@ -142,7 +142,7 @@ class Engine:
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
         """Finish or give back what is in hand, write all outcomes, say farewell."""
         await asyncio.gather(*(worker.stop(grace_s) for worker in self.workers.values()))
-        await self.settler.drain()
+        await self.saves.drain()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -156,7 +156,7 @@ class Engine:
         attempted = 0
         while batch := sum([await w.run_until_idle() for w in self.workers.values()]):
             attempted += batch
-        await self.settler.drain()
+        await self.saves.drain()
         await self.housekeeping.give_notices()
         return attempted
 
@@ -192,18 +192,18 @@ class Engine:
             await self._read_back_own()
             await asyncio.sleep(self.liveness.beat_every_s)
 
-    async def _make_sure(self) -> None:
+    async def _refresh_if_stale(self) -> None:
         """Before taking work: our own journaled outcomes are stored, and who is alive is known."""
-        if self.settler.journaled:
+        if self.saves.journaled:
             await self._read_back_own()
         if not self.liveness.is_sure:
             await self.liveness.refresh_if_stale()
 
     async def _read_back_own(self) -> None:
-        journaled = self.settler.journaled
+        journaled = self.saves.journaled
         if journaled:
             await self.housekeeping.read_back()
-            self.settler.journaled -= journaled
+            self.saves.journaled -= journaled
 
     async def _read_back(self) -> None:
         await self.housekeeping.read_back()

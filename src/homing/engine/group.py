@@ -100,14 +100,14 @@ class Group:
     async def _mark(self) -> list[ClaimedWork]:
         """Write the durable marks; those who have them."""
         attempts = self._attempts
-        await attempts.refresh_if_stale()
+        await attempts.process.refresh_if_stale()
         self._escort.marks_follow()
         await self._take_permits()
-        asked_at_s = attempts.clock.steady_s()
+        asked_at_s = attempts.process.clock.steady_s()
         markings = [held.marking(self._unsent[held].to_store) for held in self._ready]
         for held in self._ready:
             self._escort.has_begun(held)
-        kept = await attempts.settler.write_all(markings)
+        kept = await attempts.process.saves.write_all(markings)
         marked: list[ClaimedWork] = []
         for held, marking, is_kept in zip(self._ready, markings, kept, strict=True):
             if is_kept is True:
@@ -119,7 +119,7 @@ class Group:
     async def _take_permits(self) -> None:
         """After the places at the provider, as everybody does: else two could block each other."""
         group = list(self._ready)
-        permits = await self._attempts.committing.take(len(group))
+        permits = await self._attempts.process.unsaved_sends.take(len(group))
         for held in group[:permits]:
             held.permit = True
         without = {held: self._ready.pop(held) for held in group[permits:]}

@@ -42,14 +42,14 @@ class RouteWorker:
         parking: Parking,
         liveness: Liveness,
         wakeup: WakeUp,
-        holder: str,
     ) -> None:
         self.route = route
-        self.holder = holder
+        self.holder = attempts.process.holder
+        self._process = attempts.process
         self._attempts = attempts
         self._parking = parking
         self._wakeup = wakeup
-        self._due = DueWork(route, attempts, liveness, holder)
+        self._due = DueWork(route, attempts, liveness)
         self._inbox: asyncio.Queue[ClaimedWork] = asyncio.Queue()
         self._held: dict[str, ClaimedWork] = {}
         # So many at once and no more, in slots and in groups together.
@@ -93,7 +93,7 @@ class RouteWorker:
 
     def take(self, claimed: Claimed) -> None:
         """Work off a delivery that was stored already claimed by this process."""
-        now_s = self._attempts.clock.steady_s()
+        now_s = self._process.clock.steady_s()
         held = ClaimedWork(self._attempts, self.route, claimed.delivery, claimed.content, now_s)
         self._held[held.delivery.id] = held
         if self._stopping:
@@ -153,7 +153,7 @@ class RouteWorker:
 
     async def renew_leases(self) -> None:
         """Longer leases for all that is still in hand; what is lost is told to its holder."""
-        now_s = self._attempts.clock.steady_s()
+        now_s = self._process.clock.steady_s()
         aged = [
             held
             for held in self._held.values()
@@ -161,9 +161,9 @@ class RouteWorker:
         ]
         if not aged:
             return
-        until_ms = self._attempts.lease_until_ms(self.route)
+        until_ms = self._process.lease_until_ms(self.route)
         asked = [(held.delivery.id, held.delivery.version) for held in aged]
-        renewed = await self._attempts.store.renew(self.holder, asked, until_ms)
+        renewed = await self._process.store.renew(self.holder, asked, until_ms)
         for held, (_, version), kept in zip(aged, asked, renewed, strict=True):
             if kept:
                 # Unless it has been written since, lease and all.
@@ -250,13 +250,13 @@ class RouteWorker:
             self._end(held)
 
     def _begin(self, held: ClaimedWork) -> None:
-        self._running[held.delivery.id] = self._attempts.clock.steady_s()
+        self._running[held.delivery.id] = self._process.clock.steady_s()
 
     def _end(self, held: ClaimedWork) -> None:
         began_s = self._running.pop(held.delivery.id, None)
         if began_s is not None:
             # Remember the slowest, and forget it slowly.
-            took_s = self._attempts.clock.steady_s() - began_s
+            took_s = self._process.clock.steady_s() - began_s
             self._slowest_s = max(took_s, self._slowest_s * 0.99)
         self._forget(held)
         self._freed.set()
@@ -277,7 +277,7 @@ class RouteWorker:
         if self._parking.is_parked(self.route.name):
             return await self._probe()
         # The delivery that finds a fault is its first probe: the next one comes later.
-        self._last_probe_s = self._attempts.clock.steady_s()
+        self._last_probe_s = self._process.clock.steady_s()
         if (rest_s := await self._due.rest_before_claim_s()) > 0:
             return rest_s
         room = max(self._capacity() - len(self._held), 1)
@@ -287,7 +287,7 @@ class RouteWorker:
 
     async def _probe(self) -> float:
         """One message now and then shows whether the fault of the route is mended."""
-        now_s = self._attempts.clock.steady_s()
+        now_s = self._process.clock.steady_s()
         rest_s = self._last_probe_s + self.route.probe_every_s - now_s
         if not self._parking.may_probe(self.route.name):
             return self.route.poll_s
@@ -336,11 +336,11 @@ class RouteWorker:
         change = transitions.release(
             held.delivery,
             plan=self.route.plan_of(held.delivery),
-            now_ms=self._attempts.clock.now_ms(),
-            roll=self._attempts.dice.roll(),
+            now_ms=self._process.clock.now_ms(),
+            roll=self._process.dice.roll(),
         )
         settlement = PendingSave("release", change, held.delivery, held.lease_end_s)
-        self._attempts.settler.put(settlement)
+        self._process.saves.put(settlement)
 
 
 def _is_suspect(held: ClaimedWork) -> bool:

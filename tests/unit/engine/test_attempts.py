@@ -367,7 +367,7 @@ async def test_i19_a_fault_of_the_route_parks_it_and_costs_the_message_nothing()
     accepted = await world.submit()
     [claimed] = [await world.engine.workers["event"]._claim(1)]
 
-    await world.engine.attempts.run(claimed[0], wait=True)
+    await world.engine.runner.run(claimed[0], wait=True)
 
     after = await world.get(accepted.id)
     assert (after.state, after.attempts_spent) == ("pending", 0)

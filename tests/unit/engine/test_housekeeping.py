@@ -105,7 +105,7 @@ async def test_i19_a_parked_route_is_told_once() -> None:
     await world.submit()
     worker = world.engine.workers["event"]
     for held in await worker._claim(1):
-        await world.engine.attempts.run(held, wait=True)
+        await world.engine.runner.run(held, wait=True)
 
     for _ in range(3):
         await world.engine.housekeeping.give_notices()
@@ -185,7 +185,7 @@ async def test_a_process_long_dead_is_forgotten() -> None:
 async def test_a_claim_whose_answer_was_lost_is_given_back_on_the_second_look() -> None:
     world = World(route())
     accepted = await world.submit()
-    await world.engine.workers["event"]._attempts.store.claim(claim_of(world))
+    await world.engine.workers["event"]._process.store.claim(claim_of(world))
 
     looks = [await world.engine.housekeeping.give_back_unknown("w1", frozenset) for _ in range(2)]
 

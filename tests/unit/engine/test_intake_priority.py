@@ -71,7 +71,7 @@ async def test_a_worker_takes_a_portion_while_callers_wait_and_all_of_it_after()
     world = World(route())
     for number in range(3 * PORTION):
         await world.submit(str(number))
-    way = world.engine.attempts.way
+    way = world.engine.process.intake
     [worker] = world.engine.workers.values()
 
     way.waiting = CROWD
@@ -86,7 +86,7 @@ async def test_a_worker_takes_a_portion_while_callers_wait_and_all_of_it_after()
 async def test_who_waits_is_counted_until_answered_or_refused() -> None:
     store = FaultyStore()
     world = World(store=store)
-    way, submit_one = world.engine.attempts.way, world.engine.admission.submit_one
+    way, submit_one = world.engine.process.intake, world.engine.admission.submit_one
 
     def call(key: str) -> asyncio.Task[Ticket]:
         request = Request(message=Event("paid"), key=key)

@@ -50,12 +50,12 @@ async def test_i11_who_has_lost_its_claim_does_not_send() -> None:
     accepted = await world.submit()
 
     [held] = await world.engine.workers["mail"]._claim(1)
-    assert await world.engine.attempts.run(held, wait=True) is None
+    assert await world.engine.runner.run(held, wait=True) is None
 
     assert (provider.sent, provider.abandoned) == ([], 1)
     stored = await world.get(accepted.id)
     assert (stored.state, stored.committing, stored.holder) == ("in_flight", False, "gone")
-    assert world.engine.settler.lost_claims == 1
+    assert world.engine.saves.lost_claims == 1
 
 
 async def test_i12_no_commit_starts_that_might_outlast_its_lease() -> None:
@@ -70,7 +70,7 @@ async def test_i12_no_commit_starts_that_might_outlast_its_lease() -> None:
     await world.submit()
 
     [held] = await world.engine.workers["mail"]._claim(1)
-    await world.engine.attempts.run(held, wait=True)
+    await world.engine.runner.run(held, wait=True)
 
     assert (provider.sent, provider.abandoned) == ([], 1)
 
