@@ -284,7 +284,7 @@ PLANTED: tuple[Planted, ...] = (
         "I15",
         "engine/due_work.py",
         "spare=self._liveness.alive | {process.holder},",
-        "spare=frozenset({self._holder}),",
+        "spare=frozenset({process.holder}),",
         faults="clock",
         routes="post,held",
     ),

@@ -103,7 +103,8 @@ class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
 
     `version` is the fence: a store writes a change only over the version that was read, and
     raises it by one. `due_at_ms` is the next attempt's time while pending and the end of the
-    lease while in flight, so that a claim is one range read.
+    lease while in flight, so that a claim is one range read. `key_term_s` is how long its key
+    is kept after it has ended; None is for ever.
     """
 
     id: str
@@ -119,6 +120,7 @@ class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     topic: str | None = None
     priority: int = DEFAULT_PRIORITY
     generation: int = 0
+    key_term_s: float | None = None
 
     state: State = "pending"
     failed_because: FailedBecause | None = None
@@ -213,13 +215,15 @@ class New(Struct, frozen=True, gc=False):
     keys: tuple[Key, ...] = ()
     children: tuple[New, ...] = ()
     facts: tuple[Fact, ...] = ()
+    results: dict[str, bytes] = field(default_factory=dict)
 
 
 class Change(Struct, frozen=True, gc=False):
     """What one transition asks of the store: all of it or nothing.
 
     `delivery.version` is the version that was read. `payload` replaces the payload (the old
-    one is kept under its number); `forget` removes the record instead of writing it.
+    one is kept under its number); `forget` removes the record instead of writing it;
+    `reopens` says that an ended delivery is open again.
     `marks_only` tells a store that may profit from it: beside results, all that is new since the
     claim is the mark, made at `delivery.updated_at_ms`.
     """
@@ -233,4 +237,5 @@ class Change(Struct, frozen=True, gc=False):
     child_delta: int = 0
     facts: tuple[Fact, ...] = ()
     forget: bool = False
+    reopens: bool = False
     marks_only: bool = False

@@ -111,11 +111,12 @@ class Admission:
             route.lane_of(message, request.generation) if route.lane_of is not None else route.name
         )
         metadata = {**message.metadata, **request.metadata}
+        plan = route.plan_in(lane)
         delivery = Delivery(
             id=delivery_id,
             route=route.name,
             lane=lane,
-            stage=route.plan_in(lane).first_stage.name,
+            stage=plan.first_stage.name,
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
             due_at_ms=max(request.not_before_ms or now_ms, now_ms),
@@ -129,6 +130,7 @@ class Admission:
             generation=request.generation,
             recipients=_recipients(route, message),
             metadata=metadata,
+            key_term_s=plan.retention.key_s,
         )
         reason = route.suppress(message) if route.suppress is not None else None
         if reason is not None:
@@ -272,12 +274,8 @@ def _differs(new: New, answer: Existing) -> bool:
 
 def _keys(route: Route, delivery: Delivery) -> tuple[Key, ...]:
     keys = []
-    key_s = route.plan_of(delivery).retention.key_s
-    expires_at_ms = None if key_s is None else delivery.created_at_ms + round(key_s * 1000)
     if delivery.key is not None:
-        keys.append(
-            Key(delivery.source, delivery.key, delivery.id, delivery.fingerprint, expires_at_ms)
-        )
+        keys.append(Key(delivery.source, delivery.key, delivery.id, delivery.fingerprint))
     if delivery.intent is not None:
         name = identity.intent_key(route.name, delivery.intent)
         keys.append(Key(identity.INTENT_SOURCE, name, delivery.id, delivery.fingerprint))

@@ -256,7 +256,7 @@ def test_i21_a_clone_is_a_second_delivery_with_a_life_of_its_own() -> None:
     assert (new.payload, clone.created_at_ms, clone.due_at_ms) == (b"hello", LATER_MS, LATER_MS)
     [key] = new.keys
     assert (key.source, key.key, key.delivery_id) == ("operator_resend", "resend:d1:1", "d2")
-    assert (key.fingerprint, key.expires_at_ms) == ("f00d", LATER_MS + 60_000)
+    assert (key.fingerprint, key.expires_at_ms, clone.key_term_s) == ("f00d", None, 60.0)
 
 
 def test_suppressed_at_intake_it_has_ended_without_an_attempt() -> None:

@@ -106,10 +106,13 @@ async def test_the_same_key_of_another_source_is_another_delivery() -> None:
     assert one.delivery_id != other.delivery_id
 
 
-async def test_a_key_may_be_used_again_after_its_time() -> None:
+async def test_the_term_of_a_key_begins_when_its_delivery_ends() -> None:
     world = World(route(rules={"retention": Retention(key_s=60.0)}))
     first = await submit(world, paid(key="order-1"))
 
+    world.clock.advance(3600)
+    assert not (await submit(world, paid(key="order-1"))).created
+    await world.run()
     world.clock.advance(59)
     assert not (await submit(world, paid(key="order-1"))).created
     world.clock.advance(1)

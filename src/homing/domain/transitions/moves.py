@@ -229,7 +229,7 @@ def closing(change: Change) -> Change:
 
 
 def reopening(change: Change) -> Change:
-    return replace(change, child_delta=1) if change.delivery.parent_id else change
+    return replace(change, child_delta=1 if change.delivery.parent_id else 0, reopens=True)
 
 
 def result_of_stage(delivery: Delivery, result: bytes | None) -> dict[str, bytes]:

@@ -173,11 +173,12 @@ def clone(
         recipients=tuple(Recipient(r.address) for r in original.recipients),
         clone_of=original.id,
         metadata=original.metadata,
+        key_term_s=plan.retention.key_s,
     )
     return New(
         delivery,
         payload=content.payload,
-        keys=(Key(source, key, new_id, original.fingerprint, _key_end(plan, now_ms)),),
+        keys=(Key(source, key, new_id, original.fingerprint),),
     )
 
 
@@ -193,8 +194,3 @@ def mark_notified(delivery: Delivery, notices: tuple[str, ...]) -> Change:
             notices_due=tuple(notice for notice in delivery.notices_due if notice not in notices),
         )
     )
-
-
-def _key_end(plan: Plan, now_ms: int) -> int | None:
-    key_s = plan.retention.key_s
-    return None if key_s is None else now_ms + round(key_s * 1000)

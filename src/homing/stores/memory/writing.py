@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from homing.domain.delivery import Change, Content, Delivery, Key, New
+from homing.domain.writes import write_of_change
 from homing.ports import Added, Existing
 from homing.stores.memory.disk import MemoryDisk
 
@@ -75,6 +76,10 @@ def save_one(disk: MemoryDisk, change: Change) -> bool:
             ledger[attempt.number] = (delivery.route, attempt)
         written = replace(delivery, version=delivery.version + 1)
         disk.put(_settled(written, open_children, delivery.updated_at_ms))
+    for key in write_of_change(change).terms:
+        name = key.source, key.key
+        if name in disk.keys and disk.keys[name].delivery_id == delivery.id:
+            disk.keys[name] = key
     _tell_parent(disk, change)
     disk.note(change.facts)
     return True

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from homing.domain.delivery import Change, Delivery, Fact
+from homing.domain.delivery import Change, Delivery, Fact, Key
+from homing.domain.writes import write_of_change
 from homing.stores.codec import decode_delivery
 from homing.stores.sql.sqlite.adding import Adding, Entry, entry_of, note_recipients
 from homing.stores.sql.sqlite.purging import forget_recipients, remove
@@ -46,6 +47,7 @@ class Saved(Struct, gc=False):
     attempts: Sequence[Row]
     may_wake: bool
     children: Sequence[Entry] = ()
+    terms: Sequence[Key] = ()
     plain: bool = True
     kept: bool = False
 
@@ -63,11 +65,14 @@ def saved_of(change: Change) -> Saved:
         return Saved(change, row, (), may_wake=False)
     if change.payload is not None:
         carries = CARRIES_PAYLOAD | CARRIES_RESULTS
+    terms = write_of_change(change).terms
     saved = Saved(
         change,
         delivery_row(delivery, carries),
         [attempt_row(delivery, attempt) for attempt in ended] if ended else (),
-        may_wake=change.child_delta != 0
+        terms=terms,
+        may_wake=bool(terms)
+        or change.child_delta != 0
         or bool(change.facts)
         or (delivery.state != "in_flight" and not delivery.is_terminal),
     )
@@ -159,6 +164,9 @@ def _conclude(session: Session, saved: Saved) -> None:
         session.news = True
     if delivery.state != "in_flight" and not delivery.is_terminal:
         session.news = True
+    for key in saved.terms:
+        term = (number(key.expires_at_ms), key.source, key.key, key.delivery_id)
+        session.run(_SQL["put_term"], term)
     session.note(change.facts)
 
 

@@ -119,3 +119,7 @@ on conflict (seq) do update set payload = excluded.payload;
 
 -- name: forget_attempts
 delete from homing_attempts where delivery_id = ?;
+
+-- name: put_term
+update homing_keys set expires_at_ms = nullif(?, '')
+where source = ? and key = ? and delivery_id = ?;

@@ -1,0 +1,145 @@
+"""What a store is asked to write, decided once for all stores.
+
+A `New` or a `Change` says what happened; a `Write` says which records to put and to take away.
+Stores execute Writes under their compare-and-set and know no rule. The order inside a Write is
+part of the contract:
+
+1. Everything is encoded before anything is applied.
+2. The condition is judged: the stored version, or a free id and free keys.
+3. Children are judged and put, each by its own condition; those that are taken are left out.
+4. Payload and results are put before the record, and the record before the parent's counter.
+5. Facts are put last, and waiters are told after the commit.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from homing.domain.delivery import Attempt, Change, Delivery, Fact, Key, New
+
+KEPT_PAYLOAD = "payload."
+"""A replaced payload stays readable among the results as `payload.<its number>`."""
+
+
+class Count(Struct, frozen=True, gc=False):
+    """A child has ended or is open again: its parent's counter of open children moves."""
+
+    parent_id: str
+    delta: int
+    at_ms: int
+
+
+class Write(Struct, frozen=True, gc=False, kw_only=True):
+    """One record with all that is stored together with it: all of it, or nothing.
+
+    `over` is the version that must be stored, which becomes `over + 1`; None: the id must be
+    free and the record is put with its own version. The counter `open_children` of a record is
+    the store's own and never taken from `delivery`.
+    """
+
+    delivery: Delivery
+    over: int | None = None
+    # Take away the record, its content and its attempts. Keys stay.
+    removes: bool = False
+    # Set for a waiting delivery: it is due at this time while no child is open, else never.
+    due_at_zero_ms: int | None = None
+    # Names to take. A stored one blocks unless it has expired by `free_by_ms`.
+    keys: tuple[Key, ...] = ()
+    free_by_ms: int = 0
+    # Keys put again with another term, each only if it still stands for this delivery.
+    terms: tuple[Key, ...] = ()
+    payload: bytes | None = None
+    # First keep the stored payload as a result of this name.
+    keep_payload_as: str | None = None
+    # Drop all results but those whose name starts with this.
+    drop_results_but: str | None = None
+    results: dict[str, bytes] = field(default_factory=dict)
+    attempts: tuple[Attempt, ...] = ()
+    children: tuple[Write, ...] = ()
+    # What it adds to its parent's counter when it is put as a child.
+    opens: int = 0
+    count: Count | None = None
+    facts: tuple[Fact, ...] = ()
+    # Something may be due now: tell those who wait.
+    wakes: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Puts a record and perhaps attempts and results: nothing that needs a look first."""
+        return not (
+            self.removes
+            or self.children
+            or self.payload is not None
+            or self.drop_results_but is not None
+        )
+
+
+def write_of_new(new: New) -> Write:
+    """Add it, unless a key or its id is taken."""
+    delivery = new.delivery
+    return Write(
+        delivery=delivery,
+        due_at_zero_ms=_due_at_zero_ms(delivery),
+        keys=new.keys,
+        free_by_ms=delivery.created_at_ms,
+        payload=new.payload,
+        results=new.results,
+        children=tuple([write_of_new(child) for child in new.children]) if new.children else (),
+        opens=0 if delivery.is_terminal else 1,
+        facts=new.facts,
+        wakes=_wakes(delivery),
+    )
+
+
+def write_of_change(change: Change) -> Write:
+    """Save it over the version that was read."""
+    delivery = change.delivery
+    count = None
+    if change.child_delta and delivery.parent_id is not None:
+        count = Count(delivery.parent_id, change.child_delta, delivery.updated_at_ms)
+    replaces = change.payload is not None
+    return Write(
+        delivery=delivery,
+        over=delivery.version,
+        removes=change.forget,
+        due_at_zero_ms=_due_at_zero_ms(delivery),
+        terms=_terms(change),
+        payload=change.payload,
+        keep_payload_as=f"{KEPT_PAYLOAD}{delivery.payload_no - 1}" if replaces else None,
+        # What a stage made is dropped; what was asked for is history and stays.
+        drop_results_but=KEPT_PAYLOAD if change.drop_results else None,
+        results=change.results,
+        attempts=change.ended,
+        children=tuple([write_of_new(child) for child in change.children])
+        if change.children
+        else (),
+        count=count,
+        facts=change.facts,
+        wakes=count is not None or _wakes(delivery),
+    )
+
+
+def _due_at_zero_ms(delivery: Delivery) -> int | None:
+    return delivery.updated_at_ms if delivery.state == "waiting" else None
+
+
+def _wakes(delivery: Delivery) -> bool:
+    """Open and in no process's hands: pending, waiting, or in flight with its lease ended."""
+    if delivery.is_terminal:
+        return False
+    return delivery.state != "in_flight" or delivery.holder is None
+
+
+def _terms(change: Change) -> tuple[Key, ...]:
+    """The term of a key begins when its delivery ends, and a replay takes it back."""
+    delivery = change.delivery
+    term_s = delivery.key_term_s
+    # A child shows its parent's key and does not own it.
+    if term_s is None or delivery.key is None or delivery.parent_id is not None:
+        return ()
+    ended_at_ms = delivery.ended_at_ms
+    if ended_at_ms is None and not change.reopens:
+        return ()
+    expires_at_ms = None if ended_at_ms is None else ended_at_ms + round(term_s * 1000)
+    key = Key(delivery.source, delivery.key, delivery.id, delivery.fingerprint, expires_at_ms)
+    return (key,)
