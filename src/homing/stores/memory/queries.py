@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from homing.domain.delivery import Delivery
-from homing.ports import Facet, GroupBy, Query
+from homing.domain.delivery import Delivery, Fact
+from homing.ports import Facet, FactCursor, FactOrder, GroupBy, Query
 
 _EQUAL_FIELDS = ("route", "source", "key", "topic", "parent_id", "clone_of", "holder")
 
@@ -39,6 +41,8 @@ def predicate(query: Query) -> Callable[[Delivery], bool]:
         tests.append(lambda d: error_class(d) == query.error_class)
     if query.owing is not None:
         tests.append(lambda d: bool(d.notices_due) is query.owing)
+    if query.top_only:
+        tests.append(lambda d: d.parent_id is None)
     if (facets := query.facets) is not None:
         tests.append(lambda d: any(fits(facet, d) for facet in facets))
     if (from_ms := query.created_from_ms) is not None:
@@ -56,3 +60,18 @@ def fits(facet: Facet, delivery: Delivery) -> bool:
         and facet.failed_because in (None, delivery.failed_because)
         and facet.phase in (None, delivery.phase)
     )
+
+
+def listed(
+    facts: Iterable[Fact], limit: int, after: FactCursor | None, order: FactOrder
+) -> list[Fact]:
+    """The next ones behind `after`, in this order."""
+
+    def place(fact: Fact | FactCursor) -> Any:
+        return fact.key if order == "key" else (fact.at_ms, fact.key)
+
+    if order == "newest":
+        below = facts if after is None else (f for f in facts if place(f) < place(after))
+        return heapq.nlargest(limit, below, key=place)
+    above = facts if after is None else (f for f in facts if place(f) > place(after))
+    return heapq.nsmallest(limit, above, key=place)

@@ -10,10 +10,22 @@ from msgspec.structs import replace
 
 from homing.domain import transitions
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
-from homing.ports import Added, Claim, Claimed, Cursor, Existing, GroupBy, Page, PurgeRule, Query
+from homing.ports import (
+    Added,
+    Claim,
+    Claimed,
+    Cursor,
+    Existing,
+    FactCursor,
+    FactOrder,
+    GroupBy,
+    Page,
+    PurgeRule,
+    Query,
+)
 from homing.stores.memory.disk import MemoryDisk
 from homing.stores.memory.purging import purge
-from homing.stores.memory.queries import GROUPS, predicate
+from homing.stores.memory.queries import GROUPS, listed, predicate
 from homing.stores.memory.writing import add_one, save_one
 
 
@@ -117,10 +129,17 @@ class MemoryStore:
         ledger = self.disk.attempts.get(delivery_id, {})
         return [ledger[number][1] for number in sorted(ledger)]
 
-    async def facts(self, kind: str, prefix: str = "", limit: int = 1000) -> list[Fact]:
-        stored = self.disk.facts.get(kind, {})
-        keys = heapq.nsmallest(limit, (key for key in stored if key.startswith(prefix)))
-        return [stored[key] for key in keys]
+    async def facts(
+        self,
+        kind: str,
+        prefix: str = "",
+        limit: int = 1000,
+        *,
+        after: FactCursor | None = None,
+        order: FactOrder = "key",
+    ) -> list[Fact]:
+        stored = self.disk.facts.get(kind, {}).values()
+        return listed((fact for fact in stored if fact.key.startswith(prefix)), limit, after, order)
 
     async def purge(self, rule: PurgeRule) -> int:
         return purge(self.disk, rule)
