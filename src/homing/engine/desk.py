@@ -35,6 +35,8 @@ class Desk:
         self._clock = process.clock
         self._parking = parking
         self._routes = routes
+        # Whose the routes are that are not known here.
+        self.route_owners: Mapping[str, str] = {}
         self._tell = tell
 
     async def show(self, delivery_id: str) -> Delivery:
@@ -325,8 +327,15 @@ class Desk:
     def _route(self, name: str) -> Route:
         route = self._routes.get(name)
         if route is None:
-            raise NotFound(f"no route {name!r}")
+            refusal = NotAllowed if name in self.route_owners else NotFound
+            raise refusal(self.no_route(name))
         return route
+
+    def no_route(self, name: str) -> str:
+        """Why there is no such route here, and what brings it."""
+        owner = self.route_owners.get(name)
+        missing = f"; it belongs to {owner}, which is not installed here" if owner else ""
+        return f"there is no route {name!r}{missing}"
 
     def _allowed(self, verb: Verb, delivery: Delivery) -> None:
         if verb not in self._route(delivery.route).verbs:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 from msgspec.structs import replace
 
@@ -9,6 +11,7 @@ from homing.domain.policy import (
     Exponential,
     FullJitter,
     Ladder,
+    Plan,
     Retention,
     Retry,
     RetryAfter,
@@ -26,15 +29,25 @@ from homing.settings.tree import (
 
 
 def apply_to(route: Route, given: RouteSettings) -> Route:
-    """The route with what was set in the place of its own values."""
-    plan = replace(
-        route.plan,
-        stages=tuple(_stage(stage, given) for stage in route.plan.stages),
-        on_doubt=given.on_doubt or route.plan.on_doubt,
-        on_route_fault=given.on_route_fault or route.plan.on_route_fault,
-        retention=_retention(route.plan.retention, given.retention or RetentionSettings()),
-    )
-    return replace(route, plan=plan, concurrency=given.concurrency or route.concurrency)
+    """The route with what was set in the place of its own values, in each of its plans."""
+
+    def as_set(plan: Plan) -> Plan:
+        return replace(
+            plan,
+            stages=tuple(_stage(stage, given) for stage in plan.stages),
+            on_doubt=given.on_doubt or plan.on_doubt,
+            on_route_fault=given.on_route_fault or plan.on_route_fault,
+            retention=_retention(plan.retention, given.retention or RetentionSettings()),
+        )
+
+    concurrency = given.concurrency or route.concurrency
+    return replace(with_plans(route, as_set), concurrency=concurrency)
+
+
+def with_plans(route: Route, change: Callable[[Plan], Plan]) -> Route:
+    """The route with every plan of it changed."""
+    plans = {name: change(plan) for name, plan in route.plans.items()}
+    return replace(route, plan=change(route.plan), plans=plans)
 
 
 def in_force(route: Route) -> RouteSettings:
