@@ -11,14 +11,14 @@ from typing import Any, Self, TypeVar
 
 from homing.domain.delivery import Fact, FactValue
 from homing.domain.errors import IdempotencyConflict, NotAllowed, NotFound
-from homing.domain.message import Email, Event, Message
+from homing.domain.message import Email, Event, Job, Message
 from homing.domain.policy import Retry
 from homing.engine.admission import Request, Ticket
 from homing.engine.desk import Desk
 from homing.engine.engine import STOP_GRACE_S, Engine
 from homing.engine.handlers import EVENT_ROUTE, Handlers, TerminalErrors, job_route
 from homing.engine.replays import Replays
-from homing.engine.route import Route
+from homing.engine.route import Route, routes_by_name
 from homing.engine.tokens import Tokens
 from homing.engine.why import explain
 from homing.mail_route import MAIL_ROUTE, mail_route
@@ -73,7 +73,7 @@ class Homing:
         self._dice = dice or SystemDice()
         self.store = store_from_url(store) if isinstance(store, str) else store
         self.provider = provider_from_url(provider) if isinstance(provider, str) else provider
-        self._routes = {route.name: route for route in routes}
+        self._routes = routes_by_name(routes)
         if self.provider is not None and MAIL_ROUTE not in self._routes:
             self._routes[MAIL_ROUTE] = mail_route(self.provider, sender=sender)
         self._worker = worker
@@ -104,11 +104,11 @@ class Homing:
         await self.store.open()
         if isinstance(self._clock, ScaledClock):
             await self._agree_on_time(self._clock)
-        routes = {EVENT_ROUTE: self._handlers.route(self._generation), **self._routes}
+        routes = self._all_routes()
         host, pid = socket.gethostname(), os.getpid()
         self._engine = Engine(
             self.store,
-            tuple(routes.values()),
+            routes,
             clock=self._clock,
             dice=self._dice,
             holder=f"{host}-{pid}-{self._dice.entropy(4).hex()}",
@@ -218,11 +218,15 @@ class Homing:
         The answers stand in the order given; a key that another request has taken is answered
         by the conflict itself, and the others are stored all the same.
         """
-        batch = [
-            (*(item if isinstance(item, tuple) else (None, item)), {"route": route, **words})
-            for item in messages
-        ]
-        return await self.submit_batch(batch)
+        routes: dict[object, Route] = {}
+        requests = []
+        for item in messages:
+            key, message = item if isinstance(item, tuple) else (None, item)
+            kind = message.name if isinstance(message, Job) else message.__class__
+            if kind not in routes:
+                routes[kind] = self._route_for(message, route)
+            requests.append((routes[kind], Request(message=message, key=key, **words)))
+        return await self.engine.admission.submit_each(requests)
 
     async def submit_batch(
         self, batch: Sequence[tuple[str | None, Message, Mapping[str, Any]]]
@@ -311,7 +315,7 @@ class Homing:
 
         def register(work: F) -> F:
             doer = work() if isinstance(work, type) else work
-            self._routes[name] = job_route(
+            route = job_route(
                 name,
                 doer,
                 stages,
@@ -319,6 +323,7 @@ class Homing:
                 timeout_s=timeout_s,
                 terminal_errors=terminal_errors,
             )
+            self._routes = routes_by_name((*self._routes.values(), route))
             return work
 
         return register
@@ -350,6 +355,13 @@ class Homing:
         if route is None:
             raise NotFound(f"no route {name!r}; there are {', '.join(self.engine.routes)}")
         return route
+
+    def _all_routes(self) -> tuple[Route, ...]:
+        """With the route of the library's own events, unless another one was given for them."""
+        given = tuple(self._routes.values())
+        if EVENT_ROUTE in self._routes and not self._handlers:
+            return given
+        return (self._handlers.route(self._generation), *given)
 
     def _not_started(self, what: str) -> None:
         if self._engine is not None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from homing.app import Homing
 from homing.domain.errors import SettingsError
 from homing.domain.failure import Failure
-from homing.domain.policy import Plan
+from homing.domain.policy import Plan, Stage
 from homing.engine.route import Route, classify_exception
 from homing.mail_route import MAIL_ROUTE, mail_route
 from homing.observers import DELIVERY_LOG, SENTRY
@@ -64,15 +64,19 @@ def route_for(settings: Settings) -> Route:
         catalog=catalog,
         limits=_limits(settings.limits),
     )
-    route = replace(route, plan=_owing(route.plan, settings), classify=classify_discreetly)
+    route = replace(route, judge=judge_discreetly).with_plans(lambda plan: _owing(plan, settings))
     return apply_to(route, settings.routes.get(MAIL_ROUTE, RouteSettings()))
 
 
-def classify_discreetly(error: Exception) -> Failure:
+def judge_discreetly(problem: Exception | Failure, stage: Stage) -> Failure:
     """A surprise in a step of ours: only its kind and place, for its words may quote the mail."""
-    frames = traceback.extract_tb(error.__traceback__, limit=-1)
+    del stage
+    if isinstance(problem, Failure):
+        return problem
+    frames = traceback.extract_tb(problem.__traceback__, limit=-1)
     place = "".join(f" in {frame.name}, line {frame.lineno}" for frame in frames)
-    return replace(classify_exception(error), detail=f"{type(error).__name__}{place}", trace=None)
+    detail = f"{type(problem).__name__}{place}"
+    return replace(classify_exception(problem), detail=detail, trace=None)
 
 
 def defaults() -> RouteSettings:

@@ -10,6 +10,7 @@ from homing.domain.failure import Failure
 from homing.domain.identity import message_id
 from homing.domain.message import Email, decode_message
 from homing.domain.policy import Ladder, Plan, Retry, Stage
+from homing.engine.admitted import Admitted
 from homing.engine.route import Route
 from homing.engine.steps import SendStep
 from homing.ports import Provider
@@ -42,8 +43,7 @@ def mail_route(
         plan=plan,
         steps={SEND: step},
         provider=provider,
-        normalise=mailing.check,
-        recipients_of=mailing.envelope,
+        admit=mailing.admit,
     )
 
 
@@ -65,7 +65,7 @@ class Mailing:
         self.envelope_sender = parsed.spec
         self._domain = parsed.spec.rpartition("@")[2]
 
-    def check(self, email: Email) -> Email:
+    def admit(self, email: Email) -> Admitted:
         """The e-mail in its normal form; InvalidRequest names the field that is wrong."""
         if not isinstance(email, Email):
             raise InvalidRequest("message", "this route takes e-mails")
@@ -75,10 +75,12 @@ class Mailing:
         checked = self._validation.validate_email(email, self._limits)
         if checked.template_id is not None and checked.template_id not in self._known():
             raise InvalidRequest("template_id", "there is no such template")
-        return checked
-
-    def envelope(self, email: Email) -> tuple[str, ...]:
-        return self._validation.envelope_of(email)
+        return Admitted(
+            message=checked,
+            recipients=self._validation.envelope_of(checked),
+            topic=checked.template_id,
+            metadata=checked.metadata,
+        )
 
     def freeze(self, delivery: Delivery, content: Content) -> bytes | Failure:
         """The bytes that every attempt sends: Message-ID and Date are the delivery's own."""

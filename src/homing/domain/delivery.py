@@ -104,7 +104,7 @@ class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     `version` is the fence: a store writes a change only over the version that was read, and
     raises it by one. `due_at_ms` is the next attempt's time while pending and the end of the
     lease while in flight, so that a claim is one range read. `key_term_s` is how long its key
-    is kept after it has ended; None is for ever.
+    is kept after it has ended; None is for ever. `plan` names one of its route's further plans.
     """
 
     id: str
@@ -120,6 +120,7 @@ class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     topic: str | None = None
     priority: int = DEFAULT_PRIORITY
     generation: int = 0
+    plan: str = ""
     key_term_s: float | None = None
 
     state: State = "pending"

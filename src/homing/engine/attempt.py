@@ -40,6 +40,7 @@ log = logging.getLogger("homing.engine")
 
 Verdict: TypeAlias = tuple[str, Change]
 
+Judge: TypeAlias = Callable[[Exception | Failure, Stage], Failure]
 OnRouteFault: TypeAlias = Callable[[Route, Failure], tuple[Fact, ...]]
 
 
@@ -142,19 +143,18 @@ class AttemptRunner:
             return because, transitions.give_up(delivery, because, plan=plan, now_ms=now_ms)
         if delivery.fanned_out:
             return await self._join(delivery, plan)
-        return self._conclude(held, plan, await self._call_step(held, plan))
+        return self._change_for(held, plan, await self._call_step(held, plan))
 
     def conclude(self, held: ClaimedWork, outcome: Outcome) -> Verdict:
         """What a step's outcome comes to, for a step that was called elsewhere."""
         try:
-            return self._conclude(held, held.route.plan_of(held.delivery), outcome)
+            plan = held.route.plan_of(held.delivery)
+            return self._change_for(held, plan, self._judged(held, plan, outcome))
         except Exception as error:
             return self._on_fault(error, held)
 
-    def _conclude(self, held: ClaimedWork, plan: Plan, outcome: Outcome) -> Verdict:
-        if held.route.judge is not None:
-            outcome = judged(outcome, plan.stage(held.delivery.stage), held.route.judge)
-        return self._change_for(held, plan, outcome)
+    def _judged(self, held: ClaimedWork, plan: Plan, outcome: Outcome) -> Outcome:
+        return judged(outcome, plan.stage(held.delivery.stage), held.route.judge)
 
     def _on_raised(self, error: Exception, held: ClaimedWork) -> Verdict | None:
         """None: the claim was lost, and somebody else decides."""
@@ -250,15 +250,17 @@ class AttemptRunner:
     async def _call_step(self, held: ClaimedWork, plan: Plan) -> Outcome:
         stage = plan.stage(held.delivery.stage)
         try:
-            return await self._limits.bound(held.route.steps[stage.name](held), stage.timeout_s)
+            step = held.route.steps[stage.name]
+            outcome = await self._limits.bound(step(held), stage.timeout_s)
         except (ClaimLost, DoubtSettled):
             raise
         except TimeoutError:
             detail = f"no answer within {stage.timeout_s:g} s"
-            return Failure(TIMED_OUT, detail=detail, maybe_sent=held.delivery.committing)
+            outcome = Failure(TIMED_OUT, detail=detail, maybe_sent=held.delivery.committing)
         except Exception as error:
-            failure = held.route.classify(error)
+            failure = held.route.judge(error, stage)
             return replace(failure, maybe_sent=failure.maybe_sent or held.delivery.committing)
+        return self._judged(held, plan, outcome)
 
     async def _join(self, delivery: Delivery, plan: Plan) -> Verdict:
         """A parent looks at its children: all ended well, some failed, or not all ended."""
@@ -327,22 +329,20 @@ class AttemptRunner:
         return "succeed", change
 
 
-def judged(outcome: Outcome, stage: Stage, judge: Callable[[Failure, Stage], Failure]) -> Outcome:
+def judged(outcome: Outcome, stage: Stage, judge: Judge) -> Outcome:
     """The route's own verdict on a failure, and on each recipient refused apart."""
-    if isinstance(outcome, FanOut):
+    if isinstance(outcome, FanOut) or (isinstance(outcome, Done) and not outcome.refused):
         return outcome
     refused = {
         address: _judged_refusal(refusal, stage, judge)
         for address, refusal in outcome.refused.items()
     }
     if isinstance(outcome, Done):
-        return replace(outcome, refused=refused) if refused else outcome
+        return replace(outcome, refused=refused)
     return replace(judge(outcome, stage), refused=refused)
 
 
-def _judged_refusal(
-    refusal: Refusal, stage: Stage, judge: Callable[[Failure, Stage], Failure]
-) -> Refusal:
+def _judged_refusal(refusal: Refusal, stage: Stage, judge: Judge) -> Refusal:
     word = RECIPIENT_REFUSED if refusal.permanent else RECIPIENT_DEFERRED
     disposition: Disposition = "reject" if refusal.permanent else "retry"
     failure = Failure(word, disposition, code=refusal.code, detail=refusal.detail or "")

@@ -10,6 +10,7 @@ from homing.domain import transitions
 from homing.domain.delivery import Attempt, Change, Delivery, Fact, FactValue
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.domain.policy import Plan
+from homing.engine.lanes import lane_in_generation
 from homing.engine.parking import Parking
 from homing.engine.process import Process
 from homing.engine.route import Route, Verb
@@ -303,10 +304,9 @@ class Desk:
     def _replay_change(
         self, delivery: Delivery, actor: str, reason: str, generation: int | None
     ) -> Change:
-        relane = self._route(delivery.route).relane
         lane = None
-        if generation is not None and relane is not None:
-            lane = relane(delivery, generation)
+        if generation is not None and self._route(delivery.route).generation is not None:
+            lane = lane_in_generation(delivery, generation)
         return transitions.replay(
             delivery,
             actor=actor,

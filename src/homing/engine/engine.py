@@ -17,7 +17,7 @@ from homing.engine.housekeeping import Housekeeping
 from homing.engine.liveness import Liveness
 from homing.engine.parking import Parking
 from homing.engine.process import Process
-from homing.engine.route import Route
+from homing.engine.route import Route, routes_by_name
 from homing.engine.save_batcher import PendingSave, SaveBatcher
 from homing.engine.wakeup import WakeUp
 from homing.engine.worker import RouteWorker
@@ -59,7 +59,7 @@ class Engine:
     ) -> None:
         self.store = store
         self.clock = clock
-        self.routes = {route.name: route for route in routes}
+        self.routes = routes_by_name(routes)
         self.holder = holder or f"worker-{dice.entropy(6).hex()}"
         self._observers = list(observers)
         self._owing = asyncio.Event()
@@ -249,8 +249,10 @@ class Engine:
             self._owing.set()
 
     def _tell(self, events: Sequence[Transitioned]) -> None:
-        if any(event.delivery.notices_due for event in events):
-            self._owing.set()
+        for event in events:
+            if event.delivery.notices_due:
+                self._owing.set()
+                break
         for observer in self._observers:
             try:
                 observer.observe(events)

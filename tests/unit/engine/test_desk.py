@@ -246,7 +246,7 @@ async def family(*answers: Outcome) -> tuple[World, Delivery, Script]:
     async def step(work: Work) -> Outcome:
         if work.delivery.parent_id is not None:
             return await child_step(work)
-        return FanOut((work.child(lane="event", payload=b"part"),))
+        return FanOut((work.child(payload=b"part"),))
 
     world = World(route(step=step))
     accepted = await world.submit()

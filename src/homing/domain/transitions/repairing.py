@@ -160,6 +160,7 @@ def clone(
         id=new_id,
         route=original.route,
         lane=original.lane,
+        plan=original.plan,
         stage=plan.first_stage.name,
         created_at_ms=now_ms,
         updated_at_ms=now_ms,
