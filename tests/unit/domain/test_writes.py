@@ -26,7 +26,7 @@ from homing.testing.samples import NOW_MS
         ({"state": "failed"}, False),
     ],
 )
-def test_what_may_be_due_wakes(fields: dict[str, Any], wakes: bool) -> None:  # noqa: FBT001 - a parameter of the case
+def test_what_may_be_due_wakes(fields: dict[str, Any], wakes: bool) -> None:
     assert write_of_new(samples.new("d1", **fields)).wakes is wakes
     assert write_of_change(Change(samples.delivery("d1", **fields))).wakes is wakes
 
