@@ -128,7 +128,13 @@ class Desk:
 
     async def cancel(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
         return await self._apply(
-            "cancel", delivery_id, self._timed(transitions.cancel), actor, reason
+            "cancel",
+            delivery_id,
+            lambda delivery: transitions.cancel(
+                delivery, plan=self._plan(delivery), now_ms=self._clock.now_ms()
+            ),
+            actor,
+            reason,
         )
 
     async def confirm(
