@@ -29,12 +29,13 @@ from homing.domain.failure import (
 )
 from homing.domain.policy import Plan, Stage
 from homing.engine.claimed_work import ClaimedWork, ClaimLost, DoubtSettled
+from homing.engine.family import count_children
 from homing.engine.gate import Gate
 from homing.engine.process import Process
 from homing.engine.route import Route, classify_exception
 from homing.engine.save_batcher import PendingSave
 from homing.engine.time_limits import TimeLimits
-from homing.ports import Absent, Done, FanOut, Found, Outcome, Query, Unknown
+from homing.ports import Absent, Done, FanOut, Found, Outcome, Unknown
 
 log = logging.getLogger("homing.engine")
 
@@ -262,9 +263,7 @@ class AttemptRunner:
 
     async def _join(self, delivery: Delivery, plan: Plan) -> Verdict:
         """A parent looks at its children: all ended well, some failed, or not all ended."""
-        counts = await self.process.store.count(
-            Query(parent_id=delivery.id), by=("state", "required", "failed_because")
-        )
+        counts = await count_children(self.process.store, delivery)
         now_ms = self.process.clock.now_ms()
         reasons: dict[FailedBecause, int] = {}
         for (state, required, because), number in counts.items():
