@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from homing.domain.delivery import Content, Delivery
+from homing.domain.delivery import FROZEN_ORIGINAL, Content, Delivery
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
 from homing.domain.identity import message_id
@@ -58,6 +58,7 @@ class Mailing:
         self._addresses = addresses
         self._validation = validation
         self._build = mime.build
+        self._reissue = mime.reissue
         self._limits = limits or DEFAULT
         self._catalog = catalog
         parsed = addresses.parse(sender or DEFAULT_SENDER, "sender")
@@ -83,7 +84,15 @@ class Mailing:
         )
 
     def freeze(self, delivery: Delivery, content: Content) -> bytes | Failure:
-        """The bytes that every attempt sends: Message-ID and Date are the delivery's own."""
+        """The bytes that every attempt sends: Message-ID and Date are the delivery's own.
+
+        A clone takes over the bytes of its original, so that it says the same whatever has become
+        of the template.
+        """
+        own_id = message_id(delivery, self._domain)
+        original = content.results.get(FROZEN_ORIGINAL)
+        if original is not None:
+            return self._reissue(original, message_id=own_id, date_ms=delivery.created_at_ms)
         email = decode_message(content.payload)
         if not isinstance(email, Email):
             return Failure("payload_invalid", "reject", detail="the payload is no e-mail")
@@ -96,7 +105,7 @@ class Mailing:
             email = rendered.into(email)
         return self._build(
             email,
-            message_id=message_id(delivery, self._domain),
+            message_id=own_id,
             date_ms=delivery.created_at_ms,
             sender=self._sender,
         )

@@ -1,4 +1,4 @@
-"""Who is who: fingerprints of requests, tokens for providers, Message-IDs. All deterministic."""
+"""Identities: fingerprints of requests, tokens for providers, Message-IDs. All deterministic."""
 
 from __future__ import annotations
 
@@ -41,19 +41,29 @@ def fingerprint_between(before: bytes, payload: bytes, after: bytes) -> str:
 
 
 def provider_token(delivery: Delivery) -> str:
-    """The idempotency token handed to a provider: the same for every attempt of one intent.
+    """The idempotency token handed to a provider: the same for every attempt with one payload.
 
-    Once some recipients have it, what is left is another request and gets another token: a
-    provider that folds equal tokens would fold the rest away.
+    An amended payload is another request and gets another token, and so is what is left once
+    some recipients have accepted it: a provider that folds equal tokens would fold it away.
     """
-    whole = _digest("token", delivery.route, delivery.intent or delivery.id)
+    whole = _digest("token", *_identity(delivery))
     accepted = [r.address for r in delivery.recipients if r.outcome == "accepted"]
     return whole if not accepted else _digest(whole, *sorted(accepted))
 
 
 def message_id(delivery: Delivery, domain: str) -> str:
-    """A fixed Message-ID lets receivers fold a possible duplicate."""
-    return f"<{_digest('message', delivery.route, delivery.intent or delivery.id)}@{domain}>"
+    """A fixed Message-ID lets receivers fold a possible duplicate; an amended text has its own."""
+    return f"<{_digest('message', *_identity(delivery))}@{domain}>"
+
+
+def _identity(delivery: Delivery) -> tuple[str, ...]:
+    named = (delivery.route, delivery.intent or delivery.id)
+    return named if delivery.payload_no == 1 else (*named, str(delivery.payload_no))
+
+
+def child_intent(parent: Delivery, intent: str) -> str:
+    """A child's intent under its parent's payload: that of an amended parent is a new one."""
+    return intent if parent.payload_no == 1 else f"{intent}#payload.{parent.payload_no}"
 
 
 def _digest(*texts: str) -> str:

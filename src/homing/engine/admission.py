@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 
 from msgspec.structs import replace
 
+from homing.domain import transitions
 from homing.domain.delivery import Content, Delivery, Fact, New, Phase
 from homing.domain.errors import IdempotencyConflict, InvalidRequest
 from homing.engine.add_batcher import AddBatcher
@@ -153,16 +154,11 @@ class Admission:
 
     def _claimed(self, route: Route, new: New, phase: Phase, holder: str) -> New:
         """Stored already claimed by this process: no other can start it in between."""
-        delivery = replace(
-            new.delivery,
-            state="in_flight",
-            holder=holder,
-            unsettled_claims=1,
-            claimed_at_ms=new.delivery.created_at_ms,
-            due_at_ms=self._process.lease_until_ms(route),
-            phase=phase,
+        lease_until_ms = self._process.lease_until_ms(route)
+        claimed = transitions.accept_claimed(
+            new.delivery, holder=holder, phase=phase, lease_until_ms=lease_until_ms
         )
-        return replace(new, delivery=delivery)
+        return replace(new, delivery=claimed.delivery)
 
     async def _ticket(self, route: Route, new: New, answer: Added | Existing) -> Ticket:
         if isinstance(answer, Added):

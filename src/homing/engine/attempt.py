@@ -29,12 +29,13 @@ from homing.domain.failure import (
 )
 from homing.domain.policy import Plan, Stage
 from homing.engine.claimed_work import ClaimedWork, ClaimLost, DoubtSettled
+from homing.engine.family import count_children
 from homing.engine.gate import Gate
 from homing.engine.process import Process
 from homing.engine.route import Route, classify_exception
 from homing.engine.save_batcher import PendingSave
 from homing.engine.time_limits import TimeLimits
-from homing.ports import Absent, Done, FanOut, Found, Outcome, Query, Unknown
+from homing.ports import Absent, Done, FanOut, Found, Outcome, Unknown
 
 log = logging.getLogger("homing.engine")
 
@@ -138,9 +139,9 @@ class AttemptRunner:
                 return settled
         delivery, now_ms = held.delivery, self.process.clock.now_ms()
         if delivery.expires_at_ms is not None and now_ms >= delivery.expires_at_ms:
-            return "expire", transitions.give_up(delivery, "expired", plan=plan, now_ms=now_ms)
+            return "expire", transitions.dead_letter(delivery, "expired", plan=plan, now_ms=now_ms)
         if (because := transitions.overspent(delivery, plan)) is not None:
-            return because, transitions.give_up(delivery, because, plan=plan, now_ms=now_ms)
+            return because, transitions.dead_letter(delivery, because, plan=plan, now_ms=now_ms)
         if delivery.fanned_out:
             return await self._join(delivery, plan)
         return self._change_for(held, plan, await self._call_step(held, plan))
@@ -183,7 +184,7 @@ class AttemptRunner:
             return self._change_for(held, plan, failure)
         # The plan has lost this stage: no policy speaks for it any more.
         failed = replace(held.delivery, failure=failure)
-        return "poison", transitions.give_up(failed, "poison", plan=plan, now_ms=now_ms)
+        return "poison", transitions.dead_letter(failed, "poison", plan=plan, now_ms=now_ms)
 
     async def _settle_doubt(self, held: ClaimedWork, plan: Plan) -> Verdict | None:
         """None: go on and send. Evidence first, then the token window, then the route's policy."""
@@ -198,7 +199,7 @@ class AttemptRunner:
         # under it says nothing about the attempt that put the others in doubt.
         partly = any(r.outcome == "accepted" for r in delivery.recipients)
         if isinstance(found, Absent) and not partly:
-            held.delivery = transitions.dispel_doubt(delivery)
+            held.delivery = transitions.dispel_doubt(delivery).delivery
             return None
         since_ms = delivery.maybe_sent_at_ms or now_ms
         patient = now_ms < since_ms + plan.doubt_patience_s * 1000
@@ -207,13 +208,12 @@ class AttemptRunner:
             change = transitions.await_evidence(delivery, now_ms=now_ms, due_at_ms=due_at_ms)
             return "await_evidence", change
         if self._token_still_folds(held.route, delivery, now_ms):
-            # Two clocks may disagree about the window: whoever asks is told so.
-            held.delivery = replace(delivery, maybe_duplicate=True)
+            held.delivery = transitions.rely_on_token(delivery).delivery
             return None
         if plan.on_doubt == "hold" and not delivery.doubt_waived:
-            return "hold", transitions.give_up(delivery, "uncertain", plan=plan, now_ms=now_ms)
+            return "hold", transitions.dead_letter(delivery, "uncertain", plan=plan, now_ms=now_ms)
         if transitions.overspent(delivery, plan) is None:
-            held.delivery = transitions.waive_doubt(delivery)
+            held.delivery = transitions.waive_doubt(delivery).delivery
         return None
 
     async def _evidence(self, held: ClaimedWork) -> Found | Absent | Unknown | None:
@@ -235,7 +235,8 @@ class AttemptRunner:
         await self._read_back()
         for fact in await self.process.store.facts("late_outcome", f"{delivery.id}/"):
             value = fact.value or {}
-            if value.get("status") == "done" and value.get("stage") == delivery.stage:
+            same_text = int(value.get("payload_no") or 1) == delivery.payload_no
+            if same_text and value.get("status") == "done" and value.get("stage") == delivery.stage:
                 return Receipt(str(value.get("notification_id") or ""), evidence="late")
         return None
 
@@ -264,9 +265,7 @@ class AttemptRunner:
 
     async def _join(self, delivery: Delivery, plan: Plan) -> Verdict:
         """A parent looks at its children: all ended well, some failed, or not all ended."""
-        counts = await self.process.store.count(
-            Query(parent_id=delivery.id), by=("state", "required", "failed_because")
-        )
+        counts = await count_children(self.process.store, delivery)
         now_ms = self.process.clock.now_ms()
         reasons: dict[FailedBecause, int] = {}
         for (state, required, because), number in counts.items():

@@ -166,10 +166,11 @@ class ClaimedWork:
             topic=topic or parent.topic,
             priority=parent.priority,
             generation=parent.generation,
-            intent=intent,
+            intent=None if intent is None else identity.child_intent(parent, intent),
             fingerprint=identity.fingerprint(payload),
             recipients=tuple(Recipient(address) for address in recipients),
             parent_id=parent.id,
+            parent_payload_no=parent.payload_no,
             required=required,
             expires_at_ms=parent.expires_at_ms,
             metadata={**parent.metadata, **(metadata or {})},
@@ -177,6 +178,7 @@ class ClaimedWork:
         # Without an intent of its own, a child is one of a kind under its parent: fanning out
         # again after a crash or a restart finds it and makes no second one.
         name = intent or f"{parent.id}/{child.fingerprint}/{child.lane}"
+        name = identity.child_intent(parent, name)
         taken = identity.intent_key(parent.route, name)
         key = Key(identity.INTENT_SOURCE, taken, child.id, child.fingerprint)
         return New(child, payload=payload, keys=(key,))

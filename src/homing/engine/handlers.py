@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from homing.domain.delivery import Delivery
+from homing.domain.delivery import FROZEN_ORIGINAL, Delivery
 from homing.domain.errors import HomingError, InvalidRequest
 from homing.domain.failure import Failure
 from homing.domain.message import Email, Event, Json, decode_message
@@ -223,5 +223,5 @@ def _kept_results(results: Mapping[str, bytes]) -> dict[str, Json]:
     return {
         stage: msgspec.json.decode(result)
         for stage, result in results.items()
-        if stage != FROZEN and not stage.startswith("payload.")
+        if stage not in (FROZEN, FROZEN_ORIGINAL) and not stage.startswith("payload.")
     }

@@ -9,9 +9,11 @@ import uuid
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from homing.domain import identity
 from homing.domain.delivery import Recipient
+from homing.testing import samples
 from tests.unit.domain.lives import addressed, pending
 
 json_values = st.recursive(
@@ -157,3 +159,19 @@ def test_a_fingerprint_from_prepared_parts_is_the_same(
 
     prepared = identity.fingerprint_between(before, payload, after)
     assert prepared == identity.fingerprint(route, payload, None, until_ms)
+
+
+def test_an_amended_payload_is_another_request_for_providers_and_receivers() -> None:
+    first = samples.delivery("d1", intent="order-1")
+    amended = replace(first, payload_no=2)
+
+    assert identity.provider_token(amended) != identity.provider_token(first)
+    assert identity.message_id(amended, "x.org") != identity.message_id(first, "x.org")
+    assert identity.provider_token(amended) == identity.provider_token(replace(amended, cycle=3))
+
+
+def test_a_child_made_for_an_amended_parent_is_a_new_intent() -> None:
+    parent = samples.delivery("d1")
+
+    assert identity.child_intent(parent, "part") == "part"
+    assert identity.child_intent(replace(parent, payload_no=2), "part") != "part"
