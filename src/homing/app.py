@@ -12,14 +12,14 @@ from typing import Any, Self, TypeVar
 
 from homing.domain.delivery import Fact, FactValue
 from homing.domain.errors import IdempotencyConflict, NotAllowed, NotFound
-from homing.domain.message import Email, Event, Message
+from homing.domain.message import Email, Event, Job, Message
 from homing.domain.policy import Retry
 from homing.engine.admission import Request, Ticket
 from homing.engine.desk import Desk
 from homing.engine.engine import STOP_GRACE_S, Engine
 from homing.engine.handlers import EVENT_ROUTE, Handlers, TerminalErrors, job_route
 from homing.engine.replays import Replays
-from homing.engine.route import Route
+from homing.engine.route import Route, routes_by_name
 from homing.engine.tokens import Tokens
 from homing.engine.why import explain
 from homing.mail_route import MAIL_ROUTE, mail_route
@@ -81,7 +81,7 @@ class Homing:
         self._dice = dice or SystemDice()
         self.store = store_from_url(store) if isinstance(store, str) else store
         self.provider = provider_from_url(provider) if isinstance(provider, str) else provider
-        self._routes = {route.name: route for route in routes}
+        self._routes = routes_by_name(routes)
         if self.provider is not None and MAIL_ROUTE not in self._routes:
             self._routes[MAIL_ROUTE] = mail_route(self.provider, sender=sender)
         self._known = {route.name: route for route in known if route.name not in self._routes}
@@ -136,18 +136,18 @@ class Homing:
 
     def works_on(self, route: str) -> bool:
         """Whether deliveries of this route are accepted here, not only read and repaired."""
-        return route in self._routes or route == EVENT_ROUTE
+        return route in self._routes or (route == EVENT_ROUTE and self._works_on_events())
 
     async def start(self) -> None:
         """Open the store, recover unfinished work from the previous run, and start working."""
         await self.store.open()
         if isinstance(self._clock, ScaledClock):
             await self._agree_on_time(self._clock)
-        routes = {EVENT_ROUTE: self._handlers.route(self._generation), **self._routes}
+        routes = self._all_routes()
         host, pid = socket.gethostname(), os.getpid()
         self._engine = Engine(
             self.store,
-            tuple(routes.values()),
+            routes,
             clock=self._clock,
             dice=self._dice,
             holder=f"{host}-{pid}-{self._dice.entropy(4).hex()}",
@@ -157,7 +157,7 @@ class Homing:
             alarm=self._alarm,
             about={"host": host, "pid": pid},
             time_scale=self._time_scale,
-            known=[route for name, route in self._known.items() if name not in routes],
+            known=[route for route in self._known.values() if not self.works_on(route.name)],
         )
         await self._tell_owners(self._engine)
         self._replays = Replays(self.store, self._engine.desk, self._clock, self._dice)
@@ -262,11 +262,15 @@ class Homing:
         The answers stand in the order given; a key that another request has taken is answered
         by the conflict itself, and the others are stored all the same.
         """
-        batch = [
-            (*(item if isinstance(item, tuple) else (None, item)), {"route": route, **words})
-            for item in messages
-        ]
-        return await self.submit_batch(batch)
+        routes: dict[object, Route] = {}
+        requests = []
+        for item in messages:
+            key, message = item if isinstance(item, tuple) else (None, item)
+            kind = message.name if isinstance(message, Job) else message.__class__
+            if kind not in routes:
+                routes[kind] = self._route_for(message, route)
+            requests.append((routes[kind], Request(message=message, key=key, **words)))
+        return await self.engine.admission.submit_each(requests)
 
     async def submit_batch(
         self, batch: Sequence[tuple[str | None, Message, Mapping[str, Any]]]
@@ -355,7 +359,7 @@ class Homing:
 
         def register(work: F) -> F:
             doer = work() if isinstance(work, type) else work
-            self._routes[name] = job_route(
+            route = job_route(
                 name,
                 doer,
                 stages,
@@ -363,6 +367,7 @@ class Homing:
                 timeout_s=timeout_s,
                 terminal_errors=terminal_errors,
             )
+            self._routes = routes_by_name((*self._routes.values(), route))
             return work
 
         return register
@@ -393,7 +398,7 @@ class Homing:
             value: FactValue = {"owner": owner}
             told = [Fact(ROUTE_OWNER, name, now_ms, value) for name in self._routes]
             await self.store.save([], told)
-        engine.desk.route_owners = owners
+        engine.desk.route_owners.update(owners)
 
     def _route_for(self, message: Message, name: str | None) -> Route:
         if name is None:
@@ -407,6 +412,17 @@ class Homing:
         if not self.works_on(name):
             raise NotAllowed(f"route {name!r} is only read and repaired here")
         return route
+
+    def _all_routes(self) -> tuple[Route, ...]:
+        """With the route of the library's own events, unless another one was given for them."""
+        given = tuple(self._routes.values())
+        if not self._works_on_events():
+            return given
+        return (self._handlers.route(self._generation), *given)
+
+    def _works_on_events(self) -> bool:
+        taken = EVENT_ROUTE in self._routes or EVENT_ROUTE in self._known
+        return bool(self._handlers) or not taken
 
     def _not_started(self, what: str) -> None:
         if self._engine is not None:

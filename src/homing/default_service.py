@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from homing.assembly import Assembly, NoSettings, Service, Setup
 from homing.domain.errors import SettingsError
 from homing.domain.failure import Failure
+from homing.domain.policy import Stage
 from homing.engine.route import Route, classify_exception
 from homing.mail_route import mail_route
 from homing.ports import Finding
@@ -33,7 +34,7 @@ def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
         catalog=None if general.templates is None else Catalog.load(general.templates),
         limits=_limits(general.limits),
     )
-    return (replace(route, classify=classify_discreetly),)
+    return (replace(route, judge=judge_discreetly),)
 
 
 async def templates(service: Service[NoSettings]) -> list[Finding]:
@@ -48,11 +49,15 @@ async def templates(service: Service[NoSettings]) -> list[Finding]:
     return [Finding("templates", "good" if number else "warning", detail)]
 
 
-def classify_discreetly(error: Exception) -> Failure:
+def judge_discreetly(problem: Exception | Failure, stage: Stage) -> Failure:
     """A surprise in a step of ours: only its kind and place, for its words may quote the mail."""
-    frames = traceback.extract_tb(error.__traceback__, limit=-1)
+    del stage
+    if isinstance(problem, Failure):
+        return problem
+    frames = traceback.extract_tb(problem.__traceback__, limit=-1)
     place = "".join(f" in {frame.name}, line {frame.lineno}" for frame in frames)
-    return replace(classify_exception(error), detail=f"{type(error).__name__}{place}", trace=None)
+    detail = f"{type(problem).__name__}{place}"
+    return replace(classify_exception(problem), detail=detail, trace=None)
 
 
 def _limits(given: LimitSettings) -> Limits:

@@ -26,7 +26,6 @@ from homing.settings import (
     check,
     in_force,
     load,
-    with_plans,
 )
 from homing.settings.loading import Loaded
 from homing.settings.own import Own, load_own
@@ -197,7 +196,7 @@ def _owing(route: Route, settings: Settings) -> Route:
             failed += (SENTRY,)
         return replace(plan, notify_on_delivered=delivered, notify_on_failed=failed)
 
-    return with_plans(route, with_notices)
+    return route.with_plans(with_notices)
 
 
 def _provider(settings: Settings) -> Provider:

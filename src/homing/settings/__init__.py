@@ -4,7 +4,7 @@ Names nest by `__` in the environment (`HOMING_SERVER__PORT`); a secret may be g
 (`HOMING_PROVIDER_FILE`). The environment wins over the file, the file over the defaults.
 """
 
-from homing.settings.applying import apply_to, in_force, with_plans
+from homing.settings.applying import apply_to, in_force
 from homing.settings.checking import check
 from homing.settings.durations import Seconds, seconds, span
 from homing.settings.loading import Loaded, load
@@ -23,5 +23,4 @@ __all__ = [
     "masked",
     "seconds",
     "span",
-    "with_plans",
 ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 from msgspec.structs import replace
 
@@ -30,24 +28,18 @@ from homing.settings.tree import (
 
 def apply_to(route: Route, given: RouteSettings) -> Route:
     """The route with what was set in the place of its own values, in each of its plans."""
-
-    def as_set(plan: Plan) -> Plan:
-        return replace(
-            plan,
-            stages=tuple(_stage(stage, given) for stage in plan.stages),
-            on_doubt=given.on_doubt or plan.on_doubt,
-            on_route_fault=given.on_route_fault or plan.on_route_fault,
-            retention=_retention(plan.retention, given.retention or RetentionSettings()),
-        )
-
-    concurrency = given.concurrency or route.concurrency
-    return replace(with_plans(route, as_set), concurrency=concurrency)
+    changed = route.with_plans(lambda plan: _plan(plan, given))
+    return replace(changed, concurrency=given.concurrency or route.concurrency)
 
 
-def with_plans(route: Route, change: Callable[[Plan], Plan]) -> Route:
-    """The route with every plan of it changed."""
-    plans = {name: change(plan) for name, plan in route.plans.items()}
-    return replace(route, plan=change(route.plan), plans=plans)
+def _plan(plan: Plan, given: RouteSettings) -> Plan:
+    return replace(
+        plan,
+        stages=tuple(_stage(stage, given) for stage in plan.stages),
+        on_doubt=given.on_doubt or plan.on_doubt,
+        on_route_fault=given.on_route_fault or plan.on_route_fault,
+        retention=_retention(plan.retention, given.retention or RetentionSettings()),
+    )
 
 
 def in_force(route: Route) -> RouteSettings:

@@ -116,6 +116,9 @@ class SqliteStore:
     async def get(self, delivery_id: str) -> Delivery | None:
         return await self._open.quick.ask(reading.get, delivery_id)
 
+    async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
+        return await self._open.quick.ask(reading.get_many, delivery_ids)
+
     async def content(self, delivery_id: str) -> Content | None:
         return await self._open.quick.ask(reading.content, delivery_id)
 
