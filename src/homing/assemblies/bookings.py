@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from homing.assembly import Assembly, NoSettings, Setup
 from homing.content import addresses
 from homing.content.validation import envelope_of
 from homing.domain.delivery import Delivery, New, Recipient
@@ -17,7 +18,7 @@ from homing.domain.policy import Exponential, Plan, Retention, Retry, Stage
 from homing.engine.labels import Label, LabelTable
 from homing.engine.route import Route, judge_as_is
 from homing.engine.steps import SendStep
-from homing.mail_route import Mailing
+from homing.mail_route import Mailing, sender_for
 from homing.ports import Provider
 from homing.stores.shape import HIDDEN, Record, Shape, Stored, iso_utc, ms_from_iso
 
@@ -70,6 +71,11 @@ def bookings_route(provider: Provider, *, sender: str) -> Route:
         verbs=frozenset({"replay", "dismiss"}),
         labels=LABELS,
     )
+
+
+def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
+    sender = sender_for(setup.general, working=setup.working)
+    return (bookings_route(setup.provider, sender=sender),)
 
 
 def judge(problem: Exception | Failure, stage: Stage) -> Failure:
@@ -180,4 +186,12 @@ SHAPE = Shape(
     labels=LABELS,
     write=_write,
     read=_read,
+)
+
+ASSEMBLY = Assembly(
+    name="bookings",
+    about="Booking mails: sent while the request is handled, kept only if that failed.",
+    settings=NoSettings,
+    routes=routes,
+    shapes={NAME: SHAPE},
 )
