@@ -17,7 +17,7 @@ from homing.app import Homing
 from homing.domain.delivery import Attempt, Delivery
 from homing.engine.route import Route
 from homing.engine.tokens import Right
-from homing.ports import Provider
+from homing.ports import Finding, Provider
 from homing.settings import Settings
 from homing.settings.own_names import own_names
 from homing.stores.shape import Shape
@@ -36,13 +36,15 @@ class Setup(Struct, Generic[S], frozen=True):
 
     `settings` are its own, `general` those that hold for all (`HOMING_*`), `provider` the one
     that `HOMING_PROVIDER` names. With `working` False the routes are only read and repaired:
-    required settings may be missing, and the provider sends nothing.
+    required settings may be missing, and the provider sends nothing. `generation` is that of
+    this process's code (`homing NAME worker --generation N`).
     """
 
     settings: S
     general: Settings
     provider: Provider
     working: bool = True
+    generation: int = 0
 
 
 class Service(Struct, Generic[S], frozen=True):
@@ -50,6 +52,7 @@ class Service(Struct, Generic[S], frozen=True):
 
     homing: Homing
     settings: S
+    general: Settings
 
 
 class HttpRequest(Struct, frozen=True, kw_only=True):
@@ -110,7 +113,7 @@ NoticeWriter: TypeAlias = Callable[[Delivery, Sequence[Attempt]], Awaitable[bool
 Notices: TypeAlias = Mapping[tuple[str, str], NoticeWriter]
 """Notice writers by (route, notice)."""
 
-Check: TypeAlias = Callable[[Service[Any]], Awaitable[Sequence[Any]]]
+Check: TypeAlias = Callable[[Service[Any]], Awaitable[Sequence[Finding]]]
 """A check for `doctor`: it gives findings and changes nothing."""
 
 

@@ -333,6 +333,15 @@ class GroupProvider(Protocol):
         """As `prepare`, for the first ones, as many as find room together: at least one."""
 
 
+@runtime_checkable
+class StaysLocal(Protocol):
+    """A provider that knows whether what it is given can leave this machine."""
+
+    @property
+    def stays_local(self) -> bool:
+        """True: nothing leaves, as it is set up now. A fake on loopback says so too."""
+
+
 class Found(Struct, frozen=True):
     receipt: Receipt
 

@@ -33,6 +33,8 @@ class Desk:
         self._parking = parking
         self._writer = DeskWriter(process, routes, tell)
         self._children = DeskChildren(process, self._writer)
+        self.route_owners = self._writer.route_owners
+        self.no_route = self._writer.no_route
 
     async def show(self, delivery_id: str) -> Delivery:
         return await self._writer.read(delivery_id)

@@ -56,6 +56,8 @@ class DeskWriter:
         self._store = process.store
         self._routes = routes
         self._tell = tell
+        # Whose the routes are that are not known here.
+        self.route_owners: dict[str, str] = {}
 
     async def read(self, delivery_id: str) -> Delivery:
         delivery = await self._store.get(delivery_id)
@@ -66,8 +68,15 @@ class DeskWriter:
     def route(self, name: str) -> Route:
         route = self._routes.get(name)
         if route is None:
-            raise NotFound(f"no route {name!r}")
+            refusal = NotAllowed if name in self.route_owners else NotFound
+            raise refusal(self.no_route(name))
         return route
+
+    def no_route(self, name: str) -> str:
+        """Why there is no such route here, and what brings it."""
+        owner = self.route_owners.get(name)
+        missing = f"; it belongs to {owner}, which is not installed here" if owner else ""
+        return f"there is no route {name!r}{missing}"
 
     def plan(self, delivery: Delivery) -> Plan:
         return self.route(delivery.route).plan_of(delivery)

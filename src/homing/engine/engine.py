@@ -56,10 +56,13 @@ class Engine:
         alarm: Alarm | None = None,
         about: Mapping[str, str | int] | None = None,
         time_scale: float = 1.0,
+        known: Sequence[Route] = (),
     ) -> None:
+        """`known` routes are only read and repaired here: other processes work them off."""
         self.store = store
         self.clock = clock
-        self.routes = routes_by_name(routes)
+        worked = routes_by_name(routes)
+        self.routes = {**{route.name: route for route in known}, **worked}
         self.holder = holder or f"worker-{dice.entropy(6).hex()}"
         self._observers = list(observers)
         self._owing = asyncio.Event()
@@ -93,7 +96,7 @@ class Engine:
         self.housekeeping = Housekeeping(
             store,
             clock,
-            self.routes,
+            worked,
             self.parking,
             self.liveness,
             notifiers=notifiers,

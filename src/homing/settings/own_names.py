@@ -9,16 +9,20 @@ from msgspec import Meta, Struct
 from msgspec.structs import fields
 
 from homing.settings.leaves import opened
+from homing.settings.masking import HIDDEN, shown
 
 
-def env(variable: str, about: str, *, required: bool = False, secret: bool = False) -> Meta:
+def env(
+    variable: str, about: str, *, required: bool = False, secret: bool = False, **bounds: Any
+) -> Meta:
     """For `Annotated`: the variable that sets a field, and what the field does.
 
-    `required`: a program that works does not start without it. `secret`: it is never shown, and
-    may be given as a file (`VARIABLE_FILE`).
+    `required`: a program that works does not start without it. `secret`: it is never shown. Any
+    variable may also be given as a file (`VARIABLE_FILE`). `bounds` are those of `msgspec.Meta`,
+    such as `ge` and `le`.
     """
     extra = {"variable": variable, "required": required, "secret": secret}
-    return Meta(description=about, extra=extra)
+    return Meta(description=about, extra=extra, **bounds)
 
 
 class OwnName(Struct, frozen=True):
@@ -41,6 +45,16 @@ def own_names(kind: type[Struct]) -> Mapping[str, OwnName]:
             raise ValueError(f"{kind.__name__}: {each.variable} names two fields")
         found[each.variable] = each
     return found
+
+
+def shown_own(settings: Struct, origins: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Each variable, its value as it may be shown, and where that came from."""
+    rows = []
+    for variable, name in own_names(type(settings)).items():
+        value = getattr(settings, name.field)
+        text = HIDDEN if name.secret and value is not None else shown(variable, value)
+        rows.append((variable, text, origins.get(name.field, "default")))
+    return rows
 
 
 def _fields(kind: type[Struct]) -> Iterator[OwnName]:

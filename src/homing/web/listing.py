@@ -82,7 +82,9 @@ class Listing:
     async def collect_stats(self) -> StatsOut:
         engine = self._homing.engine
         counts = await engine.store.count(Query(), by=("route", "state"))
-        states: dict[str, dict[str, int]] = {name: {} for name in engine.routes}
+        states: dict[str, dict[str, int]] = {
+            name: {} for name in engine.routes if self._homing.works_on(name)
+        }
         for (route, state), number in counts.items():
             states.setdefault(route, {})[state] = number
         await engine.parking.refresh()

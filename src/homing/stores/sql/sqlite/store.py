@@ -56,6 +56,11 @@ class SqliteStore:
         self._news = DueSignal()
         self._threads: _Threads | None = None
 
+    @property
+    def journal_path(self) -> Path | None:
+        """Beside the database, so that both are moved and backed up together."""
+        return self.path.with_name(self.path.name + ".emergency")
+
     async def open(self) -> None:
         if self._threads is not None:
             raise StoreUnavailable(f"{self.path.name}: the store is already open")
