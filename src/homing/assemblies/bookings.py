@@ -18,7 +18,7 @@ from homing.domain.policy import Exponential, Plan, Retention, Retry, Stage
 from homing.engine.labels import Label, LabelTable
 from homing.engine.route import Route, judge_as_is
 from homing.engine.steps import SendStep
-from homing.mail_route import Mailing, sender_for
+from homing.mail_route import Mailing
 from homing.ports import Provider
 from homing.stores.shape import HIDDEN, Record, Shape, Stored, iso_utc, ms_from_iso
 
@@ -74,8 +74,7 @@ def bookings_route(provider: Provider, *, sender: str) -> Route:
 
 
 def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
-    sender = sender_for(setup.general, working=setup.working)
-    return (bookings_route(setup.provider, sender=sender),)
+    return (bookings_route(setup.provider, sender=setup.sender),)
 
 
 def judge(problem: Exception | Failure, stage: Stage) -> Failure:

@@ -11,8 +11,7 @@ from homing.engine.route import Route
 
 
 def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
-    del setup
-    return (events_route(()),)
+    return (events_route((), generation=setup.generation),)
 
 
 ASSEMBLY = Assembly(

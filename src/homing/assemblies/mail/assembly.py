@@ -14,7 +14,6 @@ from homing.assembly import Assembly, Setup
 from homing.content.templates import Catalog
 from homing.domain.policy import Retention
 from homing.engine.route import Route
-from homing.mail_route import sender_for
 from homing.settings.durations import Seconds
 from homing.settings.own_names import env
 from homing.urls import sends_nowhere
@@ -44,7 +43,7 @@ class MailSettings(Struct, frozen=True, kw_only=True):
 def routes(setup: Setup[MailSettings]) -> tuple[Route, ...]:
     settings, general = setup.settings, setup.general
     rules = MailRules(
-        sender=sender_for(general, working=setup.working),
+        sender=setup.sender,
         timeout_s=settings.timeout.value,
         concurrency=settings.concurrency,
         retention=retention(settings),

@@ -16,7 +16,6 @@ from homing.assemblies.verdicts.route import (
 )
 from homing.assembly import Assembly, Setup
 from homing.engine.route import Route
-from homing.mail_route import sender_for
 from homing.settings.own_names import env
 
 
@@ -31,7 +30,7 @@ def routes(setup: Setup[VerdictSettings]) -> tuple[Route, ...]:
     return (
         verdicts_route(
             setup.provider,
-            composer(sender_for(setup.general, working=setup.working)),
+            composer(setup.sender),
             is_logged=_not_logged,
             plan=verdict_plan(setup.settings.max_attempts),
         ),
