@@ -237,8 +237,9 @@ class Homing:
         """Record, durably, and return; a worker delivers it.
 
         `within` is your own open connection or session: the record is then part of your
-        transaction and exists if and when you commit. Other words: `source`, `priority`,
-        `not_before_ms`, `expires_at_ms`, `metadata`, `generation`, `delivery_id`.
+        transaction and exists if and when you commit. Further keyword arguments:
+        `source`, `priority`, `not_before_ms`, `expires_at_ms`, `metadata`, `generation`,
+        `delivery_id`, `facts` (stored in the same commit).
         """
         if within is not None:
             return self.submit_within(message, within, key=key, route=route, **words)

@@ -15,12 +15,15 @@ from msgspec.structs import fields
 
 from homing.app import Homing
 from homing.domain.delivery import Attempt, Delivery
+from homing.domain.errors import SettingsError
 from homing.engine.route import Route
 from homing.engine.tokens import Right
+from homing.mail_route import DEFAULT_SENDER
 from homing.ports import Finding, Provider
 from homing.settings import Settings
 from homing.settings.own_names import own_names
 from homing.stores.shape import Shape
+from homing.urls import sends_nowhere
 
 S = TypeVar("S", bound=Struct)
 
@@ -45,6 +48,14 @@ class Setup(Struct, Generic[S], frozen=True):
     provider: Provider
     working: bool = True
     generation: int = 0
+
+    @property
+    def sender(self) -> str:
+        """The address that mail comes from; a program that really sends must be told it."""
+        given = self.general.sender
+        if given is None and self.working and not sends_nowhere(self.general.provider):
+            raise SettingsError("sender", "is required: whom does the mail come from?")
+        return given or DEFAULT_SENDER
 
 
 class Service(Struct, Generic[S], frozen=True):

@@ -21,6 +21,7 @@ from homing.domain.delivery import (
     State,
 )
 from homing.domain.failure import Failure, Refusal
+from homing.domain.shown import Projection
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -274,6 +275,27 @@ class Migrated(Protocol):
 
     async def pending_migrations(self) -> list[str]:
         """Names of the migrations that the next `open` would apply. Only reads."""
+
+
+class Seen(Struct, frozen=True):
+    """A record of a Shape as others find it in the store."""
+
+    data: bytes
+    names: tuple[str, ...] = ()
+    gone_at_ms: int | None = None
+
+
+@runtime_checkable
+class Showing(Protocol):
+    """A store that writes a design's own records in the same commit as the engine's."""
+
+    def show(self, projection: Projection) -> None:
+        """Write these records from now on; called before `open`."""
+
+    async def shown(self, key: str) -> Seen | None: ...
+
+    async def shown_under(self, name: str) -> list[str]:
+        """The keys of the records that are found under this index name, sorted."""
 
 
 class Envelope(Struct, frozen=True, gc=False, kw_only=True):

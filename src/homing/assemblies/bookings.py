@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from homing.assembly import Assembly, NoSettings, Setup
 from homing.content import addresses
 from homing.content.validation import envelope_of
 from homing.domain.delivery import Delivery, New, Recipient
@@ -70,6 +71,10 @@ def bookings_route(provider: Provider, *, sender: str) -> Route:
         verbs=frozenset({"replay", "dismiss"}),
         labels=LABELS,
     )
+
+
+def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
+    return (bookings_route(setup.provider, sender=setup.sender),)
 
 
 def judge(problem: Exception | Failure, stage: Stage) -> Failure:
@@ -180,4 +185,12 @@ SHAPE = Shape(
     labels=LABELS,
     write=_write,
     read=_read,
+)
+
+ASSEMBLY = Assembly(
+    name="bookings",
+    about="Booking mails: sent while the request is handled, kept only if that failed.",
+    settings=NoSettings,
+    routes=routes,
+    shapes={NAME: SHAPE},
 )

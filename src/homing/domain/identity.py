@@ -20,24 +20,29 @@ _VARIANT = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 
 
 def fingerprint(*parts: object) -> str:
-    """The same normalised request gives the same text, on every machine and in every process."""
-    return hashlib.sha256(framed(*parts)).hexdigest()[:32]
+    """The same parts give the same text, on every machine and in every process."""
+    return hashlib.sha256(_framed(*parts)).hexdigest()[:32]
 
 
-def framed(*parts: object) -> bytes:
-    """Parts as `fingerprint` reads them: kind and length go first, so that no two different lists
-    of parts read the same."""
+def request_fingerprint(frame: bytes, payload: bytes) -> str:
+    """The same request in its normal form gives the same text; `frame` is that of its kind."""
+    return hashlib.blake2b(frame + payload, digest_size=16).hexdigest()
+
+
+def request_frame(
+    route: str, not_before_ms: int | None = None, expires_at_ms: int | None = None
+) -> bytes:
+    """What belongs to a request beside its payload; made once for many requests of one kind."""
+    return _framed(route, not_before_ms, expires_at_ms)
+
+
+def _framed(*parts: object) -> bytes:
+    """Kind and length go first, so that no two different lists of parts read the same."""
     whole: list[bytes] = []
     for part in parts:
         kind, data = (b"b", part) if isinstance(part, bytes) else (b"j", _encoder.encode(part))
         whole += (kind, len(data).to_bytes(8, "big"), data)
     return b"".join(whole)
-
-
-def fingerprint_between(before: bytes, payload: bytes, after: bytes) -> str:
-    """The fingerprint of a payload between parts that were framed earlier, for many of a kind."""
-    whole = b"%bb%b%b%b" % (before, len(payload).to_bytes(8, "big"), payload, after)
-    return hashlib.sha256(whole).hexdigest()[:32]
 
 
 def provider_token(delivery: Delivery) -> str:

@@ -5,12 +5,15 @@ A lane begins with the name of the one route it belongs to, so the lanes of two 
 
 from __future__ import annotations
 
+import functools
+
 from homing.domain.delivery import Delivery
 
 # `/` ends the route's name and `@` begins the generation; in names they are written otherwise.
 _ESCAPES = str.maketrans({"%": "%25", "/": "%2F", "@": "%40"})
 
 
+@functools.lru_cache(maxsize=1024)
 def lane_part(text: str) -> str:
     """Text of any kind (an event type, a handler's name) as one part of a lane."""
     if "/" in text or "@" in text or "%" in text:

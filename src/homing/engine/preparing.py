@@ -29,7 +29,6 @@ from homing.engine.route import Route
 
 MAX_KEY_CHARS = 512
 MAX_METADATA_CHARS = 8192
-_NO_TIMES = identity.framed(None, None)
 
 
 class Place(Struct, frozen=True, gc=False):
@@ -38,7 +37,7 @@ class Place(Struct, frozen=True, gc=False):
     lane: str
     stage: str
     key_term_s: float | None
-    fingerprinted: bytes
+    frame: bytes
 
 
 def prepare(process: Process, requests: Sequence[tuple[Route, Request]]) -> list[New]:
@@ -66,7 +65,7 @@ def _place(route: Route, admitted: Admitted, generation: int) -> Place:
         lane=route.lane(admitted.lane, generation),
         stage=plan.first_stage.name,
         key_term_s=plan.retention.key_s,
-        fingerprinted=identity.framed(route.name),
+        frame=identity.request_frame(route.name),
     )
 
 
@@ -78,9 +77,9 @@ def _new(
     except (TypeError, OverflowError, UnicodeEncodeError) as error:
         raise InvalidRequest("data", f"cannot be stored: {redact(str(error))}") from error
     not_before_ms, expires_at_ms = request.not_before_ms, request.expires_at_ms
-    times = _NO_TIMES
+    frame = place.frame
     if not_before_ms is not None or expires_at_ms is not None:
-        times = identity.framed(not_before_ms, expires_at_ms)
+        frame = identity.request_frame(route.name, not_before_ms, expires_at_ms)
     delivery = Delivery(
         id=request.delivery_id or new_id,
         route=route.name,
@@ -93,7 +92,7 @@ def _new(
         expires_at_ms=expires_at_ms,
         source=request.source,
         key=request.key,
-        fingerprint=identity.fingerprint_between(place.fingerprinted, payload, times),
+        fingerprint=identity.request_fingerprint(frame, payload),
         intent=admitted.intent,
         topic=admitted.topic,
         priority=request.priority,

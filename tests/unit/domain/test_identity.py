@@ -151,14 +151,21 @@ def test_ids_of_one_place_differ_by_chance() -> None:
     assert len(made) == 1000
 
 
-@given(st.text(), st.binary(), st.none() | st.integers(0, 2**53))
-def test_a_fingerprint_from_prepared_parts_is_the_same(
-    route: str, payload: bytes, until_ms: int | None
-) -> None:
-    before, after = identity.framed(route), identity.framed(None, until_ms)
+times = st.none() | st.integers(0, 9)
+requests = st.tuples(st.text("ab1", max_size=3), times, times, st.binary(max_size=3))
 
-    prepared = identity.fingerprint_between(before, payload, after)
-    assert prepared == identity.fingerprint(route, payload, None, until_ms)
+
+@given(requests, requests)
+def test_different_requests_of_any_route_have_different_fingerprints(
+    one: tuple[str, int | None, int | None, bytes],
+    other: tuple[str, int | None, int | None, bytes],
+) -> None:
+    first, second = (
+        identity.request_fingerprint(identity.request_frame(*request[:3]), request[3])
+        for request in (one, other)
+    )
+
+    assert (first == second) == (one == other)
 
 
 def test_an_amended_payload_is_another_request_for_providers_and_receivers() -> None:

@@ -101,7 +101,7 @@ def _read(row: Record) -> New:
         )
     )
     payload = encode_message(request.message)
-    fingerprint = identity.fingerprint(EVENT_ROUTE, payload, None, None)
+    fingerprint = identity.request_fingerprint(identity.request_frame(EVENT_ROUTE), payload)
     created_at_ms = ms_from_iso(row["created_at"], "created_at")
     delivery = Delivery(
         id=row["event_id"],

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.ports import Query
 from homing.stores.memory.due import DueQueue
+from homing.stores.memory.showing import ShownRecords
 
 
 class MemoryDisk:
@@ -23,6 +24,7 @@ class MemoryDisk:
         # With the route it was written under: an attempt may outlive its delivery.
         self.attempts: dict[str, dict[int, tuple[str, Attempt]]] = {}
         self.facts: dict[str, dict[str, Fact]] = {}
+        self.shown = ShownRecords()
         self.due = DueQueue()
         self.news = 0
         # Dictionaries, not sets: their order is the same in every run of a simulation.
@@ -45,6 +47,7 @@ class MemoryDisk:
         self._drop_from_indexes(self.deliveries.pop(delivery_id))
         del self.contents[delivery_id]
         self.due.remove(delivery_id)
+        self.shown.remove(delivery_id)
 
     def note(self, facts: Iterable[Fact]) -> None:
         for fact in facts:

@@ -22,6 +22,8 @@ def add_one(disk: MemoryDisk, write: Write) -> Added | Existing:
     disk.put(_counted(write, 0, delivery.version))
     if write.children:
         disk.put(_counted(write, _add_children(disk, write), delivery.version))
+    if write.shown:
+        disk.shown.put(write.shown, delivery.id, [(key.source, key.key) for key in write.keys])
     _finish(disk, write)
     return Added(delivery.id)
 
@@ -42,10 +44,14 @@ def save_one(disk: MemoryDisk, write: Write) -> bool:
             for attempt in write.attempts:
                 ledger[attempt.number] = (write.delivery.route, attempt)
         disk.put(_counted(write, open_children, stored.version + 1))
+    keys_put = []
     for key in write.terms:
         name = key.source, key.key
         if name in disk.keys and disk.keys[name].delivery_id == delivery_id:
             disk.keys[name] = key
+            keys_put.append(name)
+    if write.shown:
+        disk.shown.put(write.shown, delivery_id, keys_put)
     if write.count is not None:
         _count(disk, write.count)
     _finish(disk, write)
