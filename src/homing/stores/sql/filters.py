@@ -10,24 +10,31 @@ from homing.ports import Facet, GroupBy, Query
 DELIVERIES = "from homing_deliveries as d"
 # The address first, whatever the planner thinks of it.
 OF_RECIPIENT = (
-    "from homing_recipients as r cross join homing_deliveries as d"
-    " on d.seq = r.seq and r.address = :recipient"
+    "from homing_recipients as a cross join homing_deliveries as d"
+    " on d.seq = a.seq and a.address = :recipient"
 )
+# Only what is in flight is looked at, which is little.
+HELD = "from homing_deliveries as d indexed by homing_deliveries_leases"
 
-CONDITIONS = {
-    "route": "d.route = :route",
-    "source": "d.source = :source",
-    "key": "d.key = :key",
-    "topic": "d.topic = :topic",
-    "error_class": "d.error_class = :error_class",
-    "parent_id": "d.parent_id = :parent_id",
-    "clone_of": "d.clone_of = :clone_of",
-    "holder": "d.holder = :holder",
+# Equal to the column of the same name.
+EQUAL = (
+    "route",
+    "source",
+    "key",
+    "topic",
+    "error_class",
+    "parent_id",
+    "clone_of",
+    "holder",
+)
+CONDITIONS = {name: f"d.{name} = :{name}" for name in EQUAL} | {
     "created_from_ms": "d.created_at_ms >= :created_from_ms",
     "created_before_ms": "d.created_at_ms < :created_before_ms",
 }
-# Words, not parameters: only so does SQLite know that a partial index will do.
+# Words, not parameters: only so does a database know that a partial index will do.
 OWING = {True: "d.owing = 1", False: "d.owing = 0"}
+ATTEMPTED = {True: "d.attempts_spent > 0", False: "d.attempts_spent = 0"}
+TOP_ONLY = "d.parent_id is null"
 STATES: dict[State, str] = {
     "pending": "d.state = 'pending'",
     "in_flight": "d.state = 'in_flight'",
@@ -62,13 +69,15 @@ def conditions(query: Query) -> tuple[str, list[str], dict[str, Any]]:
     if query.owing is not None:
         wanted.append(OWING[query.owing])
     if query.top_only:
-        wanted.append("d.parent_id is null")
+        wanted.append(TOP_ONLY)
     if query.facets is not None:
         wanted += _facets(query.facets, values)
-    if query.recipient is None:
-        return DELIVERIES, wanted, values
-    values["recipient"] = query.recipient
-    return OF_RECIPIENT, wanted, values
+    if query.recipient is not None:
+        values["recipient"] = query.recipient
+        return OF_RECIPIENT, wanted, values
+    if query.holder is not None and STATES["in_flight"] in wanted:
+        return HELD, wanted, values
+    return DELIVERIES, wanted, values
 
 
 def _facets(facets: tuple[Facet, ...], values: dict[str, Any]) -> list[str]:
@@ -85,7 +94,9 @@ def _facets(facets: tuple[Facet, ...], values: dict[str, Any]) -> list[str]:
 
 def _facet(number: int, facet: Facet, values: dict[str, Any]) -> str:
     parts = [STATES[facet.state]]
-    for name in ("stage", "attempted", "failed_because", "phase"):
+    if facet.attempted is not None:
+        parts.append(ATTEMPTED[facet.attempted])
+    for name in ("stage", "failed_because", "phase"):
         value = getattr(facet, name)
         if value is not None:
             values[f"{name}_{number}"] = value
