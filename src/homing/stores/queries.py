@@ -1,4 +1,8 @@
-"""Which deliveries a query means, and how they are grouped."""
+"""What queries, groups and listings mean, once for all stores.
+
+A store that holds its records in memory uses the functions; one with a query language translates
+the tables.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +13,32 @@ from typing import Any
 from homing.domain.delivery import Delivery, Fact
 from homing.ports import Facet, FactCursor, FactOrder, GroupBy, Query
 
-_EQUAL_FIELDS = ("route", "source", "key", "topic", "parent_id", "clone_of", "holder")
+EQUAL_FIELDS = ("route", "source", "key", "topic", "parent_id", "clone_of", "holder")
+"""Conditions of a Query that compare the field of the same name."""
 
-GROUPS: dict[GroupBy, Callable[[Delivery], str]] = {
-    "route": lambda d: d.route,
-    "state": lambda d: d.state,
-    "failed_because": lambda d: d.failed_because or "",
-    "error_class": lambda d: error_class(d) or "",
-    "stage": lambda d: d.stage,
-    "required": lambda d: "true" if d.required else "false",
-    "lane": lambda d: d.lane,
-    "source": lambda d: d.source,
-}
+FACET_FIELDS = ("stage", "attempted", "failed_because", "phase")
+"""What a Facet may ask for beside the state."""
+
+
+def group_words(delivery: Delivery, by: tuple[GroupBy, ...]) -> tuple[str, ...]:
+    """The group that a delivery is counted in."""
+    return tuple([group_word(field_of(delivery, name)) for name in by])
+
+
+def group_word(value: object) -> str:
+    """What is not there is the empty word, and a flag is `true` or `false`."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else ("true" if value else "false")
+
+
+def field_of(delivery: Delivery, name: str) -> Any:
+    """A field by its name in queries, facets and groups: two of them lie deeper."""
+    if name == "error_class":
+        return error_class(delivery)
+    if name == "attempted":
+        return delivery.attempts_spent > 0
+    return getattr(delivery, name)
 
 
 def error_class(delivery: Delivery) -> str | None:
@@ -31,7 +49,7 @@ def predicate(query: Query) -> Callable[[Delivery], bool]:
     """A test made for this query: only the conditions that it sets."""
     tests: list[Callable[[Delivery], bool]] = []
     wanted = tuple(
-        (name, value) for name in _EQUAL_FIELDS if (value := getattr(query, name)) is not None
+        (name, value) for name in EQUAL_FIELDS if (value := getattr(query, name)) is not None
     )
     if wanted:
         tests.append(lambda d: all(getattr(d, name) == value for name, value in wanted))
@@ -53,13 +71,9 @@ def predicate(query: Query) -> Callable[[Delivery], bool]:
 
 
 def fits(facet: Facet, delivery: Delivery) -> bool:
-    return (
-        facet.state == delivery.state
-        and facet.stage in (None, delivery.stage)
-        and facet.attempted in (None, delivery.attempts_spent > 0)
-        and facet.failed_because in (None, delivery.failed_because)
-        and facet.phase in (None, delivery.phase)
-    )
+    if facet.state != delivery.state:
+        return False
+    return all(getattr(facet, name) in (None, field_of(delivery, name)) for name in FACET_FIELDS)
 
 
 def listed(
