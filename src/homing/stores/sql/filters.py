@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from homing.domain.delivery import State
 from homing.ports import Facet, GroupBy, Query
+from homing.stores.queries import EQUAL_FIELDS, FACET_FIELDS
+from homing.stores.sql.columns import COLUMNS, PLACES, Column
 
 DELIVERIES = "from homing_deliveries as d"
 # The address first, whatever the planner thinks of it.
@@ -16,18 +18,7 @@ OF_RECIPIENT = (
 # Only what is in flight is looked at, which is little.
 HELD = "from homing_deliveries as d indexed by homing_deliveries_leases"
 
-# Equal to the column of the same name.
-EQUAL = (
-    "route",
-    "source",
-    "key",
-    "topic",
-    "error_class",
-    "parent_id",
-    "clone_of",
-    "holder",
-)
-CONDITIONS = {name: f"d.{name} = :{name}" for name in EQUAL} | {
+CONDITIONS = {name: f"d.{name} = :{name}" for name in (*EQUAL_FIELDS, "error_class")} | {
     "created_from_ms": "d.created_at_ms >= :created_from_ms",
     "created_before_ms": "d.created_at_ms < :created_before_ms",
 }
@@ -44,15 +35,17 @@ STATES: dict[State, str] = {
     "failed": "d.state = 'failed'",
     "dismissed": "d.state = 'dismissed'",
 }
+
+
+def _group_word(column: Column) -> str:
+    """What is not there is the empty word, and a flag is `true` or `false`."""
+    if column.kind == "integer":
+        return f"case d.{column.name} when 1 then 'true' else 'false' end"
+    return f"coalesce(d.{column.name}, '')" if column.nullable else f"d.{column.name}"
+
+
 GROUPS: dict[GroupBy, str] = {
-    "route": "d.route",
-    "state": "d.state",
-    "failed_because": "coalesce(d.failed_because, '')",
-    "error_class": "coalesce(d.error_class, '')",
-    "stage": "d.stage",
-    "required": "case d.required when 1 then 'true' else 'false' end",
-    "lane": "d.lane",
-    "source": "d.source",
+    name: _group_word(COLUMNS[PLACES[name]]) for name in get_args(GroupBy)
 }
 BELOW = "(d.created_at_ms, d.id) < (:seen_at_ms, :seen_id)"
 
@@ -96,9 +89,9 @@ def _facet(number: int, facet: Facet, values: dict[str, Any]) -> str:
     parts = [STATES[facet.state]]
     if facet.attempted is not None:
         parts.append(ATTEMPTED[facet.attempted])
-    for name in ("stage", "failed_because", "phase"):
+    for name in FACET_FIELDS:
         value = getattr(facet, name)
-        if value is not None:
+        if value is not None and name != "attempted":
             values[f"{name}_{number}"] = value
             parts.append(f"d.{name} = :{name}_{number}")
     return " and ".join(parts)

@@ -1,16 +1,13 @@
-"""What may be taken away for good. What has not ended never may.
-
-An open dead letter (`failed`) and its payload go only where the rule names that state. A child is
-kept as long as its parent's record. The oldest go first.
-"""
+"""Taking away for good what a rule means (stores/purging.py), the oldest first."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice, product
 
-from homing.domain.delivery import TERMINAL_STATES, Delivery, State
+from homing.domain.delivery import Delivery
 from homing.ports import PurgeRule
+from homing.stores.purging import purged_states
 from homing.stores.sql.columns import Row, delivery_of
 from homing.stores.sql.ledger import implied_attempt
 from homing.stores.sql.sqlite.rows import CARRIES_ATTEMPT, PARTS, attempt_row
@@ -19,7 +16,6 @@ from homing.stores.sql.statements import Bulk, load
 
 _SQL = load(__package__, "purge.sql", PARTS)
 _PUT_ATTEMPTS = Bulk(load(__package__, "save.sql", PARTS)["put_attempts"])
-CLOSED_STATES: frozenset[State] = TERMINAL_STATES - {"failed"}
 
 ALL_KINDS = range(8)
 WITH_ATTEMPT = tuple(bits for bits in ALL_KINDS if bits & CARRIES_ATTEMPT)
@@ -67,10 +63,9 @@ def _oldest(
     session: Session, rule: PurgeRule, statement: str, carrying: Sequence[int]
 ) -> list[Row]:
     routes = _routes(session, rule, "routes_of_deliveries")
-    states = TERMINAL_STATES.intersection(rule.states or CLOSED_STATES)
     ranges = [
         (_SQL[statement], (route, state, carries, rule.before_ms))
-        for route, state, carries in product(routes, sorted(states), carrying)
+        for route, state, carries in product(routes, sorted(purged_states(rule)), carrying)
     ]
     return _first(session, ranges, rule.limit)
 

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from homing.domain.delivery import Attempt, Delivery, Fact
+from homing.domain.delivery import Attempt, Fact
 from homing.stores.codec import encode, encode_text
-from homing.stores.sql.columns import (
-    COLUMNS,
-    FRESH,
-    NAMES,
-    TAKEN,
-    Row,
-    fields_of,
-    nullable_fields_of,
-)
+from homing.stores.sql.columns import COLUMNS, FRESH, NAMES, Row, row_maker
 
 # Python binds None by a long search for an adapter. The statements turn this into a null instead:
 # no text and no time is ever half a number.
@@ -48,13 +40,8 @@ def bound(value: Any) -> Any:
     return ABSENT if value is None else value
 
 
-def delivery_row(delivery: Delivery) -> Row:
-    """In the order of the columns."""
-    return (
-        *fields_of(delivery),
-        *[ABSENT if value is None else value for value in nullable_fields_of(delivery)],
-        *[ABSENT if (value := take(delivery)) is None else value for take in TAKEN],
-    )
+delivery_row = row_maker(ABSENT)
+"""A delivery's values in the order of its columns."""
 
 
 def attempt_row(route: str, attempt: Attempt) -> Row:
