@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,12 +19,13 @@ from homing.ports import (
     Existing,
     FactCursor,
     FactOrder,
+    Finding,
     GroupBy,
     Page,
     PurgeRule,
     Query,
 )
-from homing.stores.sql.sqlite import reading
+from homing.stores.sql.sqlite import checks, reading
 from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
 from homing.stores.sql.sqlite.claiming import (
     Held,
@@ -79,6 +81,16 @@ class SqliteStore:
             await threads.slow.stop()
             await threads.writer.stop()
             self._news.tell()
+
+    @property
+    def journal_path(self) -> Path:
+        return self.path.with_name(self.path.name + checks.JOURNAL)
+
+    async def findings(self) -> list[Finding]:
+        return await asyncio.to_thread(lambda: list(checks.findings(self.path)))
+
+    async def pending_migrations(self) -> list[str]:
+        return await asyncio.to_thread(checks.pending_migrations, self.path)
 
     def within(self, connection: object) -> SqliteTransaction:
         return join(connection, self.path)

@@ -13,11 +13,11 @@ from homing.domain.errors import InvalidRequest, StoreUnsafe
 from homing.domain.writes import write_of_new
 from homing.ports import Added, Existing
 from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
+from homing.stores.sql.sqlite.checkpoint import CHECKPOINTS_ARE_SAFE_SINCE
 from homing.stores.sql.sqlite.connection import check_durability, database_file
 from homing.stores.sql.sqlite.faults import store_error
 from homing.stores.sql.sqlite.session import Session
 
-CHECKPOINTS_ARE_SAFE_SINCE = (3, 51, 3)
 # Where other libraries keep the connection that they wrap, outermost first: the async sides of
 # SQLAlchemy, its pool, aiosqlite, its connections and sessions, Django.
 _INNER = ("sync_session", "sync_connection", "driver_connection", "_conn", "connection")

@@ -33,7 +33,7 @@ set
     is_stale = 0
 from (
     select :saved_columns:
-    from (values (:row:, nullif(?, 0.5), ?, nullif(?, 0.5), nullif(?, 0.5), ?))
+    from (values (:row:, nullif(?, 0.5), ?, nullif(?, 0.5), nullif(?, 0.5), ?)) as v
 ) as w
 where homing_deliveries.seq = w.seq and homing_deliveries.version = w.version;
 
