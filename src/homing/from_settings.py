@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from homing.app import Homing
 from homing.assembly import Assembly, Setup
+from homing.assembly_store import store_for
 from homing.default_service import ASSEMBLY as DEFAULT
 from homing.domain.errors import SettingsError
 from homing.domain.policy import Plan
@@ -105,7 +106,7 @@ def assemble(
     if assembly.notices is not None:
         notifiers = [RouteNotices(assembly.notices(setup)), *notifiers]
     return Homing(
-        general.store,
+        store_for(general, assembly, [*routes, *known]),
         routes=[_owing(route, general) for route in routes],
         known=known,
         route_owner=_owner(assembly) if worker else None,

@@ -279,6 +279,14 @@ class Migrated(Protocol):
         """Names of the migrations that the next `open` would apply. Only reads."""
 
 
+@runtime_checkable
+class TakesSqlFiles(Protocol):
+    """A store that applies the SQL files of an assembly, after its own migrations."""
+
+    def add_sql_files(self, assembly: str, package: str) -> None:
+        """Apply the files of this package at `open`; called before it."""
+
+
 class Seen(Struct, frozen=True):
     """A record of a Shape as others find it in the store."""
 

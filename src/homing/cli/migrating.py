@@ -22,10 +22,10 @@ def migrate(
     """Apply the store's pending migrations, or only name them."""
     import asyncio
 
+    from homing.from_settings import assemble
     from homing.ports import Migrated
-    from homing.urls import store_from_url
 
-    store = store_from_url(program(config, reading=True).general.store)
+    store = assemble(program(config, reading=True), worker=False).store
     names = asyncio.run(store.pending_migrations()) if isinstance(store, Migrated) else []
 
     async def act(homing: Homing) -> None:

@@ -25,8 +25,10 @@ from homing.ports import (
     PurgeRule,
     Query,
 )
+from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.sql.sqlite import checks, reading
 from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
+from homing.stores.sql.sqlite.assembly_files import apply_files, pending_files
 from homing.stores.sql.sqlite.claiming import (
     Held,
     RenewRequest,
@@ -59,6 +61,7 @@ class SqliteStore:
         self._busy_timeout_s = busy_timeout_s
         self._news = DueSignal()
         self._places = Places()
+        self._assembly_files: list[AssemblyFile] = []
         self._threads: _Threads | None = None
 
     async def open(self) -> None:
@@ -71,6 +74,16 @@ class SqliteStore:
             Reader(self.path, self._busy_timeout_s),
             Reader(self.path, self._busy_timeout_s),
         )
+        if self._assembly_files:
+            given = (self.path, self._busy_timeout_s, self._assembly_files)
+            try:
+                await asyncio.to_thread(apply_files, *given)
+            except BaseException:
+                await self.close()
+                raise
+
+    def add_sql_files(self, assembly: str, package: str) -> None:
+        self._assembly_files += files_of(assembly, package)
 
     async def close(self) -> None:
         """What was asked for is finished first."""
@@ -90,7 +103,8 @@ class SqliteStore:
         return await asyncio.to_thread(lambda: list(checks.findings(self.path)))
 
     async def pending_migrations(self) -> list[str]:
-        return await asyncio.to_thread(checks.pending_migrations, self.path)
+        own = await asyncio.to_thread(checks.pending_migrations, self.path)
+        return own + await asyncio.to_thread(pending_files, self.path, self._assembly_files)
 
     def within(self, connection: object) -> SqliteTransaction:
         return join(connection, self.path)
