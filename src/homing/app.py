@@ -46,7 +46,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Homing:
-    """Accepts what you owe somebody and delivers it once, or tells a person why not.
+    """Accepts what you owe to others and delivers it once, or tells a person why not.
 
     Inside `async with` the worker runs in this process; with `worker=False` it only accepts,
     and leaves the work to another process on the same store.
@@ -276,7 +276,7 @@ class Homing:
     async def submit_batch(
         self, batch: Sequence[tuple[str | None, Message, Mapping[str, Any]]]
     ) -> list[Ticket | IdempotencyConflict]:
-        """As `submit_many`, with words of its own for each (key, message, words)."""
+        """As `submit_many`, with keyword arguments of its own for each (key, message, words)."""
         requests = []
         for key, message, words in batch:
             given = dict(words)

@@ -148,7 +148,7 @@ def _banner(settings: Settings) -> str:
 
 
 def _free_port(host: str) -> int:
-    """Chosen here, so that it can be named before anybody asks."""
+    """Chosen here, so that the banner can name it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.bind((host, 0))

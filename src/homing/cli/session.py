@@ -58,7 +58,7 @@ def with_homing(config: Path | None, act: Callable[[Homing], Awaitable[T]]) -> T
 
 
 def view_of(homing: Homing, delivery: Delivery) -> DeliveryView:
-    """As everybody sees it: the status is its route's own word."""
+    """A delivery as it is shown everywhere: the status is its route's own word."""
     return delivery_view(delivery, homing.engine.routes.get(delivery.route))
 
 

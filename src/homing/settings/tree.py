@@ -80,7 +80,7 @@ class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
     on_doubt: Annotated[
         OnDoubt | None,
         says(
-            "An attempt may have been accepted and nobody can tell: `resend` it, flagged as a"
+            "It is unknown whether an attempt was accepted: `resend` it, flagged as a"
             " possible duplicate, or `hold` it for a person."
         ),
     ] = None

@@ -130,7 +130,7 @@ class Application(Starlette):
             resource = None if scope.get("root_path") else self._plain.get(scope["path"])
             await (resource or self.router)(scope, receive, send_guarded)
         except ClientDisconnect:
-            return  # nobody is left to be answered
+            return  # the caller is gone, so there is no one to answer
         except Exception as error:
             if started:
                 raise

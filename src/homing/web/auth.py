@@ -80,8 +80,8 @@ class OpenGate:
 
 
 def foreign(call: Call) -> Answer | None:
-    """Open means open to this machine's programs: to no web page that its browser shows, and to
-    nobody behind a proxy that runs here."""
+    """Open means open to this machine's programs, not to web pages that its browser shows, nor to
+    callers behind a proxy that runs here."""
     host = call.once.get(b"host", b"")
     if not _names_loopback(host):
         return problem(403, detail="unknown Host", field="Host")
@@ -91,7 +91,7 @@ def foreign(call: Call) -> Answer | None:
     if call.proxied is not None:
         return problem(
             403,
-            detail="without API tokens nobody is served through a proxy",
+            detail="without API tokens no request is served through a proxy",
             field=call.proxied.decode("ascii"),
         )
     return None

@@ -57,7 +57,7 @@ def test_any_may_be_given_as_a_file(tmp_path: Path) -> None:
     [
         ({"SHOP_TRIES": "0"}, "SHOP_TRIES: Expected `int` >= 1"),
         ({"SHOP_TRIES": "many"}, "SHOP_TRIES: Expected `int`"),
-        ({"SHOP_WAIT": "banana"}, "SHOP_WAIT: 'banana' is no duration"),
+        ({"SHOP_WAIT": "banana"}, "SHOP_WAIT: 'banana' is not a duration"),
         ({"SHOP_MODE": "medium"}, "SHOP_MODE: Invalid enum value"),
         ({"SHOP_NAMES": "[1]"}, "SHOP_NAMES: Expected `str`"),
         ({"SHOP_TRIES": ""}, "SHOP_TRIES: is empty"),
