@@ -148,7 +148,7 @@ def test_text_settings_are_taken_as_they_are(tmp_path: Path) -> None:
         ("HOMING_STORE", "", ["HOMING_STORE", "empty"]),
         ("HOMING_SERVER__", "1", ["HOMING_SERVER__", "empty part"]),
         ("HOMING_LOG__LEVEL", "loud", ["log.level", "loud", "HOMING_LOG__LEVEL"]),
-        ("HOMING_STOP_GRACE", "soon", ["stop_grace", "no duration", "HOMING_STOP_GRACE"]),
+        ("HOMING_STOP_GRACE", "soon", ["stop_grace", "not a duration", "HOMING_STOP_GRACE"]),
         ("HOMING_STOP_GRACE", "-1", ["stop_grace", "duration", "HOMING_STOP_GRACE"]),
         ("HOMING_TIME_SCALE", "nan", ["time_scale", "HOMING_TIME_SCALE"]),
         ("HOMING_TIME_SCALE", "0.5", ["time_scale", "HOMING_TIME_SCALE"]),
