@@ -173,6 +173,9 @@ class Store(Protocol):
 
     async def get(self, delivery_id: str) -> Delivery | None: ...
 
+    async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
+        """In the order asked for."""
+
     async def content(self, delivery_id: str) -> Content | None: ...
 
     async def find(self, source: str, key: str) -> Key | None:
@@ -352,6 +355,15 @@ class GroupProvider(Protocol):
         """As `prepare`, for the first ones, as many as find room together: at least one."""
 
 
+@runtime_checkable
+class StaysLocal(Protocol):
+    """A provider that knows whether what it is given can leave this machine."""
+
+    @property
+    def stays_local(self) -> bool:
+        """True: nothing leaves, as it is set up now. A fake on loopback says so too."""
+
+
 class Found(Struct, frozen=True):
     receipt: Receipt
 
@@ -409,8 +421,9 @@ class Work(Protocol):
     def child(  # noqa: PLR0913 - a child may differ from its parent in each of these
         self,
         *,
-        lane: str,
         payload: bytes,
+        lane: str = "",
+        plan: str = "",
         stage: str | None = None,
         topic: str | None = None,
         intent: str | None = None,
@@ -418,7 +431,10 @@ class Work(Protocol):
         required: bool = True,
         metadata: Mapping[str, str] | None = None,
     ) -> New:
-        """A delivery of its own under this one, for a step that fans out."""
+        """A delivery of its own under this one, for a step that fans out.
+
+        `lane` is the suffix of its lane under the route's name.
+        """
 
 
 class Step(Protocol):

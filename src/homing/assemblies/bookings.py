@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from homing.assembly import Assembly, NoSettings, Setup
 from homing.content import addresses
 from homing.content.validation import envelope_of
 from homing.domain.delivery import Delivery, New, Recipient
@@ -15,7 +16,7 @@ from homing.domain.failure import Failure
 from homing.domain.message import Email, Invitation, decode_message, encode_message
 from homing.domain.policy import Exponential, Plan, Retention, Retry, Stage
 from homing.engine.labels import Label, LabelTable
-from homing.engine.route import Route
+from homing.engine.route import Route, judge_as_is
 from homing.engine.steps import SendStep
 from homing.mail_route import Mailing
 from homing.ports import Provider
@@ -65,18 +66,20 @@ def bookings_route(provider: Provider, *, sender: str) -> Route:
         steps={SEND: SendStep(provider, mailing.freeze, sender=mailing.envelope_sender)},
         provider=provider,
         poll_s=POLL_S,
-        normalise=mailing.check,
-        recipients_of=mailing.envelope,
+        admit=mailing.admit,
         judge=judge,
         verbs=frozenset({"replay", "dismiss"}),
         labels=LABELS,
     )
 
 
-def judge(failure: Failure, stage: Stage) -> Failure:
+def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
+    return (bookings_route(setup.provider, sender=setup.sender),)
+
+
+def judge(problem: Exception | Failure, stage: Stage) -> Failure:
     """Nothing is permanent here: whatever a mail server says is tried again."""
-    del stage
-    return replace(failure, disposition="retry")
+    return replace(judge_as_is(problem, stage), disposition="retry")
 
 
 def _write(stored: Stored) -> Record:
@@ -182,4 +185,12 @@ SHAPE = Shape(
     labels=LABELS,
     write=_write,
     read=_read,
+)
+
+ASSEMBLY = Assembly(
+    name="bookings",
+    about="Booking mails: sent while the request is handled, kept only if that failed.",
+    settings=NoSettings,
+    routes=routes,
+    shapes={NAME: SHAPE},
 )

@@ -96,6 +96,8 @@ class Replays:
         raise NotFound(f"no replay {replay_id}")
 
     def observe(self, events: Sequence[Transitioned]) -> None:
+        if not self._expected:
+            return
         for event in events:
             expected = self._expected.get(event.delivery.id)
             if expected is None or not event.ended:

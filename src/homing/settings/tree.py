@@ -171,6 +171,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     templates: Annotated[
         Text, says("The folder of the template catalog (`<template>/<locale>/subject.tmpl` …).")
     ] = None
+    journal: Annotated[
+        Text,
+        says(
+            "A file that keeps the outcomes of finished sends while the store refuses them; left"
+            " out, where the store says (a store that is a file has one beside it)."
+        ),
+    ] = None
     time_scale: Annotated[
         float,
         Meta(

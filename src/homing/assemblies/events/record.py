@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from homing.assemblies.events.route import LABELS, NAME, EventFields, Subscription, request_for
+from homing.assemblies.events.route import LABELS, EventFields, Subscription, request_for
 from homing.domain import identity
 from homing.domain.delivery import Cycle, Delivery, Key, New
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Event, Json, decode_message, encode_message
-from homing.engine.handlers import HANDLE, event_lane
+from homing.engine.handlers import EVENT_ROUTE, HANDLE, event_lane
 from homing.stores.shape import Record, Shape, Stored, iso_utc, iso_utc_or_none, ms_from_iso
 
 
@@ -101,11 +101,11 @@ def _read(row: Record) -> New:
         )
     )
     payload = encode_message(request.message)
-    fingerprint = identity.fingerprint(NAME, payload, None, None)
+    fingerprint = identity.request_fingerprint(identity.request_frame(EVENT_ROUTE), payload)
     created_at_ms = ms_from_iso(row["created_at"], "created_at")
     delivery = Delivery(
         id=row["event_id"],
-        route=NAME,
+        route=EVENT_ROUTE,
         lane=event_lane(row["event_type"], row["generation"]),
         stage=HANDLE,
         created_at_ms=created_at_ms,

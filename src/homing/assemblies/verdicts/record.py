@@ -84,7 +84,7 @@ def _read(record: Record) -> New:
     )
     request = request_for(verdict, retry_id=record["retry_id"])
     payload = encode_message(request.message)
-    fingerprint = identity.fingerprint(NAME, payload, None, None)
+    fingerprint = identity.request_fingerprint(identity.request_frame(NAME), payload)
     created_at_ms = ms_from_iso(record["created_at"], "created_at")
     last_at = record["last_attempt_at"]
     last_at_ms = created_at_ms if last_at is None else ms_from_iso(last_at, "last_attempt_at")

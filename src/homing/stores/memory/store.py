@@ -118,6 +118,9 @@ class MemoryStore:
     async def get(self, delivery_id: str) -> Delivery | None:
         return self.disk.deliveries.get(delivery_id)
 
+    async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
+        return [self.disk.deliveries.get(delivery_id) for delivery_id in delivery_ids]
+
     async def content(self, delivery_id: str) -> Content | None:
         return self.disk.contents.get(delivery_id)
 

@@ -19,6 +19,7 @@ from homing.testing.simulator.hosts import Life
 from homing.testing.simulator.work import Workshop
 
 SEND = "send"
+MAIL_LANE = "mail"
 # Three handlers for one type, one for the other.
 EVENT_HANDLERS: dict[str, tuple[str, ...]] = {"ping": ("only",), "paid": ("a", "b", "c")}
 
@@ -49,7 +50,7 @@ def routes_for(
         send = SendStep(providers[name], freezer) if name in providers else None
         provider = providers.get(name)
         if breed.kind == "event":
-            route = _events(breed, workshop, life)
+            route = _events(name, breed, workshop, life)
         elif breed.kind == "job":
             route = _jobs(name, breed, workshop, life, send)
         elif breed.kind == "digest":
@@ -101,7 +102,7 @@ def _mail(name: str, breed: Breed, send: Step | None) -> Route:
     return Route(name=name, plan=plan, steps=_steps(send=send))
 
 
-def _events(breed: Breed, workshop: Workshop, life: Life) -> Route:
+def _events(name: str, breed: Breed, workshop: Workshop, life: Life) -> Route:
     handlers = Handlers()
     for event_type, names in EVENT_HANDLERS.items():
         for handler in names:
@@ -113,7 +114,8 @@ def _events(breed: Breed, workshop: Workshop, life: Life) -> Route:
                 timeout_s=TIMEOUT_S,
                 terminal_errors=(),
             )
-    return replace(handlers.route(), plan=_plan(breed, _stage(breed, "handle")))
+    plan = _plan(breed, _stage(breed, "handle"))
+    return replace(handlers.route(), name=name, plan=plan)
 
 
 def _jobs(name: str, breed: Breed, workshop: Workshop, life: Life, send: Step | None) -> Route:
@@ -131,13 +133,12 @@ def _jobs(name: str, breed: Breed, workshop: Workshop, life: Life, send: Step | 
 
 
 def _digests(name: str, breed: Breed, send: Step | None) -> Route:
-    lane = f"{name}/mail"
     mail = _plan(breed, _stage(breed, SEND, sends=True))
     return Route(
         name=name,
         plan=_plan(breed, _stage(breed, "spread")),
-        plans={lane: mail},
-        lanes=(name, lane),
+        plans={MAIL_LANE: mail},
+        lanes=("", MAIL_LANE),
         steps=_steps(spread=_spread, send=send),
     )
 
@@ -148,7 +149,7 @@ async def _spread(work: Work) -> Outcome:
     return FanOut(
         tuple(
             work.child(
-                lane=f"{work.delivery.lane}/mail",
+                lane=MAIL_LANE,
                 payload=b"digest",
                 stage=SEND,
                 intent=f"{work.delivery.id}/{reader}",

@@ -56,6 +56,11 @@ class SqliteStore:
         self._news = DueSignal()
         self._threads: _Threads | None = None
 
+    @property
+    def journal_path(self) -> Path | None:
+        """Beside the database, so that both are moved and backed up together."""
+        return self.path.with_name(self.path.name + ".emergency")
+
     async def open(self) -> None:
         if self._threads is not None:
             raise StoreUnavailable(f"{self.path.name}: the store is already open")
@@ -110,6 +115,9 @@ class SqliteStore:
 
     async def get(self, delivery_id: str) -> Delivery | None:
         return await self._open.quick.ask(reading.get, delivery_id)
+
+    async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
+        return await self._open.quick.ask(reading.get_many, delivery_ids)
 
     async def content(self, delivery_id: str) -> Content | None:
         return await self._open.quick.ask(reading.content, delivery_id)
