@@ -44,7 +44,8 @@ class Claim(Struct, frozen=True, gc=False, kw_only=True):
     """A worker's wish for work: due, of its lanes, by priority, then due time.
 
     `spare` names holders known to be alive: a lease of theirs is left alone even when the
-    wall clock says that it has ended.
+    wall clock says that it has ended. `limit_bytes` bounds the payloads together, but for the
+    first one, which is always given.
     """
 
     worker: str
@@ -53,6 +54,7 @@ class Claim(Struct, frozen=True, gc=False, kw_only=True):
     limit: int
     lanes: tuple[str, ...]
     spare: frozenset[str] = frozenset()
+    limit_bytes: int | None = None
 
 
 class Claimed(Struct, frozen=True, gc=False):

@@ -10,9 +10,10 @@ from typing import Literal, TypeAlias
 import pytest
 
 from homing.domain import transitions
-from homing.domain.delivery import Attempt, Delivery, Receipt
+from homing.domain.delivery import Attempt, Delivery, New, Receipt
 from homing.domain.failure import Failure
 from homing.engine.admission import Request, Ticket
+from homing.engine.adopting import Foreign, adopt
 from homing.engine.desk import Desk
 from homing.engine.engine import Engine
 from homing.engine.route import Route
@@ -274,6 +275,11 @@ class World:
         assert content is not None
         attempts = await self.store.attempts(delivery_id)
         return Stored(await self.get(delivery_id), content, tuple(attempts))
+
+    def adopted(self, foreign: Foreign) -> New:
+        """What a record of another program becomes on this route."""
+        prepared = self.engine.admission.prepare(self.route, foreign.request)
+        return adopt(prepared, foreign.standing)
 
     async def word(self, delivery_id: str) -> str:
         return self.route.word(await self.get(delivery_id))

@@ -243,8 +243,6 @@ class Change(Struct, frozen=True, gc=False):
     `delivery.version` is the version that was read. `payload` replaces the payload (the old
     one is kept under its number); `forget` removes the record instead of writing it;
     `reopens` says that an ended delivery is open again.
-    `marks_only` tells a store that may profit from it: beside results, all that is new since the
-    claim is the mark, made at `delivery.updated_at_ms`.
     """
 
     delivery: Delivery
@@ -257,4 +255,3 @@ class Change(Struct, frozen=True, gc=False):
     facts: tuple[Fact, ...] = ()
     forget: bool = False
     reopens: bool = False
-    marks_only: bool = False

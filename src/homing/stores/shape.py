@@ -13,8 +13,9 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key, New
+from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.domain.errors import InvalidRequest
+from homing.engine.adopting import Foreign
 from homing.engine.labels import LabelTable
 
 HIDDEN = ""
@@ -84,7 +85,7 @@ class Shape(Struct, frozen=True, kw_only=True):
     key_record: RecordKind[Key] | None = None
     dead_letter: RecordKind[Delivery] | None = None
     facts: Mapping[str, RecordKind[Fact]] = field(default_factory=dict)
-    read: Callable[[Record], New] | None = None
+    read: Callable[[Record], Foreign] | None = None
     optional: frozenset[str] = field(default_factory=frozenset)
 
     def __post_init__(self) -> None:
@@ -107,8 +108,8 @@ class Shape(Struct, frozen=True, kw_only=True):
             halves = halves | self.tail(as_shown(stored.delivery))
         return _checked(halves, self.fields)
 
-    def parse(self, record: Record) -> New:
-        """The delivery that a record written by somebody else stands for."""
+    def parse(self, record: Record) -> Foreign:
+        """What a record that another program wrote asks for, and how far it has come."""
         if self.read is None:
             raise InvalidRequest("record", "is not read back in this design")
         for name in self.fields:

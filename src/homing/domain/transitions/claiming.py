@@ -81,9 +81,6 @@ def mark_committing(
             updated_at_ms=now_ms,
         ),
         results=dict(frozen),
-        marks_only=lease_until_ms is None
-        and delivery.unsettled_claims == 1
-        and not delivery.committing,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import sys
 from collections import Counter
 from collections.abc import Sequence
 
@@ -56,12 +57,17 @@ class MemoryStore:
         self.disk.shown.expire(claim.now_ms)
         taken: list[Delivery] = []
         spared: list[Delivery] = []
+        left_bytes = sys.maxsize if claim.limit_bytes is None else claim.limit_bytes
         if claim.limit > 0:
             for delivery_id in self.disk.due.take_due(claim.lanes, claim.now_ms):
                 delivery = self.disk.deliveries[delivery_id]
                 if delivery.state == "in_flight" and delivery.holder in claim.spare:
                     spared.append(delivery)
                     continue
+                left_bytes -= len(self.disk.contents[delivery_id].payload)
+                if taken and left_bytes < 0:
+                    spared.append(delivery)
+                    break
                 taken.append(delivery)
                 if len(taken) == claim.limit:
                     break

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import dropwhile, islice, takewhile
 from typing import Any
 
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.ports import Cursor, FactCursor, FactOrder, GroupBy, Page, Query
 from homing.stores.codec import decode_attempt, decode_fact_value
+from homing.stores.sql.columns import delivery_of
+from homing.stores.sql.filters import BELOW, GROUPS, conditions
+from homing.stores.sql.ledger import implied_attempt
 from homing.stores.sql.sqlite.claiming import PRIORITIES
-from homing.stores.sql.sqlite.filters import BELOW, GROUPS, conditions
-from homing.stores.sql.sqlite.rows import FRESH_COLUMNS, delivery_of
+from homing.stores.sql.sqlite.rows import PARTS
 from homing.stores.sql.statements import load
 
-_SQL = load(__package__, "read.sql")
+_SQL = load(__package__, "read.sql", PARTS)
+_RECORDS = "cross join homing_records as r on r.seq = d.seq"
 # Before every fact in this order.
 FIRST_FACT = {"oldest": FactCursor("", -(2**63)), "newest": FactCursor("", 2**63 - 1)}
 
@@ -30,19 +34,26 @@ def get_many(connection: sqlite3.Connection, delivery_ids: Sequence[str]) -> lis
 
 
 def _delivery(row: tuple[Any, ...]) -> Delivery:
-    return delivery_of(row[FRESH_COLUMNS], row[:FRESH_COLUMNS])
+    return delivery_of(row[0], row[1:])
+
+
+@contextmanager
+def _one_moment(connection: sqlite3.Connection) -> Iterator[None]:
+    """Several questions about the same state of the database."""
+    connection.execute("begin")
+    try:
+        yield
+    finally:
+        connection.execute("commit")
 
 
 def content(connection: sqlite3.Connection, delivery_id: str) -> Content | None:
-    connection.execute("begin")
-    try:
+    with _one_moment(connection):
         row = connection.execute(_SQL["payload"], (delivery_id,)).fetchone()
         if row is None:
             return None
         seq, payload = row
         return Content(payload or b"", dict(connection.execute(_SQL["results"], (seq,))))
-    finally:
-        connection.execute("commit")
 
 
 def find(connection: sqlite3.Connection, source: str, key: str) -> Key | None:
@@ -60,6 +71,7 @@ def page(connection: sqlite3.Connection, query: Query, cursor: Cursor | None, li
         (
             _SQL["page"],
             where,
+            _RECORDS,
             f"where {' and '.join(wanted)}" if wanted else "",
             "order by d.created_at_ms desc, d.id desc limit :limit",
         )
@@ -88,8 +100,14 @@ def count(
 
 
 def attempts(connection: sqlite3.Connection, delivery_id: str) -> list[Attempt]:
-    rows = connection.execute(_SQL["attempts"], (delivery_id,))
-    return [decode_attempt(record) for (record,) in rows]
+    with _one_moment(connection):
+        rows = connection.execute(_SQL["attempts"], (delivery_id,)).fetchall()
+        implied = connection.execute(_SQL["implied_attempt"], (delivery_id,)).fetchone()
+    found = [decode_attempt(record) for (record,) in rows]
+    if implied is not None:
+        done_by, done_since_ms, *row = implied
+        found.append(implied_attempt(_delivery(tuple(row)), done_by, done_since_ms))
+    return sorted(found, key=lambda attempt: attempt.number)
 
 
 def facts(
@@ -128,9 +146,9 @@ def _facts_in_order(
 
 
 def next_due_ms(connection: sqlite3.Connection, lanes: Sequence[str]) -> int | None:
-    firsts = [
-        connection.execute(_SQL["next_due"], (lane, priority)).fetchone()
-        for lane in dict.fromkeys(lanes)
-        for priority in PRIORITIES
-    ]
-    return min((first[0] for first in firsts if first is not None), default=None)
+    found: list[tuple[int]] = []
+    for lane in dict.fromkeys(lanes):
+        for priority in PRIORITIES:
+            found += connection.execute(_SQL["next_ready"], (lane, priority))
+        found += connection.execute(_SQL["next_lease_end"], (lane,))
+    return min((due_at_ms for (due_at_ms,) in found), default=None)

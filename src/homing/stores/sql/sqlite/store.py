@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from msgspec import Struct
 
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.domain.errors import StoreUnavailable
+from homing.domain.writes import write_of_change, write_of_new
 from homing.ports import (
     Added,
     Claim,
@@ -17,13 +19,14 @@ from homing.ports import (
     Existing,
     FactCursor,
     FactOrder,
+    Finding,
     GroupBy,
     Page,
     PurgeRule,
     Query,
 )
-from homing.stores.sql.sqlite import reading
-from homing.stores.sql.sqlite.adding import AddRequest, add_all, entry_of
+from homing.stores.sql.sqlite import checks, reading
+from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
 from homing.stores.sql.sqlite.claiming import (
     Held,
     RenewRequest,
@@ -32,9 +35,10 @@ from homing.stores.sql.sqlite.claiming import (
     renew_all,
 )
 from homing.stores.sql.sqlite.due_signal import DueSignal
+from homing.stores.sql.sqlite.places import Places
 from homing.stores.sql.sqlite.purging import purge_all
 from homing.stores.sql.sqlite.reader import Reader
-from homing.stores.sql.sqlite.saving import SaveRequest, save_all, saved_of
+from homing.stores.sql.sqlite.saving import SaveRequest, change_entry, save_all
 from homing.stores.sql.sqlite.within import SqliteTransaction, join
 from homing.stores.sql.sqlite.writer import Writer
 
@@ -54,6 +58,7 @@ class SqliteStore:
         self.path = Path(path)
         self._busy_timeout_s = busy_timeout_s
         self._news = DueSignal()
+        self._places = Places()
         self._threads: _Threads | None = None
 
     @property
@@ -82,12 +87,27 @@ class SqliteStore:
             await threads.writer.stop()
             self._news.tell()
 
+    @property
+    def journal_path(self) -> Path:
+        return self.path.with_name(self.path.name + checks.JOURNAL)
+
+    async def findings(self) -> list[Finding]:
+        return await asyncio.to_thread(lambda: list(checks.findings(self.path)))
+
+    async def pending_migrations(self) -> list[str]:
+        return await asyncio.to_thread(checks.pending_migrations, self.path)
+
     def within(self, connection: object) -> SqliteTransaction:
         return join(connection, self.path)
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        request = AddRequest([entry_of(one) for one in new], facts)
+        entries = [new_entry(write_of_new(one)) for one in new]
+        request = AddRequest(entries, facts)
         answer: list[Added | Existing] = await self._open.writer.submit(add_all, request, len(new))
+        for entry, added in zip(entries, answer, strict=True):
+            # Stored already claimed: its outcome will be saved here.
+            if entry.write.delivery.state == "in_flight" and isinstance(added, Added):
+                self._places.remember(entry.write.delivery, entry.seq)
         return answer
 
     async def claim(self, claim: Claim) -> list[Claimed]:
@@ -95,7 +115,11 @@ class SqliteStore:
         if claim.limit <= 0:
             return []
         held: Held = await self._open.writer.submit(claim_all, claim, claim.limit)
-        return claimed_of(claim, held)
+        claimed: list[Claimed] = []
+        for one, seq in claimed_of(claim, held):
+            self._places.remember(one.delivery, seq)
+            claimed.append(one)
+        return claimed
 
     async def renew(
         self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
@@ -105,8 +129,11 @@ class SqliteStore:
         return answer
 
     async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        request = SaveRequest([saved_of(change) for change in changes], facts)
+        writes = [write_of_change(change) for change in changes]
+        entries = [change_entry(write, self._places.of(write)) for write in writes]
+        request = SaveRequest(entries, facts)
         answer: list[bool] = await self._open.writer.submit(save_all, request, len(changes))
+        self._places.saved(entries)
         return answer
 
     async def purge(self, rule: PurgeRule) -> int:
