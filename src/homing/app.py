@@ -120,7 +120,6 @@ class Homing:
             time_scale=self._time_scale,
         )
         self._replays = Replays(self.store, self._engine.desk, self._clock, self._dice)
-        self._engine.add_observer(self._replays)
         if self._worker:
             await self._engine.start()
         else:
