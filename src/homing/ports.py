@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -21,6 +21,9 @@ from homing.domain.delivery import (
     State,
 )
 from homing.domain.failure import Failure, Refusal
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Added(Struct, frozen=True, gc=False):
@@ -69,7 +72,10 @@ class Facet(Struct, frozen=True, kw_only=True):
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """Which deliveries; all conditions hold together. `facets` are alternatives."""
+    """Which deliveries; all conditions hold together. `facets` are alternatives.
+
+    `top_only` leaves out children, so that a listing shows each request once.
+    """
 
     route: str | None = None
     source: str | None = None
@@ -82,6 +88,7 @@ class Query(Struct, frozen=True, kw_only=True):
     holder: str | None = None
     owing: bool | None = None
     facets: tuple[Facet, ...] | None = None
+    top_only: bool = False
     created_from_ms: int | None = None
     created_before_ms: int | None = None
 
@@ -98,6 +105,16 @@ class Page(Struct, frozen=True):
 
     items: tuple[Delivery, ...]
     next: Cursor | None = None
+
+
+FactOrder: TypeAlias = Literal["key", "oldest", "newest"]
+
+
+class FactCursor(Struct, frozen=True):
+    """The last fact seen; the listing goes on after it. By key, only `key` counts."""
+
+    key: str
+    at_ms: int = 0
 
 
 GroupBy: TypeAlias = Literal[
@@ -168,8 +185,20 @@ class Store(Protocol):
 
     async def attempts(self, delivery_id: str) -> list[Attempt]: ...
 
-    async def facts(self, kind: str, prefix: str = "", limit: int = 1000) -> list[Fact]:
-        """Facts of a kind whose key starts with `prefix`, by key."""
+    async def facts(
+        self,
+        kind: str,
+        prefix: str = "",
+        limit: int = 1000,
+        *,
+        after: FactCursor | None = None,
+        order: FactOrder = "key",
+    ) -> list[Fact]:
+        """Facts of a kind whose key starts with `prefix`, from behind `after` on.
+
+        By key, or by (time, key) ascending (`oldest`) or descending (`newest`). A fact that is
+        written again between two calls may be seen twice, or not at all, in time order.
+        """
 
     async def purge(self, rule: PurgeRule) -> int: ...
 
@@ -192,6 +221,56 @@ class TransactionalStore(Protocol):
 
     def within(self, connection: object) -> Transaction:
         """Check the connection's durability and wrap it; refuse what is not of this store."""
+
+
+class AsyncTransaction(Protocol):
+    """As `Transaction`, over a connection whose statements are awaited."""
+
+    async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
+        """As `Store.add`, inside the caller's transaction."""
+
+
+@runtime_checkable
+class AsyncTransactionalStore(Protocol):
+    """A store that can also write inside a transaction of an async connection."""
+
+    def within_async(self, connection: object) -> AsyncTransaction:
+        """As `TransactionalStore.within`, for every connection of this store, sync or async."""
+
+
+@runtime_checkable
+class JournalPath(Protocol):
+    """A store that says where the emergency journal beside it lies; None: it has no such place."""
+
+    @property
+    def journal_path(self) -> Path | None: ...
+
+
+Verdict: TypeAlias = Literal["good", "warning", "bad"]
+
+
+class Finding(Struct, frozen=True):
+    """One line of a report on what could break the promise, and what to do about it."""
+
+    check: str
+    verdict: Verdict
+    detail: str
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """A store that can be examined: its files, its server's settings, its durability."""
+
+    async def findings(self) -> list[Finding]:
+        """What can be seen now, before `open` or after it. Only reads."""
+
+
+@runtime_checkable
+class Migrated(Protocol):
+    """A store with a schema, which `open` brings up to date."""
+
+    async def pending_migrations(self) -> list[str]:
+        """Names of the migrations that the next `open` would apply. Only reads."""
 
 
 class Envelope(Struct, frozen=True, gc=False, kw_only=True):

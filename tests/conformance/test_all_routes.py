@@ -26,7 +26,7 @@ from homing.engine.engine import Engine
 from homing.engine.route import Route
 from homing.ports import Done, Work
 from homing.stores.memory import MemoryStore
-from homing.stores.memory.queries import fits
+from homing.stores.queries import fits
 from homing.testing.clocks import ManualClock
 from tests.conformance.world import EvenDice, ScriptedProvider
 

@@ -307,7 +307,7 @@ PLANTED: tuple[Planted, ...] = (
         "a waiting parent never becomes due",
         "I14",
         "stores/memory/writing.py",
-        "due_at_ms = now_ms if open_children == 0 else None",
+        "due_at_ms = count.at_ms if open_children == 0 else None",
         "due_at_ms = None",
     ),
     Planted(
@@ -443,7 +443,7 @@ PLANTED: tuple[Planted, ...] = (
         "the store does not compare versions",
         "I11",
         "stores/memory/writing.py",
-        "if stored is None or stored.version != delivery.version:",
+        "if stored is None or stored.version != write.over:",
         "if stored is None:",
         faults="freeze",
         routes="post,held",

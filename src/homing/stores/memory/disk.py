@@ -39,8 +39,6 @@ class MemoryDisk:
         if before is not None:
             self._drop_from_indexes(before)
         self._add_to_indexes(delivery)
-        if _may_be_news(before, delivery):
-            self.tell()
 
     def remove(self, delivery_id: str) -> None:
         """Take away a record and what it carries; keys and attempts have lives of their own."""
@@ -97,14 +95,3 @@ class MemoryDisk:
                 del index[name][delivery.id]
                 if not index[name]:
                     del index[name]
-
-
-def _may_be_news(before: Delivery | None, after: Delivery) -> bool:
-    """A lease that begins or grows makes nothing due; anything else with a due time may."""
-    if after.due_at_ms is None or after.is_terminal:
-        return False
-    if after.state != "in_flight":
-        return True
-    if before is None:
-        return False
-    return before.due_at_ms is None or after.due_at_ms < before.due_at_ms

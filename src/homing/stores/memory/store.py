@@ -10,11 +10,24 @@ from msgspec.structs import replace
 
 from homing.domain import transitions
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
-from homing.ports import Added, Claim, Claimed, Cursor, Existing, GroupBy, Page, PurgeRule, Query
+from homing.domain.writes import write_of_change, write_of_new
+from homing.ports import (
+    Added,
+    Claim,
+    Claimed,
+    Cursor,
+    Existing,
+    FactCursor,
+    FactOrder,
+    GroupBy,
+    Page,
+    PurgeRule,
+    Query,
+)
 from homing.stores.memory.disk import MemoryDisk
 from homing.stores.memory.purging import purge
-from homing.stores.memory.queries import GROUPS, predicate
 from homing.stores.memory.writing import add_one, save_one
+from homing.stores.queries import group_words, listed, predicate
 
 
 class MemoryStore:
@@ -31,7 +44,7 @@ class MemoryStore:
         """The disk keeps what was stored."""
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        answers = [add_one(self.disk, one) for one in new]
+        answers = [add_one(self.disk, write) for write in [write_of_new(one) for one in new]]
         self.disk.note(facts)
         return answers
 
@@ -76,7 +89,7 @@ class MemoryStore:
         return True
 
     async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        answers = [save_one(self.disk, change) for change in changes]
+        answers = [save_one(self.disk, write) for write in [write_of_change(c) for c in changes]]
         self.disk.note(facts)
         return answers
 
@@ -107,20 +120,24 @@ class MemoryStore:
 
     async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
         wanted = predicate(query)
-        groups = [GROUPS[name] for name in by]
-        counts = Counter(
-            tuple(group(d) for group in groups) for d in self.disk.candidates(query) if wanted(d)
-        )
+        counts = Counter(group_words(d, by) for d in self.disk.candidates(query) if wanted(d))
         return dict(counts) if by else {(): counts[()]}
 
     async def attempts(self, delivery_id: str) -> list[Attempt]:
         ledger = self.disk.attempts.get(delivery_id, {})
         return [ledger[number][1] for number in sorted(ledger)]
 
-    async def facts(self, kind: str, prefix: str = "", limit: int = 1000) -> list[Fact]:
-        stored = self.disk.facts.get(kind, {})
-        keys = heapq.nsmallest(limit, (key for key in stored if key.startswith(prefix)))
-        return [stored[key] for key in keys]
+    async def facts(
+        self,
+        kind: str,
+        prefix: str = "",
+        limit: int = 1000,
+        *,
+        after: FactCursor | None = None,
+        order: FactOrder = "key",
+    ) -> list[Fact]:
+        stored = self.disk.facts.get(kind, {}).values()
+        return listed((fact for fact in stored if fact.key.startswith(prefix)), limit, after, order)
 
     async def purge(self, rule: PurgeRule) -> int:
         return purge(self.disk, rule)

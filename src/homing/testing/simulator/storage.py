@@ -13,7 +13,19 @@ from collections.abc import Callable, Sequence
 
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.domain.errors import StoreFull, StoreOutcomeUnknown, StoreUnavailable
-from homing.ports import Added, Claim, Claimed, Cursor, Existing, GroupBy, Page, PurgeRule, Query
+from homing.ports import (
+    Added,
+    Claim,
+    Claimed,
+    Cursor,
+    Existing,
+    FactCursor,
+    FactOrder,
+    GroupBy,
+    Page,
+    PurgeRule,
+    Query,
+)
 from homing.stores.memory import MemoryStore
 from homing.testing.simulator.disk import Operation, WatchedDisk
 from homing.testing.simulator.hosts import Life
@@ -129,9 +141,17 @@ class RoughStore:
         await self._before("attempts")
         return await self._inner.attempts(delivery_id)
 
-    async def facts(self, kind: str, prefix: str = "", limit: int = 1000) -> list[Fact]:
+    async def facts(
+        self,
+        kind: str,
+        prefix: str = "",
+        limit: int = 1000,
+        *,
+        after: FactCursor | None = None,
+        order: FactOrder = "key",
+    ) -> list[Fact]:
         await self._before("facts")
-        return await self._inner.facts(kind, prefix, limit)
+        return await self._inner.facts(kind, prefix, limit, after=after, order=order)
 
     async def purge(self, rule: PurgeRule) -> int:
         operation = Operation(self._life, "purge")

@@ -61,6 +61,8 @@ def conditions(query: Query) -> tuple[str, list[str], dict[str, Any]]:
             values[name] = value
     if query.owing is not None:
         wanted.append(OWING[query.owing])
+    if query.top_only:
+        wanted.append("d.parent_id is null")
     if query.facets is not None:
         wanted += _facets(query.facets, values)
     if query.recipient is None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from itertools import islice, takewhile
+from collections.abc import Iterator, Sequence
+from itertools import dropwhile, islice, takewhile
 from typing import Any
 
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
-from homing.ports import Cursor, GroupBy, Page, Query
+from homing.ports import Cursor, FactCursor, FactOrder, GroupBy, Page, Query
 from homing.stores.codec import decode_attempt, decode_fact_value
 from homing.stores.sql.sqlite.claiming import PRIORITIES
 from homing.stores.sql.sqlite.filters import BELOW, GROUPS, conditions
@@ -16,6 +16,8 @@ from homing.stores.sql.sqlite.rows import FRESH_COLUMNS, delivery_of
 from homing.stores.sql.statements import load
 
 _SQL = load(__package__, "read.sql")
+# Before every fact in this order.
+FIRST_FACT = {"oldest": FactCursor("", -(2**63)), "newest": FactCursor("", 2**63 - 1)}
 
 
 def get(connection: sqlite3.Connection, delivery_id: str) -> Delivery | None:
@@ -86,16 +88,39 @@ def attempts(connection: sqlite3.Connection, delivery_id: str) -> list[Attempt]:
     return [decode_attempt(record) for (record,) in rows]
 
 
-def facts(connection: sqlite3.Connection, kind: str, prefix: str, limit: int) -> list[Fact]:
-    rows = connection.execute(_SQL["facts"], (kind, prefix))
-    # Those that start with the prefix stand together, and first.
-    matching = takewhile(lambda row: row[1].startswith(prefix), rows)
+def facts(
+    connection: sqlite3.Connection,
+    kind: str,
+    prefix: str,
+    limit: int,
+    after: FactCursor | None = None,
+    order: FactOrder = "key",
+) -> list[Fact]:
+    rows, matching = _facts_in_order(connection, kind, prefix, after, order)
     found = [
         Fact(kind, key, at_ms, decode_fact_value(value))
         for kind, key, at_ms, value in islice(matching, max(limit, 0))
     ]
     rows.close()
     return found
+
+
+def _facts_in_order(
+    connection: sqlite3.Connection,
+    kind: str,
+    prefix: str,
+    after: FactCursor | None,
+    order: FactOrder,
+) -> tuple[sqlite3.Cursor, Iterator[tuple[Any, ...]]]:
+    if order != "key":
+        start = FIRST_FACT[order] if after is None else after
+        rows = connection.execute(_SQL[f"{order}_facts"], (kind, start.at_ms, start.key))
+        return rows, (row for row in rows if row[1].startswith(prefix))
+    start_key = prefix if after is None else max(prefix, after.key)
+    rows = connection.execute(_SQL["facts"], (kind, start_key))
+    behind = rows if after is None else dropwhile(lambda row: row[1] <= after.key, rows)
+    # Those that start with the prefix stand together, and first.
+    return rows, takewhile(lambda row: row[1].startswith(prefix), behind)
 
 
 def next_due_ms(connection: sqlite3.Connection, lanes: Sequence[str]) -> int | None:

@@ -15,6 +15,8 @@ from homing.ports import (
     Claimed,
     Cursor,
     Existing,
+    FactCursor,
+    FactOrder,
     GroupBy,
     Page,
     PurgeRule,
@@ -118,8 +120,16 @@ class SqliteStore:
     async def attempts(self, delivery_id: str) -> list[Attempt]:
         return await self._open.quick.ask(reading.attempts, delivery_id)
 
-    async def facts(self, kind: str, prefix: str = "", limit: int = 1000) -> list[Fact]:
-        return await self._open.quick.ask(reading.facts, kind, prefix, limit)
+    async def facts(
+        self,
+        kind: str,
+        prefix: str = "",
+        limit: int = 1000,
+        *,
+        after: FactCursor | None = None,
+        order: FactOrder = "key",
+    ) -> list[Fact]:
+        return await self._open.quick.ask(reading.facts, kind, prefix, limit, after, order)
 
     async def next_due_ms(self, lanes: Sequence[str]) -> int | None:
         return await self._open.quick.ask(reading.next_due_ms, lanes)

@@ -32,6 +32,18 @@ select record from homing_attempts where delivery_id = ? order by number;
 -- name: facts
 select kind, key, at_ms, value from homing_facts where kind = ? and key >= ? order by key;
 
+-- name: oldest_facts
+select kind, key, at_ms, value
+from homing_facts
+where kind = ? and (at_ms, key) > (?, ?)
+order by at_ms, key;
+
+-- name: newest_facts
+select kind, key, at_ms, value
+from homing_facts
+where kind = ? and (at_ms, key) < (?, ?)
+order by at_ms desc, key desc;
+
 -- name: next_due
 select d.due_at_ms
 from homing_deliveries as d indexed by homing_deliveries_due
