@@ -14,7 +14,7 @@ from homing.engine.desk_writer import AUDIT, DeskWriter, Signed, demand, signed
 from homing.engine.parking import Parking
 from homing.engine.process import Process
 from homing.engine.route import Route, Verb
-from homing.ports import Cursor, Page, Query, Transitioned
+from homing.ports import Cursor, Facet, Page, Query, Transitioned
 
 RESEND_SOURCE = "operator_resend"
 
@@ -35,10 +35,20 @@ class Desk:
         self._children = DeskChildren(process, self._writer)
 
     async def show(self, delivery_id: str) -> Delivery:
-        return await self._writer.read(delivery_id)
+        return await self._with_children(await self._writer.read(delivery_id))
 
     async def list(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
-        return await self._store.page(query, cursor, limit)
+        page = await self._store.page(query, cursor, limit)
+        items = [await self._with_children(delivery) for delivery in page.items]
+        return Page(tuple(items), page.next)
+
+    async def _with_children(self, delivery: Delivery) -> Delivery:
+        """As its label sees it: with the count of children that wait to be tried again."""
+        if delivery.state != "waiting" or not self._writer.sees_children(delivery.route):
+            return delivery
+        query = Query(parent_id=delivery.id, facets=(Facet(state="pending", attempted=True),))
+        counts = await self._store.count(query)
+        return replace(delivery, retrying_children=sum(counts.values()))
 
     async def attempts(self, delivery_id: str) -> Sequence[Attempt]:
         """The ledger, with the scheduled or running one last."""

@@ -69,6 +69,11 @@ class DeskWriter:
             raise NotFound(f"no route {name!r}")
         return route
 
+    def sees_children(self, name: str) -> bool:
+        """Whether this route's words for waiting deliveries depend on their children."""
+        route = self._routes.get(name)
+        return route is not None and route.labels.sees_children
+
     def plan(self, delivery: Delivery) -> Plan:
         return self.route(delivery.route).plan_of(delivery)
 

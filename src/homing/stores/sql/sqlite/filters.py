@@ -28,6 +28,11 @@ CONDITIONS = {
 }
 # Words, not parameters: only so does SQLite know that a partial index will do.
 OWING = {True: "d.owing = 1", False: "d.owing = 0"}
+_A_RETRYING_CHILD = (
+    "exists (select 1 from homing_deliveries as c"
+    " where c.parent_id = d.id and c.state = 'pending' and c.attempted = 1)"
+)
+RETRYING_CHILDREN = {True: _A_RETRYING_CHILD, False: f"not {_A_RETRYING_CHILD}"}
 STATES: dict[State, str] = {
     "pending": "d.state = 'pending'",
     "in_flight": "d.state = 'in_flight'",
@@ -90,4 +95,6 @@ def _facet(number: int, facet: Facet, values: dict[str, Any]) -> str:
         if value is not None:
             values[f"{name}_{number}"] = value
             parts.append(f"d.{name} = :{name}_{number}")
+    if facet.retrying_children is not None:
+        parts.append(RETRYING_CHILDREN[facet.retrying_children])
     return " and ".join(parts)
