@@ -171,6 +171,7 @@ class Homing:
             now_ms=self._clock.now_ms(),
             parked=engine.parking.fact(delivery.route),
             audit=await engine.desk.audit(delivery_id),
+            children=await engine.desk.unfinished_children(delivery),
         )
 
     @property

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from homing.domain import transitions
-from homing.domain.delivery import Attempt, Change, Delivery, Fact
+from homing.domain.delivery import Attempt, Change, Delivery, Fact, State
 from homing.domain.errors import NotAllowed, NotFound
 from homing.engine.desk_children import DeskChildren
 from homing.engine.desk_writer import AUDIT, DeskWriter, Signed, demand, signed
+from homing.engine.family import is_current, pages_of_children
 from homing.engine.parking import Parking
 from homing.engine.process import Process
 from homing.engine.route import Route, Verb
@@ -62,6 +63,14 @@ class Desk:
 
     async def audit(self, delivery_id: str) -> Sequence[Fact]:
         return await self._store.facts(AUDIT, f"{delivery_id}/")
+
+    async def unfinished_children(self, parent: Delivery) -> Sequence[Delivery]:
+        """Those that count for it and have not ended well, or not yet; a first page of them."""
+        states: tuple[State, ...] = ("failed", "dismissed", "pending", "in_flight", "waiting")
+        if parent.fanned_out:
+            async for page in pages_of_children(self._store, parent.id, states):
+                return [child for child in page if is_current(child, parent)]
+        return ()
 
     async def replay(
         self,
