@@ -119,7 +119,6 @@ class Desk:
 
         # Children first: a worker that finds the parent due must see them open again.
         if before.fanned_out and before.failed_because is None:
-            self._writer.check_state("restore", before)
             await self._children.restore(before, by)
         return await self._writer.use("restore", before, self._children.restored, by)
 
@@ -228,7 +227,6 @@ class Desk:
     ) -> Delivery:
         # Children first: a worker that finds the parent due must not see them failed still.
         if before.fanned_out:
-            self._writer.check_state(verb, before)
             await self._children.replay(before, by, generation)
         after = await self._writer.use(verb, before, change, by)
         await self._children.look_again(after, by, generation)

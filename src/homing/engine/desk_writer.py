@@ -20,6 +20,8 @@ AUDIT = "audit"
 MAX_TEXT_CHARS = 2000
 # How often a verb meets a delivery that others are changing before it is refused.
 CONTENTION_TRIES = 5
+# Verbs that change children before the delivery itself.
+CHILDREN_FIRST: frozenset[Verb] = frozenset({"replay", "restart", "restore"})
 
 ChangeFor: TypeAlias = Callable[[Delivery], Change | None]
 """The change of a delivery as it is now; None when there is nothing to change any more."""
@@ -86,16 +88,14 @@ class DeskWriter:
     def check(self, verb: Verb, delivery: Delivery, cycle: int | None) -> None:
         if verb not in self.route(delivery.route).verbs:
             raise NotAllowed(f"route {delivery.route!r} does not offer {verb}")
+        # The transition checks its own delivery's state, but children come before it.
+        if verb in CHILDREN_FIRST and delivery.state not in transitions.EDGES[verb].sources:
+            raise NotAllowed(f"cannot {verb} delivery {delivery.id}: it is {delivery.state}")
         if cycle is not None and delivery.cycle != cycle:
             raise NotAllowed(
                 f"cannot {verb} delivery {delivery.id}:"
                 f" it is in cycle {delivery.cycle}, not {cycle}"
             )
-
-    def check_state(self, verb: Verb, delivery: Delivery) -> None:
-        """As the transition will, for a verb that changes children before the delivery itself."""
-        if delivery.state not in transitions.EDGES[verb].sources:
-            raise NotAllowed(f"cannot {verb} delivery {delivery.id}: it is {delivery.state}")
 
     async def use(
         self,

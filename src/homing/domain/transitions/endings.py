@@ -1,4 +1,4 @@
-"""The two ends that owe notices: delivered, and the dead letter."""
+"""The two ends with notices: delivered, and the dead letter; and that notices were given."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from homing.domain.transitions.table import transition
 def evidence_of(
     delivery: Delivery, answered: recipients.Recipients, receipt: Receipt
 ) -> dict[str, object]:
-    """Acceptance ends the doubt, except for a recipient refused now who may have it already."""
+    """Acceptance ends the doubt, except about a recipient that is refused now and may have it."""
     in_doubt = any(r.outcome == "maybe" for r in answered)
     return {
         "receipt": receipt,
