@@ -65,7 +65,7 @@ class Tokens:
         raise NotFound(f"no token named {name!r}")
 
     async def check(self, secret: str) -> Token | None:
-        """The token that this secret is, if it is one; looked up by hash, so timing tells nothing."""
+        """The token that this secret is, if any; looked up by hash, so timing tells nothing."""
         digest = digest_of(secret)
         for fact in await self._store.facts(TOKEN, digest):
             if fact.key == digest:
