@@ -56,6 +56,9 @@ class MemoryDisk:
             else:
                 self.facts.setdefault(fact.kind, {})[fact.key] = fact
 
+    def children_of(self, parent_id: str) -> Iterable[Delivery]:
+        return (self.deliveries[child_id] for child_id in self._children.get(parent_id, {}))
+
     def candidates(self, query: Query) -> Iterable[Delivery]:
         """The smallest indexed set that holds every match."""
         if query.parent_id is not None:
