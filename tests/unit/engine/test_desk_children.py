@@ -44,8 +44,7 @@ class Family(World):
             assert isinstance(message, Event)
             return FanOut(
                 tuple(
-                    work.child(lane="event", payload=part.encode(), topic=part)
-                    for part in message.data["parts"]
+                    work.child(payload=part.encode(), topic=part) for part in message.data["parts"]
                 )
             )
         part = work.delivery.topic or ""

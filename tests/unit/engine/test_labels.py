@@ -141,7 +141,7 @@ async def test_the_desk_shows_a_waiting_parent_with_its_children() -> None:
     async def fan_out(work: Work) -> Outcome:
         if work.delivery.parent_id is not None:
             return await step(work)
-        return FanOut(tuple(work.child(lane="event", payload=part) for part in (b"a", b"b")))
+        return FanOut(tuple(work.child(payload=part) for part in (b"a", b"b")))
 
     world = World(route(step=fan_out, labels=REVIEWS))
     accepted = await world.submit()
