@@ -21,6 +21,7 @@ from homing.ports import (
     Existing,
     FactCursor,
     FactOrder,
+    Finding,
     GroupBy,
     Page,
     PurgeRule,
@@ -43,6 +44,10 @@ class MemoryStore:
 
     async def open(self) -> None:
         """There is nothing to connect to, and nothing to check."""
+
+    async def findings(self) -> list[Finding]:
+        detail = "in memory only: what is accepted dies with the process"
+        return [Finding("store", "warning", detail)]
 
     async def close(self) -> None:
         """The disk keeps what was stored."""
