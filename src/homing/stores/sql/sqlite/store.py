@@ -61,11 +61,6 @@ class SqliteStore:
         self._places = Places()
         self._threads: _Threads | None = None
 
-    @property
-    def journal_path(self) -> Path | None:
-        """Beside the database, so that both are moved and backed up together."""
-        return self.path.with_name(self.path.name + ".emergency")
-
     async def open(self) -> None:
         if self._threads is not None:
             raise StoreUnavailable(f"{self.path.name}: the store is already open")
@@ -89,6 +84,7 @@ class SqliteStore:
 
     @property
     def journal_path(self) -> Path:
+        """Beside the database, so that both are moved and backed up together."""
         return self.path.with_name(self.path.name + checks.JOURNAL)
 
     async def findings(self) -> list[Finding]:
