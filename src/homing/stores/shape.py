@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct, field
@@ -144,7 +145,13 @@ def _checked(record: Record, fields: tuple[str, ...]) -> Record:
 def iso_utc(at_ms: int) -> str:
     """ISO 8601 with a zone mark, of fixed width: the order of the texts is the order in time."""
     second_s, rest_ms = divmod(at_ms, 1000)
-    return f"{datetime.fromtimestamp(second_s, UTC):%Y-%m-%dT%H:%M:%S}.{rest_ms:03d}Z"
+    return f"{_iso_second(second_s)}.{rest_ms:03d}Z"
+
+
+# Records written together have few different seconds, and formatting is what costs.
+@lru_cache(maxsize=1024)
+def _iso_second(second_s: int) -> str:
+    return f"{datetime.fromtimestamp(second_s, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def iso_utc_or_none(at_ms: int | None) -> str | None:
