@@ -12,12 +12,12 @@ from homing.domain.errors import StoreFull, StoreOutcomeUnknown, StoreUnavailabl
 from homing.domain.failure import Failure
 from homing.ports import Absent, Accepted, Envelope, Found, Store, Unknown
 from homing.testing import samples
-from homing.testing.simulator.breeds import BREEDS
-from homing.testing.simulator.hosts import Life
-from homing.testing.simulator.options import Options
-from homing.testing.simulator.service import SETTLE_S, Fate, Service
-from homing.testing.simulator.world import World
-from homing.testing.virtualtime import VirtualTimeLoop, new_loop
+from tests.simulation.simulator.hosts import SimProcess
+from tests.simulation.simulator.options import Options
+from tests.simulation.simulator.route_kinds import ROUTE_KINDS
+from tests.simulation.simulator.service import SETTLE_S, Reaction, Service
+from tests.simulation.simulator.world import World
+from tests.simulation.virtualtime import VirtualTimeLoop, new_loop
 
 ENVELOPE = Envelope(delivery_id="d1", token="t1", recipients=("ann", "bob"), data=b"hello")
 
@@ -26,7 +26,7 @@ CALM = Options(
     seed=1,
     deliveries=10,
     families=(),
-    breeds=("post",),
+    routes=("post",),
     window_s=60.0,
     workers=1,
     senders=0,
@@ -39,28 +39,28 @@ CALM = Options(
 )
 
 
-def _service(breed: str, loop: VirtualTimeLoop) -> Service:
-    return Service(BREEDS[breed], CALM, random.Random(1), loop, lambda _: None)
+def _service(route_kind: str, loop: VirtualTimeLoop) -> Service:
+    return Service(ROUTE_KINDS[route_kind], CALM, random.Random(1), loop, lambda _: None)
 
 
-def _arrive(service: Service, fate: Fate = "accept") -> Accepted | Failure | None:
-    return service.arrive(ENVELOPE, fate, "w0.1", zombie=False)
+def _arrive(service: Service, reaction: Reaction = "accept") -> Accepted | Failure | None:
+    return service.arrive(ENVELOPE, reaction, "w0.1", zombie=False)
 
 
 @pytest.mark.parametrize(
-    ("fate", "accepted", "maybe_sent"),
+    ("reaction", "accepted", "maybe_sent"),
     [
         ("cut_after", 1, True),
         ("cut_before", 0, True),
-        ("put_off", 0, False),
+        ("deferred", 0, False),
         ("rejected", 0, False),
     ],
 )
 def test_the_ledger_knows_what_the_answer_hides(
-    fate: Fate, accepted: int, maybe_sent: bool
+    reaction: Reaction, accepted: int, maybe_sent: bool
 ) -> None:
     service = _service("post", new_loop())
-    answer = _arrive(service, fate)
+    answer = _arrive(service, reaction)
     assert isinstance(answer, Failure)
     assert answer.maybe_sent is maybe_sent
     assert len(service.ledger.get("d1", [])) == accepted
@@ -75,7 +75,7 @@ def test_a_token_is_folded_within_its_window_and_not_after() -> None:
         for _ in range(3):
             assert isinstance(_arrive(service), Accepted)
             numbers.append(len(service.ledger["d1"]))
-            await asyncio.sleep(BREEDS["folded"].token_window_s * 0.6)
+            await asyncio.sleep(ROUTE_KINDS["folded"].token_window_s * 0.6)
         return numbers
 
     assert loop.run(main()) == [1, 1, 2]
@@ -109,7 +109,7 @@ def test_wrong_credentials_are_the_routes_fault_and_nothing_is_accepted() -> Non
 
 def _world(**rates: float) -> tuple[World, Store]:
     world = World(replace(CALM, **rates))
-    return world, world.store_of(Life(world.hosts[0], world))
+    return world, world.store_of(SimProcess(world.hosts[0], world))
 
 
 def test_a_refused_write_stores_nothing_and_a_lost_answer_everything() -> None:
@@ -133,11 +133,11 @@ def test_a_full_disk_refuses_writes_alone() -> None:
 
     async def main() -> None:
         await store.add([samples.new("d1")])
-        world.weather.is_full = True
+        world.conditions.is_full = True
         with pytest.raises(StoreFull):
             await store.add([samples.new("d2")])
         assert await store.get("d1") is not None
-        world.weather.is_full = False
+        world.conditions.is_full = False
         await store.add([samples.new("d2")])
 
     new_loop().run(main())

@@ -7,16 +7,16 @@ from collections import Counter
 
 import pytest
 
-from homing.testing.simulator import draw
-from homing.testing.simulator.options import FAMILIES
 from tests.simulation.command import figures, simulate
+from tests.simulation.simulator import draw
+from tests.simulation.simulator.options import FAMILIES
 
 LANE = "0-51"
 # Every one of these must have happened in the lane, else it proves less than it says.
 FAULTS = (
     "bad_credentials", "clock_jump", "crash", "cut_after", "cut_before", "deploy", "freeze",
     "handler_failed", "handler_hung", "handler_useless", "hung", "lookup_failed", "notice_refused",
-    "outage", "partial", "put_off", "rejected", "retry_after", "retry_after_absurd", "store_full",
+    "outage", "partial", "deferred", "rejected", "retry_after", "retry_after_absurd", "store_full",
     "store_refused", "store_surprise", "store_unknown", "suppressed",
 )  # fmt: skip
 ENDS = (

@@ -15,35 +15,35 @@ from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key
 from homing.domain.errors import StoreFull, StoreOutcomeUnknown, StoreUnavailable
 from homing.ports import Added, Claim, Claimed, Cursor, Existing, GroupBy, Page, PurgeRule, Query
 from homing.stores.memory import MemoryStore
-from homing.testing.simulator.disk import Operation, WatchedDisk
-from homing.testing.simulator.hosts import Life
-from homing.testing.simulator.options import Options
-from homing.testing.simulator.trace import Trace
+from tests.simulation.simulator.hosts import SimProcess
+from tests.simulation.simulator.options import Options
+from tests.simulation.simulator.trace import Trace
+from tests.simulation.simulator.watched_disk import Operation, WatchedDisk
 
 
-class Weather:
+class StoreConditions:
     """What the stores of all processes suffer at the moment."""
 
-    def __init__(
-        self, options: Options, chance: random.Random, fault: Callable[[str], None]
-    ) -> None:
+    def __init__(self, options: Options, rng: random.Random, fault: Callable[[str], None]) -> None:
         self.options = options
-        self.chance = chance
+        self.rng = rng
         self.fault = fault
-        self.is_rough = True
+        self.faults_on = True
         self.is_full = False
 
 
-class RoughStore:
+class FaultyStore:
     """One process's handle on the shared disk."""
 
-    def __init__(self, disk: WatchedDisk, life: Life, weather: Weather, trace: Trace) -> None:
+    def __init__(
+        self, disk: WatchedDisk, process: SimProcess, conditions: StoreConditions, trace: Trace
+    ) -> None:
         self._disk = disk
         self._inner = MemoryStore(disk)
-        self._life = life
-        self._weather = weather
+        self._life = process
+        self._conditions = conditions
         self._trace = trace
-        self._roll = weather.chance.random
+        self._roll = conditions.rng.random
 
     async def open(self) -> None:
         await self._inner.open()
@@ -147,32 +147,32 @@ class RoughStore:
         await self._inner.wait(timeout_s)
 
     async def _before(self, name: str, *, writes: bool = False) -> None:
-        weather, roll = self._weather, self._roll
-        if not weather.is_rough:
+        conditions, roll = self._conditions, self._roll
+        if not conditions.faults_on:
             return
-        options = weather.options
+        options = conditions.options
         if roll() < options.delay_share:
             await asyncio.sleep(roll() * options.delay_s)
-        if writes and weather.is_full:
-            weather.fault("store_full")
+        if writes and conditions.is_full:
+            conditions.fault("store_full")
             raise StoreFull("no room on the disk")
         if options.store_refused and roll() < options.store_refused:
-            weather.fault("store_refused")
+            conditions.fault("store_refused")
             self._trace.note(self._life.holder, "refused", name)
             raise StoreUnavailable("the store is not reachable")
         if not writes and options.store_surprise and roll() < options.store_surprise:
-            weather.fault("store_surprise")
+            conditions.fault("store_surprise")
             raise OSError("something that no store should raise")
 
     async def _after(self, name: str) -> None:
         self._disk.operation = None
-        weather, roll = self._weather, self._roll
-        if not weather.is_rough:
+        conditions, roll = self._conditions, self._roll
+        if not conditions.faults_on:
             return
-        options = weather.options
+        options = conditions.options
         if roll() < options.delay_share:
             await asyncio.sleep(roll() * options.delay_s)
         if options.store_unknown and roll() < options.store_unknown:
-            weather.fault("store_unknown")
+            conditions.fault("store_unknown")
             self._trace.note(self._life.holder, "unknown", name)
             raise StoreOutcomeUnknown("the answer was lost after the write")
