@@ -11,9 +11,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import get_args
 
 from tests.simulation.simulator.findings import Result, last_line, tables
-from tests.simulation.simulator.options import FAMILIES, Focus, draw
+from tests.simulation.simulator.options import FAMILIES, Focus, StoreName, draw
 from tests.simulation.simulator.route_kinds import ROUTE_KINDS
 from tests.simulation.simulator.runs import Job, run_jobs, run_world
 
@@ -22,7 +23,7 @@ HASH_SEED = "0"
 
 def main(words: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(words)
-    focus = Focus(options.deliveries, tuple(options.faults), tuple(options.routes))
+    focus = Focus(options.deliveries, tuple(options.faults), tuple(options.routes), options.store)
     if options.seed is not None:
         return _tell(options.seed, focus)
     jobs = [Job(seed, focus, options.twice) for seed in _seeds(options.seeds)]
@@ -75,7 +76,8 @@ def _words(focus: Focus) -> str:
     """The focus as it is asked for."""
     words = f" --deliveries {focus.deliveries}" if focus.deliveries else ""
     words += f" --faults {','.join(focus.families)}" if focus.families else ""
-    return words + (f" --routes {','.join(focus.routes)}" if focus.routes else "")
+    words += f" --routes {','.join(focus.routes)}" if focus.routes else ""
+    return words + (f" --store {focus.store}" if focus.store else "")
 
 
 def _seeds(text: str) -> list[int]:
@@ -108,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--routes", type=_words_of(ROUTE_KINDS), default=(), help="only these routes"
     )
+    parser.add_argument("--store", choices=get_args(StoreName), help="only on this store")
     parser.add_argument("--twice", action="store_true", help="run each seed twice and compare")
     parser.add_argument("--first", action="store_true", help="end at the first violation")
     return parser

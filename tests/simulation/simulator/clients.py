@@ -14,6 +14,7 @@ from homing.domain.errors import IdempotencyConflict, InvalidRequest, StoreOutco
 from homing.engine.admission import Ticket
 from tests.simulation.simulator.findings import Findings
 from tests.simulation.simulator.hosts import SimProcess
+from tests.simulation.simulator.key_checks import KeyChecks
 from tests.simulation.simulator.options import Options
 from tests.simulation.simulator.requests import Ask, RequestMaker
 from tests.simulation.simulator.route_kinds import ROUTE_KINDS
@@ -25,6 +26,7 @@ Way: TypeAlias = Literal["submit", "send", "background"]
 LARGEST_BATCH = 240
 PATIENCE_S = 25.0
 MOST_TRIES = 12
+ASKED_AFTER_TERMS = 40
 
 
 class Clients:
@@ -36,6 +38,7 @@ class Clients:
         rng: random.Random,
         loop: VirtualTimeLoop,
         disk: WatchedDisk,
+        keys: KeyChecks,
         findings: Findings,
         any_process: Callable[[], SimProcess | None],
     ) -> None:
@@ -43,6 +46,7 @@ class Clients:
         self._rng = rng
         self._loop = loop
         self._disk = disk
+        self._keys = keys
         self._breach = findings.breach
         self._any_process = any_process
         self._requests = RequestMaker(options, rng, loop)
@@ -174,6 +178,8 @@ class Clients:
         ask.is_settled = True
         ask.told_id = answer.delivery_id
         ask.made_it = ask.made_it or answer.created
+        if ask.must_be_new and not ask.made_it:
+            self._breach("I3", answer.delivery_id, "its key is not free after its term")
         if ask.request.key is not None:
             self._check_one_intent(ask, answer.delivery_id)
         self._check_stored(ask, answer)
@@ -182,19 +188,41 @@ class Clients:
         ask.is_settled = True
         self.conflicts += 1
         known = self.told.get((conflict.source, conflict.key), {})
-        if ask.variant in known:
+        if ask.variant in known and len(self._owners(conflict.source, conflict.key)) == 1:
             self._breach("I3", conflict.key, "a conflict with the very same request")
 
     def _check_one_intent(self, ask: Ask, delivery_id: str) -> None:
         """A key stands for one delivery, and another request under it is refused (I3)."""
         key = (ask.request.source, ask.request.key or "")
         known = self.told.setdefault(key, {})
+        owners = self._owners(*key)
+        if delivery_id not in owners:
+            self._breach("I3", delivery_id, f"told for key {key[1]}, which never stood for it")
+        if len(owners) > 1:
+            return  # its term was over and it was taken again, by whatever request came first
         if any(told != delivery_id for told in known.values()):
             self._breach("I3", delivery_id, f"key {key[1]} stands for two deliveries")
         others = [variant for variant in known if variant != ask.variant]
         if others and ROUTE_KINDS[ask.route].on_mismatch == "conflict":
             self._breach("I3", delivery_id, f"key {key[1]} was used by another request")
         known[ask.variant] = delivery_id
+
+    def _owners(self, source: str, key: str) -> Sequence[str]:
+        return self._keys.owners.get((source, key), ())
+
+    def ask_after_terms(self, now_ms: int) -> None:
+        """The same requests under keys whose term is over: each makes a new delivery (I3)."""
+        asked: dict[tuple[str, str], Ask] = {}
+        for ask in self.asks:
+            request = ask.request
+            if ask.told_id is None or request.key is None or request.expires_at_ms is not None:
+                continue
+            if self._keys.is_free((request.source, request.key), now_ms):
+                asked[request.source, request.key] = ask
+        for ask in list(asked.values())[-ASKED_AFTER_TERMS:]:
+            again = Ask(len(self.asks), ask.route, ask.request, ask.variant, must_be_new=True)
+            self.asks.append(again)
+            self.dispatch([again], "submit")
 
     def _check_stored(self, ask: Ask, ticket: Ticket) -> None:
         """What was accepted is stored, as it was asked for (I1)."""

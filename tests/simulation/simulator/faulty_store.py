@@ -1,24 +1,43 @@
-"""The store as a process sees it when things go wrong, over one disk that all share.
+"""The store as one process sees it when things go wrong, over one disk that all share.
 
-Before the write: refused, nothing stored. After the write: stored, but the answer is lost. In
-between and around it: delays, in which the process may be frozen or killed. While the disk is
-full, writes alone fail. All of it is decided here; the reference store itself is never wrong.
+Before the write: refused, nothing stored; or the answer is lost and nothing was stored. After the
+write: stored, but the answer is lost. In between and around it: delays, in which the process may
+be frozen or killed. While the disk is full, writes alone fail. All of it is decided here; the
+store underneath is a real one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.domain.errors import StoreFull, StoreOutcomeUnknown, StoreUnavailable
-from homing.ports import Added, Claim, Claimed, Cursor, Existing, GroupBy, Page, PurgeRule, Query
-from homing.stores.memory import MemoryStore
+from homing.ports import (
+    Added,
+    Claim,
+    Claimed,
+    Cursor,
+    Existing,
+    GroupBy,
+    Page,
+    PurgeRule,
+    Query,
+    Store,
+)
 from tests.simulation.simulator.hosts import SimProcess
+from tests.simulation.simulator.key_checks import KeyChecks
 from tests.simulation.simulator.options import Options
+from tests.simulation.simulator.send_checks import SendChecks
 from tests.simulation.simulator.trace import Trace
 from tests.simulation.simulator.watched_disk import Operation, WatchedDisk
+
+T = TypeVar("T")
+
+# From here on the engine works in batches; a run that never gets there proves nothing about them.
+MANY = 64
 
 
 class StoreConditions:
@@ -32,78 +51,103 @@ class StoreConditions:
         self.is_full = False
 
 
+class Watchers:
+    """Who is shown what the stores do."""
+
+    def __init__(
+        self,
+        disk: WatchedDisk,
+        trace: Trace,
+        keys: KeyChecks,
+        sends: SendChecks,
+        reached: Callable[[str], None],
+    ) -> None:
+        self.disk = disk
+        self.trace = trace
+        self.keys = keys
+        self.sends = sends
+        self.reached = reached
+
+
 class FaultyStore:
     """One process's handle on the shared disk."""
 
     def __init__(
-        self, disk: WatchedDisk, process: SimProcess, conditions: StoreConditions, trace: Trace
+        self, inner: Store, process: SimProcess, conditions: StoreConditions, watch: Watchers
     ) -> None:
-        self._disk = disk
-        self._inner = MemoryStore(disk)
-        self._life = process
+        self._inner = inner
+        self._process = process
         self._conditions = conditions
-        self._trace = trace
+        self._watch = watch
         self._roll = conditions.rng.random
 
     async def open(self) -> None:
-        await self._inner.open()
+        """The world has opened it."""
 
     async def close(self) -> None:
-        await self._inner.close()
+        """The world closes it when the process ends."""
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        operation = Operation(self._life, "add")
-        await self._before("add", writes=True)
-        self._disk.operation = operation
-        answers = await self._inner.add(new, facts)
-        note, holder = self._trace.note, self._life.holder
-        for one, answer in zip(new, answers, strict=True):
-            added = isinstance(answer, Added)
-            note(holder, "add", answer.delivery_id, one.delivery.state, added)
-        await self._after("add")
-        return answers
+        async def write() -> list[Added | Existing]:
+            answers = await self._inner.add(new, facts)
+            for one, answer in zip(new, answers, strict=True):
+                added = isinstance(answer, Added)
+                self._note("add", answer.delivery_id, one.delivery.state, added)
+                self._watch.keys.asked(one, answer)
+            operation.takes.update(one.delivery.id for one in new)
+            return answers
+
+        operation = Operation(self._process, "add")
+        return await self._write(operation, write)
 
     async def claim(self, claim: Claim) -> list[Claimed]:
-        operation = Operation(self._life, "claim")
-        await self._before("claim", writes=True)
-        self._disk.operation = operation
-        claimed = await self._inner.claim(claim)
-        note, holder = self._trace.note, self._life.holder
-        for one in claimed:
-            note(
-                holder,
-                "claim",
-                one.delivery.id,
-                one.delivery.version,
-                one.delivery.unsettled_claims,
-            )
-        await self._after("claim")
-        return claimed
+        async def write() -> list[Claimed]:
+            claimed = await self._inner.claim(claim)
+            for delivery in [one.delivery for one in claimed]:
+                self._note("claim", delivery.id, delivery.version, delivery.unsettled_claims)
+            if len(claimed) >= MANY:
+                self._watch.reached(f"claims_of_{MANY}_on_{claimed[0].delivery.route}")
+            operation.takes.update(one.delivery.id for one in claimed)
+            return claimed
+
+        operation = Operation(self._process, "claim")
+        return await self._write(operation, write)
 
     async def renew(
         self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
     ) -> list[bool]:
-        operation = Operation(self._life, "renew")
-        await self._before("renew", writes=True)
-        self._disk.operation = operation
-        renewed = await self._inner.renew(holder, held, lease_until_ms)
-        self._trace.note(self._life.holder, "renew", len(held), sum(renewed))
-        await self._after("renew")
-        return renewed
+        async def write() -> list[bool]:
+            renewed = await self._inner.renew(holder, held, lease_until_ms)
+            self._note("renew", len(held), sum(renewed))
+            return renewed
+
+        return await self._write(Operation(self._process, "renew"), write)
 
     async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        operation = Operation(self._life, "save", changes)
-        await self._before("save", writes=True)
-        self._disk.operation = operation
-        saved = await self._inner.save(changes, facts)
-        note, holder = self._trace.note, self._life.holder
-        for change, kept in zip(changes, saved, strict=True):
-            after = change.delivery
-            note(holder, "save", after.id, after.version, after.state, after.failed_because, kept)
-        for fact in facts:
-            note(holder, "fact", fact.kind, fact.key, fact.value is not None)
-        await self._after("save")
-        return saved
+        async def write() -> list[bool]:
+            saved = await self._inner.save(changes, facts)
+            for change, kept in zip(changes, saved, strict=True):
+                after = change.delivery
+                self._note("save", after.id, after.version, after.state, after.failed_because, kept)
+                if change.ended:
+                    self._watch.sends.save_was_executed(self._process.holder, after.id)
+            for fact in facts:
+                self._note("fact", fact.kind, fact.key, fact.value is not None)
+            return saved
+
+        return await self._write(Operation(self._process, "save", changes), write)
+
+    async def purge(self, rule: PurgeRule) -> int:
+        async def write() -> int:
+            keys = dict(self._watch.disk.keys) if rule.what == "keys" else {}
+            purged = await self._inner.purge(rule)
+            if purged:
+                self._note("purge", rule.what, rule.route, purged)
+                self._watch.reached(f"purged_{rule.what}")
+            self._watch.keys.purged(keys, rule.before_ms)
+            return purged
+
+        return await self._write(Operation(self._process, "purge"), write)
 
     async def get(self, delivery_id: str) -> Delivery | None:
         await self._before("get")
@@ -133,18 +177,31 @@ class FaultyStore:
         await self._before("facts")
         return await self._inner.facts(kind, prefix, limit)
 
-    async def purge(self, rule: PurgeRule) -> int:
-        operation = Operation(self._life, "purge")
-        await self._before("purge", writes=True)
-        self._disk.operation = operation
-        return await self._inner.purge(rule)
-
     async def next_due_ms(self, lanes: Sequence[str]) -> int | None:
         await self._before("next_due_ms")
         return await self._inner.next_due_ms(lanes)
 
     async def wait(self, timeout_s: float) -> None:
         await self._inner.wait(timeout_s)
+
+    async def _write(self, operation: Operation, write: Callable[[], Awaitable[T]]) -> T:
+        await self._before(operation.name, writes=True)
+        disk = self._watch.disk
+        disk.operation = operation
+        try:
+            answer = await write()
+        finally:
+            disk.operation = None
+        # Until it is answered, this process cannot know that these are its own.
+        self._process.unanswered |= operation.takes
+        try:
+            await self._after(operation.name)
+        finally:
+            self._process.unanswered -= operation.takes
+        return answer
+
+    def _note(self, what: str, *words: str | int | bool | None) -> None:
+        self._watch.trace.note(self._process.holder, what, *words)
 
     async def _before(self, name: str, *, writes: bool = False) -> None:
         conditions, roll = self._conditions, self._roll
@@ -158,14 +215,17 @@ class FaultyStore:
             raise StoreFull("no room on the disk")
         if options.store_refused and roll() < options.store_refused:
             conditions.fault("store_refused")
-            self._trace.note(self._life.holder, "refused", name)
+            self._note("refused", name)
             raise StoreUnavailable("the store is not reachable")
+        if writes and options.store_unknown_lost and roll() < options.store_unknown_lost:
+            conditions.fault("store_unknown_lost")
+            self._note("unknown, not stored", name)
+            raise StoreOutcomeUnknown("the connection broke before the write")
         if not writes and options.store_surprise and roll() < options.store_surprise:
             conditions.fault("store_surprise")
             raise OSError("something that no store should raise")
 
     async def _after(self, name: str) -> None:
-        self._disk.operation = None
         conditions, roll = self._conditions, self._roll
         if not conditions.faults_on:
             return
@@ -174,5 +234,5 @@ class FaultyStore:
             await asyncio.sleep(roll() * options.delay_s)
         if options.store_unknown and roll() < options.store_unknown:
             conditions.fault("store_unknown")
-            self._trace.note(self._life.holder, "unknown", name)
+            self._note("unknown", name)
             raise StoreOutcomeUnknown("the answer was lost after the write")

@@ -33,6 +33,8 @@ def check_ledgers(world: World) -> Totals:
     for delivery in (*world.disk.deliveries.values(), *world.disk.removed.values()):
         _judge(world, delivery, totals)
     check_processes(world)
+    if world.sqlite is not None:
+        world.sqlite.check_all()
     return totals
 
 
@@ -46,15 +48,17 @@ def _accepted(world: World, totals: Totals) -> None:
             totals.lost += 1
             breach("I1", ask.told_id, "told, and not found by id")
         if ask.request.key is not None:
-            key = disk.keys.get((ask.request.source, ask.request.key))
-            if key is None or key.delivery_id != ask.told_id:
+            name = ask.request.source, ask.request.key
+            key = disk.keys.get(name)
+            found = None if key is None else key.delivery_id
+            if found != world.keys.owner.get(name) or ask.told_id not in world.keys.owners[name]:
                 totals.lost += 1
-                breach("I1", ask.told_id, "told, and not found by key")
+                breach("I1", ask.told_id, f"told, and by its key {found} is found")
         if ask.made_it and ask.request.not_before_ms is not None:
             _not_before(world, ask.told_id, ask.request.not_before_ms)
-    for (source, name), key in disk.keys.items():
+    for (source, text), key in disk.keys.items():
         if key.delivery_id not in disk.deliveries and key.delivery_id not in disk.removed:
-            breach("I2", name, f"a key of {source} with no delivery")
+            breach("I2", text, f"a key of {source} with no delivery")
 
 
 def _not_before(world: World, delivery_id: str, not_before_ms: int) -> None:

@@ -17,6 +17,8 @@ from tests.simulation.simulator.send_checks import SendChecks
 from tests.simulation.simulator.watched_disk import WatchedDisk
 
 POISON = "poison"
+# Handlers of this type of event end without waiting for anything.
+AT_ONCE = "tick"
 
 
 class HandlerFailed(Exception):
@@ -62,7 +64,7 @@ class HandlerRuns:
             self._kill(process)
             await asyncio.sleep(0)  # its last callback; there is no next one
         if self.faults_on:
-            await self._apply_faults()
+            await self._apply_faults(waits=assignment.name != AT_ONCE)
         self.done[delivery_id, stage] += 1
         made = f"{stage} {self.done[delivery_id, stage]}"
         self._made.setdefault((delivery_id, stage), set()).add(made)
@@ -77,9 +79,9 @@ class HandlerRuns:
                 return child_id
         return assignment.id
 
-    async def _apply_faults(self) -> None:
+    async def _apply_faults(self, *, waits: bool) -> None:
         options, roll = self._options, self._roll
-        if roll() < options.answer_share:
+        if waits and roll() < options.answer_share:
             await asyncio.sleep(roll() * options.answer_s)
         draw = roll()
         if draw < options.handler_failed:
@@ -88,7 +90,7 @@ class HandlerRuns:
         if draw < options.handler_failed + options.handler_useless:
             self._fault("handler_useless")
             raise TerminalError("it is useless")
-        if draw > 1.0 - options.handler_hung:
+        if waits and draw > 1.0 - options.handler_hung:
             self._fault("handler_hung")
             await asyncio.sleep(TIMEOUT_S * 3)
 

@@ -29,12 +29,14 @@ class KeptJournal:
 
     def __init__(self, fault: Callable[[str], None]) -> None:
         self._fault = fault
+        self.on_append: Callable[[Sequence[Change]], None] = lambda _changes: None
         self.kept: list[Change] = []
         # Everything that was ever kept, for the oracle alone.
         self.history: list[Change] = []
 
     async def append(self, changes: Sequence[Change]) -> None:
         self._fault("journaled")
+        self.on_append(changes)
         self.kept.extend(changes)
         self.history.extend(changes)
 
@@ -99,6 +101,8 @@ class Parts(Protocol):
 
     def alarm_of(self, process: SimProcess) -> Alarm: ...
 
+    def ended(self, process: SimProcess) -> None: ...
+
 
 class SimProcess:
     """One process, from its start to its end."""
@@ -116,6 +120,8 @@ class SimProcess:
         self.was_frozen = False
         self.known_since_s: float | None = None
         self.calls = 0
+        # What a write has given to it and it has not heard of yet.
+        self.unanswered: set[str] = set()
         self._parts = parts
         self.engine: Engine | None = None
 
@@ -162,3 +168,4 @@ class SimProcess:
         """Killed: nothing of it runs again."""
         self.is_up = False
         self.loop.kill(self.actor)
+        self._parts.ended(self)

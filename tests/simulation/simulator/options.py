@@ -18,9 +18,11 @@ Family: TypeAlias = Literal[
     "store", "full", "crash", "freeze", "deploy", "clock", "answers", "doubt", "outage", "handler",
     "operator", "notice",
 ]  # fmt: skip
+StoreName: TypeAlias = Literal["memory", "sqlite"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
 DELIVERIES = 3000
+SQLITE_SHARE = 0.25
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -35,11 +37,13 @@ class Options(Struct, frozen=True, kw_only=True):
     senders: int
     machines: int
     concurrency: int
+    store: StoreName = "memory"
 
     delay_share: float
     delay_s: float
     store_refused: float = 0.0
     store_unknown: float = 0.0
+    store_unknown_lost: float = 0.0
     store_surprise: float = 0.0
     full_periods: int = 0
     crashes: int = 0
@@ -85,6 +89,7 @@ class Focus(Struct, frozen=True):
     deliveries: int | None = None
     families: tuple[Family, ...] = ()
     routes: tuple[str, ...] = ()
+    store: StoreName | None = None
 
 
 EVERYTHING = Focus()
@@ -107,7 +112,7 @@ def draw(seed: int, focus: Focus = EVERYTHING) -> Options:
         "workers": rng.randint(1, 3),
         "senders": rng.randint(0, 1),
         "machines": rng.randint(1, 2),
-        "concurrency": rng.choice((2, 4, 8)),
+        "concurrency": rng.choice((2, 4, 8, 64, 128)),
         "delay_share": _rate(rng, 0.02, 0.5) if busy else 0.02,
         "delay_s": rng.choice((0.001, 0.02, 0.5)),
         "answer_share": _rate(rng, 0.02, 0.6),
@@ -116,6 +121,7 @@ def draw(seed: int, focus: Focus = EVERYTHING) -> Options:
     if rng.random() < 0.2:
         # Slow, but not slow enough to keep workers from reading ahead: long queues in hand.
         fields |= {"answer_share": 0.9, "answer_s": 3.2, "concurrency": 2}
+    fields["store"] = focus.store or ("sqlite" if rng.random() < SQLITE_SHARE else "memory")
     for family in families:
         fields |= _RATES[family](rng)
     return Options(**fields)  # type: ignore[arg-type] # drawn as a table
@@ -145,7 +151,8 @@ def _some(rng: random.Random, low: float, high: float) -> float:
 _RATES: dict[Family, Callable[[random.Random], dict[str, object]]] = {
     "store": lambda c: {
         "store_refused": _some(c, 0.005, 0.2),
-        "store_unknown": _rate(c, 0.005, 0.15),
+        "store_unknown": _some(c, 0.005, 0.15),
+        "store_unknown_lost": _some(c, 0.005, 0.15),
         "store_surprise": _some(c, 0.001, 0.01),
     },
     "full": lambda c: {"full_periods": c.randint(1, 2)},

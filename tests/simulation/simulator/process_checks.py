@@ -71,7 +71,7 @@ def _journals(world: World) -> None:
     crashed = world.crashed
     for holder, delivery_id in unwritten:
         gone = delivery_id in disk.removed
-        if holder not in crashed and not gone and not world.options.has("store", "freeze"):
+        if holder not in crashed and not gone and not world.options.has("store"):
             breach("P8", delivery_id, f"{holder} knew that it was accepted, and wrote it nowhere")
 
 

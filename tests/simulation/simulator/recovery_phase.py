@@ -33,6 +33,7 @@ async def recover(world: World) -> None:
     await _settle(world, bound_s, until_ms=healed_ms + int(LONGEST_BACK_OFF_S * 1000))
     await _long_stop(world)
     woken_ms = _true_ms(world)
+    world.clients.ask_after_terms(woken_ms)
     await _settle(world, bound_s, until_ms=woken_ms)
     await _stop_all(world)
     for delivery_id in world.disk.open:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from homing.domain.message import Email, Event, Job, Message
 from homing.engine.admission import Request
-from tests.simulation.simulator.handler_runs import POISON
+from tests.simulation.simulator.handler_runs import AT_ONCE, POISON
 from tests.simulation.simulator.hosts import EPOCH_MS
 from tests.simulation.simulator.options import Options
 from tests.simulation.simulator.route_kinds import ROUTE_KINDS
@@ -27,6 +27,7 @@ class Ask(Struct):
     is_settled: bool = False
     told_id: str | None = None
     made_it: bool = False
+    must_be_new: bool = False
 
 
 class RequestMaker:
@@ -58,7 +59,7 @@ class RequestMaker:
     def _message(self, route: str, number: int) -> Message:
         route_kind, rng = ROUTE_KINDS[route], self._rng
         if route_kind.carries == "event":
-            event_type = "ping" if rng.random() < 0.8 else "paid"
+            [event_type] = rng.choices(("ping", AT_ONCE, "paid"), (40, 45, 15))
             if self._poison_left and event_type == "ping":
                 self._poison_left -= 1
                 return Event(event_type, {POISON: True, "n": number})

@@ -37,6 +37,9 @@ class RouteKind(Struct, frozen=True, kw_only=True):
     takes_groups: bool = False
     token_window_s: float = 0.0
     answers_apart: bool = False
+    # How long its key lasts after its end, and how long its record does; None: for ever.
+    key_term_s: float | None = None
+    kept_s: float | None = None
     on_mismatch: Literal["conflict", "return_existing"] = "conflict"
 
 
@@ -58,7 +61,8 @@ ROUTE_KINDS: dict[str, RouteKind] = {
     "gone": RouteKind(
         takes_groups=True, keep_delivered=False, answers_apart=True, on_mismatch="return_existing"
     ),
-    "event": RouteKind(carries="event"),
+    "brief": RouteKind(takes_groups=True, key_term_s=40.0, kept_s=30.0),
+    "event": RouteKind(carries="event", key_term_s=90.0, kept_s=60.0),
     "job": RouteKind(carries="job"),
     "digest": RouteKind(carries="digest", on_doubt="hold", answers_apart=True),
 }

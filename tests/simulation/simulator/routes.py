@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from homing.domain.delivery import Content, Delivery
 from homing.domain.message import decode_message
-from homing.domain.policy import Ladder, Plan, Retry, RetryAfter, Stage
+from homing.domain.policy import Ladder, Plan, Retention, Retry, RetryAfter, Stage
 from homing.engine.handlers import FunctionStep, Handlers
 from homing.engine.route import Route
 from homing.engine.steps import SendStep
 from homing.ports import FanOut, Outcome, Provider, Step, Work
-from tests.simulation.simulator.handler_runs import HandlerRuns
+from tests.simulation.simulator.handler_runs import AT_ONCE, HandlerRuns
 from tests.simulation.simulator.hosts import SimProcess
 from tests.simulation.simulator.route_kinds import (
     POLL_S,
@@ -25,8 +25,12 @@ from tests.simulation.simulator.route_kinds import (
 )
 
 SEND = "send"
-# Three handlers for one type, one for the other.
-EVENT_HANDLERS: dict[str, tuple[str, ...]] = {"ping": ("only",), "paid": ("a", "b", "c")}
+# Three handlers for one type, one for each other one.
+EVENT_HANDLERS: dict[str, tuple[str, ...]] = {
+    "ping": ("only",),
+    AT_ONCE: ("only",),
+    "paid": ("a", "b", "c"),
+}
 
 
 class UniqueBytes:
@@ -95,6 +99,11 @@ def _plan(route_kind: RouteKind, *stages: Stage) -> Plan:
         inline_counts=route_kind.inline_counts,
         interrupted_counts=route_kind.interrupted_counts,
         keep_delivered=route_kind.keep_delivered,
+        retention=Retention(
+            delivered_s=route_kind.kept_s,
+            dismissed_s=route_kind.kept_s,
+            key_s=route_kind.key_term_s,
+        ),
     )
 
 

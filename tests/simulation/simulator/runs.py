@@ -70,13 +70,14 @@ def run_world(options: Options, sink: Callable[[str], None] | None = None) -> Re
     finally:
         logging.disable(said)
         _finish(world, result)
-        world.loop.close()
+        world.close()
     return result
 
 
 def _finish(world: World, result: Result) -> None:
     result.deliveries = world.writes.births
     result.faults = world.faults
+    result.reached = world.reached
     result.breaches = world.findings.breaches
     result.steps = world.loop.steps
     result.virtual_s = world.loop.time()

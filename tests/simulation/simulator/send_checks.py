@@ -15,7 +15,7 @@ from homing.ports import Accepted, Envelope
 from tests.simulation.simulator.findings import Findings
 from tests.simulation.simulator.hosts import SimProcess
 from tests.simulation.simulator.options import Options
-from tests.simulation.simulator.route_kinds import LEASE_S
+from tests.simulation.simulator.route_kinds import LEASE_S, TIMEOUT_S
 from tests.simulation.simulator.watched_disk import WatchedDisk
 from tests.simulation.virtualtime import VirtualTimeLoop
 
@@ -24,6 +24,8 @@ POISON_LIMIT = 5
 MOST_KILLS = POISON_LIMIT + 3
 # Some may have been killed by something else right before it began.
 FEWEST_STARTS = 3
+# So many accepted sends of one process may await their save: what one kill can send twice.
+MOST_UNSAVED = 64
 
 
 class SendChecks:
@@ -44,6 +46,8 @@ class SendChecks:
         self._leased_at_s: dict[str, float] = {}
         # Which process knows of which accepted send that is not yet written down anywhere (P8).
         self.unwritten: dict[tuple[str, str], None] = {}
+        # Accepted sends of each process whose outcome no save has carried yet.
+        self._unsaved: dict[str, set[str]] = {}
         self.commits_of: Counter[str] = Counter()
         self.starts_of: Counter[str] = Counter()
         self.kills_of: Counter[str] = Counter()
@@ -82,6 +86,10 @@ class SendChecks:
                 "I12", delivery_id, f"{process.holder} sends without its mark: it is {state}"
             )
             return
+        leased_at_s = self._leased_at_s.get(delivery_id, self._loop.now_s)
+        spare_s = leased_at_s + LEASE_S - TIMEOUT_S - self._loop.now_s
+        if spare_s <= 0.0:
+            self._breach("I12", delivery_id, f"its lease ends {-spare_s:.3f} s before its send")
         first = self._bytes.setdefault((delivery_id, stored.payload_no), envelope.data)
         if first != envelope.data:
             self._breach("I17", delivery_id, "other bytes than at the first attempt")
@@ -99,6 +107,15 @@ class SendChecks:
         self._answers[envelope.delivery_id] = (process.holder, wall_ms, wish_s or 0.0)
         if isinstance(answer, Accepted):
             self.unwritten[process.holder, envelope.delivery_id] = None
+            unsaved = self._unsaved.setdefault(process.holder, set())
+            unsaved.add(envelope.delivery_id)
+            if len(unsaved) > MOST_UNSAVED:
+                text = f"{process.holder} has {len(unsaved)} accepted sends that are not saved"
+                self._breach("I9", envelope.delivery_id, text)
+
+    def save_was_executed(self, holder: str, delivery_id: str) -> None:
+        """The store was handed its outcome, or the journal was; kept or not."""
+        self._unsaved.get(holder, set()).discard(delivery_id)
 
     def is_zombie(self, process: SimProcess, envelope: Envelope) -> bool:
         stored = self._disk.deliveries.get(envelope.delivery_id)

@@ -15,12 +15,14 @@ WatchFact = Callable[[Fact], None]
 class Operation:
     """What is being written, by whom; `changes` carry the audit of an operator's verb."""
 
-    __slots__ = ("asked_at_ms", "changes", "name", "process")
+    __slots__ = ("asked_at_ms", "changes", "name", "process", "takes")
 
     def __init__(self, process: SimProcess, name: str, changes: Sequence[Change] = ()) -> None:
         self.process = process
         self.name = name
         self.changes = changes
+        # What this write puts into the hands of the process.
+        self.takes: set[str] = set()
         # Before any delay on the way: the wall clock may jump in between.
         self.asked_at_ms = process.clock.now_ms()
 

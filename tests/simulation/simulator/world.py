@@ -8,15 +8,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import count
 
+from homing.domain.delivery import Change
 from homing.engine.route import Route
 from homing.ports import Alarm, Notifier, Provider, Store
+from homing.stores.memory import MemoryStore
 from tests.simulation.simulator.clients import Clients
 from tests.simulation.simulator.connections import connect
 from tests.simulation.simulator.fault_schedule import FaultSchedule
-from tests.simulation.simulator.faulty_store import FaultyStore, StoreConditions
+from tests.simulation.simulator.faulty_store import FaultyStore, StoreConditions, Watchers
 from tests.simulation.simulator.findings import Findings
 from tests.simulation.simulator.handler_runs import HandlerRuns
 from tests.simulation.simulator.hosts import Host, SimProcess
+from tests.simulation.simulator.key_checks import KeyChecks
 from tests.simulation.simulator.notice_log import NoticeLog, RecordingAlarm, RecordingNotifier
 from tests.simulation.simulator.operators import Operators
 from tests.simulation.simulator.options import Options
@@ -26,6 +29,7 @@ from tests.simulation.simulator.route_kinds import ROUTE_KINDS
 from tests.simulation.simulator.routes import UniqueBytes, routes_for
 from tests.simulation.simulator.send_checks import SendChecks
 from tests.simulation.simulator.service import Service
+from tests.simulation.simulator.sqlite_lane import SqliteLane
 from tests.simulation.simulator.trace import Trace
 from tests.simulation.simulator.watched_disk import WatchedDisk
 from tests.simulation.simulator.write_checks import WriteChecks
@@ -42,11 +46,16 @@ class World:
         self.loop = new_loop(options.seed)
         self.trace = Trace(self.loop.time, sink)
         self.faults: Counter[str] = Counter()
+        # What the run came to see, for those who ask whether it proves what it says.
+        self.reached: Counter[str] = Counter()
         self.is_long_stop = False
         self.crashed: set[str] = set()
         self.findings = Findings(self.loop.time, self.loop.stop)
         self.disk = WatchedDisk()
         self.sends = SendChecks(options, self.disk, self.findings, self.loop)
+        self.keys = KeyChecks(self.disk, self.findings)
+        self.sqlite = SqliteLane(self.disk, self.findings) if options.store == "sqlite" else None
+        self._watchers = Watchers(self.disk, self.trace, self.keys, self.sends, self.reach)
         self.writes = WriteChecks(self.disk, self.sends, self.findings, self._process_of)
         self.conditions = StoreConditions(options, self.streams.named("store"), self.fault)
         self.notice_log = NoticeLog(
@@ -71,6 +80,7 @@ class World:
             self.streams.named("clients"),
             self.loop,
             self.disk,
+            self.keys,
             self.findings,
             self.any_process,
         )
@@ -100,16 +110,36 @@ class World:
             machine = number % options.machines
             works = number < options.workers
             name = f"{'w' if works else 's'}{number}"
-            hosts.append(
-                Host(name, f"boot-{machine}", 5000.0 * machine, works=works, fault=self.fault)
-            )
+            host = Host(name, f"boot-{machine}", 5000.0 * machine, works=works, fault=self.fault)
+            host.journal.on_append = self._journaled
+            hosts.append(host)
         return hosts
+
+    def _journaled(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            for attempt in change.ended:
+                self.sends.save_was_executed(attempt.holder or "", attempt.delivery_id)
 
     def fault(self, kind: str) -> None:
         self.faults[kind] += 1
 
+    def reach(self, name: str) -> None:
+        self.reached[name] += 1
+
     def store_of(self, process: SimProcess) -> Store:
-        return FaultyStore(self.disk, process, self.conditions, self.trace)
+        inner: Store = MemoryStore(self.disk)
+        if self.sqlite is not None:
+            inner = self.sqlite.store_for(process.holder)
+        return FaultyStore(inner, process, self.conditions, self._watchers)
+
+    def ended(self, process: SimProcess) -> None:
+        if self.sqlite is not None:
+            self.sqlite.ended(process.holder)
+
+    def close(self) -> None:
+        self.loop.close()
+        if self.sqlite is not None:
+            self.sqlite.close()
 
     def notifier_of(self, process: SimProcess) -> Notifier:
         del process

@@ -53,6 +53,8 @@ class WriteChecks:
         """One record was written or removed."""
         if before is None:
             self.births += 1
+            if after is not None and after.holder is not None:
+                self._sends.leased(after.id)
         elif after is None:
             self._removed(before)
         elif after.version == before.version:
@@ -68,8 +70,10 @@ class WriteChecks:
             self._breach("I11", after.id, f"version {before.version} -> {after.version}")
         if after.unsettled_claims > before.unsettled_claims:
             self._claimed(before, after)
-        elif after.holder is not None:
+        elif after.holder is not None and after.due_at_ms != before.due_at_ms:
             self._sends.leased(after.id)
+        elif before.holder is not None and after.holder is None:
+            self._given_back(before)
         if after.stage != before.stage:
             self._moved(before, after)
         if after.cycle != before.cycle:
@@ -89,11 +93,30 @@ class WriteChecks:
         elif after.state == "delivered" and after.fanned_out:
             self._joined(after)
 
+    def _given_back(self, before: Delivery) -> None:
+        """What a process has only just been given is in nobody else's hands (I15)."""
+        operation = self._disk.operation
+        if operation is not None and before.id in operation.process.unanswered:
+            text = f"{operation.process.holder} gave it back before it had the answer"
+            self._breach("I15", before.id, text)
+
     def _removed(self, before: Delivery) -> None:
         self._sends.wrote_outcome(before)
+        if self._disk.operation is not None and self._disk.operation.name == "purge":
+            self._purged(before, self._disk.operation.asked_at_ms)
+            return
         fine = before.state in ("in_flight", "delivered") or "confirm" in self._audited(before.id)
         if ROUTE_KINDS[before.route].keep_delivered or not fine:
             self._breach("I5", before.id, f"removed while {before.state}")
+
+    def _purged(self, before: Delivery, asked_at_ms: int) -> None:
+        """Retention takes what has ended, after its time, and no open dead letter (I3, I5)."""
+        kept_s = ROUTE_KINDS[before.route].kept_s
+        ended_at_ms = before.ended_at_ms
+        if kept_s is None or ended_at_ms is None or before.state == "failed":
+            self._breach("I5", before.id, f"purged while {before.state}")
+        elif ended_at_ms + kept_s * 1000 > asked_at_ms:
+            self._breach("I5", before.id, "purged before its time")
 
     def _claimed(self, before: Delivery, after: Delivery) -> None:
         operation = self._disk.operation

@@ -83,7 +83,9 @@ def mark_committing(
         results=dict(frozen),
         marks_only=lease_until_ms is None
         and delivery.unsettled_claims == 1
-        and not delivery.committing,
+        and not delivery.committing
+        # After an earlier mark more may be new: a doubt that was dispelled or waived.
+        and delivery.committed_at_ms is None,
     )
 
 
