@@ -79,6 +79,7 @@ class Actor:
 
     __slots__ = (
         "_tasks",
+        "broken_callbacks",
         "countdown",
         "is_alive",
         "is_frozen",
@@ -97,6 +98,8 @@ class Actor:
         self.is_alive = True
         self.is_frozen = False
         self._tasks: list[asyncio.Task[Any]] = []
+        # What callbacks raised that are no tasks; asyncio would log it and go on.
+        self.broken_callbacks: list[Exception] = []
 
     def __lt__(self, other: Actor) -> bool:
         return self.number < other.number

@@ -140,7 +140,10 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
                 break
             step = queue.popleft()
             if not step._cancelled:
-                step._context.run(step._callback, *step._args)  # type: ignore[arg-type] # not cancelled, so it has one
+                try:
+                    step._context.run(step._callback, *step._args)  # type: ignore[arg-type] # not cancelled, so it has one
+                except Exception as error:
+                    actor.broken_callbacks.append(error)
         if not queue and actor in ready:
             ready.remove(actor)
         if actor.countdown == 0:

@@ -86,6 +86,10 @@ class SendStep:
 def outcome_of(answer: Accepted | Failure) -> Done | Failure:
     if isinstance(answer, Failure):
         return answer
+    if not isinstance(answer, Accepted):
+        # After the mark, and against the contract of a provider: nobody knows what became of it.
+        detail = f"the provider answered with {type(answer).__name__}"
+        return Failure("provider_error", detail=detail, maybe_sent=True)
     return Done(receipt=answer.receipt, refused=answer.refused)
 
 

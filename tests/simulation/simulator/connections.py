@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from homing.domain.failure import Failure
 from homing.ports import Absent, Accepted, Envelope, Found, Unknown
@@ -11,6 +12,10 @@ from tests.simulation.simulator.hosts import SimProcess
 from tests.simulation.simulator.send_checks import SendChecks
 from tests.simulation.simulator.service import HANG_S, Answer, Reaction, Service
 from tests.simulation.simulator.trace import Trace
+
+
+class ProviderBroken(Exception):
+    """Raised by a provider where it should have answered."""
 
 
 class Connection:
@@ -41,7 +46,14 @@ class Connection:
                 service.fault("bad_credentials")
                 bad = Failure("auth_failed", "route_fault", code="535", detail="bad credentials")
                 return [bad for _ in envelopes]
-        return [Sending(self, envelope) for envelope in envelopes]
+        if service.breaks("prepare_raised"):
+            raise ProviderBroken("prepare failed")
+        return [self._prepared(envelope) for envelope in envelopes]
+
+    def _prepared(self, envelope: Envelope) -> Sending:
+        if self.service.breaks("prepare_garbage"):
+            return cast(Sending, None)
+        return Sending(self, envelope)
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -83,7 +95,7 @@ class Sending:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, told: Callable[[Answer], None]) -> None:
-        self._connection.checks.commits(self._connection.process, self._envelope)
+        self._begin()
 
         async def go() -> None:
             told(await self._answer())
@@ -95,8 +107,18 @@ class Sending:
             self._task.cancel()
 
     async def commit(self) -> Accepted | Failure:
-        self._connection.checks.commits(self._connection.process, self._envelope)
+        self._begin()
         return await self._answer()
+
+    def _begin(self) -> None:
+        """The byte that may send goes out; what raises here may have sent it or not."""
+        connection, envelope = self._connection, self._envelope
+        service, process = connection.service, connection.process
+        connection.checks.commits(process, envelope)
+        if service.breaks("start_raised"):
+            if service.rng.random() < 0.5:
+                service.arrive(envelope, "accept", process.holder, zombie=False)
+            raise ProviderBroken("the provider failed while it sent")
 
     async def _answer(self) -> Answer:
         connection, envelope = self._connection, self._envelope
@@ -114,6 +136,10 @@ class Sending:
             answer = await self._travel(reaction, there_s, back_s, zombie=zombie)
         if answer is None:
             raise AssertionError("a hung commit has no answer")
+        if service.breaks("answer_none"):
+            return cast(Answer, None)
+        if service.breaks("answer_garbage"):
+            return cast(Answer, "250 queued")
         connection.checks.answered(process, envelope, answer)
         return answer
 

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 FREEZE_S = (2.0, 120.0)
 FULL_S = (10.0, 110.0)
 OUTAGE_S = (5.0, 60.0)
+PARK_S = (10.0, 60.0)
 LONGEST_COUNTDOWN = 300
 SHORTEST_COUNTDOWN = 6
 JUMPS_S = (DAY_S, -DAY_S, DAY_S, -DAY_S, 3600.0, -3600.0, 40.0, -40.0)
 GRACE_S = 20.0
+# How long a stop lets running work go on: not at all, too short for a slow send, or long enough.
+GRACES_S = (0.0, 1.0, GRACE_S)
 
 
 class FaultSchedule:
@@ -41,6 +44,7 @@ class FaultSchedule:
             (options.jumps, self._jump),
             (options.full_periods, self._fill_the_disk),
             (options.outages, self._start_outage),
+            (options.parks, self._park),
         )
         return [
             (self._rng.uniform(0.05, 0.95) * options.window_s, self._when_busy(act))
@@ -122,11 +126,15 @@ class FaultSchedule:
         def stop() -> None:
             if process.is_up and not process.is_ending:
                 self._world.fault("deploy")
-                self._world.loop.spawn(process.actor, self.stop(process), "stop")
+                grace_s = self._rng.choice(GRACES_S)
+                self._world.stopped_short |= grace_s < GRACE_S
+                self._world.loop.spawn(process.actor, self.stop(process, grace_s=grace_s), "stop")
 
         self._arm(process, stop)
 
-    async def stop(self, process: SimProcess, *, again: bool = True) -> None:
+    async def stop(
+        self, process: SimProcess, *, again: bool = True, grace_s: float = GRACE_S
+    ) -> None:
         """As a server does: no new calls, the running ones end, then the engine stops."""
         world = self._world
         process.is_ending = True
@@ -137,7 +145,7 @@ class FaultSchedule:
             patience_s -= 0.01
         if process.engine is not None:
             try:
-                await process.engine.stop(GRACE_S)
+                await process.engine.stop(grace_s)
             except Exception as error:
                 world.trace.note(process.holder, "stop failed", repr(error))
             else:
@@ -182,6 +190,12 @@ class FaultSchedule:
         process = self._victim()
         if process is not None:
             self._arm(process, fill)
+
+    def _park(self) -> None:
+        """A person parks a route; faults may park it too, and their probes must not end it."""
+        route = self._rng.choice(self._world.options.routes)
+        self._world.fault("person_parks")
+        self._world.operators.park_for(route, self._rng.uniform(*PARK_S))
 
     def _start_outage(self) -> None:
         services = list(self._world.services.items())

@@ -169,7 +169,11 @@ def _attempts(world: World, delivery: Delivery, attempts: list[Attempt]) -> None
     commits = world.sends.commits_of[delivery.id]
     if delivery.is_terminal and commits > len(attempts):
         breach("I10", delivery.id, f"{commits} sends, {len(attempts)} attempts in the ledger")
-    interrupted = sum(attempt.status == "interrupted" for attempt in attempts)
+    interrupted = sum(
+        # A stop that cannot wait leaves marked sends in doubt, and nothing else.
+        attempt.status == "interrupted" and not (world.stopped_short and attempt.maybe_sent)
+        for attempt in attempts
+    )
     if interrupted and not world.options.has(*INTERRUPTING, "clock"):
         breach("I15", delivery.id, f"{interrupted} interruptions, and nobody was interrupted")
     faults = [a for a in attempts if a.status == "route_fault" and a.counted]

@@ -16,7 +16,7 @@ from tests.simulation.simulator.route_kinds import ROUTE_KINDS
 
 Family: TypeAlias = Literal[
     "store", "full", "crash", "freeze", "deploy", "clock", "answers", "doubt", "outage", "handler",
-    "operator", "notice",
+    "operator", "notice", "provider", "park",
 ]  # fmt: skip
 StoreName: TypeAlias = Literal["memory", "sqlite"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
@@ -64,7 +64,13 @@ class Options(Struct, frozen=True, kw_only=True):
     cut_after: float = 0.0
     cut_before: float = 0.0
     hung: float = 0.0
+    prepare_raised: float = 0.0
+    prepare_garbage: float = 0.0
+    start_raised: float = 0.0
+    answer_none: float = 0.0
+    answer_garbage: float = 0.0
     outages: int = 0
+    parks: int = 0
     handler_failed: float = 0.0
     handler_useless: float = 0.0
     handler_hung: float = 0.0
@@ -182,5 +188,13 @@ _RATES: dict[Family, Callable[[random.Random], dict[str, object]]] = {
         "handler_hung": _some(c, 0.002, 0.02),
     },
     "operator": lambda c: {"clicks": c.randint(5, 60)},
+    "provider": lambda c: {
+        "prepare_raised": _some(c, 0.005, 0.05),
+        "prepare_garbage": _some(c, 0.005, 0.05),
+        "start_raised": _some(c, 0.005, 0.1),
+        "answer_none": _some(c, 0.002, 0.02),
+        "answer_garbage": _some(c, 0.002, 0.02),
+    },
+    "park": lambda c: {"parks": c.randint(1, 3)},
     "notice": lambda c: {"notice_refused": _rate(c, 0.05, 0.7)},
 }

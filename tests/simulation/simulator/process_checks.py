@@ -29,6 +29,8 @@ def check_processes(world: World) -> None:
 def _tasks(world: World) -> None:
     """No background task dies in silence."""
     for actor in world.loop.actors:
+        for error in actor.broken_callbacks:
+            world.findings.breach("I14", actor.name, f"a callback ended by {error!r}")
         for task in actor.failed:
             name = getattr(task.get_coro(), "__qualname__", "")
             if name in BACKGROUND:

@@ -30,6 +30,10 @@ Reaction: TypeAlias = Literal[
     "accept", "deferred", "retry_after", "retry_after_absurd", "rejected", "suppressed", "partial",
     "cut_after", "cut_before", "hung",
 ]  # fmt: skip
+# What a provider's own code may do wrong, whatever the service does.
+ProviderFault: TypeAlias = Literal[
+    "prepare_raised", "prepare_garbage", "start_raised", "answer_none", "answer_garbage"
+]
 Answer: TypeAlias = Accepted | Failure
 
 SETTLE_S = 20.0
@@ -96,6 +100,14 @@ class Service:
                 return reaction
             draw -= share
         return "accept"
+
+    def breaks(self, fault: ProviderFault) -> bool:
+        """Whether the code between engine and service does this wrong thing now."""
+        share: float = getattr(self.options, fault)
+        if not self.faults_on or not share or self.rng.random() >= share:
+            return False
+        self.fault(fault)
+        return True
 
     def delay_s(self) -> float:
         if not self.faults_on or self.rng.random() >= self.options.answer_share:

@@ -23,6 +23,7 @@ from tests.simulation.simulator.key_checks import KeyChecks
 from tests.simulation.simulator.notice_log import NoticeLog, RecordingAlarm, RecordingNotifier
 from tests.simulation.simulator.operators import Operators
 from tests.simulation.simulator.options import Options
+from tests.simulation.simulator.parks import Parks
 from tests.simulation.simulator.random_streams import RandomStreams
 from tests.simulation.simulator.recovery_phase import recover
 from tests.simulation.simulator.route_kinds import ROUTE_KINDS
@@ -49,14 +50,18 @@ class World:
         # What the run came to see, for those who ask whether it proves what it says.
         self.reached: Counter[str] = Counter()
         self.is_long_stop = False
+        self.stopped_short = False
         self.crashed: set[str] = set()
         self.findings = Findings(self.loop.time, self.loop.stop)
         self.disk = WatchedDisk()
-        self.sends = SendChecks(options, self.disk, self.findings, self.loop)
+        self.parks = Parks(options, self.loop, self.findings)
+        self.sends = SendChecks(options, self.disk, self.findings, self.loop, self.parks)
         self.keys = KeyChecks(self.disk, self.findings)
         self.sqlite = SqliteLane(self.disk, self.findings) if options.store == "sqlite" else None
         self._watchers = Watchers(self.disk, self.trace, self.keys, self.sends, self.reach)
-        self.writes = WriteChecks(self.disk, self.sends, self.findings, self._process_of)
+        self.writes = WriteChecks(
+            self.disk, self.sends, self.parks, self.findings, self._process_of
+        )
         self.conditions = StoreConditions(options, self.streams.named("store"), self.fault)
         self.notice_log = NoticeLog(
             options.notice_refused, self.streams.named("notices"), self.fault, self.loop.time
@@ -90,6 +95,7 @@ class World:
             self.loop,
             self.disk,
             self.services,
+            self.parks,
             self.any_process,
         )
         self.fault_schedule = FaultSchedule(self)

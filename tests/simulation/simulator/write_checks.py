@@ -12,6 +12,7 @@ from collections.abc import Callable
 from homing.domain.delivery import TERMINAL_STATES, Delivery
 from tests.simulation.simulator.findings import Findings
 from tests.simulation.simulator.hosts import SimProcess
+from tests.simulation.simulator.parks import Parks
 from tests.simulation.simulator.route_kinds import ROUTE_KINDS, STAGES, RouteKind
 from tests.simulation.simulator.send_checks import SendChecks
 from tests.simulation.simulator.watched_disk import WatchedDisk
@@ -38,12 +39,14 @@ class WriteChecks:
         self,
         disk: WatchedDisk,
         sends: SendChecks,
+        parks: Parks,
         findings: Findings,
         _process_of: Callable[[str], SimProcess | None],
     ) -> None:
         self._disk = disk
         self._process_of = _process_of
         self._sends = sends
+        self._parks = parks
         self._breach = findings.breach
         self.births = 0
         self.deaths: Counter[str] = Counter()
@@ -127,6 +130,8 @@ class WriteChecks:
             self._breach("I13", after.id, "claimed before it was due")
         elif before.holder is not None:
             self._taken_over(before, operation.process)
+        if operation is not None:
+            self._parks.claimed(operation.process, after.route, after.id)
 
     def _taken_over(self, before: Delivery, by: SimProcess) -> None:
         """Whatever the clocks say, nobody takes it from a living holder (I15)."""
