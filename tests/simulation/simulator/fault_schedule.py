@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from homing.ports import Query
 from homing.testing.clocks import DAY_S
 from tests.simulation.simulator.hosts import SimProcess
+from tests.simulation.simulator.send_checks import MOMENTS, Moment
 
 if TYPE_CHECKING:
     from tests.simulation.simulator.world import World
@@ -30,9 +31,9 @@ class FaultSchedule:
     def __init__(self, world: World) -> None:
         self._world = world
         self._rng = world.streams.named("fault_schedule")
-        # Whom it waits for at the next send.
-        self._armed_for_send: set[str] = set()
-        world.sends.on_commit = self._sends
+        # At which moment of a process its countdown becomes short.
+        self._armed_for: dict[str, Moment] = {}
+        world.sends.on_moment = self._at_moment
 
     def plan(self) -> list[tuple[float, Callable[[], None]]]:
         """When what happens, over the whole window."""
@@ -69,17 +70,17 @@ class FaultSchedule:
         return self._rng.choice(processes) if processes else None
 
     def _arm(self, process: SimProcess, act: Callable[[], None]) -> None:
-        """Some callbacks from now, or right after its next send: any `await` may be the last."""
+        """Some callbacks from now, or at a moment that matters: any `await` may be its last."""
         process.actor.on_countdown = act
         process.actor.countdown = LONGEST_COUNTDOWN
         if self._rng.random() < 0.5:
             process.actor.countdown = round(LONGEST_COUNTDOWN ** self._rng.random())
         else:
-            self._armed_for_send.add(process.holder)
+            self._armed_for[process.holder] = self._rng.choice(MOMENTS)
 
-    def _sends(self, process: SimProcess) -> None:
-        if process.holder in self._armed_for_send:
-            self._armed_for_send.discard(process.holder)
+    def _at_moment(self, moment: Moment, process: SimProcess) -> None:
+        if self._armed_for.get(process.holder) == moment:
+            del self._armed_for[process.holder]
             if process.actor.countdown is not None:
                 process.actor.countdown = min(
                     process.actor.countdown, self._rng.randint(1, SHORTEST_COUNTDOWN)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Literal, TypeAlias, get_args
 
 from homing.domain.delivery import Delivery, Fact
 from homing.domain.failure import Failure
@@ -19,6 +20,10 @@ from tests.simulation.simulator.parks import Parks
 from tests.simulation.simulator.route_kinds import LEASE_S, TIMEOUT_S
 from tests.simulation.simulator.watched_disk import WatchedDisk
 from tests.simulation.virtualtime import VirtualTimeLoop
+
+# When it hurts most: a step begins, marks have just been stored, a send has just gone out.
+Moment: TypeAlias = Literal["start", "mark", "commit"]
+MOMENTS: tuple[Moment, ...] = get_args(Moment)
 
 POISON_LIMIT = 5
 # The first death proves nothing, it may have been a neighbour's; nor the first after a release.
@@ -59,11 +64,12 @@ class SendChecks:
         self.starts_of: Counter[str] = Counter()
         self.kills_of: Counter[str] = Counter()
         self.first_start_ms: dict[str, int] = {}
-        self.on_commit: Callable[[SimProcess], None] = lambda _life: None
+        self.on_moment: Callable[[Moment, SimProcess], None] = lambda _moment, _process: None
         disk.watch_facts.append(self.noted)
 
     def starts(self, process: SimProcess, delivery_id: str, stage: str | None = None) -> None:
         """A step begins: a handler is called, or a send is prepared."""
+        self.on_moment("start", process)
         now_ms = process.clock.now_ms()
         self.first_start_ms.setdefault(delivery_id, now_ms)
         self.starts_of[delivery_id] += 1
@@ -85,7 +91,7 @@ class SendChecks:
         """The byte that may send is about to go out."""
         delivery_id = envelope.delivery_id
         self.commits_of[delivery_id] += 1
-        self.on_commit(process)
+        self.on_moment("commit", process)
         stored = self._disk.deliveries.get(delivery_id)
         if stored is None or stored.holder != process.holder or not stored.committing:
             state = "removed" if stored is None else f"{stored.state}, held by {stored.holder}"
@@ -124,6 +130,10 @@ class SendChecks:
     def save_was_executed(self, holder: str, delivery_id: str) -> None:
         """The store was handed its outcome, or the journal was; kept or not."""
         self._unsaved.get(holder, set()).discard(delivery_id)
+
+    def marked(self, process: SimProcess) -> None:
+        """Marks are stored, and the process has not heard of it yet."""
+        self.on_moment("mark", process)
 
     def is_zombie(self, process: SimProcess, envelope: Envelope) -> bool:
         stored = self._disk.deliveries.get(envelope.delivery_id)

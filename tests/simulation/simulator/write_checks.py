@@ -176,6 +176,9 @@ class WriteChecks:
         self._sends.wrote_outcome(before)
         if after.attempts_spent == before.attempts_spent or after.state != "pending":
             return
+        budget = after.max_attempts or route_kind.max_attempts
+        if after.attempts_spent >= budget and not after.maybe_sent:
+            self._breach("I16", after.id, f"put back after {after.attempts_spent} of {budget}")
         by_route = after.failure is not None and after.failure.disposition == "route_fault"
         if by_route and route_kind.on_route_fault == "park":
             self._breach("I19", after.id, "a fault of the route was counted")
