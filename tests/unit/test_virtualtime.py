@@ -175,6 +175,20 @@ def test_a_loop_that_never_lets_time_pass_is_found(monkeypatch: pytest.MonkeyPat
         run(main())
 
 
+def test_a_callback_that_raises_is_known_and_the_others_go_on() -> None:
+    loop = new_loop()
+
+    async def main() -> float:
+        loop.call_soon(int, "no number")
+        await asyncio.sleep(1)
+        return loop.time()
+
+    assert loop.run_until_complete(main()) == 1
+    errors = [error for actor in loop.actors for error in actor.broken_callbacks]
+    assert [type(error) for error in errors] == [ValueError]
+    loop.close()
+
+
 def test_tasks_that_failed_unheard_are_known() -> None:
     loop = new_loop()
     actor = loop.new_actor("p")

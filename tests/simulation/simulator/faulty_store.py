@@ -131,8 +131,11 @@ class FaultyStore:
                 self._note("save", after.id, after.version, after.state, after.failed_because, kept)
                 if change.ended:
                     self._watch.sends.save_was_executed(self._process.holder, after.id)
-            if any(change.delivery.committing and not change.ended for change in changes):
+            marks = sum(change.delivery.committing and not change.ended for change in changes)
+            if marks:
                 self._watch.sends.marked(self._process)
+            if marks >= MANY:
+                self._watch.reached(f"marks_of_{MANY}")
             for fact in facts:
                 self._note("fact", fact.kind, fact.key, fact.value is not None)
             return saved
