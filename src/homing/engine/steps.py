@@ -74,7 +74,9 @@ class SendStep:
         try:
             marked = await work.mark_committing(packed.to_store)
         except BaseException:
-            await ready.abandon()
+            # What a broken provider raises here must not hide that the attempt was cancelled.
+            with contextlib.suppress(Exception):
+                await ready.abandon()
             raise
         if not marked:
             with contextlib.suppress(Exception):
