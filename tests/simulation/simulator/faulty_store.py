@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.domain.errors import StoreFull, StoreOutcomeUnknown, StoreUnavailable
@@ -178,9 +178,11 @@ class FaultyStore:
         await self._before("attempts")
         return await self._inner.attempts(delivery_id)
 
-    async def facts(self, kind: str, prefix: str = "", limit: int = 1000) -> list[Fact]:
+    async def facts(
+        self, kind: str, prefix: str = "", limit: int = 1000, **more: Any
+    ) -> list[Fact]:
         await self._before("facts")
-        return await self._inner.facts(kind, prefix, limit)
+        return await self._inner.facts(kind, prefix, limit, **more)
 
     async def next_due_ms(self, lanes: Sequence[str]) -> int | None:
         await self._before("next_due_ms")

@@ -173,8 +173,10 @@ class ComparedStore:
     async def attempts(self, delivery_id: str) -> list[Attempt]:
         return await self._both(lambda store: store.attempts(delivery_id), "attempts")
 
-    async def facts(self, kind: str, prefix: str = "", limit: int = 1000) -> list[Fact]:
-        return await self._both(lambda store: store.facts(kind, prefix, limit), "facts")
+    async def facts(
+        self, kind: str, prefix: str = "", limit: int = 1000, **more: Any
+    ) -> list[Fact]:
+        return await self._both(lambda store: store.facts(kind, prefix, limit, **more), "facts")
 
     async def next_due_ms(self, lanes: Sequence[str]) -> int | None:
         return await self._both(lambda store: store.next_due_ms(lanes), "next_due_ms")
