@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key, New
+from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.domain.errors import InvalidRequest
+from homing.engine.adopting import Foreign
 from homing.engine.labels import LabelTable
 
 HIDDEN = ""
@@ -84,7 +86,7 @@ class Shape(Struct, frozen=True, kw_only=True):
     key_record: RecordKind[Key] | None = None
     dead_letter: RecordKind[Delivery] | None = None
     facts: Mapping[str, RecordKind[Fact]] = field(default_factory=dict)
-    read: Callable[[Record], New] | None = None
+    read: Callable[[Record], Foreign] | None = None
     optional: frozenset[str] = field(default_factory=frozenset)
 
     def __post_init__(self) -> None:
@@ -107,8 +109,8 @@ class Shape(Struct, frozen=True, kw_only=True):
             halves = halves | self.tail(as_shown(stored.delivery))
         return _checked(halves, self.fields)
 
-    def parse(self, record: Record) -> New:
-        """The delivery that a record written by somebody else stands for."""
+    def parse(self, record: Record) -> Foreign:
+        """What a record that another program wrote asks for, and how far it has come."""
         if self.read is None:
             raise InvalidRequest("record", "is not read back in this design")
         for name in self.fields:
@@ -143,7 +145,13 @@ def _checked(record: Record, fields: tuple[str, ...]) -> Record:
 def iso_utc(at_ms: int) -> str:
     """ISO 8601 with a zone mark, of fixed width: the order of the texts is the order in time."""
     second_s, rest_ms = divmod(at_ms, 1000)
-    return f"{datetime.fromtimestamp(second_s, UTC):%Y-%m-%dT%H:%M:%S}.{rest_ms:03d}Z"
+    return f"{_iso_second(second_s)}.{rest_ms:03d}Z"
+
+
+# Records written together have few different seconds, and formatting is what costs.
+@lru_cache(maxsize=1024)
+def _iso_second(second_s: int) -> str:
+    return f"{datetime.fromtimestamp(second_s, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def iso_utc_or_none(at_ms: int | None) -> str | None:

@@ -97,6 +97,7 @@ class SqliteStore:
 
     @property
     def journal_path(self) -> Path:
+        """Beside the database, so that both are moved and backed up together."""
         return self.path.with_name(self.path.name + checks.JOURNAL)
 
     async def findings(self) -> list[Finding]:
