@@ -1,7 +1,7 @@
 """CPU and bytes of log per delivery of the SQLite store's calls.
 
-Run it by `python -m benchmarks.profile_store`. It measures processor time, not the wall's, so it says something on a busy machine too; compare two
-trees by running them in turn and taking the least of several runs.
+Run it by `python -m benchmarks.profile_store`. It measures processor time, which says something on
+a busy machine too; compare two trees by running them in turn.
 """
 
 from __future__ import annotations
