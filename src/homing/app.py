@@ -161,7 +161,6 @@ class Homing:
         )
         await self._tell_owners(self._engine)
         self._replays = Replays(self.store, self._engine.desk, self._clock, self._dice)
-        self._engine.add_observer(self._replays)
         if self._worker:
             await self._engine.start()
         else:
@@ -213,6 +212,7 @@ class Homing:
             now_ms=self._clock.now_ms(),
             parked=engine.parking.fact(delivery.route),
             audit=await engine.desk.audit(delivery_id),
+            children=await engine.desk.unfinished_children(delivery),
         )
         if delivery.route not in engine.routes:
             lines.append(f"Here it can only be read: {engine.desk.no_route(delivery.route)}.")

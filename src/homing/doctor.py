@@ -18,6 +18,7 @@ from homing.from_settings import Program, assemble
 from homing.installed import all_installed
 from homing.ports import Checked, Finding, JournalPath, Provider, Store
 from homing.settings import Settings, masked, span
+from homing.stores.files import file_findings
 from homing.system import SystemClock
 from homing.urls import journal_for
 
@@ -41,19 +42,16 @@ async def examine(program: Program) -> list[Finding]:
         findings += await _provider(provider)
     try:
         async with homing:
+            if not any(finding.check == "store" for finding in findings):
+                findings.append(Finding("store", "good", "opened; it is as durable as it must be"))
             findings += await _opened(homing, program)
     except HomingError as error:
         findings.append(Finding("store", "bad", str(error)))
-    # A store says some things before it is opened and after.
-    found = list(dict.fromkeys(findings))
-    if not any(finding.check == "files" for finding in found):
-        found.insert(0, Finding("files", "good", "modes are as they should be"))
-    return found
+    return findings
 
 
 async def _opened(homing: Homing, program: Program) -> list[Finding]:
-    findings = [*await _store(homing.store), *await _clock(homing)]
-    findings += await _workers(homing, program)
+    findings = [*await _clock(homing), *await _workers(homing, program)]
     service = Service(homing, program.settings, program.general)
     for check in program.assembly.checks:
         try:
@@ -72,23 +70,7 @@ def _files(settings: Settings) -> Iterator[Finding]:
     """What holds addresses and payloads is for its owner alone, and can be written."""
     for name in (settings.log.alerts, settings.log.deliveries, settings.journal):
         if name is not None:
-            yield from examine_file(Path(name))
-
-
-def examine_file(path: Path) -> Iterator[Finding]:
-    try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-    except FileNotFoundError:
-        if not os.access(path.parent, os.W_OK | os.X_OK):
-            yield Finding("files", "bad", f"{path} cannot be made: its folder cannot be written")
-        return
-    except OSError as error:
-        yield Finding("files", "bad", f"{path} cannot be looked at: {error.strerror}")
-        return
-    if mode & 0o077:
-        yield Finding("files", "bad", f"{path} can be read by others: chmod 600 {path}")
-    if path.is_dir() or not os.access(path, os.R_OK | os.W_OK):
-        yield Finding("files", "bad", f"{path} cannot be written")
+            yield from file_findings(Path(name))
 
 
 def _secrets(program: Program) -> Iterator[Finding]:

@@ -65,13 +65,17 @@ class Claimed(Struct, frozen=True, gc=False):
 
 
 class Facet(Struct, frozen=True, kw_only=True):
-    """One combination that a label stands for; None means any."""
+    """One combination that a label stands for; None means any.
+
+    `retrying_children` asks whether some child of it waits to be tried again after a failure.
+    """
 
     state: State
     stage: str | None = None
     attempted: bool | None = None
     failed_because: FailedBecause | None = None
     phase: Phase | None = None
+    retrying_children: bool | None = None
 
 
 class Query(Struct, frozen=True, kw_only=True):

@@ -295,7 +295,7 @@ class World:
     async def shown(self) -> dict[str, set[str]]:
         """Every status word with the ids that show it."""
         shown: dict[str, set[str]] = {word: set() for word in self.route.labels.words()}
-        page = await self.store.page(Query(route=self.route.name), limit=10_000)
+        page = await self.desk.list(Query(route=self.route.name), limit=10_000)
         for delivery in page.items:
             shown.setdefault(self.route.word(delivery), set()).add(delivery.id)
         return shown

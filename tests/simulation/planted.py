@@ -191,7 +191,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "crashes are not looked at",
         "I16",
-        "domain/transitions/moves.py",
+        "domain/transitions/attempts.py",
         "if delivery.crashes >= plan.max_crashes:",
         "if delivery.crashes >= 1000:",
         faults="crash",
@@ -234,15 +234,15 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "no alert is due for a dead letter",
         "I20",
-        "domain/transitions/moves.py",
-        "notices_due=_owing(delivery, notices),",
+        "domain/transitions/endings.py",
+        "notices_due=with_notices(delivery, notices),",
         "notices_due=delivery.notices_due,",
     ),
     Planted(
         "dead, although it may have been sent",
         "I7",
-        "domain/transitions/moves.py",
-        'because = "uncertain" if delivery.maybe_sent else because',
+        "domain/transitions/endings.py",
+        'because = "uncertain" if delivery.possibly_sent else because',
         "because = because or 'uncertain'",
         faults="doubt",
         routes="post",
@@ -291,7 +291,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "what is given back counts as a crash",
         "I15",
-        "domain/transitions/moves.py",
+        "domain/transitions/states.py",
         "        state=state,\n        holder=None,\n        unsettled_claims=0,",
         "        state=state,\n        holder=None,\n"
         "        unsettled_claims=delivery.unsettled_claims,",
@@ -299,7 +299,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a part that ends does not tell the whole",
         "I14",
-        "domain/transitions/moves.py",
+        "domain/transitions/states.py",
         "return replace(change, child_delta=-1)",
         "return replace(change, child_delta=0)",
     ),
@@ -313,7 +313,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a replay keeps the spent budget",
         "I21",
-        "domain/transitions/repairing.py",
+        "domain/transitions/operator.py",
         "        cycle=delivery.cycle + 1,\n        attempts_spent=0,",
         "        cycle=delivery.cycle + 1,\n        attempts_spent=delivery.attempts_spent,",
         faults="operator,answers",
@@ -365,14 +365,14 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a second send is not flagged",
         "I10",
-        "domain/transitions/outcomes.py",
-        "return replace(delivery, maybe_duplicate=True, doubt_waived=True)",
-        "return replace(delivery, doubt_waived=True)",
+        "domain/transitions/doubt.py",
+        "return Change(replace(delivery, maybe_duplicate=True, doubt_waived=True))",
+        "return Change(replace(delivery, doubt_waived=True))",
     ),
     Planted(
         "verbs do not look at the state",
         "I6",
-        "domain/transitions/declaring.py",
+        "domain/transitions/table.py",
         "if delivery.state not in sources:",
         "if delivery.state not in sources and not sources:",
         faults="operator,answers",
@@ -381,7 +381,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a verb leaves no audit",
         "I6",
-        "engine/desk.py",
+        "engine/desk_writer.py",
         "facts=(*change.facts, audit)",
         "facts=change.facts",
     ),
@@ -494,7 +494,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a late click replays the next cycle",
         "I21",
-        "engine/desk.py",
+        "engine/desk_writer.py",
         "if cycle is not None and delivery.cycle != cycle:",
         "if cycle is not None and delivery.cycle < cycle:",
         faults="operator,answers,freeze",

@@ -63,8 +63,8 @@ async def test_a_good_installation_has_one_warning_no_worker() -> None:
     report = await found(given())
 
     assert not [check for check, verdict in report if verdict == "bad"]
-    assert report["store", "good"] == ["opened; journal_mode=wal and synchronous=full found"]
-    assert report["files", "good"] == ["modes are as they should be"]
+    assert report["store", "good"] == ["opened; it is as durable as it must be"]
+    assert report["files", "good"] == ["homing.db: modes are as they should be"]
     assert report["provider", "good"] == ["the stub sends nowhere"]
     assert report["clock", "good"]
     assert "start `homing serve`" in report["worker", "warning"][0]

@@ -14,7 +14,7 @@ INTENT_SOURCE = "homing.intent"
 # An id's place in time: milliseconds, and the order within one.
 ORDER_BITS = 12
 ID_CHANCE_BYTES = 8
-_LAST_PLACE = (1 << 48 + ORDER_BITS) - 1
+_ORDERS = 1 << ORDER_BITS
 # The first digit after the third hyphen says of which variant a UUID is; two of its bits are free.
 _VARIANT = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 
@@ -88,8 +88,19 @@ def ids_from(first: int, chance: bytes) -> list[str]:
     They sort by place, so that stores append instead of scattering.
     """
     digits = chance.hex()
-    return [
-        f"{(at := f'{place & _LAST_PLACE:015x}')[:8]}-{at[8:12]}-7{at[12:]}"
-        f"-{_VARIANT[(drawn := digits[start : start + 16])[0]]}{drawn[1:4]}-{drawn[4:]}"
-        for place, start in enumerate(range(0, len(digits), 16), first)
-    ]
+    made: list[str] = []
+    at_ms, order = divmod(first, _ORDERS)
+    time = _time(at_ms)
+    for start in range(0, len(digits), 16):
+        if order == _ORDERS:
+            at_ms, order = at_ms + 1, 0
+            time = _time(at_ms)
+        variant, near, far = _VARIANT[digits[start]], start + 1, start + 4
+        made.append(f"{time}7{order:03x}-{variant}{digits[near:far]}-{digits[far : start + 16]}")
+        order += 1
+    return made
+
+
+def _time(at_ms: int) -> str:
+    """The first two groups of digits."""
+    return f"{at_ms >> 16 & 0xFFFF_FFFF:08x}-{at_ms & 0xFFFF:04x}-"

@@ -20,7 +20,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from homing.domain.delivery import Attempt, Change, Delivery, Fact, Key, New
+from homing.domain.delivery import TERMINAL_STATES, Attempt, Change, Delivery, Fact, Key, New
 from homing.domain.shown import Projection, ShownRecord
 
 KEPT_PAYLOAD = "payload."
@@ -98,7 +98,7 @@ def write_of_new(new: New, projection: Projection | None = None) -> Write:
         payload=new.payload,
         results=new.results,
         children=_writes_of(new.children, projection) if new.children else (),
-        opens=0 if delivery.is_terminal else 1,
+        opens=0 if delivery.state in TERMINAL_STATES else 1,
         facts=new.facts,
         shown=() if projection is None else projection.of_new(new, keys),
         wakes=_wakes(delivery),
@@ -143,7 +143,7 @@ def _due_at_zero_ms(delivery: Delivery) -> int | None:
 
 def _wakes(delivery: Delivery) -> bool:
     """Open and in no process's hands: pending, waiting, or in flight with its lease ended."""
-    if delivery.is_terminal:
+    if delivery.state in TERMINAL_STATES:
         return False
     if delivery.state != "in_flight" or delivery.holder is None:
         return True

@@ -235,8 +235,9 @@ class AttemptRunner:
         await self._read_back()
         for fact in await self.process.store.facts("late_outcome", f"{delivery.id}/"):
             value = fact.value or {}
-            same_text = int(value.get("payload_no") or 1) == delivery.payload_no
-            if same_text and value.get("status") == "done" and value.get("stage") == delivery.stage:
+            if int(value.get("payload_no") or 1) != delivery.payload_no:
+                continue
+            if value.get("status") == "done" and value.get("stage") == delivery.stage:
                 return Receipt(str(value.get("notification_id") or ""), evidence="late")
         return None
 

@@ -7,14 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from homing.domain import transitions
-from homing.domain.delivery import Attempt, Change, Delivery, Fact
+from homing.domain.delivery import Attempt, Change, Delivery, Fact, State
 from homing.domain.errors import NotAllowed, NotFound
 from homing.engine.desk_children import DeskChildren
 from homing.engine.desk_writer import AUDIT, DeskWriter, Signed, demand, signed
+from homing.engine.family import is_current, pages_of_children
 from homing.engine.parking import Parking
 from homing.engine.process import Process
 from homing.engine.route import Route, Verb
-from homing.ports import Cursor, Page, Query, Transitioned
+from homing.ports import Cursor, Facet, Page, Query, Transitioned
 
 RESEND_SOURCE = "operator_resend"
 
@@ -37,10 +38,20 @@ class Desk:
         self.no_route = self._writer.no_route
 
     async def show(self, delivery_id: str) -> Delivery:
-        return await self._writer.read(delivery_id)
+        return await self._with_children(await self._writer.read(delivery_id))
 
     async def list(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
-        return await self._store.page(query, cursor, limit)
+        page = await self._store.page(query, cursor, limit)
+        items = [await self._with_children(delivery) for delivery in page.items]
+        return Page(tuple(items), page.next)
+
+    async def _with_children(self, delivery: Delivery) -> Delivery:
+        """As its label sees it: with the count of children that wait to be tried again."""
+        if delivery.state != "waiting" or not self._writer.sees_children(delivery.route):
+            return delivery
+        query = Query(parent_id=delivery.id, facets=(Facet(state="pending", attempted=True),))
+        counts = await self._store.count(query)
+        return replace(delivery, retrying_children=sum(counts.values()))
 
     async def attempts(self, delivery_id: str) -> Sequence[Attempt]:
         """The ledger, with the scheduled or running one last."""
@@ -54,6 +65,14 @@ class Desk:
 
     async def audit(self, delivery_id: str) -> Sequence[Fact]:
         return await self._store.facts(AUDIT, f"{delivery_id}/")
+
+    async def unfinished_children(self, parent: Delivery) -> Sequence[Delivery]:
+        """Those that count for it and have not ended well, or not yet; a first page of them."""
+        states: tuple[State, ...] = ("failed", "dismissed", "pending", "in_flight", "waiting")
+        if parent.fanned_out:
+            async for page in pages_of_children(self._store, parent.id, states):
+                return [child for child in page if is_current(child, parent)]
+        return ()
 
     async def replay(
         self,

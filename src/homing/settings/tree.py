@@ -60,7 +60,10 @@ class RetentionSettings(Struct, frozen=True, forbid_unknown_fields=True):
     failed_payload: Annotated[Time, says("The content of open dead letters.")] = None
     attempts: Annotated[Time, says("The ledger of attempts.")] = None
     key: Annotated[
-        Time, says("Idempotency keys, from acceptance on; then the key is free again.")
+        Time, says("Idempotency keys, from the end of their delivery; then the key is free again.")
+    ] = None
+    dead_letter: Annotated[
+        Time, says("Dead letters that a design keeps as records of their own.")
     ] = None
 
 

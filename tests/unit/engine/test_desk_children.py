@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from homing.domain.delivery import Change, Delivery, Fact, Receipt
+from homing.domain.delivery import Change, Delivery, Fact, FactValue, Receipt
 from homing.domain.errors import NotAllowed
 from homing.domain.failure import Failure
 from homing.domain.identity import provider_token
@@ -44,8 +44,7 @@ class Family(World):
             assert isinstance(message, Event)
             return FanOut(
                 tuple(
-                    work.child(lane="event", payload=part.encode(), topic=part)
-                    for part in message.data["parts"]
+                    work.child(payload=part.encode(), topic=part) for part in message.data["parts"]
                 )
             )
         part = work.delivery.topic or ""
@@ -296,8 +295,8 @@ async def test_evidence_on_the_old_text_does_not_settle_the_amended_one() -> Non
     world = World(sending(provider, on_doubt="hold"))
     accepted = await world.submit()
     await world.run()
-    late = {"status": "done", "stage": "send", "notification_id": "n-9"}
-    fact = Fact("late_outcome", f"{accepted.id}/1", world.now_ms, dict(late))
+    late: FactValue = {"status": "done", "stage": "send", "notification_id": "n-9"}
+    fact = Fact("late_outcome", f"{accepted.id}/1", world.now_ms, late)
     await world.store.save([], [fact])
 
     await world.engine.desk.amend(accepted.id, b"corrected", **WHY)
@@ -319,8 +318,8 @@ async def test_a_late_answer_to_the_old_text_does_not_settle_a_doubt_about_the_n
     await world.engine.desk.amend(accepted.id, b"corrected", **WHY)
     await world.engine.desk.replay(accepted.id, **WHY)
     await world.run()
-    late = {"status": "done", "stage": "send", "notification_id": "n-9", "payload_no": 1}
-    fact = Fact("late_outcome", f"{accepted.id}/1", world.now_ms, dict(late))
+    late: FactValue = {"status": "done", "stage": "send", "notification_id": "n-9", "payload_no": 1}
+    fact = Fact("late_outcome", f"{accepted.id}/1", world.now_ms, late)
     await world.store.save([], [fact])
 
     await world.run(after_s=60)

@@ -324,5 +324,6 @@ def _kept(name: str) -> Check:
     return check
 
 
-for _name in ("delivered", "dismissed", "failed", "payload", "failed_payload", "attempts", "key"):
+KEPT = ("delivered", "dismissed", "failed", "payload", "failed_payload", "attempts", "key")
+for _name in (*KEPT, "dead_letter"):
     EFFECTS[f"routes.<name>.retention.{_name}"] = _kept(_name)

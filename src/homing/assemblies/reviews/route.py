@@ -44,6 +44,7 @@ LABELS = LabelTable(
         Label("retryable_failed", "pending", attempted=True),
         Label("in_progress", "pending"),
         Label("in_progress", "in_flight"),
+        Label("retryable_failed", "waiting", retrying_children=True),
         Label("in_progress", "waiting"),
         Label("succeeded", "delivered"),
         # Blocked until somebody acts.

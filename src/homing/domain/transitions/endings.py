@@ -1,4 +1,4 @@
-"""The two ends that owe notices: delivered, and the dead letter."""
+"""The two ends with notices: delivered, and the dead letter; and that notices were given."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from homing.domain.transitions.table import transition
 def evidence_of(
     delivery: Delivery, answered: recipients.Recipients, receipt: Receipt
 ) -> dict[str, object]:
-    """Acceptance ends the doubt, except for a recipient refused now who may have it already."""
+    """Acceptance ends the doubt, except about a recipient that is refused now and may have it."""
     in_doubt = any(r.outcome == "maybe" for r in answered)
     return {
         "receipt": receipt,
@@ -54,7 +54,7 @@ def end_delivered(
         now_ms,
         crashes=0,
         failed_because=None,
-        notices_due=_with_notices(delivery, plan.notify_on_delivered),
+        notices_due=with_notices(delivery, plan.notify_on_delivered),
         **evidence,
     )
     forget = is_forgotten(after, plan)
@@ -86,7 +86,7 @@ def end_failed(
         failed_because=because,
         first_failed_at_ms=delivery.first_failed_at_ms or now_ms,
         last_failed_at_ms=delivery.last_failed_at_ms or now_ms,
-        notices_due=_with_notices(delivery, notices),
+        notices_due=with_notices(delivery, notices),
     )
     return count_ended(Change(after, ended=ended))
 
@@ -113,7 +113,7 @@ def is_forgotten(delivery: Delivery, plan: Plan) -> bool:
     return delivery.state == "delivered" and not (plan.keep_delivered or delivery.notices_due)
 
 
-def _with_notices(delivery: Delivery, notices: tuple[str, ...]) -> tuple[str, ...]:
+def with_notices(delivery: Delivery, notices: tuple[str, ...]) -> tuple[str, ...]:
     if not notices:
         return delivery.notices_due
     return (

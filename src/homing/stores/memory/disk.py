@@ -35,12 +35,12 @@ class MemoryDisk:
 
     def put(self, delivery: Delivery) -> None:
         """Write one record over what was there."""
-        before = self.deliveries.get(delivery.id)
+        if delivery.id in self.deliveries:
+            self._drop_from_indexes(self.deliveries[delivery.id])
         self.deliveries[delivery.id] = delivery
         self.due.place(delivery)
-        if before is not None:
-            self._drop_from_indexes(before)
-        self._add_to_indexes(delivery)
+        if delivery.parent_id is not None or delivery.holder is not None or delivery.notices_due:
+            self._add_to_indexes(delivery)
 
     def remove(self, delivery_id: str) -> None:
         """Take away a record and what it carries; keys and attempts have lives of their own."""
@@ -55,6 +55,9 @@ class MemoryDisk:
                 self.facts.get(fact.kind, {}).pop(fact.key, None)
             else:
                 self.facts.setdefault(fact.kind, {})[fact.key] = fact
+
+    def children_of(self, parent_id: str) -> Iterable[Delivery]:
+        return (self.deliveries[child_id] for child_id in self._children.get(parent_id, {}))
 
     def candidates(self, query: Query) -> Iterable[Delivery]:
         """The smallest indexed set that holds every match."""

@@ -21,6 +21,7 @@ from homing.ports import (
     Existing,
     FactCursor,
     FactOrder,
+    Finding,
     GroupBy,
     Page,
     PurgeRule,
@@ -43,6 +44,10 @@ class MemoryStore:
 
     async def open(self) -> None:
         """There is nothing to connect to, and nothing to check."""
+
+    async def findings(self) -> list[Finding]:
+        detail = "in memory only: what is accepted dies with the process"
+        return [Finding("store", "warning", detail)]
 
     async def close(self) -> None:
         """The disk keeps what was stored."""
@@ -134,7 +139,7 @@ class MemoryStore:
         return self.disk.keys.get((source, key))
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
-        wanted = predicate(query)
+        wanted = predicate(query, self.disk.children_of)
         below = None if cursor is None else (cursor.created_at_ms, cursor.delivery_id)
         found = heapq.nlargest(
             limit + 1,
@@ -150,7 +155,7 @@ class MemoryStore:
         return Page(items, Cursor(items[-1].created_at_ms, items[-1].id))
 
     async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
-        wanted = predicate(query)
+        wanted = predicate(query, self.disk.children_of)
         counts = Counter(group_words(d, by) for d in self.disk.candidates(query) if wanted(d))
         return dict(counts) if by else {(): counts[()]}
 
