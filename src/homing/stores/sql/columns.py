@@ -8,12 +8,11 @@ mark, a plain outcome), so where both say something the column is right.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import force_setattr
 
 from homing.domain.delivery import Delivery, Receipt
 from homing.stores.codec import decode_delivery
@@ -82,7 +81,9 @@ def plain_receipt_at_ms(receipt: Receipt) -> int | None:
     return at_ms if receipt == Receipt(accepted_at_ms=at_ms) else None
 
 
-def row_maker(absent: object) -> Callable[[Delivery], Row]:
+def row_maker(
+    absent: object = None, columns: Sequence[Column] = COLUMNS
+) -> Callable[[Delivery], Row]:
     """A function that makes the row of a delivery, with `absent` for what is not there.
 
     It is compiled from the table of columns: a loop over them takes three times as long, and every
@@ -90,7 +91,7 @@ def row_maker(absent: object) -> Callable[[Delivery], Row]:
     """
     values = [
         (f"absent if (v := {taken}) is None else v" if column.nullable else taken)
-        for column in COLUMNS
+        for column in columns
         for taken in (column.taken or f"d.{column.name}",)
     ]
     names = {"absent": absent, "plain_receipt_at_ms": plain_receipt_at_ms}
@@ -106,8 +107,8 @@ FRESH_FIELDS = tuple(
     for column in COLUMNS
     if column.fresh
 )
-_fresh_fields_of: Callable[[Delivery], Row] = attrgetter(*FRESH_FIELDS, "open_children")
 _COMMITTING = FRESH_FIELDS.index("committing")
+_fresh_row = row_maker(columns=[column for column in COLUMNS if column.fresh])
 # The fields from which the other columns are made.
 _stored_with_record: Callable[[Delivery], Row] = attrgetter(
     *(c.name for c in COLUMNS if not (c.fresh or c.fixed or c.taken)),
@@ -117,31 +118,29 @@ _stored_with_record: Callable[[Delivery], Row] = attrgetter(
 )
 
 
-class ColumnChange(Struct, frozen=True, gc=False):
-    """What of a row changes: only `fresh` columns, or all (None); and whether the record does."""
+def _record_comparer() -> Callable[[Delivery, Delivery], bool]:
+    """Whether two deliveries agree in what only the record says; compiled as in `row_maker`."""
+    fresh = {*FRESH_FIELDS, "open_children"}
+    fields = [name for name in Delivery.__struct_fields__ if name not in fresh]
+    source = " and ".join(f"before.{name} == after.{name}" for name in fields)
+    made: Callable[[Delivery, Delivery], bool] = eval(f"lambda before, after: {source}")  # noqa: S307 - of the constants above alone
+    return made
 
-    fresh: Row | None
-    record: bool
+
+_same_record = _record_comparer()
 
 
-def column_change(before: Delivery, after: Delivery) -> ColumnChange:
-    fields, fresh = _fields_and_columns(_fresh_fields_of(after))
-    if replace(before, **fields) == after and (
-        fresh[-1] is not None or after.receipt == before.receipt
-    ):
-        return ColumnChange(fresh, record=False)
+def column_change(before: Delivery, after: Delivery) -> tuple[Row | None, bool]:
+    """The new values of the fresh columns, or None if other columns change too; and whether the
+    record changes."""
+    fresh = _fresh_row(after)
+    # A receipt that says more than its time stands in the record, or nowhere, and must stay so.
+    same_receipt = fresh[-1] is not None or after.receipt == before.receipt
+    if same_receipt and _same_record(before, after):
+        return fresh, False
     if _stored_with_record(before) == _stored_with_record(after):
-        return ColumnChange(fresh, record=True)
-    return ColumnChange(None, record=True)
-
-
-@lru_cache(maxsize=16)
-def _fields_and_columns(values: Row) -> tuple[dict[str, Any], Row]:
-    """Deliveries that are saved together change alike, so the same values come again and again."""
-    fields = dict(zip((*FRESH_FIELDS, "open_children"), values, strict=True))
-    receipt = fields["receipt"]
-    accepted_at_ms = None if receipt is None else plain_receipt_at_ms(receipt)
-    return fields, (*values[:-2], accepted_at_ms)
+        return fresh, True
+    return None, True
 
 
 def delivery_of(record: str | bytes, fresh: Sequence[Any]) -> Delivery:

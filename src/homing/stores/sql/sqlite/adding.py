@@ -1,6 +1,7 @@
 """Add unless taken: first ask which ids and keys are, then write all that is new in wide rows.
 
-No other connection writes in between, so the answer stays true until the commit.
+No other connection writes in between, so the answer stays true until the commit. Ids are made to
+be unique, so at first they are taken as free and the insert proves it (`Session.exact`).
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def new_entry(write: Write) -> NewEntry:
 
 def add_all(session: Session, requests: Sequence[AddRequest]) -> list[list[Added | Existing]]:
     """Each request in turn sees what those before it have added."""
-    adding = Adding(session, [entry for request in requests for entry in request.entries])
+    entries = [entry for request in requests for entry in request.entries]
+    adding = Adding(session, entries, look_at_ids=session.exact)
     answers = []
     for request in requests:
         answers.append([adding.add(entry) for entry in request.entries])
@@ -76,7 +78,9 @@ def add_all(session: Session, requests: Sequence[AddRequest]) -> list[list[Added
 class Adding:
     """What is taken, and the rows that are new."""
 
-    def __init__(self, session: Session, entries: Sequence[NewEntry]) -> None:
+    def __init__(
+        self, session: Session, entries: Sequence[NewEntry], *, look_at_ids: bool = True
+    ) -> None:
         self._session = session
         self._ids: set[str] = set()
         self._keys: dict[tuple[str, str], Key] = {}
@@ -88,16 +92,17 @@ class Adding:
         self._recipients: list[Row] = []
         self._new_keys: dict[tuple[str, str], Key] = {}
         if entries:
-            self._look_up([write for entry in entries for write in _family(entry.write)])
+            family = [write for entry in entries for write in _family(entry.write)]
+            self._look_up(family, ids=look_at_ids)
 
-    def _look_up(self, family: list[Write]) -> None:
-        for newest, taken in self._session.ask_about(
-            _TAKEN_IDS, [(write.delivery.id,) for write in family]
-        ):
-            if taken is not None:
-                self._ids.add(taken.decode())
-            elif newest is not None:
-                self._next_seq = newest + 1
+    def _look_up(self, family: list[Write], *, ids: bool) -> None:
+        [(newest,)] = self._session.ask(_SQL["newest"])
+        self._next_seq = (newest or 0) + 1
+        if ids:
+            asked = [(write.delivery.id,) for write in family]
+            self._ids.update(
+                taken.decode() for (taken,) in self._session.ask_about(_TAKEN_IDS, asked)
+            )
         keys = [(key.source, key.key) for write in family for key in write.keys]
         for *texts, expires_at_ms in self._session.ask_about(_TAKEN_KEYS, keys):
             source, name, delivery_id, fingerprint = (text.decode() for text in texts)
@@ -149,7 +154,8 @@ class Adding:
 
     def write(self) -> None:
         session = self._session
-        session.write(_INSERT_DELIVERIES, self._deliveries)
+        with session.assuming_unique():
+            session.write(_INSERT_DELIVERIES, self._deliveries)
         session.write(PUT_RECORDS, self._records)
         session.write(PUT_PAYLOADS, self._payloads)
         session.write(PUT_RESULTS, self._results)

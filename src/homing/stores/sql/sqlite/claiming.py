@@ -32,7 +32,7 @@ class Due(Struct, frozen=True, array_like=True, order=True, gc=False):
 
 
 class Head(Struct, frozen=True, array_like=True, gc=False):
-    """What a claim changes beside what it was asked for; and how long the payload is."""
+    """What a claim changes beside what it was asked for, and what else has to be read."""
 
     seq: int
     version: int
@@ -40,12 +40,12 @@ class Head(Struct, frozen=True, array_like=True, gc=False):
     open_children: int
     is_stale: int
     carries: int
-    payload_bytes: int
 
 
 class Held(Struct):
     """What was claimed, as it was read; it is decoded where the claim was asked for."""
 
+    due: list[Due] = []
     heads: list[Head] = []
     records: bytes = b"[]"
     payloads: bytes = b""
@@ -69,14 +69,14 @@ def claim_all(session: Session, claims: Sequence[Claim]) -> list[Held]:
 
 
 def _claim(session: Session, claim: Claim) -> Held:
-    seqs = [one.seq for one in _affordable(claim, _due(session, claim))]
-    if not seqs:
+    due = _affordable(claim, _due(session, claim))
+    if not due:
         return Held()
-    taken = encode(seqs).decode()
+    taken = encode([one.seq for one in due]).decode()
     session.run(_SQL["take"], (claim.worker, claim.lease_until_ms, claim.now_ms, taken))
     [(heads, records, payloads)] = session.ask(_SQL["taken"], (taken, LONG_PAYLOAD_BYTES))
-    held = Held(_decode_heads(heads), records, payloads)
-    if any(head.payload_bytes > LONG_PAYLOAD_BYTES for head in held.heads):
+    held = Held(due, _decode_heads(heads), records, payloads)
+    if any(one.payload_bytes > LONG_PAYLOAD_BYTES for one in due):
         long = session.ask(_SQL["long_payloads"], (taken, LONG_PAYLOAD_BYTES))
         held.long_payloads = dict(long)
     if any(head.carries & CARRIES_RESULTS for head in held.heads):
@@ -143,15 +143,16 @@ def _pick(lanes: int) -> str:
 def claimed_of(claim: Claim, held: Held) -> Iterator[tuple[Claimed, int]]:
     """What the worker gets, each with its place: the record as it was, with the claim upon it."""
     start = 0
-    for head, delivery in zip(held.heads, decode_deliveries(held.records), strict=True):
+    deliveries = decode_deliveries(held.records)
+    for one, head, delivery in zip(held.due, held.heads, deliveries, strict=True):
         if head.is_stale:
             overlay_columns(delivery, held.fresh[head.seq])
         else:
             _overlay_claim(delivery, claim, head)
         payload = held.long_payloads.get(head.seq)
         if payload is None:
-            payload = held.payloads[start : start + head.payload_bytes]
-            start += head.payload_bytes
+            payload = held.payloads[start : start + one.payload_bytes]
+            start += one.payload_bytes
         results = held.results.get(head.seq)
         yield Claimed(delivery, Content(payload, {} if results is None else results)), head.seq
 

@@ -18,6 +18,10 @@ CARRIES_ATTEMPT = 4
 
 # The save raises the version itself; when a waiting delivery is due depends on its children.
 _ALWAYS_BY_STATEMENT = ("version", "due_at_ms")
+SET_FRESH = tuple(column.name for column in COLUMNS if column.fresh and column.name != "version")
+# Who has it, and until when, stays as it is.
+HANDS = ("state", "holder", "due_at_ms")
+SET_IN_HAND = tuple(name for name in SET_FRESH if name not in HANDS)
 # What a save brings beside the columns of the delivery.
 _SAVED_TOO = ("due_at_zero_ms", "carries", "done_by", "done_since_ms", "seq")
 PARTS = {
@@ -27,7 +31,8 @@ PARTS = {
         f"column{nth} as {name}" for nth, name in enumerate((*NAMES, *_SAVED_TOO), 1)
     ),
     "fresh": ", ".join(f"d.{name}" for name in FRESH),
-    "set_fresh": ", ".join(f"{c.name} = ?" for c in COLUMNS if c.fresh and c.name != "version"),
+    "set_fresh": ", ".join(f"{name} = ?" for name in SET_FRESH),
+    "set_in_hand": ", ".join(f"{name} = ?" for name in SET_IN_HAND),
     "set_all": ", ".join(
         f"{column.name} = w.{column.name}"
         for column in COLUMNS

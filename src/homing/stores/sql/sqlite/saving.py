@@ -8,7 +8,8 @@ or removes the record goes alone, between the runs of plain ones, so that the or
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -32,7 +33,10 @@ from homing.stores.sql.sqlite.rows import (
     CARRIES_ATTEMPT,
     CARRIES_PAYLOAD,
     CARRIES_RESULTS,
+    HANDS,
     PARTS,
+    SET_FRESH,
+    SET_IN_HAND,
     attempt_row,
     bound,
     delivery_row,
@@ -51,7 +55,8 @@ class ChangeEntry(Struct, gc=False):
     """A write over a stored version, encoded before it comes to the writer, and its answer.
 
     Either `fresh` is set (all columns that change) or `row`. `record` is None if it stays as it is.
-    `done` is who made an attempt that the record implies, and since when.
+    `in_hand`: it stays with its holder, for as long. `done` is who made an attempt that the record
+    implies, and since when.
     """
 
     write: Write
@@ -60,6 +65,7 @@ class ChangeEntry(Struct, gc=False):
     attempts: Sequence[Row] = ()
     done: Row = (None, None)
     fresh: Row | None = None
+    in_hand: bool = False
     row: Row = ()
     record: str | None = None
     children: Sequence[NewEntry] = ()
@@ -81,11 +87,12 @@ def change_entry(write: Write, place: Place | None) -> ChangeEntry:
         entry.children = [new_entry(child) for child in write.children]
     elif place is not None and write.due_at_zero_ms is None:
         seq, before = place
-        change = column_change(before, write.delivery)
+        fresh, record_changes = column_change(before, write.delivery)
         # Recipients have rows of their own, of which those that are stored must be read first.
-        if not change.record or _addresses(before) == _addresses(write.delivery):
-            entry.seq, entry.fresh = seq, change.fresh
-        if not change.record:
+        if not record_changes or _addresses(before) == _addresses(write.delivery):
+            entry.seq, entry.fresh = seq, fresh
+            entry.in_hand = _hands(before) == _hands(write.delivery)
+        if not record_changes:
             return entry
     if entry.fresh is None:
         entry.row = delivery_row(write.delivery)
@@ -101,6 +108,9 @@ def _note_attempts(entry: ChangeEntry) -> None:
         entry.carries |= CARRIES_ATTEMPT
     else:
         entry.attempts = [attempt_row(write.delivery.route, one) for one in write.attempts]
+
+
+_hands: Callable[[Delivery], Row] = attrgetter(*HANDS)
 
 
 def _addresses(delivery: Delivery) -> list[str]:
@@ -172,12 +182,21 @@ def _write_columns(session: Session, run: list[ChangeEntry]) -> None:
             too = (entry.write.due_at_zero_ms, entry.carries, *entry.done, entry.seq)
             rows.append((*entry.row, *[bound(value) for value in too]))
             continue
-        is_stale = entry.record is None
-        alike.setdefault((entry.fresh, entry.carries, entry.done, is_stale), []).append(entry.seq)
-    for (fresh, carries, done, is_stale), places in alike.items():
-        values = (*fresh[:_VERSION], *fresh[_VERSION + 1 :], carries, *done, is_stale)
-        where = (encode(places).decode(), fresh[_VERSION])
-        session.prove(session.run(_SQL["update_fresh"], (*values, *where)), len(places))
+        marks = (entry.in_hand and not session.exact, entry.carries, entry.record is None)
+        alike.setdefault((entry.fresh, marks, entry.done), []).append(entry.seq)
+    for (fresh, marks, done), places in alike.items():
+        in_hand, *flags = marks
+        values = dict(zip(FRESH, fresh, strict=False))
+        where = (encode(places).decode(), values["version"])
+        if in_hand:
+            new = [values[name] for name in SET_IN_HAND]
+            changed = session.run(
+                _SQL["update_in_hand"], (*new, *flags, *where, values["due_at_ms"])
+            )
+        else:
+            new = [values[name] for name in SET_FRESH]
+            changed = session.run(_SQL["update_fresh"], (*new, *flags, *done, *where))
+        session.prove(changed, len(places))
     session.prove(session.write(_UPDATE_DELIVERIES, rows), len(rows))
 
 

@@ -76,6 +76,16 @@ class Session:
             found += self._cursor.execute(statement, parameters).fetchall()
         return found
 
+    @contextmanager
+    def assuming_unique(self) -> Iterator[None]:
+        """What is inserted was not looked for: a unique index proves that it was free."""
+        try:
+            yield
+        except sqlite3.IntegrityError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
+                raise
+            raise NotAsAssumed(str(error)) from error
+
     def note(self, facts: Iterable[Fact]) -> None:
         """Facts are written at the end; the last word on a key is the one that counts."""
         for fact in facts:

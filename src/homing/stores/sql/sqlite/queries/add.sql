@@ -3,10 +3,11 @@
 -- What is read here may be read on a caller's connection, whose text factory and column
 -- converters are not ours: so text comes as blobs, and every column is an expression.
 
+-- name: newest
+select max(s.seq) from sqlite_sequence as s where s.name = 'homing_deliveries';
+
 -- name: taken_ids
-select max(s.seq), null from sqlite_sequence as s where s.name = 'homing_deliveries'
-union all
-select null, cast(d.id as blob)
+select cast(d.id as blob)
 from (values (?)) as w
 cross join homing_deliveries as d on d.id = w.column1;
 

@@ -51,8 +51,7 @@ select
             d.unsettled_claims,
             d.open_children,
             d.is_stale,
-            d.carries,
-            coalesce(length(c.payload), 0)
+            d.carries
         )
     ),
     cast('[' || group_concat(r.record) || ']' as blob),

@@ -11,11 +11,22 @@ update homing_deliveries
 set
     :set_fresh:,
     carries = carries | ?,
+    is_stale = ?,
+    version = version + 1,
     done_by = ?,
-    done_since_ms = ?,
+    done_since_ms = ?
+where seq in (select value from json_each(?)) and version = ?;
+
+-- As `update_fresh` for what stays in the same hands, such as a mark: no column that an index of
+-- what is in flight holds. A lease that was made longer meanwhile shows, and is not left so.
+-- name: update_in_hand
+update homing_deliveries
+set
+    :set_in_hand:,
+    carries = carries | ?,
     is_stale = ?,
     version = version + 1
-where seq in (select value from json_each(?)) and version = ?;
+where seq in (select value from json_each(?)) and version = ? and due_at_ms is ?;
 
 -- Open children are counted here alone; a waiting delivery is due exactly while there are none.
 -- name: update_deliveries
