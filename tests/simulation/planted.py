@@ -21,6 +21,7 @@ class Planted(NamedTuple):
     routes: str = ""
     seeds: int = 40
     deliveries: int = 120
+    store: str = "memory"
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -30,6 +31,7 @@ class Planted(NamedTuple):
     def words_until(self, seeds: int) -> tuple[str, ...]:
         """The same, for the first few seeds alone."""
         words = [f"0-{seeds - 1}", "--deliveries", str(self.deliveries), "--jobs", "1", "--first"]
+        words += ["--store", self.store]
         if self.faults:
             words += ["--faults", self.faults]
         if self.routes:
@@ -500,5 +502,196 @@ PLANTED: tuple[Planted, ...] = (
         faults="operator,answers,freeze",
         routes="stubborn",
         seeds=80,
+    ),
+    Planted(
+        "a budget of one more",
+        "I16",
+        "domain/transitions/moves.py",
+        'return "exhausted" if delivery.attempts_spent >= budget else None',
+        'return "exhausted" if delivery.attempts_spent > budget else None',
+        faults="crash,doubt,answers",
+        routes="strict,post",
+    ),
+    Planted(
+        "after the last attempt it is put back once more",
+        "I16",
+        "domain/transitions/outcomes.py",
+        "spent = after.attempts_spent >= (delivery.max_attempts or retry.max_attempts)",
+        "spent = after.attempts_spent > (delivery.max_attempts or retry.max_attempts)",
+        faults="answers",
+        routes="post,strict",
+    ),
+    Planted(
+        "the lease is not looked at before a group is sent",
+        "I12",
+        "engine/group.py",
+        "if held.may_commit:",
+        "if held is not None:",
+        faults="freeze",
+        routes="post,brief",
+    ),
+    Planted(
+        "the lease is not looked at before a single send",
+        "I12",
+        "engine/claimed_work.py",
+        "return self.may_commit",
+        "return True",
+        faults="freeze",
+        routes="held,asked",
+    ),
+    Planted(
+        "a save whose answer was lost is taken for stored",
+        "I12",
+        "engine/save_batcher.py",
+        "                unsure = True  # the failed save may have been stored all the same\n",
+        '                if type(error).__name__ == "StoreOutcomeUnknown":\n'
+        "                    await self._finish(group, [True] * len(group))\n"
+        "                    return\n"
+        "                unsure = True\n",
+        faults="store",
+        routes="post,held",
+    ),
+    Planted(
+        "claims whose answer is on its way are given back at once",
+        "I15",
+        "engine/housekeeping.py",
+        "if self._unknown.get(delivery.id) == delivery.version",
+        "if delivery.version",
+        faults="deploy",
+        routes="post,event",
+        deliveries=300,
+    ),
+    Planted(
+        "any number of accepted sends may await their save",
+        "I9",
+        "engine/process.py",
+        "Permits(MAX_UNSAVED_SENDS)",
+        "Permits(100_000)",
+        faults="deploy",
+        routes="post,brief",
+        deliveries=1500,
+    ),
+    Planted(
+        "an outcome that comes too late is not noted",
+        "P8",
+        "engine/save_batcher.py",
+        "late.extend(late_outcome(settlement.change, self._clock.now_ms()))",
+        "del late[:]",
+        faults="freeze",
+        routes="post,held",
+    ),
+    Planted(
+        "a stop releases a marked send",
+        "I10",
+        "engine/worker.py",
+        "            return  # after its own mark nobody knows:"
+        " the lease ends and the next owner looks\n",
+        "            held.delivery = replace(held.delivery, committing=False)\n",
+        faults="deploy,doubt",
+        routes="held,stubborn",
+    ),
+    Planted(
+        "a start that raised is called not sent",
+        "I7",
+        "engine/group.py",
+        "self._told(held, replace(held.route.classify(error), maybe_sent=True))",
+        "self._told(held, held.route.classify(error))",
+        faults="provider,answers",
+        routes="post",
+    ),
+    Planted(
+        "a commit that raised is called not sent",
+        "I7",
+        "engine/attempt.py",
+        "return replace(failure, maybe_sent=failure.maybe_sent or held.delivery.committing)",
+        "return failure",
+        faults="provider,answers",
+        routes="held",
+    ),
+    Planted(
+        "an answer that is none is called not sent",
+        "I7",
+        "engine/steps.py",
+        'return Failure("provider_error", detail=detail, maybe_sent=True)',
+        'return Failure("provider_error", detail=detail)',
+        faults="provider,answers",
+        routes="post,held",
+    ),
+    Planted(
+        "what a person parked is probed",
+        "park",
+        "engine/parking.py",
+        'return fact is not None and (fact.value or {}).get("by") == BY_FAULT',
+        "return fact is not None",
+        faults="park",
+        routes="post,held",
+    ),
+    Planted(
+        "a replay does not take back the term of the key",
+        "I3",
+        "domain/writes.py",
+        "if ended_at_ms is None and not change.reopens:",
+        "if ended_at_ms is None:",
+        faults="operator,answers",
+        routes="brief",
+        deliveries=400,
+    ),
+    Planted(
+        "a key is never free again",
+        "I3",
+        "stores/memory/writing.py",
+        "return key.expires_at_ms is not None and key.expires_at_ms <= now_ms",
+        "return False",
+        faults="deploy",
+        routes="brief",
+    ),
+    Planted(
+        "retention takes open dead letters",
+        "I5",
+        "engine/housekeeping.py",
+        '("delivery", retention.delivered_s, ("delivered", "suppressed")),',
+        '("delivery", retention.delivered_s, ("delivered", "failed")),',
+        faults="answers",
+        routes="brief",
+    ),
+    Planted(
+        "SQLite: a mark does not look at the version",
+        "I25",
+        "stores/sql/sqlite/queries/save.sql",
+        "where homing_deliveries.id = w.column1 and homing_deliveries.version = w.column2",
+        "where homing_deliveries.id = w.column1",
+        faults="freeze",
+        routes="post,held",
+        store="sqlite",
+    ),
+    Planted(
+        "SQLite: a claim drops the mark of the holder before",
+        "I25",
+        "stores/sql/sqlite/queries/claim.sql",
+        "    version = version + 1\nwhere",
+        "    version = version + 1,\n    marked_at_ms = null\nwhere",
+        faults="crash",
+        routes="post,held",
+        store="sqlite",
+    ),
+    Planted(
+        "SQLite: an old mark stays when the record is written anew",
+        "I25",
+        "stores/sql/sqlite/queries/save.sql",
+        "    marked_at_ms = null,\n",
+        "",
+        faults="answers",
+        routes="post,held",
+        store="sqlite",
+    ),
+    Planted(
+        "SQLite: the last child wakes no parent",
+        "I25",
+        "stores/sql/sqlite/queries/save.sql",
+        "when open_children + ?1 <= 0 then ?2",
+        "when open_children + ?1 <= 0 then due_at_ms",
+        faults="handler",
+        routes="event,digest",
+        store="sqlite",
     ),
 )

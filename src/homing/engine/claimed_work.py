@@ -40,6 +40,7 @@ class ClaimedWork:
         "_attempts",
         "content",
         "delivery",
+        "is_being_marked",
         "is_probe",
         "lease_end_s",
         "lost",
@@ -62,6 +63,8 @@ class ClaimedWork:
         self.lease_end_s = claimed_at_s + route.lease_s
         self.lost = False
         self.is_probe = False
+        # A mark on its way carries the lease of its time: renewed meanwhile, it would be undone.
+        self.is_being_marked = False
         self.permit = False
 
     @property
@@ -90,6 +93,7 @@ class ClaimedWork:
 
     def marking(self, frozen: Mapping[str, bytes]) -> PendingSave:
         """The durable mark, to be written: with a new lease only where the old one grows short."""
+        self.is_being_marked = True
         clock = self._attempts.process.clock
         is_short = self._spare_s(clock.steady_s()) < SPARE_LEASE_S
         change = transitions.mark_committing(
@@ -102,6 +106,7 @@ class ClaimedWork:
 
     def marked(self, change: Change, asked_at_s: float) -> None:
         """It is stored; a new lease counts from when it was asked for."""
+        self.is_being_marked = False
         if change.delivery.due_at_ms != self.delivery.due_at_ms:
             self.lease_end_s = asked_at_s + self.route.lease_s
         self.wrote(change)

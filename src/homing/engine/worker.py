@@ -157,7 +157,7 @@ class RouteWorker:
         aged = [
             held
             for held in self._held.values()
-            if held.lease_end_s - now_s < self.route.lease_s * 2 / 3
+            if held.lease_end_s - now_s < self.route.lease_s * 2 / 3 and not held.is_being_marked
         ]
         if not aged:
             return

@@ -18,7 +18,7 @@ from homing.engine.convoy import MOST_TOGETHER
 from homing.engine.steps import SendStep
 from homing.ports import Accepted, Envelope
 from homing.stores.memory import MemoryStore
-from homing.testing.virtualtime import run
+from tests.simulation.virtualtime import run
 from tests.unit.engine.providers import Flock, GroupSending, sending
 from tests.unit.engine.world import FaultyStore, World, quiet
 

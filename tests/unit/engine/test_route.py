@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from homing.domain.errors import InvalidRequest, SettingsError, TerminalError
 from homing.domain.failure import Failure
 from homing.domain.message import Email, Event, Job
-from homing.domain.policy import Plan
+from homing.domain.policy import Plan, Stage
 from homing.engine.admitted import Admitted
 from homing.engine.handlers import Handlers, event_lane
 from homing.engine.lanes import lane_in_generation, lane_name, lane_part
 from homing.engine.route import judge_as_is, routes_by_name
+from homing.ports import Done
 from homing.testing import samples
-from tests.unit.engine.world import World, route, stage
+from tests.unit.engine.world import Script, World, route, stage
 
 names = st.text(st.sampled_from("ab/@%1"), min_size=1, max_size=4)
 
@@ -141,3 +142,20 @@ def test_the_events_route_takes_nothing_but_events() -> None:
 @pytest.mark.parametrize(("one", "other"), list(itertools.permutations(("a/b", "a%2Fb"), 2)))
 def test_types_that_look_alike_have_lanes_of_their_own(one: str, other: str) -> None:
     assert event_lane(one) != event_lane(other)
+
+
+async def test_each_failed_attempt_is_judged_once() -> None:
+    seen: list[str] = []
+
+    def judge(problem: Exception | Failure, at: Stage) -> Failure:
+        seen.append(f"{type(problem).__name__} at {at.name}")
+        return judge_as_is(problem, at)
+
+    world = World(route(step=Script(ValueError("x"), Failure("deferred"), Done()), judge=judge))
+    accepted = await world.submit()
+
+    for _ in range(3):
+        await world.run(after_s=60)
+
+    assert seen == ["ValueError at handle", "Failure at handle"]
+    assert (await world.get(accepted.id)).state == "delivered"

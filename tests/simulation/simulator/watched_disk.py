@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from homing.domain.delivery import Change, Delivery, Fact
 from homing.stores.memory import MemoryDisk
-from homing.testing.simulator.hosts import Life
+from tests.simulation.simulator.hosts import SimProcess
 
 Watch = Callable[[Delivery | None, Delivery | None], None]
 WatchFact = Callable[[Fact], None]
@@ -15,14 +15,16 @@ WatchFact = Callable[[Fact], None]
 class Operation:
     """What is being written, by whom; `changes` carry the audit of an operator's verb."""
 
-    __slots__ = ("asked_at_ms", "changes", "life", "name")
+    __slots__ = ("asked_at_ms", "changes", "name", "process", "takes")
 
-    def __init__(self, life: Life, name: str, changes: Sequence[Change] = ()) -> None:
-        self.life = life
+    def __init__(self, process: SimProcess, name: str, changes: Sequence[Change] = ()) -> None:
+        self.process = process
         self.name = name
         self.changes = changes
+        # What this write puts into the hands of the process.
+        self.takes: set[str] = set()
         # Before any delay on the way: the wall clock may jump in between.
-        self.asked_at_ms = life.clock.now_ms()
+        self.asked_at_ms = process.clock.now_ms()
 
 
 class WatchedDisk(MemoryDisk):

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from homing.domain.failure import Failure
 from homing.ports import Absent, Accepted, Envelope, Found, Unknown
-from homing.testing.simulator.hosts import Life
-from homing.testing.simulator.sends import SendWitness
-from homing.testing.simulator.service import HANG_S, Answer, Fate, Service
-from homing.testing.simulator.trace import Trace
+from tests.simulation.simulator.hosts import SimProcess
+from tests.simulation.simulator.send_checks import SendChecks
+from tests.simulation.simulator.service import HANG_S, Answer, Reaction, Service
+from tests.simulation.simulator.trace import Trace
+
+
+class ProviderBroken(Exception):
+    """Raised by a provider where it should have answered."""
 
 
 class Connection:
     """Of one process to one service."""
 
-    def __init__(self, service: Service, life: Life, witness: SendWitness, trace: Trace) -> None:
-        self.token_window_s = service.breed.token_window_s
+    def __init__(
+        self, service: Service, process: SimProcess, checks: SendChecks, trace: Trace
+    ) -> None:
+        self.token_window_s = service.route_kind.token_window_s
         self.service = service
-        self.life = life
-        self.witness = witness
+        self.process = process
+        self.checks = checks
         self.trace = trace
 
     async def prepare(self, envelope: Envelope) -> Sending | Failure:
@@ -29,9 +36,9 @@ class Connection:
 
     async def _prepare_all(self, envelopes: Sequence[Envelope]) -> list[Sending | Failure]:
         for envelope in envelopes:
-            self.witness.starts(self.life, envelope.delivery_id)
+            self.checks.starts(self.process, envelope.delivery_id)
         service = self.service
-        if service.is_rough:
+        if service.faults_on:
             delay_s = service.delay_s()
             if delay_s:
                 await asyncio.sleep(delay_s)
@@ -39,7 +46,14 @@ class Connection:
                 service.fault("bad_credentials")
                 bad = Failure("auth_failed", "route_fault", code="535", detail="bad credentials")
                 return [bad for _ in envelopes]
-        return [Sending(self, envelope) for envelope in envelopes]
+        if service.breaks("prepare_raised"):
+            raise ProviderBroken("prepare failed")
+        return [self._prepared(envelope) for envelope in envelopes]
+
+    def _prepared(self, envelope: Envelope) -> Sending:
+        if self.service.breaks("prepare_garbage"):
+            return cast(Sending, None)
+        return Sending(self, envelope)
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -50,15 +64,15 @@ class AskableConnection(Connection):
 
     async def lookup(self, token: str) -> Found | Absent | Unknown:
         service = self.service
-        if service.is_rough:
+        if service.faults_on:
             delay_s = service.delay_s()
             if delay_s:
                 await asyncio.sleep(delay_s)
-            if service.options.has("doubt") and service.chance.random() < 0.05:
+            if service.options.has("doubt") and service.rng.random() < 0.05:
                 service.fault("lookup_failed")
                 raise ConnectionError("the service cannot be asked")
         found = service.look(token)
-        self.trace.note(self.life.holder, "lookup", token[:8], type(found).__name__)
+        self.trace.note(self.process.holder, "lookup", token[:8], type(found).__name__)
         return found
 
 
@@ -67,8 +81,8 @@ class GroupConnection(Connection):
 
     async def prepare_some(self, envelopes: Sequence[Envelope]) -> list[Sending | Failure]:
         room = len(envelopes)
-        if self.service.is_rough:
-            room = self.service.chance.randint(1, room)
+        if self.service.faults_on:
+            room = self.service.rng.randint(1, room)
         return await self._prepare_all(envelopes[:room])
 
 
@@ -81,7 +95,7 @@ class Sending:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, told: Callable[[Answer], None]) -> None:
-        self._connection.witness.commits(self._connection.life, self._envelope)
+        self._begin()
 
         async def go() -> None:
             told(await self._answer())
@@ -93,45 +107,59 @@ class Sending:
             self._task.cancel()
 
     async def commit(self) -> Accepted | Failure:
-        self._connection.witness.commits(self._connection.life, self._envelope)
+        self._begin()
         return await self._answer()
+
+    def _begin(self) -> None:
+        """The byte that may send goes out; what raises here may have sent it or not."""
+        connection, envelope = self._connection, self._envelope
+        service, process = connection.service, connection.process
+        connection.checks.commits(process, envelope)
+        if service.breaks("start_raised"):
+            if service.rng.random() < 0.5:
+                service.arrive(envelope, "accept", process.holder, zombie=False)
+            raise ProviderBroken("the provider failed while it sent")
 
     async def _answer(self) -> Answer:
         connection, envelope = self._connection, self._envelope
-        service, life = connection.service, connection.life
-        if service.is_rough and service.options.freezes and service.chance.random() < 0.02:
+        service, process = connection.service, connection.process
+        if service.faults_on and service.options.freezes and service.rng.random() < 0.02:
             # The pause between the check and the byte on the wire: the window W3.
             await asyncio.sleep(0.001)
-        fate = service.fate()
-        connection.trace.note(life.holder, "commit", envelope.delivery_id, fate)
-        zombie = connection.witness.is_zombie(life, envelope)
+        reaction = service.reaction()
+        connection.trace.note(process.holder, "commit", envelope.delivery_id, reaction)
+        zombie = connection.checks.is_zombie(process, envelope)
         there_s, back_s = service.delay_s(), service.delay_s()
-        if there_s == 0.0 and back_s == 0.0 and fate != "hung":
-            answer = service.arrive(envelope, fate, life.holder, zombie=zombie)
+        if there_s == 0.0 and back_s == 0.0 and reaction != "hung":
+            answer = service.arrive(envelope, reaction, process.holder, zombie=zombie)
         else:
-            answer = await self._travel(fate, there_s, back_s, zombie=zombie)
+            answer = await self._travel(reaction, there_s, back_s, zombie=zombie)
         if answer is None:
             raise AssertionError("a hung commit has no answer")
-        connection.witness.answered(life, envelope, answer)
+        if service.breaks("answer_none"):
+            return cast(Answer, None)
+        if service.breaks("answer_garbage"):
+            return cast(Answer, "250 queued")
+        connection.checks.answered(process, envelope, answer)
         return answer
 
     async def _travel(
-        self, fate: Fate, there_s: float, back_s: float, *, zombie: bool
+        self, reaction: Reaction, there_s: float, back_s: float, *, zombie: bool
     ) -> Answer | None:
         service, envelope = self._connection.service, self._envelope
-        holder = self._connection.life.holder
+        holder = self._connection.process.holder
         waiter: asyncio.Future[Answer | None] = service.loop.create_future()
         known = service.known(envelope.token)
         known.under_way += 1
 
         def arrive() -> None:
             known.under_way -= 1
-            answer = service.arrive(envelope, fate, holder, zombie=zombie)
-            self._connection.trace.note("service", "arrived", envelope.delivery_id, fate)
+            answer = service.arrive(envelope, reaction, holder, zombie=zombie)
+            self._connection.trace.note("service", "arrived", envelope.delivery_id, reaction)
             if answer is not None:
                 service.loop.call_outside(back_s, lambda: _tell(waiter, answer))
 
-        late_s = service.chance.uniform(0.0, HANG_S) if fate == "hung" else 0.0
+        late_s = service.rng.uniform(0.0, HANG_S) if reaction == "hung" else 0.0
         service.loop.call_outside(there_s + late_s, arrive)
         return await waiter
 
@@ -144,11 +172,11 @@ def _tell(waiter: asyncio.Future[Answer | None], answer: Answer) -> None:
         waiter.set_result(answer)
 
 
-def connect(service: Service, life: Life, witness: SendWitness, trace: Trace) -> Connection:
+def connect(service: Service, process: SimProcess, checks: SendChecks, trace: Trace) -> Connection:
     """As this service can be spoken to."""
     kind = Connection
-    if service.breed.can_look:
+    if service.route_kind.can_look:
         kind = AskableConnection
-    elif service.breed.takes_groups:
+    elif service.route_kind.takes_groups:
         kind = GroupConnection
-    return kind(service, life, witness, trace)
+    return kind(service, process, checks, trace)

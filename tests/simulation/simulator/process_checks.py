@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from homing.domain.delivery import Attempt
-from homing.testing.simulator.options import Family
+from tests.simulation.simulator.options import Family
 
 if TYPE_CHECKING:
-    from homing.testing.simulator.world import World
+    from tests.simulation.simulator.world import World
 
 # Faults after which an attempt may be found interrupted, or one message be accepted twice.
 INTERRUPTING: tuple[Family, ...] = ("store", "full", "crash", "freeze")
@@ -19,7 +19,7 @@ AGAIN = 1
 BACKGROUND = ("Engine._revive", "RouteWorker._slot", "SaveBatcher._flush")
 
 
-def look_at_leftovers(world: World) -> None:
+def check_processes(world: World) -> None:
     _alarms(world)
     _clicks(world)
     _journals(world)
@@ -28,16 +28,18 @@ def look_at_leftovers(world: World) -> None:
 
 def _tasks(world: World) -> None:
     """No background task dies in silence."""
-    for party in world.loop.parties:
-        for task in party.failed:
+    for actor in world.loop.actors:
+        for error in actor.broken_callbacks:
+            world.findings.breach("I14", actor.name, f"a callback ended by {error!r}")
+        for task in actor.failed:
             name = getattr(task.get_coro(), "__qualname__", "")
             if name in BACKGROUND:
-                world.findings.breach("I14", party.name, f"{name} died of {task.exception()!r}")
+                world.findings.breach("I14", actor.name, f"{name} died of {task.exception()!r}")
 
 
 def _alarms(world: World) -> None:
     """A parked route is told of, and not again and again (I19)."""
-    told = world.told
+    told = world.notice_log
     troubled = world.options.has(*INTERRUPTING, "notice")
     for route, times in told.parked.items():
         given = told.alarms["route_parked", route]
@@ -71,7 +73,7 @@ def _journals(world: World) -> None:
     crashed = world.crashed
     for holder, delivery_id in unwritten:
         gone = delivery_id in disk.removed
-        if holder not in crashed and not gone and not world.options.has("store", "freeze"):
+        if holder not in crashed and not gone and not world.options.has("store"):
             breach("P8", delivery_id, f"{holder} knew that it was accepted, and wrote it nowhere")
 
 

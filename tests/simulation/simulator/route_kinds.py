@@ -19,10 +19,10 @@ PROBE_EVERY_S = 8.0
 LEASE_S = TIMEOUT_S + 30.0
 
 
-class Breed(Struct, frozen=True, kw_only=True):
+class RouteKind(Struct, frozen=True, kw_only=True):
     """What sets one kind of route apart."""
 
-    kind: Literal["mail", "event", "job", "digest"] = "mail"
+    carries: Literal["mail", "event", "job", "digest"] = "mail"
     ladder_s: tuple[float, ...] = (1.0, 4.0, 10.0)
     max_attempts: int = 4
     on_doubt: OnDoubt = "resend"
@@ -37,28 +37,32 @@ class Breed(Struct, frozen=True, kw_only=True):
     takes_groups: bool = False
     token_window_s: float = 0.0
     answers_apart: bool = False
+    # How long its key lasts after its end, and how long its record does; None: for ever.
+    key_term_s: float | None = None
+    kept_s: float | None = None
     on_mismatch: Literal["conflict", "return_existing"] = "conflict"
 
 
 STAGES: dict[str, tuple[str, ...]] = {"job": ("fetch", "llm", "notify")}
 
-BREEDS: dict[str, Breed] = {
-    "post": Breed(takes_groups=True, answers_apart=True),
-    "held": Breed(answers_apart=True, on_doubt="hold", inline_counts=False),
-    "asked": Breed(can_look=True, on_doubt="hold"),
-    "folded": Breed(token_window_s=24.0, on_doubt="hold"),
-    "strict": Breed(
+ROUTE_KINDS: dict[str, RouteKind] = {
+    "post": RouteKind(takes_groups=True, answers_apart=True),
+    "held": RouteKind(answers_apart=True, on_doubt="hold", inline_counts=False),
+    "asked": RouteKind(can_look=True, on_doubt="hold"),
+    "folded": RouteKind(token_window_s=24.0, on_doubt="hold"),
+    "strict": RouteKind(
         takes_groups=True,
         on_route_fault="fail",
         retry_after_cap_s=6.0,
         interrupted_counts=True,
         max_attempts=3,
     ),
-    "stubborn": Breed(on_route_fault="retry", max_attempts=6, ladder_s=(0.5, 2.0)),
-    "gone": Breed(
+    "stubborn": RouteKind(on_route_fault="retry", max_attempts=6, ladder_s=(0.5, 2.0)),
+    "gone": RouteKind(
         takes_groups=True, keep_delivered=False, answers_apart=True, on_mismatch="return_existing"
     ),
-    "event": Breed(kind="event"),
-    "job": Breed(kind="job"),
-    "digest": Breed(kind="digest", on_doubt="hold", answers_apart=True),
+    "brief": RouteKind(takes_groups=True, key_term_s=40.0, kept_s=30.0),
+    "event": RouteKind(carries="event", key_term_s=90.0, kept_s=60.0),
+    "job": RouteKind(carries="job"),
+    "digest": RouteKind(carries="digest", on_doubt="hold", answers_apart=True),
 }

@@ -1,7 +1,7 @@
 """The oracle's eye on the disk: every single write is compared with what must hold.
 
 These are the cheap checks, made at the moment itself: I5, I6, I11, I13, I16, I18 to I21. What
-can be judged only at the end is judged by `reckoning`.
+can be judged only at the end is judged by `totals`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Callable
 
 from homing.domain.delivery import TERMINAL_STATES, Delivery
-from homing.testing.simulator.breeds import BREEDS, STAGES, Breed
-from homing.testing.simulator.disk import WatchedDisk
-from homing.testing.simulator.findings import Findings
-from homing.testing.simulator.hosts import Life
-from homing.testing.simulator.sends import SendWitness
+from tests.simulation.simulator.findings import Findings
+from tests.simulation.simulator.hosts import SimProcess
+from tests.simulation.simulator.parks import Parks
+from tests.simulation.simulator.route_kinds import ROUTE_KINDS, STAGES, RouteKind
+from tests.simulation.simulator.send_checks import SendChecks
+from tests.simulation.simulator.watched_disk import WatchedDisk
 
 # By which audited verb a delivery may leave its end; every other way is forbidden (I6).
 WAYS_OUT: dict[tuple[str, str], tuple[str, ...]] = {
@@ -31,19 +32,21 @@ NEW_FOR_S = 2.0
 LONGEST_WAIT_S = 366 * 86_400.0
 
 
-class WriteWitness:
+class WriteChecks:
     """Sees every record before and after."""
 
     def __init__(
         self,
         disk: WatchedDisk,
-        sends: SendWitness,
+        sends: SendChecks,
+        parks: Parks,
         findings: Findings,
-        life_of: Callable[[str], Life | None],
+        _process_of: Callable[[str], SimProcess | None],
     ) -> None:
         self._disk = disk
-        self._life_of = life_of
+        self._process_of = _process_of
         self._sends = sends
+        self._parks = parks
         self._breach = findings.breach
         self.births = 0
         self.deaths: Counter[str] = Counter()
@@ -53,6 +56,8 @@ class WriteWitness:
         """One record was written or removed."""
         if before is None:
             self.births += 1
+            if after is not None and after.holder is not None:
+                self._sends.leased(after.id)
         elif after is None:
             self._removed(before)
         elif after.version == before.version:
@@ -68,8 +73,10 @@ class WriteWitness:
             self._breach("I11", after.id, f"version {before.version} -> {after.version}")
         if after.unsettled_claims > before.unsettled_claims:
             self._claimed(before, after)
-        elif after.holder is not None:
+        elif after.holder is not None and after.due_at_ms != before.due_at_ms:
             self._sends.leased(after.id)
+        elif before.holder is not None and after.holder is None:
+            self._given_back(before)
         if after.stage != before.stage:
             self._moved(before, after)
         if after.cycle != before.cycle:
@@ -89,11 +96,30 @@ class WriteWitness:
         elif after.state == "delivered" and after.fanned_out:
             self._joined(after)
 
+    def _given_back(self, before: Delivery) -> None:
+        """What a process has only just been given is in nobody else's hands (I15)."""
+        operation = self._disk.operation
+        if operation is not None and before.id in operation.process.unanswered:
+            text = f"{operation.process.holder} gave it back before it had the answer"
+            self._breach("I15", before.id, text)
+
     def _removed(self, before: Delivery) -> None:
         self._sends.wrote_outcome(before)
+        if self._disk.operation is not None and self._disk.operation.name == "purge":
+            self._purged(before, self._disk.operation.asked_at_ms)
+            return
         fine = before.state in ("in_flight", "delivered") or "confirm" in self._audited(before.id)
-        if BREEDS[before.route].keep_delivered or not fine:
+        if ROUTE_KINDS[before.route].keep_delivered or not fine:
             self._breach("I5", before.id, f"removed while {before.state}")
+
+    def _purged(self, before: Delivery, asked_at_ms: int) -> None:
+        """Retention takes what has ended, after its time, and no open dead letter (I3, I5)."""
+        kept_s = ROUTE_KINDS[before.route].kept_s
+        ended_at_ms = before.ended_at_ms
+        if kept_s is None or ended_at_ms is None or before.state == "failed":
+            self._breach("I5", before.id, f"purged while {before.state}")
+        elif ended_at_ms + kept_s * 1000 > asked_at_ms:
+            self._breach("I5", before.id, "purged before its time")
 
     def _claimed(self, before: Delivery, after: Delivery) -> None:
         operation = self._disk.operation
@@ -103,15 +129,17 @@ class WriteWitness:
         elif (before.due_at_ms or 0) > operation.asked_at_ms:
             self._breach("I13", after.id, "claimed before it was due")
         elif before.holder is not None:
-            self._taken_over(before, operation.life)
+            self._taken_over(before, operation.process)
+        if operation is not None:
+            self._parks.claimed(operation.process, after.route, after.id)
 
-    def _taken_over(self, before: Delivery, by: Life) -> None:
+    def _taken_over(self, before: Delivery, by: SimProcess) -> None:
         """Whatever the clocks say, nobody takes it from a living holder (I15)."""
-        life = self._life_of(before.holder or "")
-        if life is None or life.was_frozen or life.known_since_s is None:
+        process = self._process_of(before.holder or "")
+        if process is None or process.was_frozen or process.known_since_s is None:
             return
-        if life.loop.now_s > life.known_since_s + NEW_FOR_S:
-            text = f"{by.holder} took it from {life.holder}, which is alive"
+        if process.loop.now_s > process.known_since_s + NEW_FOR_S:
+            text = f"{by.holder} took it from {process.holder}, which is alive"
             self._breach("I15", before.id, text)
 
     def _audited(self, delivery_id: str) -> set[str]:
@@ -137,31 +165,34 @@ class WriteWitness:
             self._breach("I18", after.id, f"stage {before.stage} -> {after.stage}")
 
     def _tried(self, before: Delivery, after: Delivery) -> None:
-        breed = BREEDS[after.route]
+        route_kind = ROUTE_KINDS[after.route]
         _, attempt = self._disk.attempts[after.id][after.attempts_ended]
-        if after.attempts_spent > breed.max_attempts:
+        if after.attempts_spent > route_kind.max_attempts:
             self._breach(
-                "I16", after.id, f"{after.attempts_spent} attempts of {breed.max_attempts}"
+                "I16", after.id, f"{after.attempts_spent} attempts of {route_kind.max_attempts}"
             )
         if attempt.status == "interrupted":
             return  # its outcome is not known, and no answer says when to try again
         self._sends.wrote_outcome(before)
         if after.attempts_spent == before.attempts_spent or after.state != "pending":
             return
+        budget = after.max_attempts or route_kind.max_attempts
+        if after.attempts_spent >= budget and not after.maybe_sent:
+            self._breach("I16", after.id, f"put back after {after.attempts_spent} of {budget}")
         by_route = after.failure is not None and after.failure.disposition == "route_fault"
-        if by_route and breed.on_route_fault == "park":
+        if by_route and route_kind.on_route_fault == "park":
             self._breach("I19", after.id, "a fault of the route was counted")
-        self._check_due(before, after, breed)
+        self._check_due(before, after, route_kind)
 
-    def _check_due(self, before: Delivery, after: Delivery, breed: Breed) -> None:
+    def _check_due(self, before: Delivery, after: Delivery, route_kind: RouteKind) -> None:
         """Not before the ladder's step, nor before the provider's own wish (I13)."""
         told = self._sends.last_answer(before)
         if told is None or after.due_at_ms is None:
             return
         wall_ms, wish_s = told
-        if breed.retry_after_cap_s is not None:
-            wish_s = min(wish_s, breed.retry_after_cap_s)
-        wait_s = breed.ladder_s[min(after.attempts_spent, len(breed.ladder_s)) - 1]
+        if route_kind.retry_after_cap_s is not None:
+            wish_s = min(wish_s, route_kind.retry_after_cap_s)
+        wait_s = route_kind.ladder_s[min(after.attempts_spent, len(route_kind.ladder_s)) - 1]
         earliest_ms = wall_ms + max(wait_s, min(wish_s, LONGEST_WAIT_S)) * 1000
         if after.expires_at_ms is not None:
             earliest_ms = min(earliest_ms, after.expires_at_ms)
@@ -181,7 +212,7 @@ class WriteWitness:
         if because == "poison":
             self._sends.is_poison(after.id)
         by_route = failure is not None and failure.disposition == "route_fault"
-        if by_route and because == "rejected" and BREEDS[after.route].on_route_fault == "park":
+        if by_route and because == "rejected" and ROUTE_KINDS[after.route].on_route_fault == "park":
             self._breach("I19", after.id, "dead by a fault of the route")
 
     def _joined(self, after: Delivery) -> None:

@@ -1,4 +1,4 @@
-"""`python -m homing.testing.simulator 100-119`: run seeds, show progress, judge.
+"""`python -m tests.simulation.simulator 100-119`: run seeds, show progress, judge.
 
 The last line on standard output sums up; everything else goes to standard error. The exit code
 is 1 when an invariant was broken. `--seed N` tells one seed word by word.
@@ -11,18 +11,19 @@ import os
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import get_args
 
-from homing.testing.simulator.breeds import BREEDS
-from homing.testing.simulator.findings import Result, last_line, tables
-from homing.testing.simulator.options import FAMILIES, Focus, draw
-from homing.testing.simulator.runs import Job, run_jobs, run_world
+from tests.simulation.simulator.findings import Result, last_line, tables
+from tests.simulation.simulator.options import FAMILIES, Focus, StoreName, draw
+from tests.simulation.simulator.route_kinds import ROUTE_KINDS
+from tests.simulation.simulator.runs import Job, run_jobs, run_world
 
 HASH_SEED = "0"
 
 
 def main(words: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(words)
-    focus = Focus(options.deliveries, tuple(options.faults), tuple(options.routes))
+    focus = Focus(options.deliveries, tuple(options.faults), tuple(options.routes), options.store)
     if options.seed is not None:
         return _tell(options.seed, focus)
     jobs = [Job(seed, focus, options.twice) for seed in _seeds(options.seeds)]
@@ -68,14 +69,15 @@ def _indictment(result: Result, focus: Focus) -> Iterator[str]:
     yield f"  the last events about {result.breaches[0].subject}:"
     for line in result.story:
         yield f"    {line}"
-    yield f"  replay: python -m homing.testing.simulator --seed {result.seed}{_words(focus)}"
+    yield f"  replay: python -m tests.simulation.simulator --seed {result.seed}{_words(focus)}"
 
 
 def _words(focus: Focus) -> str:
     """The focus as it is asked for."""
     words = f" --deliveries {focus.deliveries}" if focus.deliveries else ""
     words += f" --faults {','.join(focus.families)}" if focus.families else ""
-    return words + (f" --routes {','.join(focus.breeds)}" if focus.breeds else "")
+    words += f" --routes {','.join(focus.routes)}" if focus.routes else ""
+    return words + (f" --store {focus.store}" if focus.store else "")
 
 
 def _seeds(text: str) -> list[int]:
@@ -95,7 +97,9 @@ def _words_of(known: Collection[str]) -> Callable[[str], list[str]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m homing.testing.simulator", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.simulation.simulator", description=__doc__
+    )
     parser.add_argument("seeds", nargs="?", default="0-19", help="a range such as 100-119")
     parser.add_argument("--seed", type=int, help="one seed, with every event")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
@@ -103,7 +107,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--faults", type=_words_of(FAMILIES), default=(), help="only these families"
     )
-    parser.add_argument("--routes", type=_words_of(BREEDS), default=(), help="only these routes")
+    parser.add_argument(
+        "--routes", type=_words_of(ROUTE_KINDS), default=(), help="only these routes"
+    )
+    parser.add_argument("--store", choices=get_args(StoreName), help="only on this store")
     parser.add_argument("--twice", action="store_true", help="run each seed twice and compare")
     parser.add_argument("--first", action="store_true", help="end at the first violation")
     return parser
@@ -120,8 +127,8 @@ def _write(text: str) -> None:
 def _with_fixed_hashes() -> None:
     """Sets of texts iterate by the hash seed; a run must not depend on it."""
     if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
-        words = [sys.executable, "-m", "homing.testing.simulator", *sys.argv[1:]]
-        os.execve(sys.executable, words, os.environ | {"PYTHONHASHSEED": HASH_SEED})  # noqa: S606 - itself again
+        words = [sys.executable, "-m", "tests.simulation.simulator", *sys.argv[1:]]
+        os.execve(sys.executable, words, os.environ | {"PYTHONHASHSEED": HASH_SEED})
 
 
 if __name__ == "__main__":

@@ -22,21 +22,25 @@ from homing.domain.failure import (
     Refusal,
 )
 from homing.ports import Absent, Accepted, Envelope, Found, Unknown
-from homing.testing.simulator.breeds import TIMEOUT_S, Breed
-from homing.testing.simulator.options import Options
-from homing.testing.virtualtime import VirtualTimeLoop
+from tests.simulation.simulator.options import Options
+from tests.simulation.simulator.route_kinds import TIMEOUT_S, RouteKind
+from tests.simulation.virtualtime import VirtualTimeLoop
 
-Fate: TypeAlias = Literal[
-    "accept", "put_off", "retry_after", "retry_after_absurd", "rejected", "suppressed", "partial",
+Reaction: TypeAlias = Literal[
+    "accept", "deferred", "retry_after", "retry_after_absurd", "rejected", "suppressed", "partial",
     "cut_after", "cut_before", "hung",
 ]  # fmt: skip
+# What a provider's own code may do wrong, whatever the service does.
+ProviderFault: TypeAlias = Literal[
+    "prepare_raised", "prepare_garbage", "start_raised", "answer_none", "answer_garbage"
+]
 Answer: TypeAlias = Accepted | Failure
 
 SETTLE_S = 20.0
 ABSURD_S = (9e8, 1e11, -7.0)
-NOBODY = ("",)
+NO_ADDRESS = ("",)
 # Who has this in the address is put off as long as there are faults: the budget runs out.
-DOOMED = "doomed"
+ALWAYS_DEFERRED = "always_deferred"
 HANG_S = TIMEOUT_S * 3
 
 _LOST = Failure("connection_lost", detail="cut after the message", maybe_sent=True)
@@ -68,86 +72,96 @@ class Service:
 
     def __init__(
         self,
-        breed: Breed,
+        route_kind: RouteKind,
         options: Options,
-        chance: random.Random,
+        rng: random.Random,
         loop: VirtualTimeLoop,
         fault: Callable[[str], None],
     ) -> None:
-        self.breed = breed
-        self.chance = chance
+        self.route_kind = route_kind
+        self.rng = rng
         self.loop = loop
         self.fault = fault
         self.options = options
-        self.is_rough = True
+        self.faults_on = True
         self.has_bad_credentials = False
         self.ledger: dict[str, list[Acceptance]] = {}
         self._tokens: dict[str, Known] = {}
         self._numbers = 0
-        self._fates = _fates(options, breed)
+        self._reactions = _reactions(options, route_kind)
 
-    def fate(self) -> Fate:
-        if not self.is_rough:
+    def reaction(self) -> Reaction:
+        if not self.faults_on:
             return "accept"
-        draw = self.chance.random()
-        for share, fate in self._fates:
+        draw = self.rng.random()
+        for share, reaction in self._reactions:
             if draw < share:
-                self.fault(fate)
-                return fate
+                self.fault(reaction)
+                return reaction
             draw -= share
         return "accept"
 
+    def breaks(self, fault: ProviderFault) -> bool:
+        """Whether the code between engine and service does this wrong thing now."""
+        share: float = getattr(self.options, fault)
+        if not self.faults_on or not share or self.rng.random() >= share:
+            return False
+        self.fault(fault)
+        return True
+
     def delay_s(self) -> float:
-        if not self.is_rough or self.chance.random() >= self.options.answer_share:
+        if not self.faults_on or self.rng.random() >= self.options.answer_share:
             return 0.0
-        return self.chance.random() * self.options.answer_s
+        return self.rng.random() * self.options.answer_s
 
     def known(self, token: str) -> Known:
         return self._tokens.setdefault(token, Known())
 
-    def arrive(self, envelope: Envelope, fate: Fate, by: str, *, zombie: bool) -> Answer | None:
+    def arrive(
+        self, envelope: Envelope, reaction: Reaction, by: str, *, zombie: bool
+    ) -> Answer | None:
         """The message is at the service: what it does, and what it would answer."""
         known = self.known(envelope.token)
         known.last_at_s = self.loop.time()
-        declined = self._declined(envelope, fate)
+        declined = self._declined(envelope, reaction)
         if declined is not None:
             return declined
-        if fate == "hung" and self.chance.random() < 0.5:
+        if reaction == "hung" and self.rng.random() < 0.5:
             return None
-        refused = self._refused(envelope) if fate in ("partial", "cut_after") else {}
-        taken = tuple(r for r in envelope.recipients or NOBODY if r not in refused)
+        refused = self._refused(envelope) if reaction in ("partial", "cut_after") else {}
+        taken = tuple(r for r in envelope.recipients or NO_ADDRESS if r not in refused)
         if not taken:
             return _all_refused(refused)
         receipt = self._accept(envelope, taken, by, zombie=zombie)
-        if fate == "cut_after":
+        if reaction == "cut_after":
             return replace(_LOST, refused=refused)
-        return None if fate == "hung" else Accepted(receipt, refused)
+        return None if reaction == "hung" else Accepted(receipt, refused)
 
-    def _declined(self, envelope: Envelope, fate: Fate) -> Failure | None:
+    def _declined(self, envelope: Envelope, reaction: Reaction) -> Failure | None:
         """Not taken at all; or not taken and no word of it, which the sender cannot know."""
         if self.has_bad_credentials:
             return _FAULT
-        if self.is_rough and any(DOOMED in address for address in envelope.recipients):
-            return _DECLINED["put_off"]
-        if fate in ("retry_after", "retry_after_absurd"):
-            seconds = self.chance.uniform(1.0, 20.0)
-            if fate == "retry_after_absurd":
-                seconds = self.chance.choice(ABSURD_S)
+        if self.faults_on and any(ALWAYS_DEFERRED in address for address in envelope.recipients):
+            return _DECLINED["deferred"]
+        if reaction in ("retry_after", "retry_after_absurd"):
+            seconds = self.rng.uniform(1.0, 20.0)
+            if reaction == "retry_after_absurd":
+                seconds = self.rng.choice(ABSURD_S)
             return Failure(RATE_LIMITED, code="429", retry_after_s=seconds)
-        return _DECLINED.get(fate)
+        return _DECLINED.get(reaction)
 
     def _accept(
         self, envelope: Envelope, taken: tuple[str, ...], by: str, *, zombie: bool
     ) -> Receipt:
         now_s = self.loop.time()
         known = self.known(envelope.token)
-        window_s = self.breed.token_window_s
+        window_s = self.route_kind.token_window_s
         if known.receipt is not None and now_s < known.accepted_at_s + window_s:
             return known.receipt  # folded: it is the same message to the service
         self._numbers += 1
         known.receipt = Receipt(f"n{self._numbers}")
         known.accepted_at_s = now_s
-        known.visible_at_s = now_s + self.chance.random() * SETTLE_S
+        known.visible_at_s = now_s + self.rng.random() * SETTLE_S
         entry = Acceptance(taken, now_s, by, zombie)
         self.ledger.setdefault(envelope.delivery_id, []).append(entry)
         return known.receipt
@@ -166,9 +180,9 @@ class Service:
         return Unknown(ask_again_s=6.0)
 
     def _refused(self, envelope: Envelope) -> dict[str, Refusal]:
-        if not self.breed.answers_apart or not self.options.partial:
+        if not self.route_kind.answers_apart or not self.options.partial:
             return {}
-        roll = self.chance.random
+        roll = self.rng.random
         return {
             address: Refusal(permanent=roll() < 0.4, code="550")
             for address in envelope.recipients
@@ -178,7 +192,7 @@ class Service:
 
 _DECLINED: dict[str, Failure] = {
     "cut_before": _LOST,
-    "put_off": Failure("deferred", code="451"),
+    "deferred": Failure("deferred", code="451"),
     "rejected": Failure("content_refused", "reject", code="554"),
     "suppressed": Failure("suppressed", "suppress"),
 }
@@ -190,16 +204,16 @@ def _all_refused(refused: dict[str, Refusal]) -> Failure:
     return Failure(RECIPIENT_DEFERRED, code="450", refused=refused)
 
 
-def _fates(options: Options, breed: Breed) -> list[tuple[float, Fate]]:
-    shares: list[tuple[float, Fate]] = [
-        (options.put_off, "put_off"),
+def _reactions(options: Options, route_kind: RouteKind) -> list[tuple[float, Reaction]]:
+    shares: list[tuple[float, Reaction]] = [
+        (options.deferred, "deferred"),
         (options.retry_after, "retry_after"),
         (options.retry_after_absurd, "retry_after_absurd"),
         (options.rejected, "rejected"),
         (options.suppressed, "suppressed"),
-        (options.partial if breed.answers_apart else 0.0, "partial"),
+        (options.partial if route_kind.answers_apart else 0.0, "partial"),
         (options.cut_after, "cut_after"),
         (options.cut_before, "cut_before"),
         (options.hung, "hung"),
     ]
-    return [(share, fate) for share, fate in shares if share]
+    return [(share, reaction) for share, reaction in shares if share]

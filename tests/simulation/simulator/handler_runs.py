@@ -9,60 +9,62 @@ from collections.abc import Awaitable, Callable
 
 from homing.domain.errors import TerminalError
 from homing.engine.handlers import Assignment
-from homing.testing.simulator.breeds import STAGES, TIMEOUT_S
-from homing.testing.simulator.disk import WatchedDisk
-from homing.testing.simulator.findings import Findings
-from homing.testing.simulator.hosts import Life
-from homing.testing.simulator.options import Options
-from homing.testing.simulator.sends import SendWitness
+from tests.simulation.simulator.findings import Findings
+from tests.simulation.simulator.hosts import SimProcess
+from tests.simulation.simulator.options import Options
+from tests.simulation.simulator.route_kinds import STAGES, TIMEOUT_S
+from tests.simulation.simulator.send_checks import SendChecks
+from tests.simulation.simulator.watched_disk import WatchedDisk
 
 POISON = "poison"
+# Handlers of this type of event end without waiting for anything.
+AT_ONCE = "tick"
 
 
-class Boom(Exception):
+class HandlerFailed(Exception):
     """A handler's own failure."""
 
 
-class Workshop:
+class HandlerRuns:
     """Runs every handler of every process."""
 
     def __init__(
         self,
         options: Options,
-        chance: random.Random,
+        rng: random.Random,
         disk: WatchedDisk,
-        sends: SendWitness,
+        sends: SendChecks,
         findings: Findings,
         fault: Callable[[str], None],
-        kill: Callable[[Life], None],
+        kill: Callable[[SimProcess], None],
     ) -> None:
         self._options = options
-        self._roll = chance.random
+        self._roll = rng.random
         self._disk = disk
         self._sends = sends
         self._breach = findings.breach
         self._fault = fault
         self._kill = kill
-        self.is_rough = True
+        self.faults_on = True
         self.done: Counter[tuple[str, str]] = Counter()
         self._made: dict[tuple[str, str], set[str]] = {}
 
-    def function(self, life: Life, stage: str) -> Callable[[Assignment], Awaitable[str]]:
+    def function(self, process: SimProcess, stage: str) -> Callable[[Assignment], Awaitable[str]]:
         async def run(assignment: Assignment) -> str:
-            return await self._run(life, stage, assignment)
+            return await self._run(process, stage, assignment)
 
         return run
 
-    async def _run(self, life: Life, stage: str, assignment: Assignment) -> str:
+    async def _run(self, process: SimProcess, stage: str, assignment: Assignment) -> str:
         delivery_id = self._own_id(assignment)
-        self._sends.starts(life, delivery_id, stage)
+        self._sends.starts(process, delivery_id, stage)
         self._check_results(stage, assignment)
         if isinstance(assignment.data, dict) and assignment.data.get(POISON):
             self._sends.killed_by(delivery_id)
-            self._kill(life)
+            self._kill(process)
             await asyncio.sleep(0)  # its last callback; there is no next one
-        if self.is_rough:
-            await self._suffer()
+        if self.faults_on:
+            await self._apply_faults(waits=assignment.name != AT_ONCE)
         self.done[delivery_id, stage] += 1
         made = f"{stage} {self.done[delivery_id, stage]}"
         self._made.setdefault((delivery_id, stage), set()).add(made)
@@ -77,18 +79,18 @@ class Workshop:
                 return child_id
         return assignment.id
 
-    async def _suffer(self) -> None:
+    async def _apply_faults(self, *, waits: bool) -> None:
         options, roll = self._options, self._roll
-        if roll() < options.answer_share:
+        if waits and roll() < options.answer_share:
             await asyncio.sleep(roll() * options.answer_s)
         draw = roll()
         if draw < options.handler_failed:
             self._fault("handler_failed")
-            raise Boom("the handler failed")
+            raise HandlerFailed("the handler failed")
         if draw < options.handler_failed + options.handler_useless:
             self._fault("handler_useless")
             raise TerminalError("it is useless")
-        if draw > 1.0 - options.handler_hung:
+        if waits and draw > 1.0 - options.handler_hung:
             self._fault("handler_hung")
             await asyncio.sleep(TIMEOUT_S * 3)
 

@@ -1,4 +1,4 @@
-"""Whose callback is whose: the parties of a loop in virtual time, and their lean handles."""
+"""Whose callback is whose: the actors of a loop in virtual time, and their lean handles."""
 
 from __future__ import annotations
 
@@ -71,25 +71,37 @@ class Timer(asyncio.TimerHandle):
         return f"<timer at {self._when} {self._callback!r}>"
 
 
-class Party:
+class Actor:
     """One owner of callbacks. What it starts while it runs belongs to it as well.
 
-    `fuse` counts its callbacks down; at zero `on_fuse` is called between two of them.
+    `countdown` counts its callbacks down; at zero `on_countdown` is called between two of them.
     """
 
-    __slots__ = ("_tasks", "fuse", "is_alive", "is_frozen", "name", "number", "on_fuse", "queue")
+    __slots__ = (
+        "_tasks",
+        "broken_callbacks",
+        "countdown",
+        "is_alive",
+        "is_frozen",
+        "name",
+        "number",
+        "on_countdown",
+        "queue",
+    )
 
     def __init__(self, name: str, number: int) -> None:
         self.name = name
         self.number = number
         self.queue: deque[Step | Timer] = deque()
-        self.fuse: int | None = None
-        self.on_fuse: Callable[[], None] | None = None
+        self.countdown: int | None = None
+        self.on_countdown: Callable[[], None] | None = None
         self.is_alive = True
         self.is_frozen = False
         self._tasks: list[asyncio.Task[Any]] = []
+        # What callbacks raised that are no tasks; asyncio would log it and go on.
+        self.broken_callbacks: list[Exception] = []
 
-    def __lt__(self, other: Party) -> bool:
+    def __lt__(self, other: Actor) -> bool:
         return self.number < other.number
 
     @property
@@ -109,7 +121,7 @@ class Party:
         self._tasks.clear()
 
     def keep(self, task: asyncio.Task[Any]) -> None:
-        # Tasks are held here, so that those of a killed party are never collected: collecting
+        # Tasks are held here, so that those of a killed actor are never collected: collecting
         # a coroutine would run its `finally`, which a dead process does not do.
         self._tasks.append(task)
         if len(self._tasks) > KEPT_TASKS and not len(self._tasks) % KEPT_TASKS:
@@ -117,4 +129,4 @@ class Party:
             self._tasks = [t for t in self._tasks if not t.done() or id(t) in ended]
 
 
-PARTY: contextvars.ContextVar[Party] = contextvars.ContextVar("party")
+ACTOR: contextvars.ContextVar[Actor] = contextvars.ContextVar("actor")

@@ -1,7 +1,7 @@
-"""Hosts and the processes that live on them: each life ends by a stop, a crash, or the night.
+"""Hosts and the processes that live on them: each process ends by a stop, a crash, or the night.
 
 What belongs to the host outlives a crash: its wall clock and how wrong it is, its emergency
-journal. A life has a holder's name of its own; callbacks of a life that has ended never run.
+journal. A process has a holder's name of its own; callbacks of a process that has ended never run.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 from homing.domain.delivery import Change
 from homing.engine.engine import Engine
 from homing.testing.dice import LoadedDice
-from homing.testing.parties import Party
-from homing.testing.virtualtime import VirtualTimeLoop
+from tests.simulation.actors import Actor
+from tests.simulation.virtualtime import VirtualTimeLoop
 
 if TYPE_CHECKING:
     from homing.engine.route import Route
@@ -29,12 +29,14 @@ class KeptJournal:
 
     def __init__(self, fault: Callable[[str], None]) -> None:
         self._fault = fault
+        self.on_append: Callable[[Sequence[Change]], None] = lambda _changes: None
         self.kept: list[Change] = []
         # Everything that was ever kept, for the oracle alone.
         self.history: list[Change] = []
 
     async def append(self, changes: Sequence[Change]) -> None:
         self._fault("journaled")
+        self.on_append(changes)
         self.kept.extend(changes)
         self.history.extend(changes)
 
@@ -46,7 +48,7 @@ class KeptJournal:
 
 
 class Host:
-    """A place where one process at a time lives."""
+    """A place where one process at a time processes."""
 
     def __init__(
         self,
@@ -63,8 +65,8 @@ class Host:
         self.works = works
         self.wall_offset_ms = 0
         self.journal = KeptJournal(fault)
-        self.life: Life | None = None
-        self.lives = 0
+        self.process: SimProcess | None = None
+        self.starts = 0
 
 
 class HostClock:
@@ -91,40 +93,44 @@ class Parts(Protocol):
     loop: VirtualTimeLoop
     seed: int
 
-    def store_of(self, life: Life) -> Store: ...
+    def store_of(self, process: SimProcess) -> Store: ...
 
-    def routes_of(self, life: Life) -> Sequence[Route]: ...
+    def routes_of(self, process: SimProcess) -> Sequence[Route]: ...
 
-    def notifier_of(self, life: Life) -> Notifier: ...
+    def notifier_of(self, process: SimProcess) -> Notifier: ...
 
-    def alarm_of(self, life: Life) -> Alarm: ...
+    def alarm_of(self, process: SimProcess) -> Alarm: ...
+
+    def ended(self, process: SimProcess) -> None: ...
 
 
-class Life:
+class SimProcess:
     """One process, from its start to its end."""
 
     def __init__(self, host: Host, parts: Parts) -> None:
-        host.lives += 1
-        host.life = self
+        host.starts += 1
+        host.process = self
         self.host = host
-        self.holder = f"{host.name}.{host.lives}"
+        self.holder = f"{host.name}.{host.starts}"
         self.loop = parts.loop
-        self.party: Party = parts.loop.new_party(self.holder)
+        self.actor: Actor = parts.loop.new_actor(self.holder)
         self.clock = HostClock(parts.loop, host)
         self.is_up = False
         self.is_ending = False
         self.was_frozen = False
         self.known_since_s: float | None = None
         self.calls = 0
+        # What a write has given to it and it has not heard of yet.
+        self.unanswered: set[str] = set()
         self._parts = parts
         self.engine: Engine | None = None
 
     @property
     def is_alive(self) -> bool:
-        return self.party.is_alive
+        return self.actor.is_alive
 
     def start(self, told: Callable[[Exception], None]) -> None:
-        self.loop.spawn(self.party, self._start(told), "start")
+        self.loop.spawn(self.actor, self._start(told), "start")
 
     async def _start(self, told: Callable[[Exception], None]) -> None:
         parts = self._parts
@@ -161,4 +167,5 @@ class Life:
     def end(self) -> None:
         """Killed: nothing of it runs again."""
         self.is_up = False
-        self.loop.kill(self.party)
+        self.loop.kill(self.actor)
+        self._parts.ended(self)

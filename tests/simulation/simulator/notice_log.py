@@ -10,21 +10,21 @@ from homing.domain.delivery import Attempt, Delivery, Fact
 from homing.ports import Alert
 
 
-class Told:
+class NoticeLog:
     """Notices by delivery and the version in which it died; alarms by kind and key."""
 
     def __init__(
         self,
         refused: float,
-        chance: random.Random,
+        rng: random.Random,
         fault: Callable[[str], None],
         now_s: Callable[[], float],
     ) -> None:
         self._now_s = now_s
         self._refused = refused
-        self._roll = chance.random
+        self._roll = rng.random
         self._fault = fault
-        self.is_rough = True
+        self.faults_on = True
         self.notices: dict[str, Counter[str]] = {}
         self.alarms: Counter[tuple[str, str]] = Counter()
         # How often each route was parked by a fault, and for how long at most.
@@ -45,7 +45,7 @@ class Told:
             self.longest_s[fact.key] = max(for_s, self.longest_s.get(fact.key, 0.0))
 
     def refuses(self) -> bool:
-        if not self.is_rough or self._roll() >= self._refused:
+        if not self.faults_on or self._roll() >= self._refused:
             return False
         self._fault("notice_refused")
         return True
@@ -54,7 +54,7 @@ class Told:
 class RecordingNotifier:
     """Gives alerts; sometimes it cannot, and sometimes it breaks."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: NoticeLog) -> None:
         self.notices: Collection[str] = ("alert",)
         self._told = told
 
@@ -67,7 +67,7 @@ class RecordingNotifier:
 
 
 class RecordingAlarm:
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: NoticeLog) -> None:
         self._told = told
 
     async def sound(self, alert: Alert) -> bool:

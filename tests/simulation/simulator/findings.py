@@ -54,6 +54,7 @@ class Result(Struct, kw_only=True):
     steps: int = 0
     digest: str = ""
     faults: Counter[str] = field(default_factory=Counter)
+    reached: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     breaches: list[Breach] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
@@ -72,13 +73,15 @@ def last_line(results: Sequence[Result]) -> str:
 
 
 def tables(results: Sequence[Result]) -> list[str]:
-    """Which faults there were, and how the deliveries ended."""
+    """Which faults there were, how the deliveries ended, and what the runs came to see."""
     faults: Counter[str] = Counter()
     ends: Counter[str] = Counter()
+    reached: Counter[str] = Counter()
     for result in results:
         faults += result.faults
         ends += result.ends
+        reached += result.reached
     return [
         f"{name}: {' '.join(f'{word}={number}' for word, number in sorted(counted.items()))}"
-        for name, counted in (("faults", faults), ("ends", ends))
+        for name, counted in (("faults", faults), ("ends", ends), ("reached", reached))
     ]

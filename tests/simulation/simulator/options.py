@@ -12,15 +12,17 @@ from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct, structs
 
-from homing.testing.simulator.breeds import BREEDS
+from tests.simulation.simulator.route_kinds import ROUTE_KINDS
 
 Family: TypeAlias = Literal[
     "store", "full", "crash", "freeze", "deploy", "clock", "answers", "doubt", "outage", "handler",
-    "operator", "notice",
+    "operator", "notice", "provider", "park",
 ]  # fmt: skip
+StoreName: TypeAlias = Literal["memory", "sqlite"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
 DELIVERIES = 3000
+SQLITE_SHARE = 0.25
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -29,17 +31,19 @@ class Options(Struct, frozen=True, kw_only=True):
     seed: int
     deliveries: int
     families: tuple[Family, ...]
-    breeds: tuple[str, ...]
+    routes: tuple[str, ...]
     window_s: float
     workers: int
     senders: int
     machines: int
     concurrency: int
+    store: StoreName = "memory"
 
     delay_share: float
     delay_s: float
     store_refused: float = 0.0
     store_unknown: float = 0.0
+    store_unknown_lost: float = 0.0
     store_surprise: float = 0.0
     full_periods: int = 0
     crashes: int = 0
@@ -50,8 +54,8 @@ class Options(Struct, frozen=True, kw_only=True):
 
     answer_share: float
     answer_s: float
-    put_off: float = 0.0
-    doomed: float = 0.0
+    deferred: float = 0.0
+    always_deferred: float = 0.0
     retry_after: float = 0.0
     retry_after_absurd: float = 0.0
     rejected: float = 0.0
@@ -60,7 +64,13 @@ class Options(Struct, frozen=True, kw_only=True):
     cut_after: float = 0.0
     cut_before: float = 0.0
     hung: float = 0.0
+    prepare_raised: float = 0.0
+    prepare_garbage: float = 0.0
+    start_raised: float = 0.0
+    answer_none: float = 0.0
+    answer_garbage: float = 0.0
     outages: int = 0
+    parks: int = 0
     handler_failed: float = 0.0
     handler_useless: float = 0.0
     handler_hung: float = 0.0
@@ -84,7 +94,8 @@ class Focus(Struct, frozen=True):
 
     deliveries: int | None = None
     families: tuple[Family, ...] = ()
-    breeds: tuple[str, ...] = ()
+    routes: tuple[str, ...] = ()
+    store: StoreName | None = None
 
 
 EVERYTHING = Focus()
@@ -92,60 +103,62 @@ EVERYTHING = Focus()
 
 def draw(seed: int, focus: Focus = EVERYTHING) -> Options:
     """The same seed gives the same options, everywhere."""
-    chance = random.Random(f"options {seed}")  # noqa: S311 - repeatable, not secret
-    families = _families(chance)
+    rng = random.Random(f"options {seed}")
+    families = _families(rng)
     families = focus.families or families
-    number = focus.deliveries or round(DELIVERIES * chance.uniform(0.6, 1.4))
-    breeds = tuple(chance.sample(sorted(BREEDS), chance.randint(2, 3)))
-    busy = chance.random() < 0.5
+    number = focus.deliveries or round(DELIVERIES * rng.uniform(0.6, 1.4))
+    routes = tuple(rng.sample(sorted(ROUTE_KINDS), rng.randint(2, 3)))
+    busy = rng.random() < 0.5
     fields: dict[str, object] = {
         "seed": seed,
         "deliveries": number,
         "families": families,
-        "breeds": focus.breeds or breeds,
-        "window_s": chance.uniform(30.0, 150.0),
-        "workers": chance.randint(1, 3),
-        "senders": chance.randint(0, 1),
-        "machines": chance.randint(1, 2),
-        "concurrency": chance.choice((2, 4, 8)),
-        "delay_share": _rate(chance, 0.02, 0.5) if busy else 0.02,
-        "delay_s": chance.choice((0.001, 0.02, 0.5)),
-        "answer_share": _rate(chance, 0.02, 0.6),
-        "answer_s": chance.choice((0.01, 0.3, 2.0)),
+        "routes": focus.routes or routes,
+        "window_s": rng.uniform(30.0, 150.0),
+        "workers": rng.randint(1, 3),
+        "senders": rng.randint(0, 1),
+        "machines": rng.randint(1, 2),
+        "concurrency": rng.choice((2, 4, 8, 64, 128)),
+        "delay_share": _rate(rng, 0.02, 0.5) if busy else 0.02,
+        "delay_s": rng.choice((0.001, 0.02, 0.5)),
+        "answer_share": _rate(rng, 0.02, 0.6),
+        "answer_s": rng.choice((0.01, 0.3, 2.0)),
     }
-    if chance.random() < 0.2:
+    if rng.random() < 0.2:
         # Slow, but not slow enough to keep workers from reading ahead: long queues in hand.
         fields |= {"answer_share": 0.9, "answer_s": 3.2, "concurrency": 2}
+    fields["store"] = focus.store or ("sqlite" if rng.random() < SQLITE_SHARE else "memory")
     for family in families:
-        fields |= _RATES[family](chance)
+        fields |= _RATES[family](rng)
     return Options(**fields)  # type: ignore[arg-type] # drawn as a table
 
 
-def _families(chance: random.Random) -> tuple[Family, ...]:
-    kind = chance.random()
+def _families(rng: random.Random) -> tuple[Family, ...]:
+    kind = rng.random()
     if kind < 0.1:
         chosen: set[Family] = {"operator", "deploy"}
     elif kind < 0.4:
-        chosen = set(chance.sample(FAMILIES, chance.randint(1, 3)))
+        chosen = set(rng.sample(FAMILIES, rng.randint(1, 3)))
     else:
-        chosen = {family for family in FAMILIES if chance.random() < 0.5}
+        chosen = {family for family in FAMILIES if rng.random() < 0.5}
     return tuple(family for family in FAMILIES if family in chosen)
 
 
-def _rate(chance: random.Random, low: float, high: float) -> float:
+def _rate(rng: random.Random, low: float, high: float) -> float:
     """Small rates as likely as large ones."""
-    return float(low * (high / low) ** chance.random())
+    return float(low * (high / low) ** rng.random())
 
 
-def _some(chance: random.Random, low: float, high: float) -> float:
+def _some(rng: random.Random, low: float, high: float) -> float:
     """Off half of the time, so that one fault of a family may act alone."""
-    return _rate(chance, low, high) if chance.random() < 0.6 else 0.0
+    return _rate(rng, low, high) if rng.random() < 0.6 else 0.0
 
 
 _RATES: dict[Family, Callable[[random.Random], dict[str, object]]] = {
     "store": lambda c: {
         "store_refused": _some(c, 0.005, 0.2),
-        "store_unknown": _rate(c, 0.005, 0.15),
+        "store_unknown": _some(c, 0.005, 0.15),
+        "store_unknown_lost": _some(c, 0.005, 0.15),
         "store_surprise": _some(c, 0.001, 0.01),
     },
     "full": lambda c: {"full_periods": c.randint(1, 2)},
@@ -154,8 +167,8 @@ _RATES: dict[Family, Callable[[random.Random], dict[str, object]]] = {
     "deploy": lambda c: {"deploys": c.randint(1, 4)},
     "clock": lambda c: {"jumps": c.randint(1, 6)},
     "answers": lambda c: {
-        "put_off": _rate(c, 0.02, 0.4),
-        "doomed": _some(c, 0.01, 0.05),
+        "deferred": _rate(c, 0.02, 0.4),
+        "always_deferred": _some(c, 0.01, 0.05),
         "retry_after": _some(c, 0.02, 0.1),
         "retry_after_absurd": _some(c, 0.001, 0.01),
         "rejected": _some(c, 0.005, 0.1),
@@ -175,5 +188,13 @@ _RATES: dict[Family, Callable[[random.Random], dict[str, object]]] = {
         "handler_hung": _some(c, 0.002, 0.02),
     },
     "operator": lambda c: {"clicks": c.randint(5, 60)},
+    "provider": lambda c: {
+        "prepare_raised": _some(c, 0.005, 0.05),
+        "prepare_garbage": _some(c, 0.005, 0.05),
+        "start_raised": _some(c, 0.005, 0.1),
+        "answer_none": _some(c, 0.002, 0.02),
+        "answer_garbage": _some(c, 0.002, 0.02),
+    },
+    "park": lambda c: {"parks": c.randint(1, 3)},
     "notice": lambda c: {"notice_refused": _rate(c, 0.05, 0.7)},
 }

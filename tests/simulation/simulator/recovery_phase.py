@@ -12,27 +12,28 @@ from typing import TYPE_CHECKING
 
 from homing.domain.delivery import Delivery
 from homing.testing.clocks import DAY_S
-from homing.testing.simulator.breeds import LEASE_S, POLL_S
-from homing.testing.simulator.hosts import EPOCH_MS
+from tests.simulation.simulator.hosts import EPOCH_MS
+from tests.simulation.simulator.route_kinds import LEASE_S, POLL_S
 
 if TYPE_CHECKING:
-    from homing.testing.simulator.world import World
+    from tests.simulation.simulator.world import World
 
 LONGEST_BACK_OFF_S = 10.0
 # A lease to end, a poll to notice, a back-off, and the services' time to settle a doubt.
 BOUND_S = 2 * LEASE_S + 2 * POLL_S + LONGEST_BACK_OFF_S + 60.0
 POISON_BOUND_S = 7 * (LEASE_S + POLL_S + 15.0)
-NIGHT_S = 3 * DAY_S
+LONG_STOP_S = 3 * DAY_S
 LOOK_EVERY_S = 2.0
 
 
-async def heal(world: World) -> None:
-    _calm_down(world)
+async def recover(world: World) -> None:
+    _end_faults(world)
     bound_s = BOUND_S + (POISON_BOUND_S if world.options.poison else 0.0)
     healed_ms = _true_ms(world)
     await _settle(world, bound_s, until_ms=healed_ms + int(LONGEST_BACK_OFF_S * 1000))
-    await _night(world)
+    await _long_stop(world)
     woken_ms = _true_ms(world)
+    world.clients.ask_after_terms(woken_ms)
     await _settle(world, bound_s, until_ms=woken_ms)
     await _stop_all(world)
     for delivery_id in world.disk.open:
@@ -41,18 +42,18 @@ async def heal(world: World) -> None:
             world.findings.breach("I14", delivery_id, f"never ended: {_where(delivery)}")
 
 
-def _calm_down(world: World) -> None:
-    world.weather.is_rough = world.weather.is_full = False
-    world.told.is_rough = world.workshop.is_rough = False
+def _end_faults(world: World) -> None:
+    world.conditions.faults_on = world.conditions.is_full = False
+    world.notice_log.faults_on = world.handler_runs.faults_on = False
     for service in world.services.values():
-        service.is_rough = service.has_bad_credentials = False
+        service.faults_on = service.has_bad_credentials = False
     for host in world.hosts:
         host.wall_offset_ms = 0
-        if host.life is None or not host.life.is_alive:
+        if host.process is None or not host.process.is_alive:
             world.boot(host)
         else:
-            host.life.party.fuse = None
-            world.loop.thaw(host.life.party)
+            host.process.actor.countdown = None
+            world.loop.thaw(host.process.actor)
     world.trace.note("world", "heals")
 
 
@@ -62,9 +63,9 @@ async def _settle(world: World, bound_s: float, *, until_ms: int) -> None:
     unparked = False
     while world.loop.time() < end_s and not world.findings.is_full:
         await asyncio.sleep(LOOK_EVERY_S)
-        life = world.any_life()
-        if life is not None and not unparked:
-            world.operators.unpark_all(life)
+        process = world.any_process()
+        if process is not None and not unparked:
+            world.operators.unpark_all(process)
             unparked = True
         if not _overdue(world, until_ms) and not world.clients.unsettled and not _owing(world):
             return
@@ -94,13 +95,13 @@ def _owing(world: World) -> bool:
     return any(d.notices_due for d in map(world.disk.deliveries.__getitem__, world.disk.dead))
 
 
-async def _night(world: World) -> None:
-    world.is_night = True
+async def _long_stop(world: World) -> None:
+    world.is_long_stop = True
     await _stop_all(world)
-    for life in world.lives:
-        life.end()
-    await asyncio.sleep(NIGHT_S)
-    world.is_night = False
+    for process in world.processes:
+        process.end()
+    await asyncio.sleep(LONG_STOP_S)
+    world.is_long_stop = False
     for host in world.hosts:
         world.boot(host)
     await asyncio.sleep(LOOK_EVERY_S)
@@ -109,8 +110,8 @@ async def _night(world: World) -> None:
 async def _stop_all(world: World) -> None:
     """Gracefully; whoever stops holds nothing any more, but for a send in doubt."""
     stops = [
-        world.loop.spawn(life.party, world.misfortune.stop(life, again=False), "stop")
-        for life in world.lives
+        world.loop.spawn(process.actor, world.fault_schedule.stop(process, again=False), "stop")
+        for process in world.processes
     ]
     await asyncio.sleep(60.0)
     for stop in stops:

@@ -10,14 +10,16 @@ from msgspec import Struct, field
 from homing.domain.delivery import Delivery
 from homing.domain.errors import Refused
 from homing.engine.desk import Desk
-from homing.testing.simulator.breeds import BREEDS
-from homing.testing.simulator.disk import WatchedDisk
-from homing.testing.simulator.hosts import Life
-from homing.testing.simulator.options import Options
-from homing.testing.simulator.service import NOBODY, Service
-from homing.testing.virtualtime import VirtualTimeLoop
+from tests.simulation.simulator.hosts import SimProcess
+from tests.simulation.simulator.options import Options
+from tests.simulation.simulator.parks import Parks
+from tests.simulation.simulator.route_kinds import ROUTE_KINDS
+from tests.simulation.simulator.service import NO_ADDRESS, Service
+from tests.simulation.simulator.watched_disk import WatchedDisk
+from tests.simulation.virtualtime import VirtualTimeLoop
 
 ACTOR, REASON = "ann", "because"
+PARK_VERBS = ("park", "unpark")
 
 # How often each verb is used, out of all clicks.
 VERBS: tuple[tuple[str, int], ...] = (
@@ -50,48 +52,49 @@ class Operators:
     def __init__(
         self,
         options: Options,
-        chance: random.Random,
+        rng: random.Random,
         loop: VirtualTimeLoop,
         disk: WatchedDisk,
         services: dict[str, Service],
-        any_life: Callable[[], Life | None],
+        parks: Parks,
+        any_process: Callable[[], SimProcess | None],
     ) -> None:
         self._options = options
-        self._chance = chance
+        self._rng = rng
         self._loop = loop
         self._disk = disk
         self._services = services
-        self._any_life = any_life
+        self.parks = parks
+        self._any_process = any_process
         self.clicks: list[Click] = []
 
     def act(self) -> None:
         verbs, weights = zip(*VERBS, strict=True)
-        [verb] = self._chance.choices(verbs, weights)
+        [verb] = self._rng.choices(verbs, weights)
         subject = self._subject(verb)
         if subject is None:
             return
         stored = self._disk.deliveries.get(subject)
-        times = 2 if self._chance.random() < 0.35 else 1
+        times = 2 if self._rng.random() < 0.35 else 1
         click = Click(verb, subject, times, stored.cycle if stored else 0)
         self.clicks.append(click)
         number = len(self.clicks)
         for _ in range(times):
-            life = self._any_life()
-            if life is not None:
-                self._loop.spawn(life.party, self._click(life, click, number), verb)
+            process = self._any_process()
+            if process is not None:
+                self._loop.spawn(process.actor, self._click(process, click, number), verb)
 
-    def unpark_all(self, life: Life) -> None:
+    def unpark_all(self, process: SimProcess) -> None:
         """The desk is cleared: what a person parked, a person must unpark."""
-        parked = self._disk.facts.get("parked", {})
-        for fact in [f for f in parked.values() if (f.value or {}).get("by") == ACTOR]:
-            click = Click("unpark", fact.key, 1)
-            self._loop.spawn(life.party, self._click(life, click, 0), "unpark")
+        for route in self.parks.ever:
+            click = Click("unpark", route, 1)
+            self._loop.spawn(process.actor, self._click(process, click, 0), "unpark")
 
     def _subject(self, verb: str) -> str | None:
-        if verb in ("park", "unpark"):
-            return self._chance.choice(self._options.breeds)
+        if verb in PARK_VERBS:
+            return self._rng.choice(self._options.routes)
         found = self._candidates(verb)
-        return self._chance.choice(found) if found else None
+        return self._rng.choice(found) if found else None
 
     def _candidates(self, verb: str) -> Sequence[str]:
         disk = self._disk
@@ -112,10 +115,28 @@ class Operators:
             return False
         entries = self._services[delivery.route].ledger.get(delivery.id, ())
         has_it = {address for entry in entries for address in entry.recipients}
-        return has_it.issuperset([r.address for r in delivery.recipients] or NOBODY)
+        return has_it.issuperset([r.address for r in delivery.recipients] or NO_ADDRESS)
 
-    async def _click(self, life: Life, click: Click, number: int) -> None:
-        engine = life.engine
+    def park_for(self, route: str, for_s: float) -> None:
+        """Somebody parks a route, and unparks it after a while."""
+        self._send_click(Click("park", route, 1))
+        self._loop.call_outside(for_s, lambda: self._send_click(Click("unpark", route, 1)))
+
+    def _send_click(self, click: Click) -> None:
+        process = self._any_process()
+        if process is not None:
+            self._loop.spawn(process.actor, self._click(process, click, 0), click.verb)
+
+    async def _click(self, process: SimProcess, click: Click, number: int) -> None:
+        if click.verb not in PARK_VERBS:
+            await self._try(process, click, number)
+            return
+        self.parks.clicks(click.subject)
+        await self._try(process, click, number)
+        self.parks.clicked(click.subject, parked=click.verb == "park" and bool(click.done))
+
+    async def _try(self, process: SimProcess, click: Click, number: int) -> None:
+        engine = process.engine
         if engine is None:
             return
         try:
@@ -141,5 +162,5 @@ class Operators:
     def _payload(self, subject: str) -> bytes:
         """The same message; a mail's is only bytes to the engine, and may be changed."""
         payload = self._disk.contents[subject].payload
-        plain = BREEDS[self._disk.deliveries[subject].route].kind == "mail"
+        plain = ROUTE_KINDS[self._disk.deliveries[subject].route].carries == "mail"
         return b"!" + payload if plain else payload

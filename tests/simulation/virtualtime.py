@@ -1,10 +1,10 @@
 """An asyncio event loop in which nobody waits: time jumps to the next timer.
 
-Every callback belongs to a `Party`: a simulated process, or the world around it. Callbacks of
-one party run in the order in which they became ready, as asyncio promises; which party goes
+Every callback belongs to a `Actor`: a simulated process, or the world around it. Callbacks of
+one actor run in the order in which they became ready, as asyncio promises; which actor goes
 next, for how many callbacks, and which of two equal timers fires first, is drawn from the seed.
 So every `await` is a point at which others may come in between, and the same seed gives the
-same order every time. A party can be frozen, thawed and killed between any two callbacks.
+same order every time. A actor can be frozen, thawed and killed between any two callbacks.
 
 There are no threads, sockets or signals in this loop; a call that needs them is refused.
 """
@@ -19,7 +19,7 @@ from bisect import insort
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, TypeVar, TypeVarTuple, cast
 
-from homing.testing.parties import PARTY, Party, Step, Timer
+from tests.simulation.actors import ACTOR, Actor, Step, Timer
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -41,13 +41,13 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
     """Runs coroutines in virtual time, in an order drawn from the seed."""
 
     def __init__(self, seed: int | str = 0) -> None:
-        self._random = random.Random(f"order {seed}")  # noqa: S311 - repeatable, not secret
+        self._random = random.Random(f"order {seed}")
         self.now_s = 0.0
         self._timers: list[tuple[float, float, int, Timer]] = []
         self._timers_made = 0
-        self._ready: list[Party] = []
-        self.parties: list[Party] = []
-        self._world = self.new_party("world")
+        self._ready: list[Actor] = []
+        self.actors: list[Actor] = []
+        self._world = self.new_actor("world")
         self._running = False
         self._stopping = False
         self._closed = False
@@ -55,40 +55,40 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         self.steps = 0
         self.complaints: list[dict[str, Any]] = []
 
-    def new_party(self, name: str) -> Party:
-        party = Party(name, len(self.parties))
-        self.parties.append(party)
-        return party
+    def new_actor(self, name: str) -> Actor:
+        actor = Actor(name, len(self.actors))
+        self.actors.append(actor)
+        return actor
 
     def spawn(
-        self, party: Party, coro: Coroutine[Any, Any, T], name: str | None = None
+        self, actor: Actor, coro: Coroutine[Any, Any, T], name: str | None = None
     ) -> asyncio.Task[T]:
-        """Start a coroutine that belongs to `party`."""
+        """Start a coroutine that belongs to `actor`."""
         context = contextvars.Context()
-        context.run(PARTY.set, party)
+        context.run(ACTOR.set, actor)
         return self.create_task(coro, name=name, context=context)
 
     def call_outside(self, delay_s: float, act: Callable[[], object]) -> None:
-        """Something happens in the world, whoever of the parties is alive then."""
+        """Something happens in the world, whoever of the actors is alive then."""
         self.call_later(delay_s, act, context=contextvars.Context())
 
-    def freeze(self, party: Party) -> None:
+    def freeze(self, actor: Actor) -> None:
         """Stop it where it is; its timers go on and wait for it."""
-        party.is_frozen = True
-        if party in self._ready:
-            self._ready.remove(party)
+        actor.is_frozen = True
+        if actor in self._ready:
+            self._ready.remove(actor)
 
-    def thaw(self, party: Party) -> None:
-        party.is_frozen = False
-        if party.is_alive and party.queue:
-            insort(self._ready, party)
+    def thaw(self, actor: Actor) -> None:
+        actor.is_frozen = False
+        if actor.is_alive and actor.queue:
+            insort(self._ready, actor)
 
-    def kill(self, party: Party) -> None:
+    def kill(self, actor: Actor) -> None:
         """It ends here and now: no further callback, no `finally`, no farewell."""
-        party.is_alive = False
-        party.queue.clear()
-        if party in self._ready:
-            self._ready.remove(party)
+        actor.is_alive = False
+        actor.queue.clear()
+        if actor in self._ready:
+            self._ready.remove(actor)
 
     def run(self, coro: Coroutine[Any, Any, T]) -> T:
         """Run to the end, then close."""
@@ -122,33 +122,36 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
             asyncio._set_running_loop(outer)
 
     def _run_some(self) -> None:
-        """A few callbacks of one party."""
+        """A few callbacks of one actor."""
         ready = self._ready
         draw = self._random.random()
         # One draw decides both: who is next, and for how long.
         place = draw * len(ready)
-        party = ready[int(place)]
+        actor = ready[int(place)]
         burst = 1 + int((place % 1.0) * LONGEST_BURST)
-        if party.fuse is not None:
-            burst = min(burst, party.fuse)
-            party.fuse -= burst
-        queue = party.queue
+        if actor.countdown is not None:
+            burst = min(burst, actor.countdown)
+            actor.countdown -= burst
+        queue = actor.queue
         self._steps_since_tick += burst
         self.steps += burst
         for _ in range(burst):
-            if not queue or party.is_frozen:
+            if not queue or actor.is_frozen:
                 break
             step = queue.popleft()
             if not step._cancelled:
-                step._context.run(step._callback, *step._args)  # type: ignore[arg-type] # not cancelled, so it has one
-        if not queue and party in ready:
-            ready.remove(party)
-        if party.fuse == 0:
-            party.fuse = None
-            if party.on_fuse is not None and party.is_alive:
-                party.on_fuse()
+                try:
+                    step._context.run(step._callback, *step._args)  # type: ignore[arg-type] # not cancelled, so it has one
+                except Exception as error:
+                    actor.broken_callbacks.append(error)
+        if not queue and actor in ready:
+            ready.remove(actor)
+        if actor.countdown == 0:
+            actor.countdown = None
+            if actor.on_countdown is not None and actor.is_alive:
+                actor.on_countdown()
         if self._steps_since_tick > SPIN_LIMIT:
-            raise Spinning(f"{party.name} at {self.now_s:.3f} s: {list(queue)[:3]}")
+            raise Spinning(f"{actor.name} at {self.now_s:.3f} s: {list(queue)[:3]}")
 
     def _tick(self) -> None:
         """Time moves on to the next timer."""
@@ -165,14 +168,14 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
                 self._enqueue(timer)
 
     def _enqueue(self, step: Step | Timer) -> None:
-        party = step._context.get(PARTY, self._world)
-        if not party.is_alive:
+        actor = step._context.get(ACTOR, self._world)
+        if not actor.is_alive:
             return
-        queue = party.queue
+        queue = actor.queue
         queue.append(step)
-        if len(queue) == 1 and not party.is_frozen and party not in self._ready:
+        if len(queue) == 1 and not actor.is_frozen and actor not in self._ready:
             # By number, not by arrival: an order that came out of a set must not matter.
-            insort(self._ready, party)
+            insort(self._ready, actor)
 
     def time(self) -> float:
         return self.now_s
@@ -224,7 +227,7 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Task[T]:
         context = contextvars.copy_context() if context is None else context
         task: asyncio.Task[T] = asyncio.Task(coro, loop=self, name=name, context=context)
-        context.get(PARTY, self._world).keep(task)
+        context.get(ACTOR, self._world).keep(task)
         return task
 
     def stop(self) -> None:
@@ -240,29 +243,29 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
         """Let go of everybody, the dead included, without a sound."""
         self._closed = True
         self._timers.clear()
-        for party in self.parties:
-            party.queue.clear()
-            for task in party.unfinished:
-                _put_to_rest(task)
-            party.forget()
+        for actor in self.actors:
+            actor.queue.clear()
+            for task in actor.unfinished:
+                _close_task(task)
+            actor.forget()
 
     def get_debug(self) -> bool:
         return False
 
-    def set_debug(self, enabled: bool) -> None:  # noqa: FBT001 - asyncio's own signature
+    def set_debug(self, enabled: bool) -> None:
         del enabled
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         self.complaints.append(context)
 
     async def shutdown_asyncgens(self) -> None:
-        """There is nothing to shut down: generators end with their parties."""
+        """There is nothing to shut down: generators end with their actors."""
 
     async def shutdown_default_executor(self) -> None:
         """There are no threads."""
 
 
-def _put_to_rest(task: asyncio.Task[Any]) -> None:
+def _close_task(task: asyncio.Task[Any]) -> None:
     """Close its coroutine, and let it not complain that it was pending."""
     task._log_destroy_pending = False  # type: ignore[attr-defined] # asyncio's own switch for it
     coro = task.get_coro()

@@ -1,4 +1,4 @@
-"""One seed from the first call to the reckoning, and many of them over several processes."""
+"""One seed from the first call to the totals, and many of them over several processes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from concurrent.futures import ProcessPoolExecutor
 
 from msgspec import Struct
 
-from homing.testing.simulator.findings import Breach, Result
-from homing.testing.simulator.options import Focus, Options, draw
-from homing.testing.simulator.reckoning import reckon
-from homing.testing.simulator.world import World
-from homing.testing.virtualtime import Spinning, Stalled
+from tests.simulation.simulator.final_checks import check_ledgers
+from tests.simulation.simulator.findings import Breach, Result
+from tests.simulation.simulator.options import Focus, Options, draw
+from tests.simulation.simulator.world import World
+from tests.simulation.virtualtime import Spinning, Stalled
 
 
 class Job(Struct, frozen=True):
@@ -51,17 +51,17 @@ def run_jobs(jobs: Sequence[Job], processes: int) -> Iterator[Result]:
 
 
 def run_world(options: Options, sink: Callable[[str], None] | None = None) -> Result:
-    """One seed, from the first call to the reckoning."""
+    """One seed, from the first call to the totals."""
     world = World(options, sink)
     result = Result(seed=options.seed, options=str(options))
     said = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # the engine says of every fault that it met it
     try:
         world.loop.run_until_complete(world.main())
-        reckoning = reckon(world)
-        result.duplicates = reckoning.duplicates
-        result.unexplained = reckoning.unexplained
-        result.lost = reckoning.lost
+        totals = check_ledgers(world)
+        result.duplicates = totals.duplicates
+        result.unexplained = totals.unexplained
+        result.lost = totals.lost
     except (Stalled, Spinning) as stuck:
         world.findings.breach("I14", "world", f"{type(stuck).__name__}: {stuck}")
     except RuntimeError:
@@ -70,13 +70,14 @@ def run_world(options: Options, sink: Callable[[str], None] | None = None) -> Re
     finally:
         logging.disable(said)
         _finish(world, result)
-        world.loop.close()
+        world.close()
     return result
 
 
 def _finish(world: World, result: Result) -> None:
     result.deliveries = world.writes.births
     result.faults = world.faults
+    result.reached = world.reached
     result.breaches = world.findings.breaches
     result.steps = world.loop.steps
     result.virtual_s = world.loop.time()
