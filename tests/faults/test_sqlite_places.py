@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from homing.domain import transitions
 from homing.domain.delivery import Attempt, Change, Delivery
 from homing.domain.policy import Plan, Stage
-from homing.ports import Added, PurgeRule
+from homing.ports import Added, Existing, PurgeRule
 from homing.stores.sql.sqlite import SqliteStore, places
 from homing.testing import samples
 from homing.testing.samples import LEASE_MS, NOW_MS
@@ -142,6 +142,33 @@ async def test_a_mark_then_the_outcome_of_what_was_added_in_hand(store: SqliteSt
     assert await store.get("d1") == replace(end.delivery, version=marked.version + 1)
     [(record,)] = rows(store, "select record from homing_records")
     assert '"state":"in_flight"' in str(record)
+
+
+async def test_a_lease_made_longer_elsewhere_is_not_taken_for_the_one_read(
+    stores: tuple[SqliteStore, SqliteStore],
+) -> None:
+    """A renewal leaves the version: the mark says how long the lease is, as any change does."""
+    store, other = stores
+    [held] = await claimed(store)
+    longer_ms = NOW_MS + 5 * LEASE_MS
+    assert await other.renew("w1", [(held.id, held.version)], longer_ms) == [True]
+    mark = transitions.mark_committing(held, now_ms=NOW_MS + 1, frozen={})
+
+    assert await store.save([mark]) == [True]
+
+    assert await store.get(held.id) == replace(mark.delivery, version=held.version + 1)
+
+
+async def test_an_id_that_is_taken_is_found_out_by_the_insert(store: SqliteStore) -> None:
+    """The others of its group are added; it is told what is there."""
+    await store.add([samples.new("d1", payload=b"first")])
+
+    added = await store.add([samples.new("d0"), samples.new("d1"), samples.keyed("d2", "k")])
+
+    assert added == [Added("d0"), Existing("d1"), Added("d2")]
+    content = await store.content("d1")
+    assert content is not None
+    assert content.payload == b"first"
 
 
 async def delivered(store: SqliteStore) -> tuple[Delivery, Attempt]:

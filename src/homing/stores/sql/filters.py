@@ -15,9 +15,6 @@ OF_RECIPIENT = (
     "from homing_recipients as a cross join homing_deliveries as d"
     " on d.seq = a.seq and a.address = :recipient"
 )
-# Only what is in flight is looked at, which is little.
-HELD = "from homing_deliveries as d indexed by homing_deliveries_leases"
-
 CONDITIONS = {name: f"d.{name} = :{name}" for name in (*EQUAL_FIELDS, "error_class")} | {
     "created_from_ms": "d.created_at_ms >= :created_from_ms",
     "created_before_ms": "d.created_at_ms < :created_before_ms",
@@ -73,8 +70,6 @@ def conditions(query: Query) -> tuple[str, list[str], dict[str, Any]]:
     if query.recipient is not None:
         values["recipient"] = query.recipient
         return OF_RECIPIENT, wanted, values
-    if query.holder is not None and STATES["in_flight"] in wanted:
-        return HELD, wanted, values
     return DELIVERIES, wanted, values
 
 

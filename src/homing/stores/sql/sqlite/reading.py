@@ -11,14 +11,17 @@ from typing import Any
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.ports import Cursor, FactCursor, FactOrder, GroupBy, Page, Query
 from homing.stores.codec import decode_attempt, decode_fact_value
+from homing.stores.sql import filters
 from homing.stores.sql.columns import delivery_of
-from homing.stores.sql.filters import BELOW, GROUPS, conditions
+from homing.stores.sql.filters import BELOW, DELIVERIES, GROUPS, STATES
 from homing.stores.sql.ledger import implied_attempt
 from homing.stores.sql.sqlite.claiming import PRIORITIES
 from homing.stores.sql.sqlite.rows import PARTS
 from homing.stores.sql.statements import load
 
 _SQL = load(__package__, "read.sql", PARTS)
+# The planner does not know that what is in flight is little.
+_IN_FLIGHT = f"{DELIVERIES} indexed by homing_deliveries_leases"
 _RECORDS = "cross join homing_records as r on r.seq = d.seq"
 # Before every fact in this order.
 FIRST_FACT = {"oldest": FactCursor("", -(2**63)), "newest": FactCursor("", 2**63 - 1)}
@@ -61,8 +64,15 @@ def find(connection: sqlite3.Connection, source: str, key: str) -> Key | None:
     return None if row is None else Key(*row)
 
 
+def _conditions(query: Query) -> tuple[str, list[str], dict[str, Any]]:
+    where, wanted, values = filters.conditions(query)
+    if where == DELIVERIES and query.holder is not None and STATES["in_flight"] in wanted:
+        where = _IN_FLIGHT
+    return where, wanted, values
+
+
 def page(connection: sqlite3.Connection, query: Query, cursor: Cursor | None, limit: int) -> Page:
-    where, wanted, values = conditions(query)
+    where, wanted, values = _conditions(query)
     if cursor is not None:
         wanted.append(BELOW)
         values |= {"seen_at_ms": cursor.created_at_ms, "seen_id": cursor.delivery_id}
@@ -86,7 +96,7 @@ def page(connection: sqlite3.Connection, query: Query, cursor: Cursor | None, li
 def count(
     connection: sqlite3.Connection, query: Query, by: tuple[GroupBy, ...]
 ) -> dict[tuple[str, ...], int]:
-    where, wanted, values = conditions(query)
+    where, wanted, values = _conditions(query)
     groups = [GROUPS[name] for name in by]
     statement = " ".join(
         (

@@ -143,7 +143,8 @@ def _save_run(session: Session, run: list[ChangeEntry]) -> None:
     _write_columns(session, run)
     _write_records(session, run)
     session.write(_PUT_ATTEMPTS, [row for entry in run for row in entry.attempts])
-    session.write(PUT_RESULTS, [row for entry in run for row in _results(entry)])
+    carrying = [entry for entry in run if entry.write.results]
+    session.write(PUT_RESULTS, [row for entry in carrying for row in _results(entry)])
     # After the rows: a parent among them keeps its count, and hears of its children here.
     for entry in run:
         _conclude(session, entry.write)
