@@ -82,7 +82,7 @@ class Operators:
 
     def unpark_all(self, life: Life) -> None:
         """The desk is cleared: what a person parked, a person must unpark."""
-        parked = self._disk.facts.get("parked", {})
+        parked = self._disk.facts.get("parked_by_person", {})
         for fact in [f for f in parked.values() if (f.value or {}).get("by") == ACTOR]:
             click = Click("unpark", fact.key, 1)
             self._loop.spawn(life.party, self._click(life, click, 0), "unpark")

@@ -1,0 +1,140 @@
+"""Wake-up calls between the processes of one host: a named pipe for each that listens.
+
+A pipe, not a socket: the path of a Unix socket may have 108 bytes at most. A pipe that nobody
+reads refuses to be opened for writing, so that the pipes of the dead are known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from secrets import token_hex
+
+from homing.stores.host.descriptors import OwnDescriptor
+
+SUFFIX = ".wake"
+DUE = b"d"
+"""Something may be due now."""
+SOON = b"s"
+"""A transaction of a caller may make something due as soon as it commits."""
+# A burst of calls is heard as one: so long after a call the pipe is left alone.
+REST_S = 0.002
+_OWNER_ONLY = 0o600
+_MOST_CALLS = 65_536
+_STEP_OF_FILE_TIMES_NS = 100_000_000
+
+
+class WakePipes:
+    """Calls the listeners of a folder, from any thread; hears calls in one event loop."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._calling = threading.Lock()
+        self._listeners: dict[str, OwnDescriptor] = {}
+        self._listed: int | None = None
+        self._own: Path | None = None
+        self._ear: OwnDescriptor | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def call(self, word: bytes, *, own: bool = False) -> None:
+        """Tell every listener, and with `own` ourselves. One that is busy hears of it anyway."""
+        with self._calling:
+            self._list()
+            for name in tuple(self._listeners):
+                if not own and self._own is not None and name == self._own.name:
+                    continue
+                try:
+                    os.write(self._listeners[name].number, word)
+                except BlockingIOError:
+                    pass  # full: it has calls enough to read
+                except OSError:
+                    self._drop(name)
+
+    def listen(self, hear: Callable[[bytes], None]) -> bool:
+        """From now on `hear` is called in this loop; false where this cannot be had."""
+        if self._own is not None and self._own.exists():
+            return True
+        self.close()
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            own = self._folder / f"{token_hex(8)}{SUFFIX}"
+            made = own.with_suffix(".new")
+            os.mkfifo(made, _OWNER_ONLY)
+            # For both ways: with a writer of its own it never meets the end of the pipe.
+            self._ear = OwnDescriptor(os.open(made, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
+            # It has its name once it is open: until then a caller would take it for a dead one.
+            made.rename(own)
+            self._own, self._loop = own, asyncio.get_running_loop()
+            self._loop.add_reader(self._ear.number, self._heard, hear)
+        except (OSError, NotImplementedError):
+            self.close()
+            return False
+        return True
+
+    def close(self) -> None:
+        """Listen no more, and call nobody."""
+        ear, self._ear = self._ear, None
+        if ear is not None:
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.remove_reader(ear.number)
+            ear.close()
+        own, self._own = self._own, None
+        if own is not None:
+            own.unlink(missing_ok=True)
+        with self._calling:
+            for name in tuple(self._listeners):
+                self._listeners.pop(name).close()
+            self._listed = None
+
+    def _heard(self, hear: Callable[[bytes], None]) -> None:
+        ear, loop = self._ear, self._loop
+        if ear is None or loop is None:
+            return
+        with contextlib.suppress(BlockingIOError):
+            said = os.read(ear.number, _MOST_CALLS)
+            loop.remove_reader(ear.number)
+            loop.call_later(REST_S, self._listen_again, ear, hear)
+            hear(said)
+
+    def _listen_again(self, ear: OwnDescriptor, hear: Callable[[bytes], None]) -> None:
+        if ear is self._ear and self._loop is not None:
+            self._loop.add_reader(ear.number, self._heard, hear)
+
+    def _list(self) -> None:
+        """Open the pipes that have come since; the folder's time tells whether there are any."""
+        with contextlib.suppress(OSError):  # where there is no folder, nobody listens
+            changed_ns = os.stat(self._folder).st_mtime_ns  # noqa: PTH116 - after each commit
+            if changed_ns != self._listed:
+                self._list_anew(changed_ns)
+
+    def _list_anew(self, changed_ns: int) -> None:
+        # File times move in steps: a pipe that comes within this step would not show.
+        is_settled = time.time_ns() - changed_ns > _STEP_OF_FILE_TIMES_NS
+        self._listed = changed_ns if is_settled else None
+        names = {path.name for path in self._folder.glob(f"*{SUFFIX}")}
+        for name in self._listeners.keys() - names:
+            self._listeners.pop(name).close()
+        for name in sorted(names - self._listeners.keys()):
+            self._open(name)
+
+    def _open(self, name: str) -> None:
+        path = self._folder / name
+        try:
+            number = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nobody reads it: its process is dead
+                path.unlink(missing_ok=True)
+            return
+        self._listeners[name] = OwnDescriptor(number)
+
+    def _drop(self, name: str) -> None:
+        """Its process has died: nobody has the pipe open for reading."""
+        self._listeners.pop(name).close()
+        with contextlib.suppress(OSError):
+            (self._folder / name).unlink()
