@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -11,11 +12,12 @@ from homing.domain import transitions
 from homing.domain.delivery import Change, Fact
 from homing.domain.failure import Failure
 from homing.domain.policy import Retention
+from homing.engine import engine as engine_module
 from homing.engine.housekeeping import FORGET_SILENT_AFTER_S, NOTICES_EVERY_S
 from homing.engine.liveness import PATIENCE_S
-from homing.ports import Claim, Cursor, Page, Query
+from homing.ports import Alert, Claim, Cursor, Page, Query
 from homing.stores.memory import MemoryStore
-from tests.unit.engine.world import Bell, PaperJournal, Script, World, route
+from tests.unit.engine.world import Bell, PaperJournal, Script, World, quiet, route
 
 HARD = Failure("gone", "reject")
 FAULT = Failure("auth_failed", "route_fault", detail="bad credentials")
@@ -461,3 +463,59 @@ async def test_all_that_is_owed_is_looked_through_now_and_then() -> None:
     await world.engine.housekeeping.give_due_notices()
 
     assert bell.notified == [("alert", letter.id)]
+
+
+async def test_what_a_person_unparks_in_another_process_goes_on_here() -> None:
+    world = World(route(poll_s=3600.0))
+    other = World(route(), store=world.store, clock=world.clock, name="other")
+    await other.engine.parking.park("event", actor="ann", reason="migration")
+    await world.submit()
+    await world.engine.start()
+    await quiet()
+    assert world.names == []
+
+    await other.engine.parking.unpark("event")
+
+    await world.until_told("succeed")
+    await world.engine.stop()
+
+
+async def test_a_process_that_works_nothing_off_raises_alerts_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine_module, "LOOK_FOR_UNSERVED_EVERY_S", 0.001)
+    bell = LoudBell()
+    world = World(route(), alarm=bell)
+    await world.submit()
+
+    await world.engine.watch()
+    async with asyncio.timeout(5):
+        await bell.sounded.wait()
+    await world.engine.stop()
+
+    assert [(alert.kind, alert.key) for alert in bell.alerts] == [("unserved", "event")]
+    assert await world.store.facts("worker") == [], "it is no worker"
+
+
+class LoudBell(Bell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.sounded = asyncio.Event()
+
+    async def sound(self, alert: Alert) -> bool:
+        self.sounded.set()
+        return await super().sound(alert)
+
+
+async def test_a_beat_names_only_lanes_that_are_worked_off_here() -> None:
+    routes = route(), route(name="mail", concurrency=0)
+    working, sending = World(*routes), World(*routes, name="sender")
+
+    await working.engine.start()
+    await sending.engine.ensure_beating()
+    [[own], [none]] = [await w.store.facts("worker") for w in (working, sending)]
+    for world in (working, sending):
+        await world.engine.stop()
+
+    assert (own.value or {})["lanes"] == "event"
+    assert (none.value or {})["lanes"] == ""

@@ -88,9 +88,14 @@ class WakePipes:
         if own is not None:
             own.unlink(missing_ok=True)
         with self._calling:
-            for name in tuple(self._listeners):
-                self._listeners.pop(name).close()
-            self._listed = None
+            self._hang_up()
+            self._list()  # which removes the pipes of the dead
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        for name in tuple(self._listeners):
+            self._listeners.pop(name).close()
+        self._listed = None
 
     def _heard(self, hear: Callable[[bytes], None]) -> None:
         ear, loop = self._ear, self._loop
