@@ -173,14 +173,17 @@ class Housekeeping:
     async def end_leases_of_the_dead(self) -> int:
         """What a dead process held is due now, however long its leases seem to last."""
         ended = 0
+        liveness = self._liveness
+        # Who does not beat cannot tell the others' silence from a pause of its own.
+        dead = liveness.dead if liveness.has_beaten else liveness.proved_dead
         # A silent process that holds nothing takes nothing before it beats again.
-        self._settled &= self._liveness.dead - self._liveness.proved_dead
-        for holder in sorted(self._liveness.dead - self._settled):
+        self._settled &= liveness.dead - liveness.proved_dead
+        for holder in sorted(dead - self._settled):
             held = await self._held_by(holder)
             if held:
                 ended += await self._end_leases(holder, held)
-            elif holder in self._liveness.proved_dead:
-                await self._liveness.forget(holder)
+            elif holder in liveness.proved_dead:
+                await liveness.forget(holder)
             else:
                 self._settled |= {holder}
         return ended

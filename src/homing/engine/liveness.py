@@ -158,6 +158,8 @@ class Liveness:
 
     async def look(self) -> None:
         """Read the others' beats, see which processes run, and judge."""
+        if not self.is_fresh:
+            await self.beat()
         self._looked_at_ms = self._clock.now_ms()
         self._looked_at_s = self._clock.steady_s()
         facts = [fact for fact in await self._store.facts(WORKER) if fact.key != self.name]

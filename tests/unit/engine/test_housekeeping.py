@@ -14,7 +14,7 @@ from homing.domain.failure import Failure
 from homing.domain.policy import Retention
 from homing.engine import engine as engine_module
 from homing.engine.housekeeping import FORGET_SILENT_AFTER_S, NOTICES_EVERY_S
-from homing.engine.liveness import PATIENCE_S
+from homing.engine.liveness import BEATS_PER_PATIENCE, PATIENCE_S
 from homing.ports import Alert, Claim, Cursor, Page, Query
 from homing.stores.memory import MemoryStore
 from tests.unit.engine.world import Bell, PaperJournal, Script, World, quiet, route
@@ -169,11 +169,32 @@ async def test_i14_the_lease_of_a_dead_process_ends_even_if_the_clock_was_wrong(
     heir = World(route(), store=dead.store, clock=dead.clock, name="heir")
     await heir.engine.housekeeping.look_around()
     assert await heir.run() == 0, "it is still held for alive"
-    heir.clock.advance(PATIENCE_S)
+    await outwait(heir)
     await heir.engine.housekeeping.look_around()
     await heir.run()
 
     assert (await heir.get(accepted.id)).state == "delivered"
+
+
+async def outwait(world: World) -> None:
+    """So much time that a silent process is dead; this one beats meanwhile."""
+    for _ in range(BEATS_PER_PATIENCE):
+        await world.engine.liveness.beat()
+        world.clock.advance(PATIENCE_S / BEATS_PER_PATIENCE)
+
+
+async def test_who_only_watches_takes_nothing_from_the_silent() -> None:
+    """It cannot tell their silence from a pause of its own."""
+    silent = World(route(), name="silent")
+    accepted = await silent.submit()
+    await silent.engine.liveness.beat()
+    [_] = await silent.engine.workers["event"]._claim(1)
+    watcher = World(route(), store=silent.store, clock=silent.clock, name="watcher")
+
+    watcher.clock.advance(PATIENCE_S)
+    await watcher.engine.housekeeping.look_around()
+
+    assert (await watcher.get(accepted.id)).holder == "silent"
 
 
 async def test_all_that_a_dead_process_held_is_due_again_the_oldest_first() -> None:
@@ -188,7 +209,7 @@ async def test_all_that_a_dead_process_held_is_due_again_the_oldest_first() -> N
     assert len(await dead.engine.workers["event"]._claim(450)) == 450
 
     heir = World(route(), store=store, clock=dead.clock, name="heir")
-    heir.clock.advance(PATIENCE_S)
+    await outwait(heir)
     store.written.clear()
     await heir.engine.housekeeping.look_around()
 
@@ -217,7 +238,7 @@ async def test_a_process_long_silent_is_forgotten() -> None:
         await world.engine.housekeeping.look_around()
         await world.engine.housekeeping.purge()
         assert len(await world.store.facts("worker")) == 2
-        world.clock.advance(PATIENCE_S)
+        await outwait(world)
     await world.engine.housekeeping.look_around()
     world.clock.advance(FORGET_SILENT_AFTER_S)
     await world.engine.housekeeping.purge()
@@ -231,8 +252,9 @@ async def test_what_was_given_back_while_it_was_silent_is_not_looked_for_again()
     world = World(route(), store=store)
     await store.save([], [Fact("worker", "old", world.now_ms, {"beats": 1, "boot": "x"})])
     await world.engine.housekeeping.look_around()
-    world.clock.advance(PATIENCE_S)
+    await outwait(world)
     await world.engine.housekeeping.look_around()
+    assert store.asked
     store.asked.clear()
 
     await world.engine.housekeeping.look_around()
