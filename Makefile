@@ -13,7 +13,7 @@ export UV_HTTP_TIMEOUT ?= 180
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check audit format simulate kill-sweep bench peers docs lock clean system
+.PHONY: help run test check audit format simulate kill-sweep bench profile peers docs lock clean system
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ kill-sweep: .venv/.ready system ## kill, freeze and stop worker processes for MI
 
 bench: .venv/.ready .venv-peers/.ready system ## measure Homing beside its peers
 	.venv/bin/python -m benchmarks $(ARGS)
+
+profile: .venv/.ready ## print CPU time and calls per delivery by part
+	.venv/bin/python -m benchmarks.profile
 
 peers: .venv-peers/.ready ## install the benchmark's peers in an environment of their own
 
