@@ -90,7 +90,9 @@ class Housekeeping:
         Whether the set of parked routes has changed.
         """
         await self._liveness.look()
-        await self.end_leases_of_the_dead()
+        if self._liveness.has_beaten:
+            # Who does not beat cannot tell the others' silence from a pause of its own.
+            await self.end_leases_of_the_dead()
         return await self._parking.refresh()
 
     def owes(self, deliveries: Iterable[Delivery]) -> None:
@@ -174,11 +176,9 @@ class Housekeeping:
         """What a dead process held is due now, however long its leases seem to last."""
         ended = 0
         liveness = self._liveness
-        # Who does not beat cannot tell the others' silence from a pause of its own.
-        dead = liveness.dead if liveness.has_beaten else liveness.proved_dead
         # A silent process that holds nothing takes nothing before it beats again.
         self._settled &= liveness.dead - liveness.proved_dead
-        for holder in sorted(dead - self._settled):
+        for holder in sorted(liveness.dead - self._settled):
             held = await self._held_by(holder)
             if held:
                 ended += await self._end_leases(holder, held)
