@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from pathlib import Path
 from random import Random
@@ -9,6 +10,8 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from homing.app import Homing
+from homing.stores.sql.sqlite import SqliteStore
 from tests.faults.killing import LOAD, Callers, figures, kill_at_random, ledger_bytes
 from tests.faults.processes import BOUND_S, WorkerProcess, lives, until
 from tests.faults.reckoning import contradictions, lost, read_books
@@ -185,6 +188,30 @@ def test_a_killed_worker_leaves_no_files_behind(long_leased: Setup) -> None:
         heir.stop()
 
     assert not folder.exists()
+
+
+def test_a_killed_worker_is_no_longer_counted(long_leased: Setup) -> None:
+    """By whoever asks next, however fresh its last heartbeat is."""
+    with lives() as start:
+        victim = start(replace(long_leased, latency_ms=10**6)).ready()
+        victim.order("submit", "held", "ok@stub.test")
+        victim.until_said("acked")
+        delivery_id = victim.acked["held"]
+        alive, told = asyncio.run(ask(long_leased, delivery_id))
+        victim.kill()
+        left, told_then = asyncio.run(ask(long_leased, delivery_id))
+
+    unserved = "No live worker serves 'mail': start one (homing worker)."
+    assert len(alive) == 1
+    assert left == []
+    assert unserved not in told
+    assert unserved in told_then
+
+
+async def ask(setup: Setup, delivery_id: str) -> tuple[list[str], list[str]]:
+    """The living workers, and what is said of the delivery."""
+    async with Homing(SqliteStore(setup.store), provider="stub:", worker=False) as homing:
+        return await homing.engine.live_workers(), await homing.explain(delivery_id)
 
 
 def holders_of(setup: Setup, key: str) -> list[str | None]:
