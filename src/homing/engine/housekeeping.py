@@ -29,7 +29,7 @@ from homing.ports import (
 PAGE = 200
 NOTICES_EVERY_S = 15.0
 SHARE_OF_SWEEPS = 0.02
-# Small notes that nobody asks for after a while; audits stay with us.
+# Small facts that lose their use with time; audits are kept.
 FACTS_KEPT_S = {"late_outcome": 30 * 86_400.0, "mismatch": 90 * 86_400.0, "replays": 30 * 86_400.0}
 # A process that was only silent may come back until then.
 FORGET_SILENT_AFTER_S = 3600.0
@@ -67,7 +67,7 @@ class Housekeeping:
         self._reading_back = asyncio.Lock()
 
     async def read_back(self) -> int:
-        """Store what the emergency journal kept; how many outcomes it were (P8)."""
+        """Store the outcomes that the emergency journal kept; returns how many there were."""
         if self._journal is None:
             return 0
         async with self._reading_back:
@@ -119,22 +119,22 @@ class Housekeeping:
         for delivery_id in owing:
             delivery = await self._store.get(delivery_id)
             if delivery is not None:
-                await self._pay(delivery)
+                await self._give(delivery)
         await self._alert_parked_routes()
 
     async def give_notices(self) -> int:
         """Give what transitions owe; a notice is repeated rather than lost."""
         self._owing.clear()
-        paid = 0
+        given = 0
         page = await self._store.page(Query(owing=True), limit=PAGE)
         while page.items:
             for delivery in page.items:
-                paid += await self._pay(delivery)
+                given += await self._give(delivery)
             if page.next is None:
                 break
             page = await self._store.page(Query(owing=True), page.next, limit=PAGE)
         await self._alert_parked_routes()
-        return paid
+        return given
 
     async def _alert_parked_routes(self) -> None:
         if self._alarm is None or not self._parking.unalerted():
@@ -145,7 +145,7 @@ class Housekeeping:
             if await self._alarm.sound(Alert("route_parked", fact.key, text, fact.at_ms)):
                 await self._parking.mark_alerted(fact)
 
-    async def _pay(self, delivery: Delivery) -> int:
+    async def _give(self, delivery: Delivery) -> int:
         if delivery.state == "in_flight":
             return 0  # its holder writes next; then it is asked for again
         if self._known_notices.isdisjoint(delivery.notices_due):

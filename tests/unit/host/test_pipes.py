@@ -1,4 +1,4 @@
-"""Calls between the processes of a store: nothing is looked for, it is heard."""
+"""Signals between the processes of a store: what is due is not looked for, it is told."""
 
 from __future__ import annotations
 
@@ -19,68 +19,68 @@ NEVER_S = 3600.0
 SOON_S = 10.0
 
 
-class Ear:
+class Listener:
     def __init__(self, folder: Path) -> None:
         self.pipes = WakePipes(folder)
-        self.said = b""
-        self._heard = asyncio.Event()
-        assert self.pipes.listen(self.hear)
+        self.received = b""
+        self._came = asyncio.Event()
+        assert self.pipes.listen(self.receive)
 
-    def hear(self, said: bytes) -> None:
-        self.said += said
-        self._heard.set()
+    def receive(self, signals: bytes) -> None:
+        self.received += signals
+        self._came.set()
 
-    async def until_heard(self, word: bytes) -> None:
+    async def until_received(self, word: bytes) -> None:
         async with asyncio.timeout(SOON_S):
-            while word not in self.said:
-                self._heard.clear()
-                await self._heard.wait()
+            while word not in self.received:
+                self._came.clear()
+                await self._came.wait()
 
 
 def files(folder: Path) -> list[Path]:
     return list(folder.iterdir())
 
 
-async def test_a_call_is_heard_by_all_but_the_caller(tmp_path: Path) -> None:
-    ears = [Ear(tmp_path) for _ in range(3)]
+async def test_a_signal_reaches_all_but_its_sender(tmp_path: Path) -> None:
+    listeners = [Listener(tmp_path) for _ in range(3)]
 
-    ears[0].pipes.call(DUE)
-    for ear in ears[1:]:
-        await ear.until_heard(DUE)
-    ears[1].pipes.call(SOON, own=True)
-    for ear in ears:
-        await ear.until_heard(SOON)
+    listeners[0].pipes.send(DUE)
+    for listener in listeners[1:]:
+        await listener.until_received(DUE)
+    listeners[1].pipes.send(SOON, to_own=True)
+    for listener in listeners:
+        await listener.until_received(SOON)
 
-    assert DUE not in ears[0].said
-    for ear in ears:
-        ear.pipes.close()
+    assert DUE not in listeners[0].received
+    for listener in listeners:
+        listener.pipes.close()
 
 
-async def test_one_that_comes_later_is_called_too(tmp_path: Path) -> None:
-    caller = WakePipes(tmp_path)
+async def test_one_that_comes_later_is_reached_too(tmp_path: Path) -> None:
+    sender = WakePipes(tmp_path)
     for _ in range(3):
-        ear = Ear(tmp_path)
-        caller.call(DUE)
-        await ear.until_heard(DUE)
-        ear.pipes.close()
-    caller.close()
+        listener = Listener(tmp_path)
+        sender.send(DUE)
+        await listener.until_received(DUE)
+        listener.pipes.close()
+    sender.close()
 
 
-async def test_a_listener_that_is_too_busy_to_read_holds_up_no_caller(tmp_path: Path) -> None:
-    caller, ear = WakePipes(tmp_path), Ear(tmp_path)
+async def test_a_listener_that_is_too_busy_to_read_holds_up_no_sender(tmp_path: Path) -> None:
+    sender, listener = WakePipes(tmp_path), Listener(tmp_path)
     for _ in range(100_000):
-        caller.call(DUE)
+        sender.send(DUE)
 
-    await ear.until_heard(DUE)
-    caller.call(SOON)
-    await ear.until_heard(SOON)
-    ear.pipes.close()
-    caller.close()
+    await listener.until_received(DUE)
+    sender.send(SOON)
+    await listener.until_received(SOON)
+    listener.pipes.close()
+    sender.close()
 
 
 async def test_the_pipe_of_a_dead_process_is_removed(tmp_path: Path) -> None:
-    caller, dead, later = WakePipes(tmp_path), Ear(tmp_path), tmp_path / "0.wake"
-    caller.call(DUE)
+    sender, dead, later = WakePipes(tmp_path), Listener(tmp_path), tmp_path / "0.wake"
+    sender.send(DUE)
     [pipe] = files(tmp_path)
     kept = tmp_path / "kept"
     pipe.rename(kept)
@@ -88,31 +88,31 @@ async def test_the_pipe_of_a_dead_process_is_removed(tmp_path: Path) -> None:
     kept.rename(pipe)  # as if it had died: closed, and still there
     os.mkfifo(later)
 
-    caller.call(DUE)
+    sender.send(DUE)
 
     assert files(tmp_path) == []
-    caller.close()
+    sender.close()
 
 
 async def test_a_pipe_that_was_removed_from_outside_is_made_again(tmp_path: Path) -> None:
-    ear, caller = Ear(tmp_path), WakePipes(tmp_path)
+    listener, sender = Listener(tmp_path), WakePipes(tmp_path)
     for pipe in files(tmp_path):
         pipe.unlink()
 
-    assert ear.pipes.listen(ear.hear)
-    caller.call(DUE)
+    assert listener.pipes.listen(listener.receive)
+    sender.send(DUE)
 
-    await ear.until_heard(DUE)
-    ear.pipes.close()
-    caller.close()
+    await listener.until_received(DUE)
+    listener.pipes.close()
+    sender.close()
 
 
 async def test_where_no_pipe_can_be_made_it_says_so(tmp_path: Path) -> None:
     folder = tmp_path / "processes"
     folder.write_text("a file is in the way")
 
-    assert not WakePipes(folder).listen(lambda said: None)
-    WakePipes(folder).call(DUE)
+    assert not WakePipes(folder).listen(lambda signals: None)
+    WakePipes(folder).send(DUE)
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ class SqliteStore:
     async def open(self) -> None:
         if self._threads is not None:
             raise StoreUnavailable(f"{self.path.name}: the store is already open")
-        writer = Writer(self.path, self._busy_timeout_s, self._news.tell, self._call_others)
+        writer = Writer(self.path, self._busy_timeout_s, self._news.tell, self._wake_others)
         await writer.start()
         self._threads = _Threads(
             writer,
@@ -85,7 +85,7 @@ class SqliteStore:
             self._news.tell()
 
     def within(self, connection: object) -> SqliteTransaction:
-        return join(connection, self.path, self._call_before_commit)
+        return join(connection, self.path, self._announce_commit)
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
         request = AddRequest([entry_of(one) for one in new], facts)
@@ -143,20 +143,20 @@ class SqliteStore:
         """Commits of other Homing processes and of `within` are noticed within 5 ms, those of
         other programs within 250 ms."""
         writer = self._open.writer
-        writer.listen(is_called=self._pipes.listen(self._hear))
+        writer.listen(is_signalled=self._pipes.listen(self._receive))
         await self._news.wait(timeout_s)
 
-    def _hear(self, said: bytes) -> None:
-        if SOON in said and self._threads is not None:
+    def _receive(self, signals: bytes) -> None:
+        if SOON in signals and self._threads is not None:
             self._threads.writer.look_closely()
-        if DUE in said:
+        if DUE in signals:
             self._news.tell()
 
-    def _call_others(self) -> None:
-        self._pipes.call(DUE)
+    def _wake_others(self) -> None:
+        self._pipes.send(DUE)
 
-    def _call_before_commit(self) -> None:
-        self._pipes.call(SOON, own=True)
+    def _announce_commit(self) -> None:
+        self._pipes.send(SOON, to_own=True)
 
     @property
     def _open(self) -> _Threads:

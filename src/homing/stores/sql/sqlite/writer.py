@@ -19,7 +19,7 @@ from homing.stores.sql.sqlite.connection import connect_to_write
 from homing.stores.sql.sqlite.faults import store_error
 
 LARGEST_GROUP = 4096
-# Processes that commit call the listeners; looking only finds what other programs commit.
+# Processes that commit signal the listeners; a look only finds what other programs commit.
 LOOK_EVERY_S = 0.25
 CLOSE_LOOK_EVERY_S = 0.004
 LOOK_CLOSELY_FOR_S = 1.0
@@ -30,7 +30,7 @@ class Writer:
     """Runs requests in groups: one durable commit, then all their answers at once.
 
     `tell` is called in the event loop when something may have become due, be it by a commit of
-    ours or by one of another connection or process. `call_others` is called in the writer's
+    ours or by one of another connection or process. `wake_others` is called in the writer's
     thread after a commit of ours that may have made something due.
     """
 
@@ -39,17 +39,17 @@ class Writer:
         path: Path,
         busy_timeout_s: float,
         tell: Callable[[], None],
-        call_others: Callable[[], None],
+        wake_others: Callable[[], None],
     ) -> None:
         self._path = path
         self._busy_timeout_s = busy_timeout_s
         self._tell = tell
-        self._call_others = call_others
+        self._wake_others = wake_others
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread: threading.Thread | None = None
         self._listening = False
-        self._is_called = False
+        self._is_signalled = False
         self._closely_until_s = 0.0
         self._closing = False
 
@@ -73,14 +73,14 @@ class Writer:
         self._queue.put(Job(work, request, size, future))
         return future
 
-    def listen(self, *, is_called: bool) -> None:
-        """From now on notice what other connections commit; often, unless their calls are heard."""
-        if not self._listening or is_called != self._is_called:
-            self._listening, self._is_called = True, is_called
+    def listen(self, *, is_signalled: bool) -> None:
+        """From now on notice what other connections commit; often, unless they send signals."""
+        if not self._listening or is_signalled != self._is_signalled:
+            self._listening, self._is_signalled = True, is_signalled
             self._queue.put(None)
 
     def look_closely(self) -> None:
-        """Another connection is about to commit something, and cannot call after that."""
+        """Another connection is about to commit something, and cannot send a signal after that."""
         self._closely_until_s = time.monotonic() + LOOK_CLOSELY_FOR_S
         self._queue.put(None)
 
@@ -116,7 +116,7 @@ class Writer:
             if jobs:
                 news = committer.commit(jobs)
                 if news:
-                    self._call_others()
+                    self._wake_others()
                 self._call(_answer, jobs, self._tell if news else None)
             if self._closing and self._queue.empty():
                 return
@@ -136,7 +136,7 @@ class Writer:
     def _look_every_s(self) -> float:
         if not self._listening:
             return IDLE_EVERY_S
-        is_close = not self._is_called or time.monotonic() < self._closely_until_s
+        is_close = not self._is_signalled or time.monotonic() < self._closely_until_s
         return CLOSE_LOOK_EVERY_S if is_close else LOOK_EVERY_S
 
     def _gather(self) -> list[Job]:
