@@ -10,10 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from homing.domain.delivery import Fact, FactValue
+from homing.domain.delivery import Delivery, Fact, FactValue
 from homing.domain.errors import IdempotencyConflict, NotAllowed, NotFound
 from homing.domain.message import Email, Event, Job, Message
-from homing.domain.policy import Retry
+from homing.domain.policy import Retention, Retry
 from homing.engine.admission import Request, Ticket
 from homing.engine.desk import Desk
 from homing.engine.engine import STOP_GRACE_S, Engine
@@ -31,9 +31,12 @@ from homing.ports import (
     Notifier,
     Observer,
     Provider,
+    Showing,
     Store,
     TransactionalStore,
 )
+from homing.stores.projecting import ShapeProjection
+from homing.stores.shape import Shape
 from homing.sync import SyncHoming
 from homing.system import ScaledClock, SystemClock, SystemDice
 from homing.urls import journal_for, provider_from_url, store_from_url
@@ -60,6 +63,7 @@ class Homing:
         sender: str | None = None,
         routes: Sequence[Route] = (),
         known: Sequence[Route] = (),
+        shapes: Mapping[str, Shape] | None = None,
         route_owner: str | None = None,
         worker: bool = True,
         generation: int = 0,
@@ -74,7 +78,8 @@ class Homing:
     ) -> None:
         """`known` routes belong to other programs on the same store: their deliveries are read
         and repaired here, not accepted and not worked off. `route_owner` says whose `routes` are,
-        for programs that do not know them. `journal` is the file of the emergency journal."""
+        for programs that do not know them. `shapes`, by lane or route, are the records that a
+        store may write beside its own. `journal` is the file of the emergency journal."""
         self.stop_grace_s = stop_grace_s
         self._time_scale = time_scale
         self._clock = clock or (SystemClock() if time_scale == 1.0 else ScaledClock(time_scale))
@@ -85,6 +90,8 @@ class Homing:
         if self.provider is not None and MAIL_ROUTE not in self._routes:
             self._routes[MAIL_ROUTE] = mail_route(self.provider, sender=sender)
         self._known = {route.name: route for route in known if route.name not in self._routes}
+        if shapes and isinstance(self.store, Showing):
+            self.store.show(ShapeProjection(shapes, self._retention_of))
         self._route_owner = route_owner
         self._worker = worker
         self._generation = generation
@@ -110,6 +117,10 @@ class Homing:
         trace: TracebackType | None,
     ) -> None:
         await self.stop()
+
+    def _retention_of(self, delivery: Delivery) -> Retention:
+        route = self._routes.get(delivery.route) or self._known.get(delivery.route)
+        return Retention() if route is None else route.plan_of(delivery).retention
 
     @property
     def providers(self) -> list[Provider]:

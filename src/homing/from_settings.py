@@ -17,7 +17,7 @@ from homing.domain.errors import SettingsError
 from homing.domain.policy import Plan
 from homing.engine.route import Route
 from homing.installed import packages
-from homing.known_routes import known_routes, routes_as_set
+from homing.known_routes import known_routes, known_shapes, routes_as_set
 from homing.observers import DELIVERY_LOG, SENTRY
 from homing.observers.route_notices import RouteNotices
 from homing.ports import Alarm, Notifier, Observer, Provider, StaysLocal
@@ -109,6 +109,7 @@ def assemble(
         store_for(general, assembly, [*routes, *known]),
         routes=[_owing(route, general) for route in routes],
         known=known,
+        shapes={**known_shapes(), **assembly.shapes},
         route_owner=_owner(assembly) if worker else None,
         worker=worker,
         generation=program.generation,

@@ -13,6 +13,7 @@ from homing.installed import all_installed
 from homing.ports import Envelope
 from homing.settings import RouteSettings, Settings, apply_to
 from homing.settings.own import load_own
+from homing.stores.shape import Shape
 
 log = logging.getLogger("homing.assemblies")
 
@@ -54,6 +55,15 @@ def known_routes(general: Settings, *, but: str) -> list[Route]:
         except Exception as error:
             log.warning("the routes of assembly %s are unknown: %s", assembly.name, error)
     return found
+
+
+def known_shapes() -> dict[str, Shape]:
+    """Of all installed assemblies: a program that repairs a delivery changes its records too."""
+    return {
+        name: shape
+        for assembly in all_installed().assemblies
+        for name, shape in assembly.shapes.items()
+    }
 
 
 def _setup(assembly: Assembly[Any], general: Settings) -> Setup[Any]:

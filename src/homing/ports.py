@@ -501,7 +501,7 @@ class Alarm(Protocol):
 
 
 class Journal(Protocol):
-    """The emergency journal: outcomes of finished sends that the store refused (P8)."""
+    """The emergency journal: outcomes of finished sends that the store refused."""
 
     async def append(self, changes: Sequence[Change]) -> None:
         """Durable when it returns, even on a full disk."""

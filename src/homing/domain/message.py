@@ -96,7 +96,7 @@ LARGEST_INT = 2**64 - 1
 
 
 # JSON, so that SQL and other languages can read and make it. Sorted keys: the same request gives
-# the same bytes, whoever wrote it down.
+# the same bytes, in whatever order it was written down.
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 

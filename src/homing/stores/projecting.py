@@ -33,7 +33,7 @@ _CLAIM_AT = {
 
 
 class ShapeProjection:
-    """The projection of the Shapes of all routes, by the names of the routes.
+    """The projection of all Shapes, each by the name of the lane or the route that it is for.
 
     `retention_of` says how long the records of a delivery are kept once they have ended.
     """
@@ -50,7 +50,7 @@ class ShapeProjection:
         }
 
     def of_new(self, new: New, keys: Sequence[Key]) -> tuple[ShownRecord, ...]:
-        shape = self._shapes.get(new.delivery.route)
+        shape = self._shape_of(new.delivery)
         if shape is None:
             return self.of_facts(new.facts)
         content = Content(new.payload, new.results)
@@ -62,7 +62,7 @@ class ShapeProjection:
 
     def of_change(self, change: Change, keys: Sequence[Key]) -> tuple[ShownRecord, ...]:
         delivery = change.delivery
-        shape = self._shapes.get(delivery.route)
+        shape = self._shape_of(delivery)
         if shape is None:
             return self.of_facts(change.facts)
         kept = not change.forget
@@ -84,6 +84,9 @@ class ShapeProjection:
             record = _whole(kind, fact, gone_at_ms=gone_at_ms, is_shown=fact.value is not None)
             shown.append(replace(record, owned=False))
         return tuple(shown)
+
+    def _shape_of(self, delivery: Delivery) -> Shape | None:
+        return self._shapes.get(delivery.lane) or self._shapes.get(delivery.route)
 
     def _of_delivery(
         self, shape: Shape, delivery: Delivery, content: Content | None

@@ -50,7 +50,7 @@ def error_class(delivery: Delivery) -> str | None:
 
 
 def predicate(
-    query: Query, children_of: Callable[[str], Iterable[Delivery]] = no_children
+    query: Query, children_of: Callable[[str], Iterable[Delivery]]
 ) -> Callable[[Delivery], bool]:
     """A test made for this query: only the conditions that it sets."""
     tests: list[Callable[[Delivery], bool]] = []

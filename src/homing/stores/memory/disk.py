@@ -72,7 +72,7 @@ class MemoryDisk:
         return (self.deliveries[delivery_id] for delivery_id in ids)
 
     def tell(self) -> None:
-        """Wake whoever waits: something may have become due."""
+        """Wake those who wait: something may have become due."""
         self.news += 1
         for waiter in self._waiters:
             if not waiter.done():
