@@ -124,7 +124,7 @@ class Homing:
         if self._worker:
             await self._engine.start()
         else:
-            await self._engine.parking.refresh()
+            await self._engine.watch()
 
     async def stop(self, grace_s: float | None = None) -> None:
         """Finish or give back what is in hand, then close."""
@@ -165,6 +165,7 @@ class Homing:
         engine = self.engine
         delivery = await engine.desk.show(delivery_id)
         await engine.parking.refresh()
+        await engine.liveness.look()
         return explain(
             delivery,
             await engine.desk.attempts(delivery_id),
@@ -172,6 +173,7 @@ class Homing:
             now_ms=self._clock.now_ms(),
             parked=engine.parking.fact(delivery.route),
             audit=await engine.desk.audit(delivery_id),
+            is_served=engine.liveness.is_served(delivery.lane),
         )
 
     @property

@@ -16,7 +16,8 @@ from homing.app import Homing
 from homing.domain.errors import HomingError, SettingsError, StoreError
 from homing.domain.failure import Failure
 from homing.engine.liveness import WORKER
-from homing.engine.parking import PARKED
+from homing.engine.parking import parked_routes
+from homing.engine.unserved import unserved_lanes, unserved_text
 from homing.from_settings import build
 from homing.ports import Provider
 from homing.settings import Loaded, Settings, masked, span
@@ -220,12 +221,14 @@ async def _clock(homing: Homing) -> list[Finding]:
 async def _workers(homing: Homing) -> list[Finding]:
     liveness = homing.engine.liveness
     await liveness.look()
-    alive = len(liveness.alive)
+    alive = len(liveness.workers)
     detail = f"{alive} process(es) alive"
     if not alive:
         detail = "no worker is alive: start `homing serve` or `homing worker`"
     findings = [Finding("worker", "good" if alive else "warning", detail)]
-    for fact in await homing.store.facts(PARKED):
+    for lane, number in (await unserved_lanes(homing.store, liveness)).items():
+        findings.append(Finding("worker", "bad", unserved_text(lane, number)))
+    for route, fact in (await parked_routes(homing.store)).items():
         reason = (fact.value or {}).get("reason")
-        findings.append(Finding("route", "bad", f"{fact.key} is parked: {reason}"))
+        findings.append(Finding("route", "bad", f"{route} is parked: {reason}"))
     return findings

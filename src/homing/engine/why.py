@@ -58,6 +58,7 @@ def explain(
     now_ms: int,
     parked: Fact | None = None,
     audit: Sequence[Fact] = (),
+    is_served: bool = True,
 ) -> list[str]:
     """Sentences in the order of time: accepted, tried, repaired; then where it stands."""
     past = [
@@ -69,6 +70,8 @@ def explain(
     lines = [f"{_clock(at_ms)} {text}" for at_ms, text in sorted(past, key=lambda item: item[0])]
     lines += _recipients(delivery)
     lines += _stands(delivery, route, now_ms, parked)
+    if not is_served and not delivery.is_terminal:
+        lines.append(f"No live worker serves {delivery.lane!r}: start one (homing worker).")
     if delivery.maybe_duplicate:
         lines.append("It was sent again while in doubt: the recipient may have it twice.")
     return lines
@@ -145,6 +148,8 @@ def _delivered(delivery: Delivery, word: str) -> str:
 def _in_flight(delivery: Delivery, now_ms: int, word: str) -> str:
     since = _span((now_ms - (delivery.claimed_at_ms or now_ms)) / 1000)
     left_s = ((delivery.due_at_ms or now_ms) - now_ms) / 1000
+    if delivery.holder is None:
+        return f"It is {word}, but its worker has died: another takes over."
     if left_s <= 0:
         return f"It is {word}, but its worker {delivery.holder} is overdue: another takes over."
     return (
