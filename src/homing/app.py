@@ -175,7 +175,7 @@ class Homing:
         if self._worker:
             await self._engine.start()
         else:
-            await self._engine.parking.refresh()
+            await self._engine.watch()
 
     async def stop(self, grace_s: float | None = None) -> None:
         """Finish or give back what is in hand, then close."""
@@ -216,6 +216,7 @@ class Homing:
         engine = self.engine
         delivery = await engine.desk.show(delivery_id)
         await engine.parking.refresh()
+        await engine.liveness.look()
         lines = explain(
             delivery,
             await engine.desk.attempts(delivery_id),
@@ -224,6 +225,7 @@ class Homing:
             parked=engine.parking.fact(delivery.route),
             audit=await engine.desk.audit(delivery_id),
             children=await engine.desk.unfinished_children(delivery),
+            is_served=engine.liveness.is_served(delivery.lane),
         )
         if delivery.route not in engine.routes:
             lines.append(f"Here it can only be read: {engine.desk.no_route(delivery.route)}.")

@@ -13,7 +13,8 @@ from homing.assembly import Service
 from homing.default_service import ASSEMBLY as DEFAULT
 from homing.domain.errors import HomingError, SettingsError, StoreError
 from homing.engine.liveness import WORKER
-from homing.engine.parking import PARKED
+from homing.engine.parking import parked_routes
+from homing.engine.unserved import unserved_lanes, unserved_text
 from homing.from_settings import Program, assemble
 from homing.installed import all_installed
 from homing.ports import Checked, Finding, JournalPath, Provider, Store
@@ -150,13 +151,15 @@ async def _clock(homing: Homing) -> list[Finding]:
 async def _workers(homing: Homing, program: Program) -> list[Finding]:
     liveness = homing.engine.liveness
     await liveness.look()
-    alive = len(liveness.alive)
+    alive = len(liveness.workers)
     detail = f"{alive} process(es) alive"
     if not alive:
         named = "" if program.assembly is DEFAULT else f"{program.assembly.name} "
         detail = f"no worker is alive: start `homing {named}serve` or `homing {named}worker`"
     findings = [Finding("worker", "good" if alive else "warning", detail)]
-    for fact in await homing.store.facts(PARKED):
+    for lane, number in (await unserved_lanes(homing.store, liveness)).items():
+        findings.append(Finding("worker", "bad", unserved_text(lane, number)))
+    for route, fact in (await parked_routes(homing.store)).items():
         reason = (fact.value or {}).get("reason")
-        findings.append(Finding("route", "bad", f"{fact.key} is parked: {reason}"))
+        findings.append(Finding("route", "bad", f"{route} is parked: {reason}"))
     return findings

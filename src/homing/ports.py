@@ -218,6 +218,39 @@ class Store(Protocol):
         """Return when something may have become due, or after the timeout."""
 
 
+class Presence(Protocol):
+    """What the processes of one host know of each other without the store: who still runs.
+
+    The calls take microseconds and do not wait.
+    """
+
+    def announce(self, holder: str, boot: str) -> None:
+        """Others can see that this process runs, until it ends in whatever way. May be repeated."""
+
+    def look(self, boot: str) -> Mapping[str, bool]:
+        """For each other holder of this boot: true while its process runs, false once it is dead.
+
+        A holder that is not named must be judged by its heartbeats.
+        """
+
+    def forget(self, holder: str) -> None:
+        """A dead one has nothing left that others would have to take over."""
+
+    def withdraw(self, holder: str) -> None:
+        """This holder ends, and has nothing left."""
+
+    def abandon(self, holder: str) -> None:
+        """This holder ends, and others shall see it as dead: it has something left."""
+
+
+@runtime_checkable
+class SharedOnHost(Protocol):
+    """A store whose processes on one host can prove each other's death."""
+
+    @property
+    def presence(self) -> Presence: ...
+
+
 class Transaction(Protocol):
     """The caller's own open transaction. Homing writes into it and never commits it."""
 

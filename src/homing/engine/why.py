@@ -19,7 +19,7 @@ OVERDUE_S = 60.0
 PARTS_SHOWN = 20
 
 
-def explain(
+def explain(  # noqa: PLR0913 - what is known of a delivery, each from its own place
     delivery: Delivery,
     attempts: Sequence[Attempt],
     route: Route | None,
@@ -28,6 +28,7 @@ def explain(
     parked: Fact | None = None,
     audit: Sequence[Fact] = (),
     children: Sequence[Delivery] = (),
+    is_served: bool = True,
 ) -> list[str]:
     """Sentences in the order of time: accepted, tried, repaired; then where it stands."""
     plan = None if route is None else route.plan_of(delivery)
@@ -45,6 +46,8 @@ def explain(
     lines += _recipients(delivery)
     lines += _parts(children)
     lines += _stands(delivery, route, now_ms, parked)
+    if not is_served and not delivery.is_terminal:
+        lines.append(f"No live worker serves {delivery.lane!r}: start one (homing worker).")
     if delivery.maybe_duplicate:
         lines.append("It was sent again while in doubt: the recipient may have it twice.")
     return lines
@@ -183,6 +186,8 @@ def _delivered(delivery: Delivery, plan: Plan | None, word: str) -> str:
 def _in_flight(delivery: Delivery, now_ms: int, word: str) -> str:
     since = _span((now_ms - (delivery.claimed_at_ms or now_ms)) / 1000)
     left_s = ((delivery.due_at_ms or now_ms) - now_ms) / 1000
+    if delivery.holder is None:
+        return f"It is {word}, but its worker has died: another takes over."
     if left_s <= 0:
         return f"It is {word}, but its worker {delivery.holder} is overdue: another takes over."
     return (

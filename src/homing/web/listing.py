@@ -12,8 +12,8 @@ from homing.content.addresses import parse
 from homing.domain.delivery import Delivery
 from homing.domain.errors import InvalidRequest
 from homing.engine.labels import ENGINE_LABELS
-from homing.engine.liveness import WORKER
 from homing.engine.route import Route
+from homing.engine.unserved import unserved_lanes
 from homing.engine.views import DeliveryView, attempt_view, audit_view, delivery_view
 from homing.ports import Facet, Query
 from homing.web.answers import json_answer
@@ -88,12 +88,13 @@ class Listing:
         for (route, state), number in counts.items():
             states.setdefault(route, {})[state] = number
         await engine.parking.refresh()
-        workers = [fact.key for fact in await engine.store.facts(WORKER)]
+        workers = await engine.live_workers()
         routes = [
             RouteStats(name, by_state, engine.parking.is_parked(name))
             for name, by_state in sorted(states.items())
         ]
-        return StatsOut(routes, workers, engine.clock.now_ms())
+        unserved = await unserved_lanes(engine.store, engine.liveness)
+        return StatsOut(routes, workers, engine.clock.now_ms(), unserved)
 
     async def errors(self, call: Call) -> Response:
         query_of(call.scope, NO_FILTERS)

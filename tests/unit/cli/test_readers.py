@@ -95,12 +95,14 @@ def test_why_tells_the_story_of_a_delivery_and_of_an_address(
 def test_health_is_bad_without_a_worker_and_with_a_parked_route(
     cli: Cli, letters: dict[str, str]
 ) -> None:
-    assert cli("health", code=1).out == "no worker process is alive\n"
+    assert cli("health", code=1).out == (
+        "no worker process is alive\nno live worker serves mail: 1 waiting\n"
+    )
 
     cli("park", "mail", "--reason", "maintenance")
 
     found = cli("health", "--json", code=1).json
-    assert found["problems"][1] == "route mail is parked: maintenance"
+    assert found["problems"][2] == "route mail is parked: maintenance"
     assert "parked routes: mail" in cli("status").out
     cli("unpark", "mail", "--reason", "done")
     assert "parked routes: none" in cli("status").out
