@@ -85,7 +85,7 @@ class SendStep:
         return outcome_of(await ready.commit())
 
 
-def outcome_of(answer: Accepted | Failure) -> Done | Failure:
+def outcome_of(answer: object) -> Done | Failure:
     if isinstance(answer, Failure):
         return answer
     if not isinstance(answer, Accepted):
