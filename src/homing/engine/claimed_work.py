@@ -149,8 +149,9 @@ class ClaimedWork:
     def child(  # noqa: PLR0913 - a child may differ from its parent in each of these
         self,
         *,
-        lane: str,
         payload: bytes,
+        lane: str = "",
+        plan: str = "",
         stage: str | None = None,
         topic: str | None = None,
         intent: str | None = None,
@@ -163,7 +164,8 @@ class ClaimedWork:
         child = Delivery(
             id=self._attempts.process.new_id(),
             route=parent.route,
-            lane=lane,
+            lane=self.route.lane(lane, parent.generation),
+            plan=plan,
             stage=stage or parent.stage,
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
@@ -173,17 +175,19 @@ class ClaimedWork:
             topic=topic or parent.topic,
             priority=parent.priority,
             generation=parent.generation,
-            intent=intent,
+            intent=None if intent is None else identity.child_intent(parent, intent),
             fingerprint=identity.fingerprint(payload),
             recipients=tuple(Recipient(address) for address in recipients),
             parent_id=parent.id,
+            parent_payload_no=parent.payload_no,
             required=required,
             expires_at_ms=parent.expires_at_ms,
             metadata={**parent.metadata, **(metadata or {})},
         )
         # Without an intent of its own, a child is one of a kind under its parent: fanning out
         # again after a crash or a restart finds it and makes no second one.
-        name = intent or f"{parent.id}/{child.fingerprint}/{lane}"
+        name = intent or f"{parent.id}/{child.fingerprint}/{child.lane}"
+        name = identity.child_intent(parent, name)
         taken = identity.intent_key(parent.route, name)
         key = Key(identity.INTENT_SOURCE, taken, child.id, child.fingerprint)
         return New(child, payload=payload, keys=(key,))

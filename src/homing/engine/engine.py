@@ -17,7 +17,7 @@ from homing.engine.housekeeping import NOTICES_EVERY_S, Housekeeping
 from homing.engine.liveness import LOOK_EVERY_S, Liveness
 from homing.engine.parking import Parking
 from homing.engine.process import Process
-from homing.engine.route import Route
+from homing.engine.route import Route, routes_by_name
 from homing.engine.save_batcher import PendingSave, SaveBatcher
 from homing.engine.wakeup import WakeUp
 from homing.engine.worker import RouteWorker
@@ -59,10 +59,13 @@ class Engine:
         alarm: Alarm | None = None,
         about: Mapping[str, str | int] | None = None,
         time_scale: float = 1.0,
+        known: Sequence[Route] = (),
     ) -> None:
+        """`known` routes are only read and repaired here: other processes work them off."""
         self.store = store
         self.clock = clock
-        self.routes = {route.name: route for route in routes}
+        worked = routes_by_name(routes)
+        self.routes = {**{route.name: route for route in known}, **worked}
         self.holder = holder or f"worker-{dice.entropy(6).hex()}"
         self._observers = list(observers)
         self._owing = asyncio.Event()
@@ -99,7 +102,7 @@ class Engine:
         self.housekeeping = Housekeeping(
             store,
             clock,
-            self.routes,
+            worked,
             self.parking,
             self.liveness,
             notifiers=notifiers,

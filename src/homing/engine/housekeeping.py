@@ -159,16 +159,9 @@ class Housekeeping:
                     break
         if not given:
             return 0
-        change = transitions.mark_notified(delivery, tuple(given))
         route = self._routes.get(delivery.route)
-        forget = (
-            delivery.state == "delivered"
-            and route is not None
-            and not route.plan_of(delivery).keep_delivered
-            and not change.delivery.notices_due
-        )
-        if forget:
-            change = Change(change.delivery, forget=True)
+        plan = None if route is None else route.plan_of(delivery)
+        change = transitions.mark_notified(delivery, tuple(given), plan=plan)
         await self._store.save([change])
         return len(given)
 

@@ -13,7 +13,6 @@ from homing.ports import Clock, Dice, Store
 
 # How many accepted sends may await their save: what one kill can send twice.
 MAX_UNSAVED_SENDS = 64
-_IDS_PER_MS = 4096
 
 
 class Process:
@@ -47,15 +46,16 @@ class Process:
         self.time_scale = time_scale
         self.unsaved_sends = Permits(MAX_UNSAVED_SENDS)
         self.intake = IntakePriority(clock)
-        self._last_id_ms, self._ids_in_ms = 0, 0
+        self._next_id = 0
 
     def new_id(self) -> str:
-        """An id that sorts by time and, within a millisecond of this process, by order."""
-        now_ms = self.clock.now_ms()
-        self._ids_in_ms = (self._ids_in_ms + 1) % _IDS_PER_MS if now_ms == self._last_id_ms else 0
-        self._last_id_ms = now_ms
-        order = self._ids_in_ms.to_bytes(2, "big")
-        return identity.id_from(now_ms, order + self.dice.entropy(8))
+        return self.new_ids(1)[0]
+
+    def new_ids(self, count: int) -> list[str]:
+        """Ids that sort by time and, within this process, by order."""
+        first = max(self.clock.now_ms() << identity.ORDER_BITS, self._next_id)
+        self._next_id = first + count
+        return identity.ids_from(first, self.dice.entropy(identity.ID_CHANCE_BYTES * count))
 
     def lease_until_ms(self, route: Route) -> int:
         return self.clock.now_ms() + round(route.lease_s * 1000 * self.time_scale)

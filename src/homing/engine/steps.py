@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from homing.domain import delivery as domain
 from homing.domain.delivery import Content, Delivery
 from homing.domain.failure import Failure
 from homing.domain.identity import provider_token
@@ -14,7 +15,7 @@ from homing.domain.redaction import redact
 from homing.engine.claimed_work import ClaimLost
 from homing.ports import Accepted, Done, Envelope, Outcome, Provider, Work
 
-FROZEN = "frozen"
+FROZEN = domain.FROZEN
 
 
 class Packed(Struct, gc=False):

@@ -82,7 +82,9 @@ class Listing:
     async def collect_stats(self) -> StatsOut:
         engine = self._homing.engine
         counts = await engine.store.count(Query(), by=("route", "state"))
-        states: dict[str, dict[str, int]] = {name: {} for name in engine.routes}
+        states: dict[str, dict[str, int]] = {
+            name: {} for name in engine.routes if self._homing.works_on(name)
+        }
         for (route, state), number in counts.items():
             states.setdefault(route, {})[state] = number
         await engine.parking.refresh()
@@ -157,11 +159,7 @@ def _address(text: str | None) -> str | None:
 
 def _of(route: Route, word: str) -> Iterable[Facet]:
     """The route's facets of a word; a state that has it whatever else is, stands for itself."""
-    stages = tuple(
-        dict.fromkeys(
-            stage.name for plan in (route.plan, *route.plans.values()) for stage in plan.stages
-        )
-    )
+    stages = tuple(dict.fromkeys(stage.name for plan in route.all_plans for stage in plan.stages))
     found = route.labels.facets(word, stages)
     whole = {facet.state: 0 for facet in found}
     for row in route.labels.rows:

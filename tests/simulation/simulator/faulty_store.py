@@ -159,6 +159,10 @@ class FaultyStore:
         await self._before("get")
         return await self._inner.get(delivery_id)
 
+    async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
+        await self._before("get")
+        return await self._inner.get_many(delivery_ids)
+
     async def content(self, delivery_id: str) -> Content | None:
         await self._before("content")
         return await self._inner.content(delivery_id)

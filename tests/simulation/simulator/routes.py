@@ -25,6 +25,7 @@ from tests.simulation.simulator.route_kinds import (
 )
 
 SEND = "send"
+MAIL_LANE = "mail"
 # Three handlers for one type, one for each other one.
 EVENT_HANDLERS: dict[str, tuple[str, ...]] = {
     "ping": ("only",),
@@ -59,7 +60,7 @@ def routes_for(
         send = SendStep(providers[name], unique_bytes) if name in providers else None
         provider = providers.get(name)
         if route_kind.carries == "event":
-            route = _events(route_kind, handler_runs, process)
+            route = _events(name, route_kind, handler_runs, process)
         elif route_kind.carries == "job":
             route = _jobs(name, route_kind, handler_runs, process, send)
         elif route_kind.carries == "digest":
@@ -116,7 +117,9 @@ def _mail(name: str, route_kind: RouteKind, send: Step | None) -> Route:
     return Route(name=name, plan=plan, steps=_steps(send=send))
 
 
-def _events(route_kind: RouteKind, handler_runs: HandlerRuns, process: SimProcess) -> Route:
+def _events(
+    name: str, route_kind: RouteKind, handler_runs: HandlerRuns, process: SimProcess
+) -> Route:
     handlers = Handlers()
     for event_type, names in EVENT_HANDLERS.items():
         for handler in names:
@@ -128,7 +131,8 @@ def _events(route_kind: RouteKind, handler_runs: HandlerRuns, process: SimProces
                 timeout_s=TIMEOUT_S,
                 terminal_errors=(),
             )
-    return replace(handlers.route(), plan=_plan(route_kind, _stage(route_kind, "handle")))
+    plan = _plan(route_kind, _stage(route_kind, "handle"))
+    return replace(handlers.route(), name=name, plan=plan)
 
 
 def _jobs(
@@ -152,13 +156,12 @@ def _jobs(
 
 
 def _digests(name: str, route_kind: RouteKind, send: Step | None) -> Route:
-    lane = f"{name}/mail"
     mail = _plan(route_kind, _stage(route_kind, SEND, sends=True))
     return Route(
         name=name,
         plan=_plan(route_kind, _stage(route_kind, "spread")),
-        plans={lane: mail},
-        lanes=(name, lane),
+        plans={MAIL_LANE: mail},
+        lanes=("", MAIL_LANE),
         steps=_steps(spread=_spread, send=send),
     )
 
@@ -169,7 +172,7 @@ async def _spread(work: Work) -> Outcome:
     return FanOut(
         tuple(
             work.child(
-                lane=f"{work.delivery.lane}/mail",
+                lane=MAIL_LANE,
                 payload=b"digest",
                 stage=SEND,
                 intent=f"{work.delivery.id}/{reader}",

@@ -158,6 +158,9 @@ class ComparedStore:
     async def get(self, delivery_id: str) -> Delivery | None:
         return await self._both(lambda store: store.get(delivery_id), "get")
 
+    async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
+        return await self._both(lambda store: store.get_many(delivery_ids), "get_many")
+
     async def content(self, delivery_id: str) -> Content | None:
         return await self._both(lambda store: store.content(delivery_id), "content")
 

@@ -219,7 +219,7 @@ def test_a_fault_of_ours_is_told_by_kind_and_place_only(
     def crash(*words: object, **more: object) -> None:
         raise ZeroDivisionError("canary of a customer")
 
-    monkeypatch.setattr("homing.from_settings.build", crash)
+    monkeypatch.setattr("homing.from_settings.assemble", crash)
 
     err = cli("status", code=1).err
 
@@ -231,7 +231,7 @@ def test_a_missing_extra_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
     def missing(*words: object, **more: object) -> None:
         raise ModuleNotFoundError("No module named 'uvicorn'", name="uvicorn")
 
-    monkeypatch.setattr("homing.from_settings.build", missing)
+    monkeypatch.setattr("homing.from_settings.assemble", missing)
 
     assert (
         cli("status", code=1).err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from homing.domain.delivery import Fact
@@ -127,8 +129,10 @@ async def test_a_refresh_tells_whether_something_has_changed(
 
 async def test_a_fault_that_is_found_during_a_refresh_is_not_forgotten() -> None:
     class Slow(MemoryStore):
-        async def facts(self, kind: str, prefix: str = "", limit: int = 1000) -> list[Fact]:
-            found = await super().facts(kind, prefix, limit)
+        async def facts(
+            self, kind: str, prefix: str = "", limit: int = 1000, **more: Any
+        ) -> list[Fact]:
+            found = await super().facts(kind, prefix, limit, **more)
             finding.by_fault(ROUTE, FAULT)
             return found
 

@@ -10,13 +10,14 @@ from typing import Any
 
 from homing.domain.delivery import Fact, New
 from homing.domain.errors import InvalidRequest, StoreUnsafe
+from homing.domain.writes import write_of_new
 from homing.ports import Added, Existing
-from homing.stores.sql.sqlite.adding import AddRequest, add_all, entry_of
+from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
+from homing.stores.sql.sqlite.checkpoint import CHECKPOINTS_ARE_SAFE_SINCE
 from homing.stores.sql.sqlite.connection import check_durability, database_file
 from homing.stores.sql.sqlite.faults import store_error
 from homing.stores.sql.sqlite.session import Session
 
-CHECKPOINTS_ARE_SAFE_SINCE = (3, 51, 3)
 # Where other libraries keep the connection that they wrap, outermost first: the async sides of
 # SQLAlchemy, its pool, aiosqlite, its connections and sessions, Django.
 _INNER = ("sync_session", "sync_connection", "driver_connection", "_conn", "connection")
@@ -34,7 +35,7 @@ class SqliteTransaction:
         self._added = added
 
     def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        request = AddRequest([entry_of(one) for one in new], facts)
+        request = AddRequest([new_entry(write_of_new(one)) for one in new], facts)
         try:
             self._begin()
             answers = self._add(request)

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from homing.domain.delivery import State
 from homing.ports import Facet, GroupBy, Query
+from homing.stores.queries import EQUAL_FIELDS, FACET_FIELDS
+from homing.stores.sql.columns import COLUMNS, PLACES, Column
 
 DELIVERIES = "from homing_deliveries as d"
 # The address first, whatever the planner thinks of it.
 OF_RECIPIENT = (
-    "from homing_recipients as r cross join homing_deliveries as d"
-    " on d.seq = r.seq and r.address = :recipient"
+    "from homing_recipients as a cross join homing_deliveries as d"
+    " on d.seq = a.seq and a.address = :recipient"
 )
-
-CONDITIONS = {
-    "route": "d.route = :route",
-    "source": "d.source = :source",
-    "key": "d.key = :key",
-    "topic": "d.topic = :topic",
-    "error_class": "d.error_class = :error_class",
-    "parent_id": "d.parent_id = :parent_id",
-    "clone_of": "d.clone_of = :clone_of",
-    "holder": "d.holder = :holder",
+CONDITIONS = {name: f"d.{name} = :{name}" for name in (*EQUAL_FIELDS, "error_class")} | {
     "created_from_ms": "d.created_at_ms >= :created_from_ms",
     "created_before_ms": "d.created_at_ms < :created_before_ms",
 }
-# Words, not parameters: only so does SQLite know that a partial index will do.
+# Words, not parameters: only so does a database know that a partial index will do.
 OWING = {True: "d.owing = 1", False: "d.owing = 0"}
+ATTEMPTED = {True: "d.attempts_spent > 0", False: "d.attempts_spent = 0"}
+TOP_ONLY = "d.parent_id is null"
+_A_RETRYING_CHILD = (
+    "exists (select 1 from homing_deliveries as c"
+    " where c.parent_id = d.id and c.state = 'pending' and c.attempts_spent > 0)"
+)
+RETRYING_CHILDREN = {True: _A_RETRYING_CHILD, False: f"not {_A_RETRYING_CHILD}"}
 STATES: dict[State, str] = {
     "pending": "d.state = 'pending'",
     "in_flight": "d.state = 'in_flight'",
@@ -37,15 +37,17 @@ STATES: dict[State, str] = {
     "failed": "d.state = 'failed'",
     "dismissed": "d.state = 'dismissed'",
 }
+
+
+def _group_word(column: Column) -> str:
+    """What is not there is the empty word, and a flag is `true` or `false`."""
+    if column.kind == "integer":
+        return f"case d.{column.name} when 1 then 'true' else 'false' end"
+    return f"coalesce(d.{column.name}, '')" if column.nullable else f"d.{column.name}"
+
+
 GROUPS: dict[GroupBy, str] = {
-    "route": "d.route",
-    "state": "d.state",
-    "failed_because": "coalesce(d.failed_because, '')",
-    "error_class": "coalesce(d.error_class, '')",
-    "stage": "d.stage",
-    "required": "case d.required when 1 then 'true' else 'false' end",
-    "lane": "d.lane",
-    "source": "d.source",
+    name: _group_word(COLUMNS[PLACES[name]]) for name in get_args(GroupBy)
 }
 BELOW = "(d.created_at_ms, d.id) < (:seen_at_ms, :seen_id)"
 
@@ -61,12 +63,14 @@ def conditions(query: Query) -> tuple[str, list[str], dict[str, Any]]:
             values[name] = value
     if query.owing is not None:
         wanted.append(OWING[query.owing])
+    if query.top_only:
+        wanted.append(TOP_ONLY)
     if query.facets is not None:
         wanted += _facets(query.facets, values)
-    if query.recipient is None:
-        return DELIVERIES, wanted, values
-    values["recipient"] = query.recipient
-    return OF_RECIPIENT, wanted, values
+    if query.recipient is not None:
+        values["recipient"] = query.recipient
+        return OF_RECIPIENT, wanted, values
+    return DELIVERIES, wanted, values
 
 
 def _facets(facets: tuple[Facet, ...], values: dict[str, Any]) -> list[str]:
@@ -83,9 +87,13 @@ def _facets(facets: tuple[Facet, ...], values: dict[str, Any]) -> list[str]:
 
 def _facet(number: int, facet: Facet, values: dict[str, Any]) -> str:
     parts = [STATES[facet.state]]
-    for name in ("stage", "attempted", "failed_because", "phase"):
+    if facet.attempted is not None:
+        parts.append(ATTEMPTED[facet.attempted])
+    for name in FACET_FIELDS:
         value = getattr(facet, name)
-        if value is not None:
+        if value is not None and name != "attempted":
             values[f"{name}_{number}"] = value
             parts.append(f"d.{name} = :{name}_{number}")
+    if facet.retrying_children is not None:
+        parts.append(RETRYING_CHILDREN[facet.retrying_children])
     return " and ".join(parts)

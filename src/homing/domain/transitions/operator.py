@@ -1,4 +1,4 @@
-"""What an operator or a caller may do: replay, restart, resend, dismiss, cancel, amend."""
+"""The operator's verbs: replay, restart, dismiss, cancel, restore, confirm, amend, resend."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from msgspec.structs import replace
 
 from homing.domain import recipients
 from homing.domain.delivery import (
+    FROZEN,
+    FROZEN_ORIGINAL,
     TERMINAL_STATES,
     Change,
     Content,
@@ -18,8 +20,9 @@ from homing.domain.delivery import (
 )
 from homing.domain.errors import NotAllowed
 from homing.domain.policy import Plan
-from homing.domain.transitions.declaring import transition
-from homing.domain.transitions.moves import closing, end, reopening, settle_by_evidence, to_state
+from homing.domain.transitions.endings import end_by_evidence, end_failed
+from homing.domain.transitions.states import count_ended, count_reopened, end, to_state
+from homing.domain.transitions.table import transition
 
 
 @transition(sources=("failed",), targets=("pending",))
@@ -62,7 +65,7 @@ def replay(
         last_failed_at_ms=None,
         expires_at_ms=None,
         doubt_waived=delivery.maybe_sent,
-        maybe_duplicate=delivery.maybe_duplicate or delivery.maybe_sent,
+        maybe_duplicate=delivery.maybe_duplicate or delivery.possibly_sent,
         recipients=recipients.reopen_refused(delivery.recipients),
         failure_history=(*delivery.failure_history, cycle),
         generation=delivery.generation if generation is None else generation,
@@ -71,14 +74,22 @@ def replay(
         fanned_out=delivery.fanned_out and delivery.restart_at is None,
         restart_at=None,
     )
-    return reopening(Change(after))
+    return count_reopened(Change(after))
 
 
 @transition(sources=("failed",), targets=("pending",))
 def restart(delivery: Delivery, *, plan: Plan, actor: str, reason: str, now_ms: int) -> Change:
     """Try again from the first stage: the kept results are dropped."""
     change = replay(delivery, actor=actor, reason=reason, now_ms=now_ms)
-    after = replace(change.delivery, stage=plan.first_stage.name, fanned_out=False)
+    first = plan.first_stage.name
+    after = replace(
+        change.delivery,
+        stage=first,
+        fanned_out=False,
+        # A stage before the one in doubt says nothing about it when it is done again.
+        earlier_maybe_sent=delivery.earlier_maybe_sent
+        or (delivery.maybe_sent and delivery.stage != first),
+    )
     return replace(change, delivery=after, drop_results=True)
 
 
@@ -88,11 +99,13 @@ def dismiss(delivery: Delivery, *, now_ms: int) -> Change:
     return Change(end(delivery, "dismissed", now_ms))
 
 
-@transition(sources=("pending", "waiting"), targets=("dismissed",))
-def cancel(delivery: Delivery, *, now_ms: int) -> Change:
-    """An operator or the caller withdraws what has not ended."""
+@transition(sources=("pending", "waiting"), targets=("dismissed", "failed"))
+def cancel(delivery: Delivery, *, plan: Plan, now_ms: int) -> Change:
+    """An operator or the caller withdraws what has not ended; in doubt, it becomes uncertain."""
+    if delivery.possibly_sent:
+        return end_failed(delivery, "uncertain", plan, now_ms)
     after = replace(end(delivery, "dismissed", now_ms), resume_at_ms=delivery.due_at_ms)
-    return closing(Change(after))
+    return count_ended(Change(after))
 
 
 @transition(sources=("dismissed",), targets=("failed", "pending"))
@@ -102,7 +115,7 @@ def restore(delivery: Delivery, *, now_ms: int) -> Change:
         return Change(replace(delivery, state="failed", updated_at_ms=now_ms))
     due_at_ms = max(delivery.resume_at_ms or now_ms, now_ms)
     after = to_state(delivery, due_at_ms=due_at_ms, now_ms=now_ms)
-    return reopening(Change(replace(after, ended_at_ms=None, resume_at_ms=None)))
+    return count_reopened(Change(replace(after, ended_at_ms=None, resume_at_ms=None)))
 
 
 @transition(sources=("failed",), targets=("delivered", "failed"))
@@ -112,7 +125,7 @@ def confirm(delivery: Delivery, *, plan: Plan, evidence: str, now_ms: int) -> Ch
         raise NotAllowed(f"cannot confirm delivery {delivery.id}: it is not uncertain")
     receipt = Receipt(accepted_at_ms=now_ms, evidence="operator", detail=evidence)
     # It had ended before: its parent's count knows already.
-    return replace(settle_by_evidence(delivery, plan, now_ms, receipt), child_delta=0)
+    return replace(end_by_evidence(delivery, plan, now_ms, receipt), child_delta=0)
 
 
 @transition(sources=("failed", "pending"), targets=("failed", "pending"))
@@ -127,10 +140,21 @@ def amend(
     """A corrected payload takes the place of the old one, which is kept under its number.
 
     It is worked off from the first stage, by the replay if it has failed. `addresses` is the
-    corrected envelope; whoever has it already is left alone.
+    corrected envelope; recipients that have accepted it are left alone. Tokens and marks of the
+    old payload say nothing about the new one: a doubt about the old one can no longer be settled
+    by evidence, and keeps the delivery from being called "not sent".
     """
     first = plan.first_stage.name
-    after = replace(delivery, payload_no=delivery.payload_no + 1, updated_at_ms=now_ms)
+    after = replace(
+        delivery,
+        payload_no=delivery.payload_no + 1,
+        updated_at_ms=now_ms,
+        earlier_maybe_sent=delivery.possibly_sent,
+        maybe_duplicate=delivery.maybe_duplicate or delivery.possibly_sent,
+        maybe_sent_at_ms=None,
+        doubt_waived=False,
+        committed_at_ms=None,
+    )
     if addresses is not None:
         known = {r.address: r for r in delivery.recipients if r.outcome != "refused"}
         kept = [r for r in known.values() if r.outcome == "accepted" and r.address not in addresses]
@@ -153,13 +177,19 @@ def clone(
     key: str,
     now_ms: int,
 ) -> New:
-    """A deliberate second delivery of the same payload, with its own identity and history."""
+    """A deliberate second delivery of the same text, with its own identity and history.
+
+    What the stages before the send have made is kept for their steps to return again; where
+    there are none, the frozen bytes are, as `FROZEN_ORIGINAL`. So a template that has changed
+    since does not change what is sent. Work that sends nothing keeps nothing.
+    """
     if original.state not in TERMINAL_STATES:
         raise NotAllowed(f"cannot resend delivery {original.id}: it is {original.state}")
     delivery = Delivery(
         id=new_id,
         route=original.route,
         lane=original.lane,
+        plan=original.plan,
         stage=plan.first_stage.name,
         created_at_ms=now_ms,
         updated_at_ms=now_ms,
@@ -179,18 +209,15 @@ def clone(
         delivery,
         payload=content.payload,
         keys=(Key(source, key, new_id, original.fingerprint),),
+        results=_kept_for_clone(content, plan),
     )
 
 
-@transition(
-    sources=("pending", "waiting", "delivered", "suppressed", "failed", "dismissed"),
-    targets=("pending", "waiting", "delivered", "suppressed", "failed", "dismissed"),
-)
-def mark_notified(delivery: Delivery, notices: tuple[str, ...]) -> Change:
-    """Notices that were due have been given."""
-    return Change(
-        replace(
-            delivery,
-            notices_due=tuple(notice for notice in delivery.notices_due if notice not in notices),
-        )
-    )
+def _kept_for_clone(content: Content, plan: Plan) -> dict[str, bytes]:
+    if plan.first_stage.sends:
+        frozen = content.results.get(FROZEN) or content.results.get(FROZEN_ORIGINAL)
+        return {} if frozen is None else {FROZEN_ORIGINAL: frozen}
+    names = [stage.name for stage in plan.stages]
+    sends = [stage.name for stage in plan.stages if stage.sends]
+    before = names[: names.index(sends[0])] if sends else []
+    return {name: content.results[name] for name in before if name in content.results}

@@ -61,11 +61,14 @@ DELTAS: dict[str, tuple[int, Callable[[str | None], Change]]] = {
     ),
     "given up": (
         -1,
-        lambda parent: transitions.give_up(
+        lambda parent: transitions.dead_letter(
             claimed(pending(parent_id=parent)), "expired", plan=SEND, now_ms=NOW_MS
         ),
     ),
-    "cancelled": (-1, lambda parent: transitions.cancel(pending(parent_id=parent), now_ms=NOW_MS)),
+    "cancelled": (
+        -1,
+        lambda parent: transitions.cancel(pending(parent_id=parent), plan=SEND, now_ms=NOW_MS),
+    ),
     "tried again": (
         0,
         lambda parent: transitions.fail(

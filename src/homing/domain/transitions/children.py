@@ -1,4 +1,4 @@
-"""Deliveries that became several, and are done when those are."""
+"""A delivery that became several: it waits for its children and ends by their outcomes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from msgspec.structs import replace
 from homing.domain.delivery import Change, Delivery, FailedBecause, New
 from homing.domain.failure import CHILDREN_FAILED, Failure
 from homing.domain.policy import Plan
-from homing.domain.transitions.declaring import transition
-from homing.domain.transitions.moves import dead_letter, note_failure, result_of_stage, to_state
+from homing.domain.transitions.attempts import note_failure
+from homing.domain.transitions.endings import end_failed
+from homing.domain.transitions.states import result_of_stage, to_state
+from homing.domain.transitions.table import transition
 
 _GRAVEST_FIRST: tuple[FailedBecause, ...] = (
     "uncertain",
@@ -46,4 +48,4 @@ def fail_with_children(
     failed = sum(reasons.values())
     failure = Failure(CHILDREN_FAILED, "reject", detail=f"{failed} required part(s) failed")
     because = next(reason for reason in _GRAVEST_FIRST if reasons.get(reason))
-    return dead_letter(note_failure(delivery, failure, now_ms), because, plan, now_ms)
+    return end_failed(note_failure(delivery, failure, now_ms), because, plan, now_ms)
