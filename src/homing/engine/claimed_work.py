@@ -113,8 +113,12 @@ class ClaimedWork:
 
     @property
     def may_commit(self) -> bool:
-        """Whether the time of a whole send still fits into the lease."""
-        return self._spare_s(self._attempts.process.clock.steady_s()) > COMMIT_MARGIN_S
+        """Whether the time of a whole send still fits into the lease.
+
+        After a pause without a heartbeat others may have ended the lease before its time.
+        """
+        process = self._attempts.process
+        return self._spare_s(process.clock.steady_s()) > COMMIT_MARGIN_S and process.is_fresh()
 
     def _spare_s(self, now_s: float) -> float:
         """What the lease has beyond the whole time of the stage."""

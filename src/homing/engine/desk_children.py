@@ -16,8 +16,9 @@ from collections.abc import Sequence
 
 from homing.domain import transitions
 from homing.domain.delivery import Change, Delivery, State
+from homing.engine import family
 from homing.engine.desk_writer import DeskWriter, Signed
-from homing.engine.family import CHILDREN_A_PAGE, is_current, pages_of_children
+from homing.engine.family import is_current, pages_of_children
 from homing.engine.lanes import lane_in_generation
 from homing.engine.process import Process
 from homing.ports import Facet, Query
@@ -51,7 +52,7 @@ class DeskChildren:
             return ()
         facets = tuple(Facet(state=state) for state in FREE)
         query = Query(parent_id=parent.id, facets=facets)
-        return (await self._store.page(query, None, CHILDREN_A_PAGE - 1)).items
+        return (await self._store.page(query, None, family.CHILDREN_A_PAGE - 1)).items
 
     async def cancel(self, parent: Delivery, by: Signed) -> None:
         """All that are still open, and their own children."""

@@ -91,6 +91,7 @@ class Engine:
             self.holder,
             self.saves,
             refresh_if_stale=self._refresh_if_stale,
+            is_fresh=lambda: self.liveness.is_fresh,
             time_scale=time_scale,
         )
         self.runner = AttemptRunner(

@@ -22,7 +22,7 @@ class Process:
     itself and of the others is recent.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the parts of a process share
         self,
         store: Store,
         clock: Clock,
@@ -31,6 +31,7 @@ class Process:
         saves: SaveBatcher,
         *,
         refresh_if_stale: Callable[[], Awaitable[None]],
+        is_fresh: Callable[[], bool] = lambda: True,
         time_scale: float = 1.0,
     ) -> None:
         self.store = store
@@ -39,6 +40,8 @@ class Process:
         self.holder = holder
         self.saves = saves
         self.refresh_if_stale = refresh_if_stale
+        # Whether others still take this process for alive, and so leave it what it holds.
+        self.is_fresh = is_fresh
         # How many seconds of the clock pass in a real one; leases are real, due times are not.
         self.time_scale = time_scale
         self.unsaved_sends = Permits(MAX_UNSAVED_SENDS)

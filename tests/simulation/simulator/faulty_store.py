@@ -30,6 +30,7 @@ from homing.ports import (
 from tests.simulation.simulator.hosts import SimProcess
 from tests.simulation.simulator.key_checks import KeyChecks
 from tests.simulation.simulator.options import Options
+from tests.simulation.simulator.presence import MachineLocks, SimPresence
 from tests.simulation.simulator.send_checks import SendChecks
 from tests.simulation.simulator.trace import Trace
 from tests.simulation.simulator.watched_disk import Operation, WatchedDisk
@@ -247,3 +248,18 @@ class FaultyStore:
             conditions.fault("store_unknown")
             self._note("unknown", name)
             raise StoreOutcomeUnknown("the answer was lost after the write")
+
+
+class FaultyStoreOnHost(FaultyStore):
+    """One whose processes on one machine can prove each other's death."""
+
+    def __init__(
+        self,
+        inner: Store,
+        process: SimProcess,
+        conditions: StoreConditions,
+        watch: Watchers,
+        locks: MachineLocks,
+    ) -> None:
+        super().__init__(inner, process, conditions, watch)
+        self.presence = SimPresence(locks, process.holder)

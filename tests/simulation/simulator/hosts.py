@@ -149,7 +149,7 @@ class SimProcess:
                 if self.host.works:
                     await self.engine.start()
                 else:
-                    await self.engine.parking.refresh()
+                    await self.engine.watch()
             except Exception as error:
                 told(error)
                 await asyncio.sleep(START_AGAIN_S)

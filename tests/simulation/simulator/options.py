@@ -38,6 +38,8 @@ class Options(Struct, frozen=True, kw_only=True):
     machines: int
     concurrency: int
     store: StoreName = "memory"
+    # Whether the processes of one machine can prove each other's death.
+    locks: bool = False
 
     delay_share: float
     delay_s: float
@@ -128,6 +130,7 @@ def draw(seed: int, focus: Focus = EVERYTHING) -> Options:
         # Slow, but not slow enough to keep workers from reading ahead: long queues in hand.
         fields |= {"answer_share": 0.9, "answer_s": 3.2, "concurrency": 2}
     fields["store"] = focus.store or ("sqlite" if rng.random() < SQLITE_SHARE else "memory")
+    fields["locks"] = rng.random() < 0.6
     for family in families:
         fields |= _RATES[family](rng)
     return Options(**fields)  # type: ignore[arg-type] # drawn as a table

@@ -15,7 +15,12 @@ from homing.stores.memory import MemoryStore
 from tests.simulation.simulator.clients import Clients
 from tests.simulation.simulator.connections import connect
 from tests.simulation.simulator.fault_schedule import FaultSchedule
-from tests.simulation.simulator.faulty_store import FaultyStore, StoreConditions, Watchers
+from tests.simulation.simulator.faulty_store import (
+    FaultyStore,
+    FaultyStoreOnHost,
+    StoreConditions,
+    Watchers,
+)
 from tests.simulation.simulator.findings import Findings
 from tests.simulation.simulator.handler_runs import HandlerRuns
 from tests.simulation.simulator.hosts import Host, SimProcess
@@ -24,6 +29,7 @@ from tests.simulation.simulator.notice_log import NoticeLog, RecordingAlarm, Rec
 from tests.simulation.simulator.operators import Operators
 from tests.simulation.simulator.options import Options
 from tests.simulation.simulator.parks import Parks
+from tests.simulation.simulator.presence import MachineLocks
 from tests.simulation.simulator.random_streams import RandomStreams
 from tests.simulation.simulator.recovery_phase import recover
 from tests.simulation.simulator.route_kinds import ROUTE_KINDS
@@ -58,6 +64,7 @@ class World:
         self.sends = SendChecks(options, self.disk, self.findings, self.loop, self.parks)
         self.keys = KeyChecks(self.disk, self.findings)
         self.sqlite = SqliteLane(self.disk, self.findings) if options.store == "sqlite" else None
+        self._locks = MachineLocks(self._runs)
         self._watchers = Watchers(self.disk, self.trace, self.keys, self.sends, self.reach)
         self.writes = WriteChecks(
             self.disk, self.sends, self.parks, self.findings, self._process_of
@@ -136,7 +143,9 @@ class World:
         inner: Store = MemoryStore(self.disk)
         if self.sqlite is not None:
             inner = self.sqlite.store_for(process.holder)
-        return FaultyStore(inner, process, self.conditions, self._watchers)
+        if not self.options.locks:
+            return FaultyStore(inner, process, self.conditions, self._watchers)
+        return FaultyStoreOnHost(inner, process, self.conditions, self._watchers, self._locks)
 
     def ended(self, process: SimProcess) -> None:
         if self.sqlite is not None:
@@ -203,6 +212,9 @@ class World:
         ]
         ready = [process for process in up if not process.is_ending]
         return self._pick.choice(ready) if ready else None
+
+    def _runs(self, holder: str) -> bool:
+        return any(process.holder == holder for process in self.processes)
 
     def _process_of(self, holder: str) -> SimProcess | None:
         """The holder, if it is alive and its store has no faults that could hide it."""

@@ -165,6 +165,17 @@ async def test_cancelling_a_waiting_parent_cancels_its_open_children() -> None:
     assert (await world.get(parent.id)).state == "dismissed"
 
 
+async def test_a_small_family_is_cancelled_in_one_save() -> None:
+    store = Overtaken()
+    world = Family({"a": [SOFT], "b": [SOFT]}, store=store)
+    parent = await world.begin("a", "b")
+
+    store.saves = []
+    await world.engine.desk.cancel(parent.id, **WHY)
+
+    assert store.saves == [3]
+
+
 async def test_a_large_family_is_cancelled_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(family, "CHILDREN_A_PAGE", 2)
     parts = ["a", "b", "c", "d", "e"]
@@ -254,12 +265,14 @@ async def test_a_child_of_an_earlier_payload_does_not_wake_its_parent() -> None:
     await desk.replay(parent.id, **WHY)
     await world.run()
     await desk.restore(old.id, **WHY)
+    before = await world.get(parent.id)
 
     await desk.replay(old.id, **WHY)
     await world.run()
 
     assert (await world.get(old.id)).state == "delivered"
-    assert (await world.get(parent.id)).state == "failed"
+    after = await world.get(parent.id)
+    assert (after.state, after.cycle) == ("failed", before.cycle)
 
 
 class Folding(Provider):

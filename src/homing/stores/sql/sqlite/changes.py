@@ -64,7 +64,9 @@ def change_entry(write: Write, place: Place | None) -> ChangeEntry:
         # Recipients have rows of their own, of which those that are stored must be read first.
         if not record_changes or addresses(before) == addresses(write.delivery):
             entry.seq, entry.fresh = seq, fresh
-            entry.in_hand = _hands(before) == _hands(write.delivery)
+            entry.in_hand = write.delivery.state == "in_flight" and _hands(before) == _hands(
+                write.delivery
+            )
         if not record_changes:
             return entry
     if entry.fresh is None:
