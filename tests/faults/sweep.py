@@ -1,4 +1,4 @@
-"""The long proof: workers are killed, frozen and stopped for minutes; then all ledgers are compared.
+"""The long proof: workers are killed, frozen and stopped for minutes, then ledgers are compared.
 
     python -m tests.faults.sweep --minutes 10 [--seed N]
 
