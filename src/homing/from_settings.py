@@ -106,7 +106,7 @@ def assemble(
     if assembly.notices is not None:
         notifiers = [RouteNotices(assembly.notices(setup)), *notifiers]
     return Homing(
-        store_for(general, assembly, [*routes, *known]),
+        store_for(general, assembly),
         routes=[_owing(route, general) for route in routes],
         known=known,
         shapes={**known_shapes(), **assembly.shapes},

@@ -267,7 +267,7 @@ async def test_a_stale_claim_is_recovered_after_the_timeout_and_thirty_seconds(
     [stale] = await world.store.attempts(delivery_id)
     assert attempt_record(stale) | {"started_at_ms": 0, "finished_at_ms": 0} == {
         "delivery_id": delivery_id,
-        "attempts_ended": 1,
+        "attempt_no": 1,
         "status": "timed_out",
         "scheduled_for_ms": None,
         "started_at_ms": 0,

@@ -14,6 +14,7 @@ from homing.domain.delivery import Change, Key, Recipient
 from homing.domain.writes import write_of_change, write_of_new
 from homing.ports import Facet, PurgeRule, Query
 from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
+from homing.stores.sql.sqlite.changes import SaveRequest, change_entry
 from homing.stores.sql.sqlite.claiming import RenewRequest, claim_all, renew_all
 from homing.stores.sql.sqlite.connection import connect_to_write
 from homing.stores.sql.sqlite.purging import purge_all
@@ -26,7 +27,7 @@ from homing.stores.sql.sqlite.reading import (
     next_due_ms,
     page,
 )
-from homing.stores.sql.sqlite.saving import SaveRequest, change_entry, save_all
+from homing.stores.sql.sqlite.saving import save_all
 from homing.stores.sql.sqlite.session import Session
 from homing.testing import samples
 

@@ -19,7 +19,7 @@ OVERDUE_S = 60.0
 PARTS_SHOWN = 20
 
 
-def explain(  # noqa: PLR0913 - what is known of a delivery, each from its own place
+def explain(  # noqa: PLR0913 - all that is known of a delivery
     delivery: Delivery,
     attempts: Sequence[Attempt],
     route: Route | None,

@@ -129,10 +129,8 @@ async def test_a_refresh_tells_whether_something_has_changed(
 
 async def test_a_fault_that_is_found_during_a_refresh_is_not_forgotten() -> None:
     class Slow(MemoryStore):
-        async def facts(
-            self, kind: str, prefix: str = "", limit: int = 1000, **more: Any
-        ) -> list[Fact]:
-            found = await super().facts(kind, prefix, limit, **more)
+        async def facts(self, kind: str, *rest: Any, **named: Any) -> list[Fact]:
+            found = await super().facts(kind, *rest, **named)
             finding.by_fault(ROUTE, FAULT)
             return found
 

@@ -117,22 +117,21 @@ class Adding:
         if taken is not None:
             return taken
         seq = entry.seq = self._next_seq
-        self._next_seq += 1
+        self._next_seq = seq + 1
         self._ids.add(delivery.id)
         for key in write.keys:
-            self._keys[key.source, key.key] = self._new_keys[key.source, key.key] = key
-        open_children = self.add_children(entry.children) if entry.children else 0
-        row = entry.row
+            self._keys[key.source, key.key] = key
+            self._new_keys[key.source, key.key] = key
+        row, open_children = entry.row, 0
+        if entry.children:
+            open_children = self.add_children(entry.children)
         if write.due_at_zero_ms is not None:
             due = bound(None if open_children else write.due_at_zero_ms)
             row = (*row[:_DUE], due, *row[_DUE + 1 :])
         self._deliveries.append((*row, open_children, entry.carries, seq))
         self._records.append((seq, entry.record))
-        if write.payload:
-            # Python binds bytes by a long search for an adapter, as None; a bytearray it does not.
-            self._payloads.append((seq, bytearray(write.payload)))
-        for name, data in write.results.items():
-            self._results.append((seq, name, bytearray(data)))
+        if entry.carries:
+            self._carry(write, seq)
         if delivery.recipients:
             self._recipients += _addresses(seq, delivery)
         if write.wakes:
@@ -140,6 +139,13 @@ class Adding:
         if write.facts:
             self._session.note(write.facts)
         return Added(delivery.id)
+
+    def _carry(self, write: Write, seq: int) -> None:
+        if write.payload:
+            # Python binds bytes by a long search for an adapter, as None; a bytearray it does not.
+            self._payloads.append((seq, bytearray(write.payload)))
+        for name, data in write.results.items():
+            self._results.append((seq, name, bytearray(data)))
 
     def add_children(self, children: Sequence[NewEntry]) -> int:
         """What they add to their parent's counter."""

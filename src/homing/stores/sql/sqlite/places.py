@@ -27,7 +27,7 @@ class Saved(Protocol):
 Place: TypeAlias = tuple[int, Delivery]
 
 # More than any process holds at once. What is forgotten is looked for.
-MOST_PLACES = 65_536
+MOST_PLACES = 16_384
 
 
 class Places:

@@ -8,38 +8,28 @@ or removes the record goes alone, between the runs of plain ones, so that the or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from operator import attrgetter
+from collections.abc import Sequence
 
-from msgspec import Struct
-
-from homing.domain.delivery import Delivery, Fact
 from homing.domain.writes import Write
-from homing.stores.codec import encode, encode_text
-from homing.stores.sql.columns import FRESH, Row, column_change, delivery_of
-from homing.stores.sql.ledger import implied_attempt, implies_attempt
+from homing.stores.codec import encode
+from homing.stores.sql.columns import FRESH, Row, delivery_of
+from homing.stores.sql.ledger import implied_attempt
 from homing.stores.sql.sqlite.adding import (
     PUT_PAYLOADS,
     PUT_RECORDS,
     PUT_RESULTS,
     Adding,
-    NewEntry,
-    new_entry,
     note_recipients,
 )
-from homing.stores.sql.sqlite.places import Place
+from homing.stores.sql.sqlite.changes import ChangeEntry, SaveRequest, addresses
 from homing.stores.sql.sqlite.purging import forget_recipients, remove
 from homing.stores.sql.sqlite.rows import (
     CARRIES_ATTEMPT,
-    CARRIES_PAYLOAD,
-    CARRIES_RESULTS,
-    HANDS,
     PARTS,
     SET_FRESH,
     SET_IN_HAND,
     attempt_row,
     bound,
-    delivery_row,
 )
 from homing.stores.sql.sqlite.session import Session
 from homing.stores.sql.statements import Bulk, load
@@ -48,73 +38,8 @@ _SQL = load(__package__, "save.sql", PARTS)
 _STORED = Bulk(_SQL["stored"], widest=256)
 _UPDATE_DELIVERIES = Bulk(_SQL["update_deliveries"])
 _PUT_ATTEMPTS = Bulk(_SQL["put_attempts"])
+_PUT_TERMS = Bulk(_SQL["put_terms"])
 _VERSION = FRESH.index("version")
-
-
-class ChangeEntry(Struct, gc=False):
-    """A write over a stored version, encoded before it comes to the writer, and its answer.
-
-    Either `fresh` is set (all columns that change) or `row`. `record` is None if it stays as it is.
-    `in_hand`: it stays with its holder, for as long. `done` is who made an attempt that the record
-    implies, and since when.
-    """
-
-    write: Write
-    seq: int | None
-    carries: int
-    attempts: Sequence[Row] = ()
-    done: Row = (None, None)
-    fresh: Row | None = None
-    in_hand: bool = False
-    row: Row = ()
-    record: str | None = None
-    children: Sequence[NewEntry] = ()
-    kept: bool = True
-
-
-class SaveRequest(Struct, gc=False):
-    entries: list[ChangeEntry]
-    facts: Sequence[Fact]
-
-
-def change_entry(write: Write, place: Place | None) -> ChangeEntry:
-    entry = ChangeEntry(write, None, CARRIES_RESULTS if write.results else 0)
-    if write.attempts:
-        _note_attempts(entry)
-    if not write.is_plain:
-        if write.payload is not None:
-            entry.carries |= CARRIES_PAYLOAD | CARRIES_RESULTS
-        entry.children = [new_entry(child) for child in write.children]
-    elif place is not None and write.due_at_zero_ms is None:
-        seq, before = place
-        fresh, record_changes = column_change(before, write.delivery)
-        # Recipients have rows of their own, of which those that are stored must be read first.
-        if not record_changes or _addresses(before) == _addresses(write.delivery):
-            entry.seq, entry.fresh = seq, fresh
-            entry.in_hand = _hands(before) == _hands(write.delivery)
-        if not record_changes:
-            return entry
-    if entry.fresh is None:
-        entry.row = delivery_row(write.delivery)
-    entry.record = encode_text(write.delivery)
-    return entry
-
-
-def _note_attempts(entry: ChangeEntry) -> None:
-    write = entry.write
-    if implies_attempt(write):
-        [attempt] = write.attempts
-        entry.done = (attempt.holder, attempt.started_at_ms)
-        entry.carries |= CARRIES_ATTEMPT
-    else:
-        entry.attempts = [attempt_row(write.delivery.route, one) for one in write.attempts]
-
-
-_hands: Callable[[Delivery], Row] = attrgetter(*HANDS)
-
-
-def _addresses(delivery: Delivery) -> list[str]:
-    return [recipient.address for recipient in delivery.recipients]
 
 
 def save_all(session: Session, requests: Sequence[SaveRequest]) -> list[list[bool]]:
@@ -146,8 +71,7 @@ def _save_run(session: Session, run: list[ChangeEntry]) -> None:
     carrying = [entry for entry in run if entry.write.results]
     session.write(PUT_RESULTS, [row for entry in carrying for row in _results(entry)])
     # After the rows: a parent among them keeps its count, and hears of its children here.
-    for entry in run:
-        _conclude(session, entry.write)
+    _conclude(session, [entry.write for entry in run])
 
 
 def _judge(session: Session, run: list[ChangeEntry]) -> None:
@@ -169,7 +93,7 @@ def _judge(session: Session, run: list[ChangeEntry]) -> None:
             session.write(_PUT_ATTEMPTS, [attempt_row(stored.route, implied)])
         if write.removes:
             forget_recipients(session, seq, stored)
-        elif _addresses(stored) != _addresses(write.delivery):
+        elif addresses(stored) != addresses(write.delivery):
             forget_recipients(session, seq, stored)
             note_recipients(session, seq, write.delivery)
 
@@ -211,18 +135,21 @@ def _results(entry: ChangeEntry) -> list[Row]:
     return [(entry.seq, name, bytearray(data)) for name, data in entry.write.results.items()]
 
 
-def _conclude(session: Session, write: Write) -> None:
-    """What it means for others: its parent, its key, those who wait for work or read facts."""
-    if write.count is not None:
-        count = write.count
-        session.run(_SQL["tell_parent"], (count.delta, count.at_ms, count.parent_id))
-    for key in write.terms:
-        term = (key.expires_at_ms, key.source, key.key, key.delivery_id)
-        session.run(_SQL["put_term"], term)
-    if write.wakes:
-        session.news = True
-    if write.facts:
-        session.note(write.facts)
+def _conclude(session: Session, writes: Sequence[Write]) -> None:
+    """What they mean for others: parents, keys, those who wait for work or read facts."""
+    terms: list[Row] = []
+    for write in writes:
+        if write.count is not None:
+            count = write.count
+            session.run(_SQL["tell_parent"], (count.delta, count.at_ms, count.parent_id))
+        terms += [
+            (bound(key.expires_at_ms), key.source, key.key, key.delivery_id) for key in write.terms
+        ]
+        if write.wakes:
+            session.news = True
+        if write.facts:
+            session.note(write.facts)
+    session.write(_PUT_TERMS, terms)
 
 
 def _save_alone(session: Session, entry: ChangeEntry) -> None:
@@ -238,7 +165,7 @@ def _save_alone(session: Session, entry: ChangeEntry) -> None:
     if write.removes:
         remove(session, seq)
         session.run(_SQL["forget_attempts"], (write.delivery.id,))
-        _conclude(session, write)
+        _conclude(session, [write])
         return
     if write.drop_results_but is not None:
         session.run(_SQL["drop_results"], (seq, write.drop_results_but))
@@ -250,4 +177,4 @@ def _save_alone(session: Session, entry: ChangeEntry) -> None:
     _write_columns(session, [entry])
     _write_records(session, [entry])
     session.write(_PUT_ATTEMPTS, entry.attempts)
-    _conclude(session, write)
+    _conclude(session, [write])

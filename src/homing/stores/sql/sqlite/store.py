@@ -32,6 +32,7 @@ from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.sql.sqlite import checks, reading
 from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
 from homing.stores.sql.sqlite.assembly_files import apply_files, pending_files
+from homing.stores.sql.sqlite.changes import SaveRequest, change_entry
 from homing.stores.sql.sqlite.claiming import (
     Held,
     RenewRequest,
@@ -43,7 +44,7 @@ from homing.stores.sql.sqlite.due_signal import DueSignal
 from homing.stores.sql.sqlite.places import Places
 from homing.stores.sql.sqlite.purging import purge_all
 from homing.stores.sql.sqlite.reader import Reader
-from homing.stores.sql.sqlite.saving import SaveRequest, change_entry, save_all
+from homing.stores.sql.sqlite.saving import save_all
 from homing.stores.sql.sqlite.within import SqliteTransaction, join
 from homing.stores.sql.sqlite.writer import Writer
 

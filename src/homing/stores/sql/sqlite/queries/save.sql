@@ -82,6 +82,11 @@ on conflict (seq, name) do update set data = excluded.data;
 -- name: forget_attempts
 delete from homing_attempts where delivery_id = ?;
 
--- name: put_term
-update homing_keys set expires_at_ms = ?
-where source = ? and key = ? and delivery_id = ?;
+-- name: put_terms
+update homing_keys
+set expires_at_ms = w.column1
+from (values (nullif(?, 0.5), ?, ?, ?)) as w
+where
+    homing_keys.source = w.column2
+    and homing_keys.key = w.column3
+    and homing_keys.delivery_id = w.column4;
