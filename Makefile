@@ -39,7 +39,7 @@ format: .venv/.ready ## rewrite the code as `check` wants it
 	.venv/bin/ruff format .
 
 simulate: .venv/.ready ## run the engine under seeded faults (SEEDS=100-119)
-	.venv/bin/python -m homing.testing.simulator $(SEEDS)
+	.venv/bin/python -m tests.simulation.simulator $(SEEDS)
 
 kill-sweep: .venv/.ready system ## kill, freeze and stop worker processes for MINUTES=5 and compare every ledger
 	.venv/bin/python -m tests.faults.sweep --minutes $(MINUTES)

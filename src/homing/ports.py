@@ -21,6 +21,7 @@ from homing.domain.delivery import (
     State,
 )
 from homing.domain.failure import Failure, Refusal
+from homing.domain.shown import Projection
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,13 +65,17 @@ class Claimed(Struct, frozen=True, gc=False):
 
 
 class Facet(Struct, frozen=True, kw_only=True):
-    """One combination that a label stands for; None means any."""
+    """One combination that a label stands for; None means any.
+
+    `retrying_children` asks whether some child of it waits to be tried again after a failure.
+    """
 
     state: State
     stage: str | None = None
     attempted: bool | None = None
     failed_because: FailedBecause | None = None
     phase: Phase | None = None
+    retrying_children: bool | None = None
 
 
 class Query(Struct, frozen=True, kw_only=True):
@@ -174,6 +179,9 @@ class Store(Protocol):
 
     async def get(self, delivery_id: str) -> Delivery | None: ...
 
+    async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
+        """In the order asked for."""
+
     async def content(self, delivery_id: str) -> Content | None: ...
 
     async def find(self, source: str, key: str) -> Key | None:
@@ -208,6 +216,39 @@ class Store(Protocol):
 
     async def wait(self, timeout_s: float) -> None:
         """Return when something may have become due, or after the timeout."""
+
+
+class Presence(Protocol):
+    """What the processes of one host know of each other without the store: who still runs.
+
+    The calls take microseconds and do not wait.
+    """
+
+    def announce(self, holder: str, boot: str) -> None:
+        """Others can see that this process runs, until it ends in whatever way. May be repeated."""
+
+    def look(self, boot: str) -> Mapping[str, bool]:
+        """For each other holder of this boot: true while its process runs, false once it is dead.
+
+        A holder that is not named must be judged by its heartbeats.
+        """
+
+    def forget(self, holder: str) -> None:
+        """A dead one has nothing left that others would have to take over."""
+
+    def withdraw(self, holder: str) -> None:
+        """This holder ends, and has nothing left."""
+
+    def abandon(self, holder: str) -> None:
+        """This holder ends, and others shall see it as dead: it has something left."""
+
+
+@runtime_checkable
+class SharedOnHost(Protocol):
+    """A store whose processes on one host can prove each other's death."""
+
+    @property
+    def presence(self) -> Presence: ...
 
 
 class Transaction(Protocol):
@@ -275,6 +316,35 @@ class Migrated(Protocol):
         """Names of the migrations that the next `open` would apply. Only reads."""
 
 
+@runtime_checkable
+class TakesSqlFiles(Protocol):
+    """A store that applies the SQL files of an assembly, after its own migrations."""
+
+    def add_sql_files(self, assembly: str, package: str) -> None:
+        """Apply the files of this package at `open`; called before it."""
+
+
+class Seen(Struct, frozen=True):
+    """A record of a Shape as others find it in the store."""
+
+    data: bytes
+    names: tuple[str, ...] = ()
+    gone_at_ms: int | None = None
+
+
+@runtime_checkable
+class Showing(Protocol):
+    """A store that writes a design's own records in the same commit as the engine's."""
+
+    def show(self, projection: Projection) -> None:
+        """Write these records from now on; called before `open`."""
+
+    async def shown(self, key: str) -> Seen | None: ...
+
+    async def shown_under(self, name: str) -> list[str]:
+        """The keys of the records that are found under this index name, sorted."""
+
+
 class Envelope(Struct, frozen=True, gc=False, kw_only=True):
     """What a provider is asked to accept: frozen bytes for these recipients."""
 
@@ -330,6 +400,15 @@ class GroupProvider(Protocol):
 
     async def prepare_some(self, envelopes: Sequence[Envelope]) -> Sequence[GroupSend | Failure]:
         """As `prepare`, for the first ones, as many as find room together: at least one."""
+
+
+@runtime_checkable
+class StaysLocal(Protocol):
+    """A provider that knows whether what it is given can leave this machine."""
+
+    @property
+    def stays_local(self) -> bool:
+        """True: nothing leaves, as it is set up now. A fake on loopback says so too."""
 
 
 class Found(Struct, frozen=True):
@@ -389,8 +468,9 @@ class Work(Protocol):
     def child(  # noqa: PLR0913 - a child may differ from its parent in each of these
         self,
         *,
-        lane: str,
         payload: bytes,
+        lane: str = "",
+        plan: str = "",
         stage: str | None = None,
         topic: str | None = None,
         intent: str | None = None,
@@ -398,7 +478,10 @@ class Work(Protocol):
         required: bool = True,
         metadata: Mapping[str, str] | None = None,
     ) -> New:
-        """A delivery of its own under this one, for a step that fans out."""
+        """A delivery of its own under this one, for a step that fans out.
+
+        `lane` is the suffix of its lane under the route's name.
+        """
 
 
 class Step(Protocol):
@@ -451,7 +534,7 @@ class Alarm(Protocol):
 
 
 class Journal(Protocol):
-    """The emergency journal: outcomes of finished sends that the store refused (P8)."""
+    """The emergency journal: outcomes of finished sends that the store refused."""
 
     async def append(self, changes: Sequence[Change]) -> None:
         """Durable when it returns, even on a full disk."""

@@ -58,7 +58,7 @@ REQUESTS: dict[str, Request] = {
         )
     ),
     "bookings": Request(message=Email(to="ann@example.org", subject="Booked", text="Monday")),
-    "mail": login_code_request(email="ann@example.org", code="1", locale="en", key="k"),
+    "mail-service": login_code_request(email="ann@example.org", code="1", locale="en", key="k"),
 }
 
 
@@ -112,7 +112,7 @@ async def test_one_engine_and_one_store_carry_all_five(clock: ManualClock) -> No
         "reviews": "succeeded",
         "events": "delivered",
         "bookings": None,
-        "mail": "sent",
+        "mail-service": "sent",
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, TypeAlias
 
@@ -96,7 +96,7 @@ LARGEST_INT = 2**64 - 1
 
 
 # JSON, so that SQL and other languages can read and make it. Sorted keys: the same request gives
-# the same bytes, whoever wrote it down.
+# the same bytes, in whatever order it was written down.
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
@@ -105,24 +105,26 @@ def encode_message(message: Message) -> bytes:
     """The frozen payload of a delivery. Files in it are base64."""
     data = message.variables if isinstance(message, Email) else message.data
     if data:
-        _check_numbers((data,))
+        _check_numbers(data)
     return _encoder.encode(message)
 
 
-def _check_numbers(values: Iterable[Json]) -> None:
+def _check_numbers(data: Json) -> None:
     """What would be read back as null, or by others as another number, is refused."""
-    for value in values:
+    values = [data]
+    for value in values:  # what is found inside a value is looked at after it
         kind = type(value)
         if kind is str or kind is bool:
             continue
-        if kind is dict:
-            _check_numbers(value.values())
+        if kind is int:
+            if not SMALLEST_INT <= value <= LARGEST_INT:
+                raise InvalidRequest("data", "holds a whole number of more than 64 bits")
+        elif kind is dict:
+            values += value.values()
         elif kind is list or kind is tuple:
-            _check_numbers(value)
+            values += value
         elif kind is float and not isfinite(value):
             raise InvalidRequest("data", f"{value} is not a number that JSON can hold")
-        elif kind is int and not SMALLEST_INT <= value <= LARGEST_INT:
-            raise InvalidRequest("data", "holds a whole number of more than 64 bits")
 
 
 def decode_message(payload: bytes) -> Message:

@@ -29,17 +29,19 @@ from homing.domain.failure import (
 )
 from homing.domain.policy import Plan, Stage
 from homing.engine.claimed_work import ClaimedWork, ClaimLost, DoubtSettled
+from homing.engine.family import count_children
 from homing.engine.gate import Gate
 from homing.engine.process import Process
 from homing.engine.route import Route, classify_exception
 from homing.engine.save_batcher import PendingSave
 from homing.engine.time_limits import TimeLimits
-from homing.ports import Absent, Done, FanOut, Found, Outcome, Query, Unknown
+from homing.ports import Absent, Done, FanOut, Found, Outcome, Unknown
 
 log = logging.getLogger("homing.engine")
 
 Verdict: TypeAlias = tuple[str, Change]
 
+Judge: TypeAlias = Callable[[Exception | Failure, Stage], Failure]
 OnRouteFault: TypeAlias = Callable[[Route, Failure], tuple[Fact, ...]]
 
 
@@ -137,24 +139,23 @@ class AttemptRunner:
                 return settled
         delivery, now_ms = held.delivery, self.process.clock.now_ms()
         if delivery.expires_at_ms is not None and now_ms >= delivery.expires_at_ms:
-            return "expire", transitions.give_up(delivery, "expired", plan=plan, now_ms=now_ms)
+            return "expire", transitions.dead_letter(delivery, "expired", plan=plan, now_ms=now_ms)
         if (because := transitions.overspent(delivery, plan)) is not None:
-            return because, transitions.give_up(delivery, because, plan=plan, now_ms=now_ms)
+            return because, transitions.dead_letter(delivery, because, plan=plan, now_ms=now_ms)
         if delivery.fanned_out:
             return await self._join(delivery, plan)
-        return self._conclude(held, plan, await self._call_step(held, plan))
+        return self._change_for(held, plan, await self._call_step(held, plan))
 
     def conclude(self, held: ClaimedWork, outcome: Outcome) -> Verdict:
         """What a step's outcome comes to, for a step that was called elsewhere."""
         try:
-            return self._conclude(held, held.route.plan_of(held.delivery), outcome)
+            plan = held.route.plan_of(held.delivery)
+            return self._change_for(held, plan, self._judged(held, plan, outcome))
         except Exception as error:
             return self._on_fault(error, held)
 
-    def _conclude(self, held: ClaimedWork, plan: Plan, outcome: Outcome) -> Verdict:
-        if held.route.judge is not None:
-            outcome = judged(outcome, plan.stage(held.delivery.stage), held.route.judge)
-        return self._change_for(held, plan, outcome)
+    def _judged(self, held: ClaimedWork, plan: Plan, outcome: Outcome) -> Outcome:
+        return judged(outcome, plan.stage(held.delivery.stage), held.route.judge)
 
     def _on_raised(self, error: Exception, held: ClaimedWork) -> Verdict | None:
         """None: the claim was lost, and somebody else decides."""
@@ -183,7 +184,7 @@ class AttemptRunner:
             return self._change_for(held, plan, failure)
         # The plan has lost this stage: no policy speaks for it any more.
         failed = replace(held.delivery, failure=failure)
-        return "poison", transitions.give_up(failed, "poison", plan=plan, now_ms=now_ms)
+        return "poison", transitions.dead_letter(failed, "poison", plan=plan, now_ms=now_ms)
 
     async def _settle_doubt(self, held: ClaimedWork, plan: Plan) -> Verdict | None:
         """None: go on and send. Evidence first, then the token window, then the route's policy."""
@@ -198,7 +199,7 @@ class AttemptRunner:
         # under it says nothing about the attempt that put the others in doubt.
         partly = any(r.outcome == "accepted" for r in delivery.recipients)
         if isinstance(found, Absent) and not partly:
-            held.delivery = transitions.dispel_doubt(delivery)
+            held.delivery = transitions.dispel_doubt(delivery).delivery
             return None
         since_ms = delivery.maybe_sent_at_ms or now_ms
         patient = now_ms < since_ms + plan.doubt_patience_s * 1000
@@ -207,13 +208,12 @@ class AttemptRunner:
             change = transitions.await_evidence(delivery, now_ms=now_ms, due_at_ms=due_at_ms)
             return "await_evidence", change
         if self._token_still_folds(held.route, delivery, now_ms):
-            # Two clocks may disagree about the window: whoever asks is told so.
-            held.delivery = replace(delivery, maybe_duplicate=True)
+            held.delivery = transitions.rely_on_token(delivery).delivery
             return None
         if plan.on_doubt == "hold" and not delivery.doubt_waived:
-            return "hold", transitions.give_up(delivery, "uncertain", plan=plan, now_ms=now_ms)
+            return "hold", transitions.dead_letter(delivery, "uncertain", plan=plan, now_ms=now_ms)
         if transitions.overspent(delivery, plan) is None:
-            held.delivery = transitions.waive_doubt(delivery)
+            held.delivery = transitions.waive_doubt(delivery).delivery
         return None
 
     async def _evidence(self, held: ClaimedWork) -> Found | Absent | Unknown | None:
@@ -235,6 +235,8 @@ class AttemptRunner:
         await self._read_back()
         for fact in await self.process.store.facts("late_outcome", f"{delivery.id}/"):
             value = fact.value or {}
+            if int(value.get("payload_no") or 1) != delivery.payload_no:
+                continue
             if value.get("status") == "done" and value.get("stage") == delivery.stage:
                 return Receipt(str(value.get("notification_id") or ""), evidence="late")
         return None
@@ -250,21 +252,21 @@ class AttemptRunner:
     async def _call_step(self, held: ClaimedWork, plan: Plan) -> Outcome:
         stage = plan.stage(held.delivery.stage)
         try:
-            return await self._limits.bound(held.route.steps[stage.name](held), stage.timeout_s)
+            step = held.route.steps[stage.name]
+            outcome = await self._limits.bound(step(held), stage.timeout_s)
         except (ClaimLost, DoubtSettled):
             raise
         except TimeoutError:
             detail = f"no answer within {stage.timeout_s:g} s"
-            return Failure(TIMED_OUT, detail=detail, maybe_sent=held.delivery.committing)
+            outcome = Failure(TIMED_OUT, detail=detail, maybe_sent=held.delivery.committing)
         except Exception as error:
-            failure = held.route.classify(error)
+            failure = held.route.judge(error, stage)
             return replace(failure, maybe_sent=failure.maybe_sent or held.delivery.committing)
+        return self._judged(held, plan, outcome)
 
     async def _join(self, delivery: Delivery, plan: Plan) -> Verdict:
         """A parent looks at its children: all ended well, some failed, or not all ended."""
-        counts = await self.process.store.count(
-            Query(parent_id=delivery.id), by=("state", "required", "failed_because")
-        )
+        counts = await count_children(self.process.store, delivery)
         now_ms = self.process.clock.now_ms()
         reasons: dict[FailedBecause, int] = {}
         for (state, required, because), number in counts.items():
@@ -327,22 +329,20 @@ class AttemptRunner:
         return "succeed", change
 
 
-def judged(outcome: Outcome, stage: Stage, judge: Callable[[Failure, Stage], Failure]) -> Outcome:
+def judged(outcome: Outcome, stage: Stage, judge: Judge) -> Outcome:
     """The route's own verdict on a failure, and on each recipient refused apart."""
-    if isinstance(outcome, FanOut):
+    if isinstance(outcome, FanOut) or (isinstance(outcome, Done) and not outcome.refused):
         return outcome
     refused = {
         address: _judged_refusal(refusal, stage, judge)
         for address, refusal in outcome.refused.items()
     }
     if isinstance(outcome, Done):
-        return replace(outcome, refused=refused) if refused else outcome
+        return replace(outcome, refused=refused)
     return replace(judge(outcome, stage), refused=refused)
 
 
-def _judged_refusal(
-    refusal: Refusal, stage: Stage, judge: Callable[[Failure, Stage], Failure]
-) -> Refusal:
+def _judged_refusal(refusal: Refusal, stage: Stage, judge: Judge) -> Refusal:
     word = RECIPIENT_REFUSED if refusal.permanent else RECIPIENT_DEFERRED
     disposition: Disposition = "reject" if refusal.permanent else "retry"
     failure = Failure(word, disposition, code=refusal.code, detail=refusal.detail or "")

@@ -40,6 +40,7 @@ class ClaimedWork:
         "_attempts",
         "content",
         "delivery",
+        "is_being_marked",
         "is_probe",
         "lease_end_s",
         "lost",
@@ -62,6 +63,8 @@ class ClaimedWork:
         self.lease_end_s = claimed_at_s + route.lease_s
         self.lost = False
         self.is_probe = False
+        # A mark on its way carries the lease of its time: renewed meanwhile, it would be undone.
+        self.is_being_marked = False
         self.permit = False
 
     @property
@@ -90,6 +93,7 @@ class ClaimedWork:
 
     def marking(self, frozen: Mapping[str, bytes]) -> PendingSave:
         """The durable mark, to be written: with a new lease only where the old one grows short."""
+        self.is_being_marked = True
         clock = self._attempts.process.clock
         is_short = self._spare_s(clock.steady_s()) < SPARE_LEASE_S
         change = transitions.mark_committing(
@@ -102,14 +106,19 @@ class ClaimedWork:
 
     def marked(self, change: Change, asked_at_s: float) -> None:
         """It is stored; a new lease counts from when it was asked for."""
+        self.is_being_marked = False
         if change.delivery.due_at_ms != self.delivery.due_at_ms:
             self.lease_end_s = asked_at_s + self.route.lease_s
         self.wrote(change)
 
     @property
     def may_commit(self) -> bool:
-        """Whether the time of a whole send still fits into the lease."""
-        return self._spare_s(self._attempts.process.clock.steady_s()) > COMMIT_MARGIN_S
+        """Whether the time of a whole send still fits into the lease.
+
+        After a pause without a heartbeat others may have ended the lease before its time.
+        """
+        process = self._attempts.process
+        return self._spare_s(process.clock.steady_s()) > COMMIT_MARGIN_S and process.is_fresh()
 
     def _spare_s(self, now_s: float) -> float:
         """What the lease has beyond the whole time of the stage."""
@@ -140,8 +149,9 @@ class ClaimedWork:
     def child(  # noqa: PLR0913 - a child may differ from its parent in each of these
         self,
         *,
-        lane: str,
         payload: bytes,
+        lane: str = "",
+        plan: str = "",
         stage: str | None = None,
         topic: str | None = None,
         intent: str | None = None,
@@ -154,7 +164,8 @@ class ClaimedWork:
         child = Delivery(
             id=self._attempts.process.new_id(),
             route=parent.route,
-            lane=lane,
+            lane=self.route.lane(lane, parent.generation),
+            plan=plan,
             stage=stage or parent.stage,
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
@@ -164,17 +175,19 @@ class ClaimedWork:
             topic=topic or parent.topic,
             priority=parent.priority,
             generation=parent.generation,
-            intent=intent,
+            intent=None if intent is None else identity.child_intent(parent, intent),
             fingerprint=identity.fingerprint(payload),
             recipients=tuple(Recipient(address) for address in recipients),
             parent_id=parent.id,
+            parent_payload_no=parent.payload_no,
             required=required,
             expires_at_ms=parent.expires_at_ms,
             metadata={**parent.metadata, **(metadata or {})},
         )
         # Without an intent of its own, a child is one of a kind under its parent: fanning out
         # again after a crash or a restart finds it and makes no second one.
-        name = intent or f"{parent.id}/{child.fingerprint}/{lane}"
+        name = intent or f"{parent.id}/{child.fingerprint}/{child.lane}"
+        name = identity.child_intent(parent, name)
         taken = identity.intent_key(parent.route, name)
         key = Key(identity.INTENT_SOURCE, taken, child.id, child.fingerprint)
         return New(child, payload=payload, keys=(key,))

@@ -74,7 +74,7 @@ class Group:
             await self._abandon(list(self._unsent))
             raise
         except Exception as error:
-            fault = next(iter(self._unsent)).route.classify(error)
+            fault = _fault(next(iter(self._unsent)), error)
             await self._abandon(list(self._unsent), fault)
         else:
             late = self._start(marked, deadline_s)
@@ -147,7 +147,7 @@ class Group:
             try:
                 send.start(partial(self._told, held))
             except Exception as error:
-                self._told(held, replace(held.route.classify(error), maybe_sent=True))
+                self._told(held, replace(_fault(held, error), maybe_sent=True))
         return late
 
     def _told(self, held: ClaimedWork, answer: Accepted | Failure) -> None:
@@ -179,3 +179,8 @@ class Group:
 
     def _no_answer(self) -> Failure:
         return Failure(TIMED_OUT, detail=f"no answer within {self._timeout_s:g} s")
+
+
+def _fault(held: ClaimedWork, error: Exception) -> Failure:
+    stage = held.route.plan_of(held.delivery).stage(held.delivery.stage)
+    return held.route.judge(error, stage)

@@ -13,7 +13,6 @@ from homing.ports import Clock, Dice, Store
 
 # How many accepted sends may await their save: what one kill can send twice.
 MAX_UNSAVED_SENDS = 64
-_IDS_PER_MS = 4096
 
 
 class Process:
@@ -23,7 +22,7 @@ class Process:
     itself and of the others is recent.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the parts of a process share
         self,
         store: Store,
         clock: Clock,
@@ -32,6 +31,7 @@ class Process:
         saves: SaveBatcher,
         *,
         refresh_if_stale: Callable[[], Awaitable[None]],
+        is_fresh: Callable[[], bool] = lambda: True,
         time_scale: float = 1.0,
     ) -> None:
         self.store = store
@@ -40,19 +40,22 @@ class Process:
         self.holder = holder
         self.saves = saves
         self.refresh_if_stale = refresh_if_stale
+        # Whether others still take this process for alive, and so leave it what it holds.
+        self.is_fresh = is_fresh
         # How many seconds of the clock pass in a real one; leases are real, due times are not.
         self.time_scale = time_scale
         self.unsaved_sends = Permits(MAX_UNSAVED_SENDS)
         self.intake = IntakePriority(clock)
-        self._last_id_ms, self._ids_in_ms = 0, 0
+        self._next_id = 0
 
     def new_id(self) -> str:
-        """An id that sorts by time and, within a millisecond of this process, by order."""
-        now_ms = self.clock.now_ms()
-        self._ids_in_ms = (self._ids_in_ms + 1) % _IDS_PER_MS if now_ms == self._last_id_ms else 0
-        self._last_id_ms = now_ms
-        order = self._ids_in_ms.to_bytes(2, "big")
-        return identity.id_from(now_ms, order + self.dice.entropy(8))
+        return self.new_ids(1)[0]
+
+    def new_ids(self, count: int) -> list[str]:
+        """Ids that sort by time and, within this process, by order."""
+        first = max(self.clock.now_ms() << identity.ORDER_BITS, self._next_id)
+        self._next_id = first + count
+        return identity.ids_from(first, self.dice.entropy(identity.ID_CHANCE_BYTES * count))
 
     def lease_until_ms(self, route: Route) -> int:
         return self.clock.now_ms() + round(route.lease_s * 1000 * self.time_scale)

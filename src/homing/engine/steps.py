@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from homing.domain import delivery as domain
 from homing.domain.delivery import Content, Delivery
 from homing.domain.failure import Failure
 from homing.domain.identity import provider_token
@@ -14,7 +15,7 @@ from homing.domain.redaction import redact
 from homing.engine.claimed_work import ClaimLost
 from homing.ports import Accepted, Done, Envelope, Outcome, Provider, Work
 
-FROZEN = "frozen"
+FROZEN = domain.FROZEN
 
 
 class Packed(Struct, gc=False):
@@ -74,7 +75,9 @@ class SendStep:
         try:
             marked = await work.mark_committing(packed.to_store)
         except BaseException:
-            await ready.abandon()
+            # What a broken provider raises here must not hide that the attempt was cancelled.
+            with contextlib.suppress(Exception):
+                await ready.abandon()
             raise
         if not marked:
             with contextlib.suppress(Exception):
@@ -83,9 +86,13 @@ class SendStep:
         return outcome_of(await ready.commit())
 
 
-def outcome_of(answer: Accepted | Failure) -> Done | Failure:
+def outcome_of(answer: object) -> Done | Failure:
     if isinstance(answer, Failure):
         return answer
+    if not isinstance(answer, Accepted):
+        # After the mark, and against the contract of a provider: nobody knows what became of it.
+        detail = f"the provider answered with {type(answer).__name__}"
+        return Failure("provider_error", detail=detail, maybe_sent=True)
     return Done(receipt=answer.receipt, refused=answer.refused)
 
 

@@ -157,7 +157,7 @@ class RouteWorker:
         aged = [
             held
             for held in self._held.values()
-            if held.lease_end_s - now_s < self.route.lease_s * 2 / 3
+            if held.lease_end_s - now_s < self.route.lease_s * 2 / 3 and not held.is_being_marked
         ]
         if not aged:
             return
@@ -269,7 +269,7 @@ class RouteWorker:
         if name == "fail" and (failure is None or failure.disposition == "route_fault"):
             return
         if name in ("fail", "succeed", "advance", "suppress", "fan_out"):
-            await self._parking.unpark(self.route.name)
+            await self._parking.end_fault(self.route.name)
             self._wakeup.ring()
 
     async def _claim_once(self) -> float:

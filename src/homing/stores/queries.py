@@ -20,6 +20,10 @@ FACET_FIELDS = ("stage", "attempted", "failed_because", "phase")
 """What a Facet may ask for beside the state."""
 
 
+def no_children(_parent_id: str) -> Iterable[Delivery]:
+    return ()
+
+
 def group_words(delivery: Delivery, by: tuple[GroupBy, ...]) -> tuple[str, ...]:
     """The group that a delivery is counted in."""
     return tuple([group_word(field_of(delivery, name)) for name in by])
@@ -45,7 +49,9 @@ def error_class(delivery: Delivery) -> str | None:
     return delivery.failure.error_class if delivery.failure is not None else None
 
 
-def predicate(query: Query) -> Callable[[Delivery], bool]:
+def predicate(
+    query: Query, children_of: Callable[[str], Iterable[Delivery]]
+) -> Callable[[Delivery], bool]:
     """A test made for this query: only the conditions that it sets."""
     tests: list[Callable[[Delivery], bool]] = []
     wanted = tuple(
@@ -62,7 +68,7 @@ def predicate(query: Query) -> Callable[[Delivery], bool]:
     if query.top_only:
         tests.append(lambda d: d.parent_id is None)
     if (facets := query.facets) is not None:
-        tests.append(lambda d: any(fits(facet, d) for facet in facets))
+        tests.append(lambda d: any(fits(facet, d, children_of) for facet in facets))
     if (from_ms := query.created_from_ms) is not None:
         tests.append(lambda d: d.created_at_ms >= from_ms)
     if (before_ms := query.created_before_ms) is not None:
@@ -70,10 +76,23 @@ def predicate(query: Query) -> Callable[[Delivery], bool]:
     return lambda d: all(test(d) for test in tests)
 
 
-def fits(facet: Facet, delivery: Delivery) -> bool:
+def fits(
+    facet: Facet,
+    delivery: Delivery,
+    children_of: Callable[[str], Iterable[Delivery]] = no_children,
+) -> bool:
     if facet.state != delivery.state:
         return False
+    if facet.retrying_children is not None:
+        retrying = any(is_retrying(child) for child in children_of(delivery.id))
+        if retrying != facet.retrying_children:
+            return False
     return all(getattr(facet, name) in (None, field_of(delivery, name)) for name in FACET_FIELDS)
+
+
+def is_retrying(delivery: Delivery) -> bool:
+    """It waits to be tried again after a failed attempt."""
+    return delivery.state == "pending" and delivery.attempts_spent > 0
 
 
 def listed(

@@ -1,10 +1,13 @@
-"""`homing --help` is quick: nothing is loaded that it does not need."""
+"""`homing --help` is quick: nothing is loaded that it does not need, and no assembly."""
 
 import subprocess
 import sys
 
 HEAVY = {
     "email_validator",
+    "homing.assemblies",
+    "homing.assembly",
+    "homing.default_service",
     "icalendar",
     "jinja2",
     "opentelemetry",

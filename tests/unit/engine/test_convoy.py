@@ -18,7 +18,7 @@ from homing.engine.convoy import MOST_TOGETHER
 from homing.engine.steps import SendStep
 from homing.ports import Accepted, Envelope
 from homing.stores.memory import MemoryStore
-from homing.testing.virtualtime import run
+from tests.simulation.virtualtime import run
 from tests.unit.engine.providers import Flock, GroupSending, sending
 from tests.unit.engine.world import FaultyStore, World, quiet
 
@@ -139,7 +139,7 @@ async def test_who_waits_for_a_server_keeps_no_other_route_from_sending() -> Non
             return []
 
     hung, good = Hung(), Flock()
-    other = replace(sending(good), name="other", lanes=("other",))
+    other = replace(sending(good), name="other")
     world = World(sending(hung), other)
     for key in names(MOST_TOGETHER):
         await world.submit(key)
@@ -153,7 +153,7 @@ async def test_who_waits_for_a_server_keeps_no_other_route_from_sending() -> Non
 
 async def test_two_routes_share_the_permits_of_the_process() -> None:
     first, second = Flock(), Flock()
-    other = replace(sending(second), name="other", lanes=("other",))
+    other = replace(sending(second), name="other")
     world = World(sending(first), other)
     for key in names(MOST_TOGETHER - 2):
         await world.submit(key)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from homing.domain import transitions
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
+from homing.domain.shown import Projection
 from homing.domain.writes import write_of_change, write_of_new
 from homing.ports import (
     Added,
@@ -20,10 +21,12 @@ from homing.ports import (
     Existing,
     FactCursor,
     FactOrder,
+    Finding,
     GroupBy,
     Page,
     PurgeRule,
     Query,
+    Seen,
 )
 from homing.stores.memory.disk import MemoryDisk
 from homing.stores.memory.purging import purge
@@ -37,19 +40,26 @@ class MemoryStore:
     def __init__(self, disk: MemoryDisk | None = None) -> None:
         self.disk = MemoryDisk() if disk is None else disk
         self._news_seen = self.disk.news
+        self._projection: Projection | None = None
 
     async def open(self) -> None:
         """There is nothing to connect to, and nothing to check."""
+
+    async def findings(self) -> list[Finding]:
+        detail = "in memory only: what is accepted dies with the process"
+        return [Finding("store", "warning", detail)]
 
     async def close(self) -> None:
         """The disk keeps what was stored."""
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        answers = [add_one(self.disk, write) for write in [write_of_new(one) for one in new]]
-        self.disk.note(facts)
+        writes = [write_of_new(one, self._projection) for one in new]
+        answers = [add_one(self.disk, write) for write in writes]
+        self._note(facts)
         return answers
 
     async def claim(self, claim: Claim) -> list[Claimed]:
+        self.disk.shown.expire(claim.now_ms)
         taken: list[Delivery] = []
         spared: list[Delivery] = []
         left_bytes = sys.maxsize if claim.limit_bytes is None else claim.limit_bytes
@@ -78,6 +88,8 @@ class MemoryStore:
             lease_until_ms=claim.lease_until_ms,
         )
         self.disk.put(change.delivery)
+        if self.disk.shown.by_delivery:
+            self.disk.shown.claim(delivery.id, claim.now_ms)
         return Claimed(change.delivery, self.disk.contents[delivery.id])
 
     async def renew(
@@ -95,12 +107,30 @@ class MemoryStore:
         return True
 
     async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        answers = [save_one(self.disk, write) for write in [write_of_change(c) for c in changes]]
-        self.disk.note(facts)
+        writes = [write_of_change(change, self._projection) for change in changes]
+        answers = [save_one(self.disk, write) for write in writes]
+        self._note(facts)
         return answers
+
+    def _note(self, facts: Sequence[Fact]) -> None:
+        self.disk.note(facts)
+        if self._projection is not None:
+            self.disk.shown.put(self._projection.of_facts(facts))
+
+    def show(self, projection: Projection) -> None:
+        self._projection = projection
+
+    async def shown(self, key: str) -> Seen | None:
+        return self.disk.shown.get(key)
+
+    async def shown_under(self, name: str) -> list[str]:
+        return self.disk.shown.under(name)
 
     async def get(self, delivery_id: str) -> Delivery | None:
         return self.disk.deliveries.get(delivery_id)
+
+    async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
+        return [self.disk.deliveries.get(delivery_id) for delivery_id in delivery_ids]
 
     async def content(self, delivery_id: str) -> Content | None:
         return self.disk.contents.get(delivery_id)
@@ -109,7 +139,7 @@ class MemoryStore:
         return self.disk.keys.get((source, key))
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
-        wanted = predicate(query)
+        wanted = predicate(query, self.disk.children_of)
         below = None if cursor is None else (cursor.created_at_ms, cursor.delivery_id)
         found = heapq.nlargest(
             limit + 1,
@@ -125,7 +155,7 @@ class MemoryStore:
         return Page(items, Cursor(items[-1].created_at_ms, items[-1].id))
 
     async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
-        wanted = predicate(query)
+        wanted = predicate(query, self.disk.children_of)
         counts = Counter(group_words(d, by) for d in self.disk.candidates(query) if wanted(d))
         return dict(counts) if by else {(): counts[()]}
 

@@ -19,9 +19,12 @@ def add_one(disk: MemoryDisk, write: Write) -> Added | Existing:
         disk.keys[key.source, key.key] = key
     disk.contents[delivery.id] = Content(write.payload or b"", write.results)
     # Itself first, so that its children see its id and keys as taken.
-    disk.put(_counted(write, 0, delivery.version))
+    is_settled = write.due_at_zero_ms is None and not delivery.open_children
+    disk.put(delivery if is_settled else _counted(write, 0, delivery.version))
     if write.children:
         disk.put(_counted(write, _add_children(disk, write), delivery.version))
+    if write.shown:
+        disk.shown.put(write.shown, delivery.id, [(key.source, key.key) for key in write.keys])
     _finish(disk, write)
     return Added(delivery.id)
 
@@ -42,10 +45,14 @@ def save_one(disk: MemoryDisk, write: Write) -> bool:
             for attempt in write.attempts:
                 ledger[attempt.number] = (write.delivery.route, attempt)
         disk.put(_counted(write, open_children, stored.version + 1))
+    keys_put = []
     for key in write.terms:
         name = key.source, key.key
         if name in disk.keys and disk.keys[name].delivery_id == delivery_id:
             disk.keys[name] = key
+            keys_put.append(name)
+    if write.shown:
+        disk.shown.put(write.shown, delivery_id, keys_put)
     if write.count is not None:
         _count(disk, write.count)
     _finish(disk, write)
@@ -54,9 +61,10 @@ def save_one(disk: MemoryDisk, write: Write) -> bool:
 
 def _taken(disk: MemoryDisk, write: Write) -> Existing | None:
     for key in write.keys:
-        stored = disk.keys.get((key.source, key.key))
-        if stored is None:
+        name = key.source, key.key
+        if name not in disk.keys:
             continue
+        stored = disk.keys[name]
         if stored.expires_at_ms is None or stored.expires_at_ms > write.free_by_ms:
             return Existing(stored.delivery_id, stored)
     return Existing(write.delivery.id) if write.delivery.id in disk.deliveries else None
@@ -108,6 +116,7 @@ def _count(disk: MemoryDisk, count: Count) -> None:
 
 
 def _finish(disk: MemoryDisk, write: Write) -> None:
-    disk.note(write.facts)
+    if write.facts:
+        disk.note(write.facts)
     if write.wakes:
         disk.tell()

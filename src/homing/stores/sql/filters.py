@@ -23,6 +23,11 @@ CONDITIONS = {name: f"d.{name} = :{name}" for name in (*EQUAL_FIELDS, "error_cla
 OWING = {True: "d.owing = 1", False: "d.owing = 0"}
 ATTEMPTED = {True: "d.attempts_spent > 0", False: "d.attempts_spent = 0"}
 TOP_ONLY = "d.parent_id is null"
+_A_RETRYING_CHILD = (
+    "exists (select 1 from homing_deliveries as c"
+    " where c.parent_id = d.id and c.state = 'pending' and c.attempts_spent > 0)"
+)
+RETRYING_CHILDREN = {True: _A_RETRYING_CHILD, False: f"not {_A_RETRYING_CHILD}"}
 STATES: dict[State, str] = {
     "pending": "d.state = 'pending'",
     "in_flight": "d.state = 'in_flight'",
@@ -89,4 +94,6 @@ def _facet(number: int, facet: Facet, values: dict[str, Any]) -> str:
         if value is not None and name != "attempted":
             values[f"{name}_{number}"] = value
             parts.append(f"d.{name} = :{name}_{number}")
+    if facet.retrying_children is not None:
+        parts.append(RETRYING_CHILDREN[facet.retrying_children])
     return " and ".join(parts)

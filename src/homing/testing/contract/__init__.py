@@ -36,6 +36,7 @@ pytest.register_assert_rewrite(
             "reopening",
             "saving",
             "sharing",
+            "showing",
             "terms",
             "waiting",
         )
@@ -70,10 +71,11 @@ from homing.testing.contract.reading import Reading
 from homing.testing.contract.reopening import Reopening
 from homing.testing.contract.saving import Saving
 from homing.testing.contract.sharing import Sharing
+from homing.testing.contract.showing import ShowingContract
 from homing.testing.contract.terms import Terms
 from homing.testing.contract.waiting import KnowingWhen, Waiting
 
-__all__ = ["Opener", "StoreContract"]
+__all__ = ["Opener", "ShowingStoreContract", "StoreContract"]
 
 
 @pytest.mark.asyncio
@@ -111,3 +113,8 @@ class StoreContract(
     Histories,
 ):
     """Everything that the engine relies on."""
+
+
+@pytest.mark.asyncio
+class ShowingStoreContract(ShowingContract):
+    """Further cases for a store that writes the records of Shapes (`homing.ports.Showing`)."""

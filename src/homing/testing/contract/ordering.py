@@ -244,7 +244,7 @@ class CountingBeside(Opened):
 
 
 class ContentWithItsRecord(Opened):
-    """Whoever sees a record sees the content that was written with it."""
+    """A reader of a record sees the content that was written with it."""
 
     async def test_the_old_payload_is_kept_before_the_new_one_is_put(self, store: Store) -> None:
         held = await one_claimed(store, payload=b"one")

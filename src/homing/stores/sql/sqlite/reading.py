@@ -32,6 +32,10 @@ def get(connection: sqlite3.Connection, delivery_id: str) -> Delivery | None:
     return None if row is None else _delivery(row)
 
 
+def get_many(connection: sqlite3.Connection, delivery_ids: Sequence[str]) -> list[Delivery | None]:
+    return [get(connection, delivery_id) for delivery_id in delivery_ids]
+
+
 def _delivery(row: tuple[Any, ...]) -> Delivery:
     return delivery_of(row[0], row[1:])
 
