@@ -233,6 +233,7 @@ class Provider(Protocol):
     async def close(self) -> None: ...
 
 
+@runtime_checkable
 class GroupSend(Ready, Protocol):
     """A prepared send that needs no task of its own."""
 
@@ -267,9 +268,14 @@ class Unknown(Struct, frozen=True):
 
 @runtime_checkable
 class Lookup(Protocol):
-    """A provider that can tell whether it accepted a token."""
+    """A provider that can tell whether it accepted a token.
 
-    async def lookup(self, token: str) -> Found | Absent | Unknown: ...
+    `notification_id` is the provider's own name for it, where an earlier answer gave one.
+    """
+
+    async def lookup(
+        self, token: str, notification_id: str | None = None
+    ) -> Found | Absent | Unknown: ...
 
 
 class Done(Struct, frozen=True, gc=False):
@@ -341,6 +347,13 @@ class Observer(Protocol):
     """Is told of every transition; may not fail the engine."""
 
     def observe(self, events: Sequence[Transitioned]) -> None: ...
+
+
+@runtime_checkable
+class ClaimObserver(Observer, Protocol):
+    """An observer that is told of claims as well (`claim`), before the attempts begin."""
+
+    observes_claims: Literal[True]
 
 
 @runtime_checkable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -26,7 +26,7 @@ from homing.domain.message import Email, Message, encode_message
 from homing.domain.redaction import redact
 from homing.engine.add_batcher import AddBatcher
 from homing.engine.attempt import AttemptRunner
-from homing.engine.claimed_work import ClaimedWork
+from homing.engine.claimed_work import ClaimedWork, works_of
 from homing.engine.parking import Parking
 from homing.engine.route import Route
 from homing.ports import Added, Claimed, Existing, Transaction
@@ -70,7 +70,11 @@ class Taker(Protocol):
 
     def take(self, claimed: Claimed) -> None: ...
 
-    def keeping(self, held: ClaimedWork) -> AbstractContextManager[None]: ...
+    def keeping(self, work: ClaimedWork) -> AbstractContextManager[None]: ...
+
+    def attempt_in_background(
+        self, work: ClaimedWork, kept: AbstractContextManager[object]
+    ) -> None: ...
 
 
 class Admission:
@@ -197,8 +201,11 @@ class Admission:
             tickets.append(Ticket(replace(item.delivery, id=known), created=False))
         return tickets
 
-    async def send(self, route: Route, request: Request) -> Ticket:
-        """Record first, then attempt that very record at once, in the caller's call."""
+    async def send(self, route: Route, request: Request, *, wait: bool = True) -> Ticket:
+        """Record first, then attempt that very record at once, in the caller's call.
+
+        Without `wait` the attempt goes on in the background.
+        """
         new = self.prepare(route, request)
         if not self._may_claim(route, [new]):
             [answer] = await self._process.store.add([new])
@@ -209,14 +216,19 @@ class Admission:
         keeper = self._takers[route.name]
         new = self._claimed(route, new, "inline", keeper.holder)
         asked_at_s = self._process.clock.steady_s()
-        held = ClaimedWork(self._runner, route, new.delivery, Content(new.payload), asked_at_s)
-        with keeper.keeping(held):
+        claimed = Claimed(new.delivery, Content(new.payload))
+        [held] = works_of(self._process, route, [claimed], asked_at_s)
+        with ExitStack() as kept:
+            kept.enter_context(keeper.keeping(held))
             [answer] = await self._process.store.add([new])
             ticket = await self._ticket(route, new, answer)
             if not ticket.created:
                 return ticket
             self._tell("accept", [ticket.delivery])
-            await self._runner.run(held, wait=True)
+            if not wait:
+                keeper.attempt_in_background(held, kept.pop_all())
+                return ticket
+            await self._runner.attempt(held)
             return Ticket(held.delivery, created=True)
 
     def _may_claim(self, route: Route, new: Sequence[New]) -> bool:

@@ -12,7 +12,6 @@ from homing.domain.failure import Failure
 from homing.engine.admission import Admission
 from homing.engine.attempt import AttemptRunner
 from homing.engine.desk import Desk
-from homing.engine.gate import Gate
 from homing.engine.housekeeping import Housekeeping
 from homing.engine.liveness import Liveness
 from homing.engine.parking import Parking
@@ -23,6 +22,7 @@ from homing.engine.wakeup import WakeUp
 from homing.engine.worker import RouteWorker
 from homing.ports import (
     Alarm,
+    ClaimObserver,
     Clock,
     Dice,
     Journal,
@@ -64,9 +64,8 @@ class Engine:
         self._observers = list(observers)
         self._owing = asyncio.Event()
         self.parking = Parking(store, clock)
-        self.gate = Gate()
         self.saves = SaveBatcher(
-            store, clock, journal, tell=self._tell_settled, running=lambda: self.gate.inside
+            store, clock, journal, tell=self._tell_settled, running=self._running
         )
         self.liveness = Liveness(
             store,
@@ -82,12 +81,13 @@ class Engine:
             dice,
             self.holder,
             self.saves,
+            routes=routes,
             refresh_if_stale=self._refresh_if_stale,
+            read_back=self._read_back,
+            on_route_fault=self._park,
             time_scale=time_scale,
         )
-        self.runner = AttemptRunner(
-            self.process, self.gate, on_route_fault=self._park, read_back=self._read_back
-        )
+        self.runner = AttemptRunner(self.process)
         self.desk = Desk(self.process, self.parking, self.routes, self._tell)
         self.wakeup = WakeUp(store)
         self.housekeeping = Housekeeping(
@@ -107,7 +107,12 @@ class Engine:
         self._starting = asyncio.Lock()
 
     def _worker(self, route: Route) -> RouteWorker:
-        return RouteWorker(route, self.runner, self.parking, self.liveness, self.wakeup)
+        return RouteWorker(
+            route, self.runner, self.parking, self.liveness, self.wakeup, self._tell_claimed
+        )
+
+    def _running(self) -> int:
+        return sum([worker.running for worker in self.workers.values()])
 
     def add_observer(self, observer: Observer) -> None:
         self._observers.append(observer)
@@ -245,13 +250,27 @@ class Engine:
                     for s in stored
                 ]
             )
-        elif any(settlement.change.delivery.notices_due for settlement in stored):
-            self._owing.set()
+            return
+        for settlement in stored:
+            if settlement.change.delivery.notices_due:
+                self._owing.set()
+                return
 
-    def _tell(self, events: Sequence[Transitioned]) -> None:
-        if any(event.delivery.notices_due for event in events):
-            self._owing.set()
-        for observer in self._observers:
+    def _tell_claimed(self, deliveries: Sequence[Delivery]) -> None:
+        asking = [observer for observer in self._observers if isinstance(observer, ClaimObserver)]
+        if asking:
+            now_ms = self.clock.now_ms()
+            events = [Transitioned("claim", one, None, (), now_ms) for one in deliveries]
+            self._tell(events, asking)
+
+    def _tell(
+        self, events: Sequence[Transitioned], observers: Sequence[Observer] | None = None
+    ) -> None:
+        for event in events:
+            if event.delivery.notices_due:
+                self._owing.set()
+                break
+        for observer in self._observers if observers is None else observers:
             try:
                 observer.observe(events)
             except Exception:

@@ -104,8 +104,7 @@ async def test_i19_a_parked_route_is_told_once() -> None:
     world, bell = ringing(FAULT)
     await world.submit()
     worker = world.engine.workers["event"]
-    for held in await worker._claim(1):
-        await world.engine.runner.run(held, wait=True)
+    await world.engine.runner.run(await worker._claim(1), wait=True)
 
     for _ in range(3):
         await world.engine.housekeeping.give_notices()

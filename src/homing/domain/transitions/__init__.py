@@ -8,9 +8,12 @@ themselves, `claim`, and nothing else.
 from homing.domain.transitions.claiming import (
     claim,
     end_lease,
+    keep_claim,
     mark_committing,
     note_interruption,
     release,
+    suspicion,
+    try_alone,
 )
 from homing.domain.transitions.declaring import EDGES, Edge
 from homing.domain.transitions.families import fail_with_children, fan_out, keep_waiting
@@ -56,6 +59,7 @@ __all__ = [
     "fail_with_children",
     "fan_out",
     "give_up",
+    "keep_claim",
     "keep_waiting",
     "mark_committing",
     "mark_notified",
@@ -69,5 +73,7 @@ __all__ = [
     "succeed",
     "suppress",
     "suppress_at_intake",
+    "suspicion",
+    "try_alone",
     "waive_doubt",
 ]

@@ -62,6 +62,8 @@ def to_state(
         claimed_at_ms=None,
         committing=False,
         interruption_noted=False,
+        interruptions=0,
+        tried_alone=False,
         phase="worker",
         due_at_ms=due_at_ms,
         updated_at_ms=now_ms,
@@ -107,7 +109,7 @@ def deliver(
     ended: tuple[Attempt, ...] = (),
     results: dict[str, bytes] | None = None,
 ) -> Change:
-    notices_due = _owing(delivery, plan.notify_on_delivered)
+    notices_due = owing(delivery, plan.notify_on_delivered)
     after = end(
         delivery,
         "delivered",
@@ -146,7 +148,7 @@ def dead_letter(
         failed_because=because,
         first_failed_at_ms=delivery.first_failed_at_ms or now_ms,
         last_failed_at_ms=delivery.last_failed_at_ms or now_ms,
-        notices_due=_owing(delivery, notices),
+        notices_due=owing(delivery, notices),
     )
     return closing(Change(after, ended=ended))
 
@@ -214,7 +216,7 @@ def note_failure(delivery: Delivery, failure: Failure, now_ms: int) -> Delivery:
     )
 
 
-def _owing(delivery: Delivery, notices: tuple[str, ...]) -> tuple[str, ...]:
+def owing(delivery: Delivery, notices: tuple[str, ...]) -> tuple[str, ...]:
     if not notices:
         return delivery.notices_due
     return (

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from homing.domain import recipients
-from homing.domain.delivery import AttemptStatus, Change, Delivery, FailedBecause, Receipt
+from homing.domain.delivery import (
+    Attempt,
+    AttemptStatus,
+    Change,
+    Delivery,
+    FailedBecause,
+    Receipt,
+)
 from homing.domain.failure import Failure, Refusal
 from homing.domain.policy import Plan
 from homing.domain.transitions.declaring import transition
@@ -22,6 +29,7 @@ from homing.domain.transitions.moves import (
     evidence_of,
     next_attempt_ms,
     note_failure,
+    owing,
     result_of_stage,
     settle_by_evidence,
     to_state,
@@ -84,6 +92,8 @@ def succeed(
     result: bytes | None = None,
 ) -> Change:
     """The last stage was accepted; recipients refused apart keep it from being delivered."""
+    if not (delivery.recipients or refused or delivery.maybe_sent_at_ms):
+        return _succeed_plainly(delivery, plan, now_ms, receipt, result)
     refused = refused or {}
     answered = recipients.accept_open(delivery.recipients, refused)
     counts = counts_as_attempt(delivery, plan)
@@ -103,6 +113,62 @@ def succeed(
         return dead_letter(after, "rejected", plan, now_ms, ended=(ended,))
     kept = result_of_stage(delivery, result)
     return deliver(delivery, plan, now_ms, evidence, ended=(ended,), results=kept)
+
+
+def _succeed_plainly(
+    delivery: Delivery, plan: Plan, now_ms: int, receipt: Receipt | None, result: bytes | None
+) -> Change:
+    """As `succeed`, where no recipient and no doubt has to be looked at: most events and jobs.
+
+    It stands on the way of every one of them, so it is written out in three calls.
+    """
+    counts = delivery.phase == "worker" or plan.inline_counts
+    number = delivery.attempts_ended + 1
+    notices_due = delivery.notices_due
+    if plan.notify_on_delivered:
+        notices_due = owing(delivery, plan.notify_on_delivered)
+    after = replace(
+        delivery,
+        state="delivered",
+        holder=None,
+        unsettled_claims=0,
+        claimed_at_ms=None,
+        committing=False,
+        interruption_noted=False,
+        interruptions=0,
+        tried_alone=False,
+        phase="worker",
+        due_at_ms=None,
+        updated_at_ms=now_ms,
+        ended_at_ms=now_ms,
+        crashes=0,
+        failed_because=None,
+        notices_due=notices_due,
+        receipt=Receipt(accepted_at_ms=now_ms) if receipt is None else _dated(receipt, now_ms),
+        doubt_waived=False,
+        attempts_ended=number,
+        attempts_spent=delivery.attempts_spent + counts,
+    )
+    ended = Attempt(
+        delivery_id=delivery.id,
+        number=number,
+        stage=delivery.stage,
+        status="done",
+        cycle=delivery.cycle,
+        phase=delivery.phase,
+        counted=counts,
+        started_at_ms=delivery.claimed_at_ms,
+        ended_at_ms=now_ms,
+        holder=delivery.holder,
+        notification_id=receipt.notification_id if receipt else None,
+    )
+    return Change(
+        after,
+        ended=(ended,),
+        results={} if result is None else {delivery.stage: result},
+        child_delta=-1 if delivery.parent_id else 0,
+        forget=not (plan.keep_delivered or notices_due),
+    )
 
 
 @transition(sources=("in_flight",), targets=("delivered", "failed"))

@@ -1,0 +1,183 @@
+"""Steps that are called one after the other: handlers, and the stages of jobs that do not send.
+
+A step's coroutine is driven in the caller's own task. One that ends without waiting costs no task,
+no future and no timer. One that waits keeps this very task (a time limit inside it must cancel the
+right one), and the rest of the batch goes on elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from homing.domain import transitions
+from homing.engine.claimed_work import ClaimedWork, ClaimLost, DoubtSettled
+from homing.engine.outcomes import conclude, conclude_found, failure_of, timed_out
+from homing.engine.save_batcher import PendingSave
+from homing.engine.settling import Ended, hand_over, settle
+from homing.engine.starting import leave_out_what_may_not_start, starts_plainly
+from homing.engine.time_limits import TimeLimits
+from homing.ports import Done, Outcome, Step
+
+
+class StepBatch:
+    """Claimed work of one plan and stage, n >= 1."""
+
+    def __init__(
+        self, step: Step, works: Sequence[ClaimedWork], limits: TimeLimits, *, wait: bool
+    ) -> None:
+        self._step = step
+        self._works = works
+        self._limits = limits
+        self._wait = wait
+        self._owner = works[0].owner
+        self._process = works[0].process
+        self._returned: list[tuple[ClaimedWork, Done]] = []
+        self._ended: list[Ended] = []
+
+    async def run(self) -> None:
+        """Returns when each is settled, or put back because one before it has to wait."""
+        works = self._works
+        now_ms = self._process.clock.now_ms()
+        if not all([starts_plainly(work, now_ms) for work in works]):  # noqa: C419 - half the calls
+            works = await leave_out_what_may_not_start(works, wait=self._wait)
+        try:
+            await self._call_each(works)
+            await self._settle()
+        except BaseException:
+            self._conclude_returned()
+            self._hand_over()
+            raise
+
+    async def _call_each(self, works: Sequence[ClaimedWork]) -> None:
+        step, returned = self._step, self._returned
+        for place, work in enumerate(works):
+            try:
+                call = step(work)
+                first = call.send(None)
+            except StopIteration as end:
+                outcome = end.value
+                if outcome.__class__ is Done:
+                    returned.append((work, outcome))
+                    continue
+                has_parked = self._end(work, outcome)
+            except BaseException as error:
+                has_parked = self._raised(work, error)
+            else:
+                self._put_back(works[place + 1 :])
+                await self._settle()
+                await self._wait_for(work, call, first)
+                return
+            if has_parked:
+                self._put_back(works[place + 1 :])
+                return
+
+    async def _wait_for(
+        self, work: ClaimedWork, call: Coroutine[Any, Any, Outcome], first: object
+    ) -> None:
+        if self._owner is not None:
+            self._owner.began((work,))
+        try:
+            outcome = await self._limits.rest(call, first, work.stage.timeout_s)
+        except BaseException as error:
+            self._raised(work, error)
+        else:
+            self._end(work, outcome)
+
+    def _raised(self, work: ClaimedWork, error: BaseException) -> bool:
+        """A surprise of the step's is a failed attempt; the end of this task is not."""
+        if isinstance(error, ClaimLost):
+            work.lost = True
+            return False
+        if isinstance(error, DoubtSettled):
+            self._ended.append((work, conclude_found(work, error.receipt)))
+            return False
+        committing = work.delivery.committing
+        if isinstance(error, TimeoutError):
+            return self._end(work, timed_out(work.stage, maybe_sent=committing))
+        if isinstance(error, Exception) or _is_stray_cancel(error):
+            return self._end(work, failure_of(work, error, maybe_sent=committing))
+        raise error
+
+    def _end(self, work: ClaimedWork, outcome: Outcome) -> bool:
+        """Whether it has parked the route: then the rest is not tried."""
+        save = conclude(work, outcome)
+        self._ended.append((work, save))
+        return bool(save.facts)
+
+    def _put_back(self, works: Sequence[ClaimedWork]) -> None:
+        for work in works:
+            work.put_back()
+        if works and self._owner is not None:
+            self._owner.put_back(works)
+
+    async def _settle(self) -> None:
+        self._conclude_returned()
+        if not self._ended:
+            return
+        if self._wait:
+            ended, self._ended = self._ended, []
+            await settle(ended, wait=True)
+            return
+        self._hand_over()
+        if not self._process.saves.has_room:
+            await self._process.saves.room()
+
+    def _conclude_returned(self) -> None:
+        """The common outcome, a good end of the last stage, is made without detours."""
+        if not self._returned:
+            return
+        first, now_ms = self._works[0], self._process.clock.now_ms()
+        plan, is_last = first.plan, first.stage is first.plan.stages[-1]
+        for work, outcome in self._returned:
+            if is_last and not outcome.refused:
+                delivery = work.delivery
+                try:
+                    change = transitions.succeed(
+                        delivery,
+                        plan=plan,
+                        now_ms=now_ms,
+                        roll=0.0,
+                        receipt=outcome.receipt,
+                        result=outcome.result,
+                    )
+                except Exception:
+                    save = conclude(work, outcome)
+                else:
+                    save = PendingSave(
+                        "succeed",
+                        change,
+                        delivery,
+                        work.lease_end_s,
+                        must_keep=delivery.committing,
+                    )
+            else:
+                save = conclude(work, outcome)
+            self._ended.append((work, save))
+        self._returned.clear()
+
+    def _hand_over(self) -> None:
+        """What holds permits ends when it is written; the others now."""
+        ended, self._ended = self._ended, []
+        saves: list[PendingSave] = []
+        works: list[ClaimedWork] = []
+        for work, save in ended:
+            if work.suspect_permits or work.has_send_permit or self._owner is None:
+                hand_over(((work, save),))
+                continue
+            work.settled = save.name
+            work.delivery = save.change.delivery
+            saves.append(save)
+            works.append(work)
+        if saves and self._owner is not None:
+            self._process.saves.put_all(saves)
+            self._owner.ended(works)
+
+
+def _is_stray_cancel(error: BaseException) -> bool:
+    """A step let a cancel through that was not meant for this task."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return task is not None and not task.cancelling()
