@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from homing.domain.errors import StoreError
@@ -21,25 +22,31 @@ class AttemptRunner:
         self.process = process
         self._limits = TimeLimits()
 
-    async def run(self, works: Sequence[ClaimedWork], *, wait: bool = False) -> None:
-        """Try each of them once. Afterwards each is settled, put back, or lost.
+    async def run(self, works: Sequence[ClaimedWork], *, wait: bool = False) -> list[ClaimedWork]:
+        """Try each of them once; those that were tried, and not put back to wait for their turn.
 
         With `wait` the outcomes are durable when this returns. A store that cannot be reached
         leaves the rest to the end of its leases: nothing was said to be sent that was not.
         """
+        batch = list(works)
         try:
-            stage = works[0].stage
-            step = works[0].route.steps.get(stage.name) or _NO_STEP
-            if stage.sends and isinstance(step, SendStep):
-                await SendBatch(step, works, wait=wait).deliver()
-            else:
-                await StepBatch(step, works, self._limits, wait=wait).run()
+            await self._try(batch, wait=wait)
         except StoreError:
-            pass
-        finally:
-            for work in works:
-                if work.settled is None and not work.is_put_back:
-                    work.end()
+            _end_rest(batch)
+        except (Exception, asyncio.CancelledError):
+            _end_rest(batch)
+            raise
+        else:
+            _end_rest(batch)
+        return batch
+
+    async def _try(self, works: list[ClaimedWork], *, wait: bool) -> None:
+        stage = works[0].stage
+        step = works[0].route.steps.get(stage.name) or _NO_STEP
+        if stage.sends and isinstance(step, SendStep):
+            await SendBatch(step, works, wait=wait).deliver()
+        else:
+            await StepBatch(step, works, self._limits, wait=wait).run()
 
     async def attempt(self, work: ClaimedWork) -> None:
         """An inline call: one attempt, and further stages or retries that may follow at once."""
@@ -50,6 +57,13 @@ class AttemptRunner:
         work.settled = None
         await self.run((work,), wait=True)
         return not work.is_over
+
+
+def _end_rest(works: Sequence[ClaimedWork]) -> None:
+    """What was lost, or cannot be settled now, is not held any longer."""
+    for work in works:
+        if work.settled is None:
+            work.end()
 
 
 def _no_step() -> Step:

@@ -51,6 +51,18 @@ class Owner(Protocol):
     def ended(self, works: Sequence[ClaimedWork]) -> None: ...
 
 
+def put_back(works: Sequence[ClaimedWork], batch: list[ClaimedWork]) -> None:
+    """They wait for their turn again, and hold nothing meanwhile but their claims."""
+    if not works:
+        return
+    left = set(works)
+    batch[:] = [work for work in batch if work not in left]
+    for work in works:
+        work.give_permits_back()
+    if works[0].owner is not None:
+        works[0].owner.put_back(works)
+
+
 class ClaimedWork(Struct, eq=False):
     """One claimed delivery with its plan and stage, and the permits that it holds.
 
@@ -72,7 +84,6 @@ class ClaimedWork(Struct, eq=False):
     is_stage_known: bool = True
     is_probe: bool = False
     is_over: bool = False
-    is_put_back: bool = False
     lost: bool = False
     settled: str | None = None
     room: Permits | None = None
@@ -147,11 +158,6 @@ class ClaimedWork(Struct, eq=False):
         if self.room is not None:
             self.room.give_back()
             self.room = None
-
-    def put_back(self) -> None:
-        """It waits for its turn again, and holds nothing meanwhile but its claim."""
-        self.give_permits_back()
-        self.is_put_back = True
 
     def end(self) -> None:
         """The attempt is over, for better or worse."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from homing.domain.failure import Failure
-from homing.engine.claimed_work import ClaimedWork
+from homing.engine.claimed_work import ClaimedWork, put_back
 from homing.engine.evidence import late_receipt
 from homing.engine.one_at_a_time import as_group_provider
 from homing.engine.outcomes import conclude, conclude_fault, conclude_found, failure_of, timed_out
@@ -29,9 +29,12 @@ LARGE_PAYLOAD = 256 * 1024
 
 
 class SendBatch:
-    """Claimed work of one sending stage, under one plan and so with one time limit."""
+    """Claimed work of one sending stage, under one plan and so with one time limit.
 
-    def __init__(self, step: SendStep, works: Sequence[ClaimedWork], *, wait: bool) -> None:
+    What is put back leaves the list.
+    """
+
+    def __init__(self, step: SendStep, works: list[ClaimedWork], *, wait: bool) -> None:
         first = works[0]
         self._step = step
         self._works = works
@@ -54,19 +57,23 @@ class SendBatch:
     async def deliver(self) -> None:
         """Returns when each is settled, put back, or lost to another process."""
         try:
-            starting = await leave_out_what_may_not_start(self._works, wait=self._wait)
-            try:
-                async with asyncio.timeout_at(self._deadline_s):
-                    await self._pack(starting)
-                    await self._prepare()
-                    marked = await self._mark()
-            except TimeoutError:
-                marked = self._none_is_sent()
-            self._start(marked)
-            while ended := await self._answers():
-                await self._settle(ended)
-        finally:
+            await self._deliver()
+        except (Exception, asyncio.CancelledError):
             await self._clean_up()
+            raise
+
+    async def _deliver(self) -> None:
+        starting = await leave_out_what_may_not_start(self._works, wait=self._wait)
+        try:
+            async with asyncio.timeout_at(self._deadline_s):
+                await self._pack(starting)
+                await self._prepare()
+                marked = await self._mark()
+        except TimeoutError:
+            marked = await self._none_is_sent()
+        self._start(marked)
+        while ended := await self._answers():
+            await self._settle(ended)
 
     async def _pack(self, starting: Sequence[ClaimedWork]) -> None:
         """The bytes of each, or an outcome of its own."""
@@ -180,10 +187,11 @@ class SendBatch:
         for send in sends:
             await _abandon(send)
 
-    def _none_is_sent(self) -> list[ClaimedWork]:
-        for work in list(self._unsent):
-            if not work.lost:
-                self._end(work, timed_out(self._stage, maybe_sent=False))
+    async def _none_is_sent(self) -> list[ClaimedWork]:
+        unsent = [work for work in self._unsent if not work.lost]
+        await self._abandon(list(self._prepared))
+        for work in unsent:
+            self._end(work, timed_out(self._stage, maybe_sent=False))
         return []
 
     def _start(self, marked: Sequence[ClaimedWork]) -> None:
@@ -207,6 +215,8 @@ class SendBatch:
             self._end(work, outcome_of(answer))
         if not self._under_way:
             self._wake()
+            if self._deadline is not None:
+                self._deadline.cancel()
         elif self._settle_timer is None:
             self._settle_timer = self._loop.call_later(SETTLE_WITHIN_S, self._wake)
 
@@ -246,9 +256,7 @@ class SendBatch:
     def _put_back(self, works: Sequence[ClaimedWork]) -> None:
         for work in works:
             del self._unsent[work]
-            work.put_back()
-        if works and self._owner is not None:
-            self._owner.put_back(works)
+        put_back(works, self._works)
 
     async def _abandon(self, works: Sequence[ClaimedWork]) -> None:
         for work in works:

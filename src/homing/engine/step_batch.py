@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from homing.domain import transitions
-from homing.engine.claimed_work import ClaimedWork, ClaimLost, DoubtSettled
+from homing.engine.claimed_work import ClaimedWork, ClaimLost, DoubtSettled, put_back
 from homing.engine.outcomes import conclude, conclude_found, failure_of, timed_out
 from homing.engine.save_batcher import PendingSave
 from homing.engine.settling import Ended, hand_over, settle
@@ -22,10 +22,10 @@ from homing.ports import Done, Outcome, Step
 
 
 class StepBatch:
-    """Claimed work of one plan and stage, n >= 1."""
+    """Claimed work of one plan and stage, n >= 1. What is put back leaves the list."""
 
     def __init__(
-        self, step: Step, works: Sequence[ClaimedWork], limits: TimeLimits, *, wait: bool
+        self, step: Step, works: list[ClaimedWork], limits: TimeLimits, *, wait: bool
     ) -> None:
         self._step = step
         self._works = works
@@ -38,14 +38,14 @@ class StepBatch:
 
     async def run(self) -> None:
         """Returns when each is settled, or put back because one before it has to wait."""
-        works = self._works
+        works = list(self._works)
         now_ms = self._process.clock.now_ms()
         if not all([starts_plainly(work, now_ms) for work in works]):  # noqa: C419 - half the calls
             works = await leave_out_what_may_not_start(works, wait=self._wait)
         try:
             await self._call_each(works)
             await self._settle()
-        except BaseException:
+        except (Exception, asyncio.CancelledError):
             self._conclude_returned()
             self._hand_over()
             raise
@@ -65,12 +65,12 @@ class StepBatch:
             except BaseException as error:
                 has_parked = self._raised(work, error)
             else:
-                self._put_back(works[place + 1 :])
+                put_back(works[place + 1 :], self._works)
                 await self._settle()
                 await self._wait_for(work, call, first)
                 return
             if has_parked:
-                self._put_back(works[place + 1 :])
+                put_back(works[place + 1 :], self._works)
                 return
 
     async def _wait_for(
@@ -106,12 +106,6 @@ class StepBatch:
         self._ended.append((work, save))
         return bool(save.facts)
 
-    def _put_back(self, works: Sequence[ClaimedWork]) -> None:
-        for work in works:
-            work.put_back()
-        if works and self._owner is not None:
-            self._owner.put_back(works)
-
     async def _settle(self) -> None:
         self._conclude_returned()
         if not self._ended:
@@ -128,7 +122,7 @@ class StepBatch:
         """The common outcome, a good end of the last stage, is made without detours."""
         if not self._returned:
             return
-        first, now_ms = self._works[0], self._process.clock.now_ms()
+        first, now_ms = self._returned[0][0], self._process.clock.now_ms()
         plan, is_last = first.plan, first.stage is first.plan.stages[-1]
         for work, outcome in self._returned:
             if is_last and not outcome.refused:

@@ -255,7 +255,6 @@ class RouteWorker:
 
     async def _attempt(self, batch: Sequence[ClaimedWork], *, sends: bool, wait: bool) -> int:
         for work in batch:
-            work.is_put_back = False
             work.room = self._room if sends else None
         is_probe = batch[0].is_probe
         if self._stopping or (self._parking.is_parked(self.route.name) and not is_probe):
@@ -263,8 +262,7 @@ class RouteWorker:
             self._freed.set()
             return 0
         began_s = self._process.clock.steady_s()
-        await self._runner.run(batch, wait=wait)
-        tried = sum([not work.is_put_back for work in batch])
+        tried = len(await self._runner.run(batch, wait=wait))
         if tried > 1 and not sends:
             self._note_list(self._process.clock.steady_s() - began_s, tried)
         if is_probe:
