@@ -133,8 +133,6 @@ class Homing:
         if self._engine is not None:
             await self._engine.stop(self._stop_grace_s if grace_s is None else grace_s)
             self._engine = None
-        if self.provider is not None:
-            await self.provider.close()
         await self.store.close()
 
     @property

@@ -234,6 +234,22 @@ class Provider(Protocol):
 
 
 @runtime_checkable
+class OpenedProvider(Protocol):
+    """A provider that has something to open before its first send."""
+
+    async def open(self) -> None:
+        """Called once by the engine. A failure is shown, and stops nothing."""
+
+
+@runtime_checkable
+class CheckedProvider(Protocol):
+    """A provider that can be tried without sending anything."""
+
+    async def check(self) -> Failure | None:
+        """Whether its service can be reached, trusted and logged in to."""
+
+
+@runtime_checkable
 class GroupSend(Ready, Protocol):
     """A prepared send that needs no task of its own."""
 

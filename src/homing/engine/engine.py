@@ -16,6 +16,7 @@ from homing.engine.housekeeping import Housekeeping
 from homing.engine.liveness import Liveness
 from homing.engine.parking import Parking
 from homing.engine.process import Process
+from homing.engine.providers import Providers
 from homing.engine.route import Route
 from homing.engine.save_batcher import PendingSave, SaveBatcher
 from homing.engine.wakeup import WakeUp
@@ -102,6 +103,7 @@ class Engine:
         )
         self.workers = {route.name: self._worker(route) for route in routes}
         self.admission = Admission(self.runner, self.parking, self.workers, self._tell_of)
+        self._providers = Providers(routes)
         self._lease_s = min((route.lease_s for route in routes), default=60.0)
         self._tasks: list[asyncio.Task[None]] = []
         self._starting = asyncio.Lock()
@@ -113,6 +115,11 @@ class Engine:
 
     def _running(self) -> int:
         return sum([worker.running for worker in self.workers.values()])
+
+    @property
+    def provider_findings(self) -> Mapping[str, Failure | None]:
+        """By route, what the check of its provider has found; None: it is well."""
+        return self._providers.findings
 
     def add_observer(self, observer: Observer) -> None:
         self._observers.append(observer)
@@ -127,6 +134,7 @@ class Engine:
         """Work in the background until stopped."""
         await self.recover()
         seldom_s = max(SELDOM_EVERY_S / self.process.time_scale, 1.0)
+        self._spawn("providers", self._providers.open)
         self._spawn("wake-up", self.wakeup.listen)
         self._spawn("housekeeping", self._keep_house)
         self._spawn("notices", self._give_notices)
@@ -141,11 +149,15 @@ class Engine:
             if self._tasks:
                 return
             await self.recover()
+            self._spawn("providers", self._providers.open)
             self._spawn("beat", self._every(self.liveness.beat_every_s, self.liveness.beat))
             self._spawn("leases", self._every(self._lease_s / 3, self._renew_leases))
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
-        """Finish or give back what is in hand, write all outcomes, say farewell."""
+        """Finish or give back what is in hand, write all outcomes, say farewell.
+
+        The providers of all routes are closed with it.
+        """
         await asyncio.gather(*(worker.stop(grace_s) for worker in self.workers.values()))
         await self.saves.drain()
         for task in self._tasks:
@@ -155,6 +167,7 @@ class Engine:
             # Else the beat grows stale and others judge us dead, and what we held as ended.
             await self.liveness.farewell()
         self._tasks.clear()
+        await self._providers.close()
 
     async def run_until_idle(self) -> int:
         """Attempt all that is due now, on every route; for scripts and tests with own clocks."""
