@@ -33,6 +33,7 @@ class _Started:
         self.commit = ready.commit
         self.abandon = ready.abandon
         self._task: asyncio.Task[None] | None = None
+        self._is_withdrawn = False
 
     def start(self, told: Callable[[Accepted | Failure], None]) -> None:
         self._task = asyncio.get_running_loop().create_task(self._commit(told))
@@ -40,11 +41,15 @@ class _Started:
     async def _commit(self, told: Callable[[Accepted | Failure], None]) -> None:
         try:
             answer = await self.commit()
-        except Exception as error:
-            told(error)  # type: ignore[arg-type] # judged by the route, as any fault of a start
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            if not self._is_withdrawn:
+                told(error)  # type: ignore[arg-type] # what a surprise means, the batch decides
         else:
             told(answer)
 
     def withdraw(self) -> None:
+        self._is_withdrawn = True
         if self._task is not None:
             self._task.cancel()

@@ -51,6 +51,8 @@ class SendBatch:
         self._under_way: dict[ClaimedWork, GroupSend] = {}
         self._ended: list[Ended] = []
         self._news: asyncio.Future[None] | None = None
+        # A send was ended by something that ends the process.
+        self._exit: BaseException | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._settle_timer: asyncio.TimerHandle | None = None
 
@@ -206,11 +208,14 @@ class SendBatch:
             except Exception as error:
                 self._told(work, error)
 
-    def _told(self, work: ClaimedWork, answer: Accepted | Failure | Exception) -> None:
+    def _told(self, work: ClaimedWork, answer: Accepted | Failure | BaseException) -> None:
         if self._under_way.pop(work, None) is None:
             return  # its time was over, or it was told before
-        if isinstance(answer, Exception):
+        if isinstance(answer, Exception | asyncio.CancelledError):
             self._end(work, failure_of(work, answer, maybe_sent=True))
+        elif isinstance(answer, BaseException):
+            self._exit = answer
+            self._wake()
         else:
             self._end(work, outcome_of(answer))
         if not self._under_way:
@@ -231,6 +236,8 @@ class SendBatch:
         if self._under_way and not self._ended:
             self._news = self._loop.create_future()
             await self._news
+        if self._exit is not None:
+            raise self._exit
         ended, self._ended = self._ended, []
         return ended
 

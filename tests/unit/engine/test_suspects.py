@@ -118,7 +118,7 @@ async def test_what_kills_its_process_when_tried_alone_is_poison_in_the_end() ->
         if (await world.get(accepted.id)).state == "failed":
             await run
             break
-        run.get_coro().close()  # type: ignore[union-attr] # it dies without a word
+        run.get_coro().close()  # it dies without a word
         run.cancel()
         deaths += 1
         world.clock.advance(world.route.lease_s)
