@@ -74,14 +74,14 @@ class ClaimedWork(Struct, eq=False):
     route: Route
     plan: Plan
     stage: Stage
+    # False: the plan has lost the stage that the delivery stands at.
+    is_stage_known: bool
     delivery: Delivery
     content: Content
     lease_end_s: float
     # Bytes of its content as it was claimed.
     size: int = 0
     owner: Owner | None = None
-    # False: the plan has lost the stage that the delivery stands at.
-    is_stage_known: bool = True
     is_probe: bool = False
     is_over: bool = False
     lost: bool = False
@@ -230,23 +230,28 @@ def works_of(
     owner: Owner | None = None,
 ) -> list[ClaimedWork]:
     """Plan and stage are looked up once for all of one lane."""
-    known: dict[tuple[str, str], tuple[Plan, Stage, bool]] = {}
     lease_end_s = claimed_at_s + route.lease_s
-    works = []
+    known: dict[tuple[str, str], tuple[Plan, Stage, bool]] = {}
     for one in claimed:
         delivery = one.delivery
         course = delivery.lane, delivery.stage
         if course not in known:
             plan = route.plan_of(delivery)
             known[course] = (plan, *stage_in(plan, delivery.stage))
-        plan, stage, is_known = known[course]
-        content = one.content
-        size = len(content.payload)
-        if content.results:
-            size += sum([len(result) for result in content.results.values()])
-        works.append(
-            ClaimedWork(
-                process, route, plan, stage, delivery, content, lease_end_s, size, owner, is_known
-            )
+    return [
+        ClaimedWork(
+            process,
+            route,
+            *known[one.delivery.lane, one.delivery.stage],
+            one.delivery,
+            one.content,
+            lease_end_s,
+            size=_size(one.content) if one.content.results else len(one.content.payload),
+            owner=owner,
         )
-    return works
+        for one in claimed
+    ]
+
+
+def _size(content: Content) -> int:
+    return len(content.payload) + sum([len(result) for result in content.results.values()])

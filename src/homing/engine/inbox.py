@@ -63,32 +63,31 @@ class Inbox:
                 return
 
 
-def batches(works: Sequence[ClaimedWork], most: int = MAX_BATCH) -> Iterator[list[ClaimedWork]]:
+def batches(works: Sequence[ClaimedWork], most: int = MAX_BATCH) -> Iterator[Sequence[ClaimedWork]]:
     """Neighbours of one plan and stage together, bounded in number and in bytes.
 
     What has a past to be looked into (in doubt, with children) is a batch of its own.
     """
-    batch: list[ClaimedWork] = []
-    size, limit = 0, most
-    for work in works:
+    begin, size, limit = 0, 0, 0
+    first: ClaimedWork | None = None
+    for place, work in enumerate(works):
         delivery = work.delivery
         alone = delivery.maybe_sent_at_ms is not None or delivery.fanned_out or work.is_probe
-        if batch and (
+        if first is not None and (
             alone
-            or len(batch) >= limit
+            or place - begin >= limit
             or size + work.size > MAX_BATCH_BYTES
-            or work.stage is not batch[0].stage
-            or work.plan is not batch[0].plan
+            or work.stage is not first.stage
+            or work.plan is not first.plan
         ):
-            yield batch
-            batch = []
-        if not batch:
-            size = 0
+            yield works[begin:place]
+            first = None
+        if first is None:
+            begin, size, first = place, 0, work
             limit = 1 if alone else min(most, most_at_once(work))
-        batch.append(work)
         size += work.size
-    if batch:
-        yield batch
+    if first is not None:
+        yield works[begin:]
 
 
 def most_at_once(work: ClaimedWork) -> int:

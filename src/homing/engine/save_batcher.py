@@ -200,20 +200,22 @@ class SaveBatcher:
         ]
 
     async def _finish(self, group: list[PendingSave], kept: Sequence[bool]) -> None:
-        told: list[PendingSave] = []
-        late: list[Fact] = []
         for settlement, stored in zip(group, kept, strict=True):
-            if stored:
-                told.append(settlement)
-            else:
-                self.lost_claims += 1
-                late.extend(late_outcome(settlement.change, self._clock.now_ms()))
             if settlement.done is not None:
                 _tell(settlement.done, stored)
-        if late:
-            await self._note_late(late)
+        told = group
+        if not all(kept):
+            told = [settlement for settlement, stored in zip(group, kept, strict=True) if stored]
+            await self._note_lost([s for s, stored in zip(group, kept, strict=True) if not stored])
         if told and self._tell is not None:
             self._tell(told)
+
+    async def _note_lost(self, lost: Sequence[PendingSave]) -> None:
+        self.lost_claims += len(lost)
+        now_ms = self._clock.now_ms()
+        late = [fact for save in lost for fact in late_outcome(save.change, now_ms)]
+        if late:
+            await self._note_late(late)
 
     async def _was_stored(self, change: Change) -> bool:
         """After an unanswered commit: is what stands there exactly what we wrote?"""

@@ -119,54 +119,55 @@ class StepBatch:
             await self._process.saves.room()
 
     def _conclude_returned(self) -> None:
-        """The common outcome, a good end of the last stage, is made without detours."""
-        if not self._returned:
+        """The common outcome, a good end of the last stage, is made for all in one go."""
+        returned, self._returned = self._returned, []
+        if not returned:
             return
-        first, now_ms = self._returned[0][0], self._process.clock.now_ms()
-        plan, is_last = first.plan, first.stage is first.plan.stages[-1]
-        for work, outcome in self._returned:
-            if is_last and not outcome.refused:
-                delivery = work.delivery
-                try:
-                    change = transitions.succeed(
-                        delivery,
-                        plan=plan,
-                        now_ms=now_ms,
-                        roll=0.0,
-                        receipt=outcome.receipt,
-                        result=outcome.result,
-                    )
-                except Exception:
-                    save = conclude(work, outcome)
-                else:
-                    save = PendingSave(
+        first, now_ms = returned[0][0], self._process.clock.now_ms()
+        plan = first.plan
+        refusing = [work for work, done in returned if done.refused]
+        if first.stage is not plan.stages[-1] or refusing:
+            self._ended += [(work, conclude(work, done)) for work, done in returned]
+            return
+        try:
+            succeed = transitions.succeed
+            self._ended += [
+                (
+                    work,
+                    PendingSave(
                         "succeed",
-                        change,
-                        delivery,
+                        succeed(
+                            work.delivery,
+                            plan=plan,
+                            now_ms=now_ms,
+                            roll=0.0,
+                            receipt=done.receipt,
+                            result=done.result,
+                        ),
+                        work.delivery,
                         work.lease_end_s,
-                        must_keep=delivery.committing,
-                    )
-            else:
-                save = conclude(work, outcome)
-            self._ended.append((work, save))
-        self._returned.clear()
+                        must_keep=work.delivery.committing,
+                    ),
+                )
+                for work, done in returned
+            ]
+        except Exception:
+            self._ended += [(work, conclude(work, done)) for work, done in returned]
 
     def _hand_over(self) -> None:
-        """What holds permits ends when it is written; the others now."""
+        """What holds permits ends when it is written; the others end now."""
         ended, self._ended = self._ended, []
-        saves: list[PendingSave] = []
-        works: list[ClaimedWork] = []
+        if not ended:
+            return
+        holding = [work for work, _ in ended if work.has_send_permit or work.suspect_permits]
+        if self._owner is None or holding:
+            hand_over(ended)
+            return
         for work, save in ended:
-            if work.suspect_permits or work.has_send_permit or self._owner is None:
-                hand_over(((work, save),))
-                continue
             work.settled = save.name
             work.delivery = save.change.delivery
-            saves.append(save)
-            works.append(work)
-        if saves and self._owner is not None:
-            self._process.saves.put_all(saves)
-            self._owner.ended(works)
+        self._process.saves.put_all([save for _, save in ended])
+        self._owner.ended([work for work, _ in ended])
 
 
 def _is_stray_cancel(error: BaseException) -> bool:

@@ -214,18 +214,23 @@ class RouteWorker:
         if self._stopping:
             self._give_back_all(works)
             return
-        healthy = []
-        for work in works:
-            delivery = work.delivery
-            if delivery.unsettled_claims > 1 or delivery.interruptions or delivery.crashes:
-                # Without slots all attempts are made one after the other: each is alone.
-                if self._slots:
-                    self._suspects.put((work,))
-                else:
-                    self._inbox.put((work,))
+        suspects = [
+            work
+            for work in works
+            if work.delivery.unsettled_claims > 1
+            or work.delivery.interruptions
+            or work.delivery.crashes
+        ]
+        if suspects:
+            if self._slots:
+                self._suspects.put(suspects)
             else:
-                healthy.append(work)
-        self._put_in_batches(healthy)
+                # Without slots all attempts are made one after the other: each is alone.
+                for work in suspects:
+                    self._inbox.put((work,))
+            known = set(suspects)
+            works = [work for work in works if work not in known]
+        self._put_in_batches(works)
 
     def _put_in_batches(self, works: Sequence[ClaimedWork]) -> None:
         for batch in batches(works, self._list_length):
