@@ -249,7 +249,6 @@ class CheckedProvider(Protocol):
         """Whether its service can be reached, trusted and logged in to."""
 
 
-@runtime_checkable
 class GroupSend(Ready, Protocol):
     """A prepared send that needs no task of its own."""
 

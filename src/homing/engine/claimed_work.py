@@ -57,10 +57,26 @@ def put_back(works: Sequence[ClaimedWork], batch: list[ClaimedWork]) -> None:
         return
     left = set(works)
     batch[:] = [work for work in batch if work not in left]
-    for work in works:
-        work.give_permits_back()
+    give_permits_back(works)
     if works[0].owner is not None:
         works[0].owner.put_back(works)
+
+
+def give_permits_back(works: Sequence[ClaimedWork]) -> None:
+    """Of one route: their outcomes are handed over for writing, or nothing was sent."""
+    permitted = [work for work in works if work.has_send_permit]
+    if permitted:
+        for work in permitted:
+            work.has_send_permit = False
+        first = permitted[0]
+        first.process.unsaved_sends(first.route).give_back(len(permitted))
+    roomy = [work for work in works if work.room is not None]
+    if roomy:
+        room = roomy[0].room
+        for work in roomy:
+            work.room = None
+        if room is not None:
+            room.give_back(len(roomy))
 
 
 class ClaimedWork(Struct, eq=False):
@@ -150,21 +166,12 @@ class ClaimedWork(Struct, eq=False):
         if self.delivery.stage != self.stage.name:
             self.stage, self.is_stage_known = stage_in(self.plan, self.delivery.stage)
 
-    def give_permits_back(self) -> None:
-        """The outcome is handed over for writing, or nothing was sent."""
-        if self.has_send_permit:
-            self.has_send_permit = False
-            self.process.unsaved_sends(self.route).give_back()
-        if self.room is not None:
-            self.room.give_back()
-            self.room = None
-
     def end(self) -> None:
         """The attempt is over, for better or worse."""
         if self.is_over:
             return
         self.is_over = True
-        self.give_permits_back()
+        give_permits_back((self,))
         if self.suspect_permits:
             self.process.suspects.give_back(self.suspect_permits)
             self.suspect_permits = 0

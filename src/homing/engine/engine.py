@@ -62,7 +62,10 @@ class Engine:
         self.clock = clock
         self.routes = {route.name: route for route in routes}
         self.holder = holder or f"worker-{dice.entropy(6).hex()}"
-        self._observers = list(observers)
+        self._observers: list[Observer] = []
+        self._claim_observers: list[Observer] = []
+        for observer in observers:
+            self.add_observer(observer)
         self._owing = asyncio.Event()
         self.parking = Parking(store, clock)
         self.saves = SaveBatcher(
@@ -123,6 +126,8 @@ class Engine:
 
     def add_observer(self, observer: Observer) -> None:
         self._observers.append(observer)
+        if isinstance(observer, ClaimObserver):
+            self._claim_observers.append(observer)
 
     async def recover(self) -> None:
         """Before anything else: what an earlier life could not store, and who else is here."""
@@ -270,11 +275,10 @@ class Engine:
                 return
 
     def _tell_claimed(self, deliveries: Sequence[Delivery]) -> None:
-        asking = [observer for observer in self._observers if isinstance(observer, ClaimObserver)]
-        if asking:
+        if self._claim_observers:
             now_ms = self.clock.now_ms()
             events = [Transitioned("claim", one, None, (), now_ms) for one in deliveries]
-            self._tell(events, asking)
+            self._tell(events, self._claim_observers)
 
     def _tell(
         self, events: Sequence[Transitioned], observers: Sequence[Observer] | None = None

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from homing.engine.claimed_work import ClaimedWork
+from homing.engine.claimed_work import ClaimedWork, give_permits_back
 from homing.engine.save_batcher import Kept, PendingSave
 
 Ended: TypeAlias = tuple[ClaimedWork, PendingSave]
@@ -43,8 +43,7 @@ def hand_over(ended: Sequence[Ended], *, may_wait: bool = False) -> None:
     else:
         saves.put_all(group)
     # After it: marks and outcomes are written in the order in which they are handed over.
-    for work, _ in ended:
-        work.give_permits_back()
+    give_permits_back([work for work, _ in ended])
 
 
 def _written(work: ClaimedWork, save: PendingSave, kept: Kept) -> None:

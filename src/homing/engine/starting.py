@@ -26,6 +26,9 @@ async def leave_out_what_may_not_start(
     batch: Sequence[ClaimedWork], *, wait: bool
 ) -> list[ClaimedWork]:
     """Those that may start. The others are settled: expired, out of budget, found by evidence."""
+    now_ms = batch[0].now_ms
+    if not [work for work in batch if not starts_plainly(work, now_ms)]:
+        return list(batch)
     starting: list[ClaimedWork] = []
     ended: list[Ended] = []
     for work in await _note_interruptions(batch):

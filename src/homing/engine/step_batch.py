@@ -16,7 +16,7 @@ from homing.engine.claimed_work import ClaimedWork, ClaimLost, DoubtSettled, put
 from homing.engine.outcomes import conclude, conclude_found, failure_of, timed_out
 from homing.engine.save_batcher import PendingSave
 from homing.engine.settling import Ended, hand_over, settle
-from homing.engine.starting import leave_out_what_may_not_start, starts_plainly
+from homing.engine.starting import leave_out_what_may_not_start
 from homing.engine.time_limits import TimeLimits
 from homing.ports import Done, Outcome, Step
 
@@ -38,10 +38,7 @@ class StepBatch:
 
     async def run(self) -> None:
         """Returns when each is settled, or put back because one before it has to wait."""
-        works = list(self._works)
-        now_ms = self._process.clock.now_ms()
-        if not all([starts_plainly(work, now_ms) for work in works]):  # noqa: C419 - half the calls
-            works = await leave_out_what_may_not_start(works, wait=self._wait)
+        works = await leave_out_what_may_not_start(self._works, wait=self._wait)
         try:
             await self._call_each(works)
             await self._settle()

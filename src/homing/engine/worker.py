@@ -58,7 +58,7 @@ class RouteWorker:
         self._due = DueWork(route, runner.process, liveness)
         self._held = HeldWork(runner.process, route)
         self._inbox = Inbox()
-        self._suspects = SuspectQueue(runner.process.suspects, self._put_in_batches)
+        self._suspects = SuspectQueue(runner.process.suspects, self._put_suspects_first)
         # So many at once and no more, in all slots together.
         self._room = Permits(route.concurrency)
         # Since when, by id.
@@ -236,6 +236,11 @@ class RouteWorker:
         for batch in batches(works, self._list_length):
             self._inbox.put(batch)
 
+    def _put_suspects_first(self, works: Sequence[ClaimedWork]) -> None:
+        """They hold permits that other suspects wait for."""
+        for batch in batches(works):
+            self._inbox.put_first(batch)
+
     async def _slot(self) -> None:
         while True:
             batch = await self._inbox.get()
@@ -353,7 +358,7 @@ class RouteWorker:
 
     def _give_back(self, work: ClaimedWork) -> None:
         self._held.forget((work,))
-        work.give_permits_back()
+        work.end()
         if work.settled is not None or work.lost:
             return
         if work.delivery.committing and work.delivery.unsettled_claims <= 1:

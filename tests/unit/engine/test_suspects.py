@@ -162,3 +162,19 @@ def test_a_proved_crash_is_always_tried_alone() -> None:
 
     assert permits_for(healthy) == 0
     assert permits_for(replace(healthy, crashes=1)) == SUSPECT_PERMITS
+
+
+async def test_suspects_of_a_parked_route_hold_no_permits() -> None:
+    world = World(route(step=Crowd()))
+    for number in range(3):
+        await suspect(world, f"suspect {number}")
+    [worker] = world.engine.workers.values()
+    worker._start_slots()
+    worker._hand_out(await worker._claim(3))
+    await world.engine.parking.park("event", actor="ann", reason="maintenance")
+
+    await quiet()
+
+    assert world.engine.process.suspects._free == SUSPECT_PERMITS
+    assert worker.held_ids == frozenset()
+    await world.engine.stop(grace_s=0.0)

@@ -14,6 +14,7 @@ from homing.domain.delivery import (
     Delivery,
     FailedBecause,
     Receipt,
+    Recipient,
 )
 from homing.domain.failure import Failure, Refusal
 from homing.domain.policy import Plan
@@ -92,9 +93,21 @@ def succeed(
     result: bytes | None = None,
 ) -> Change:
     """The last stage was accepted; recipients refused apart keep it from being delivered."""
-    if not (delivery.recipients or refused or delivery.maybe_sent_at_ms):
+    in_question = [r for r in delivery.recipients if r.outcome in ("maybe", "refused")]
+    if not (in_question or refused or delivery.maybe_sent_at_ms):
         return _succeed_plainly(delivery, plan, now_ms, receipt, result)
-    refused = refused or {}
+    return _succeed_in_part(delivery, plan, now_ms, roll, receipt, refused or {}, result)
+
+
+def _succeed_in_part(
+    delivery: Delivery,
+    plan: Plan,
+    now_ms: int,
+    roll: float,
+    receipt: Receipt | None,
+    refused: Mapping[str, Refusal],
+    result: bytes | None,
+) -> Change:
     answered = recipients.accept_open(delivery.recipients, refused)
     counts = counts_as_attempt(delivery, plan)
     evidence = evidence_of(delivery, answered, _dated(receipt, now_ms))
@@ -118,9 +131,9 @@ def succeed(
 def _succeed_plainly(
     delivery: Delivery, plan: Plan, now_ms: int, receipt: Receipt | None, result: bytes | None
 ) -> Change:
-    """As `succeed`, where no recipient and no doubt has to be looked at: most events and jobs.
+    """No recipient is refused and nothing is in doubt, so all that are open have it now.
 
-    It stands on the way of every one of them, so it is written out in three calls.
+    Most deliveries end here. It is the same as `_succeed_in_part`, written out in few calls.
     """
     counts = delivery.phase == "worker" or plan.inline_counts
     number = delivery.attempts_ended + 1
@@ -145,6 +158,12 @@ def _succeed_plainly(
         failed_because=None,
         notices_due=notices_due,
         receipt=Receipt(accepted_at_ms=now_ms) if receipt is None else _dated(receipt, now_ms),
+        recipients=tuple(
+            [
+                Recipient(r.address, "accepted") if r.outcome == "open" else r
+                for r in delivery.recipients
+            ]
+        ),
         doubt_waived=False,
         attempts_ended=number,
         attempts_spent=delivery.attempts_spent + counts,
