@@ -95,7 +95,8 @@ class SendStep:
         try:
             marked = await work.mark_committing(packed.to_store)
         except BaseException:
-            await ready.abandon()
+            with contextlib.suppress(Exception):
+                await ready.abandon()
             raise
         if not marked:
             with contextlib.suppress(Exception):
