@@ -347,6 +347,14 @@ class Step(Protocol):
     def __call__(self, work: Work) -> Coroutine[Any, Any, Outcome]: ...
 
 
+@runtime_checkable
+class LaneStep(Step, Protocol):
+    """A step that calls other code in each lane, and looks it up once for a whole batch."""
+
+    def for_lane(self, delivery: Delivery) -> Step:
+        """The step for this delivery and all others of its lane."""
+
+
 class Transitioned(Struct, frozen=True, gc=False):
     """What observers are told, after it was stored (with a version one higher)."""
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from msgspec.structs import replace
 
 from homing.domain import transitions
+from homing.domain.identity import provider_token
 from homing.engine.claimed_work import ClaimedWork
-from homing.engine.evidence import evidence_for
+from homing.engine.evidence import late_receipt
 from homing.engine.outcomes import conclude_found, save_of
 from homing.engine.save_batcher import PendingSave
 from homing.ports import Absent, Found, Unknown
@@ -14,7 +17,7 @@ from homing.ports import Absent, Found, Unknown
 
 async def settle_doubt(work: ClaimedWork) -> PendingSave | None:
     """How the attempt ends without a send; None: go on and send."""
-    found = await evidence_for(work)
+    found = await _evidence_for(work)
     delivery, plan, now_ms = work.delivery, work.plan, work.now_ms
     if isinstance(found, Found):
         return conclude_found(work, found.receipt)
@@ -50,3 +53,25 @@ def _token_still_folds(work: ClaimedWork, now_ms: int) -> bool:
     window_ms = provider.token_window_s * 500
     # A mark dated in the future shows that clocks disagree: then no window is trusted.
     return window_ms > 0 and 0 <= now_ms - committed_at_ms < window_ms
+
+
+async def _evidence_for(work: ClaimedWork) -> Found | Absent | Unknown | None:
+    """None: there is nothing to ask. A lookup that fails or takes too long is no evidence."""
+    delivery = work.delivery
+    late = await late_receipt(work.process, delivery)
+    if late is not None:
+        return Found(late)
+    lookup = work.route.lookup
+    if lookup is None:
+        return None
+    notification_id = delivery.receipt.notification_id if delivery.receipt else None
+    try:
+        async with asyncio.timeout(work.stage.timeout_s):
+            found = await lookup.lookup(provider_token(delivery), notification_id)
+    except Exception:
+        return Unknown()
+    return found if isinstance(found, Found | Absent) else _unknown(found)
+
+
+def _unknown(found: object) -> Unknown:
+    return found if isinstance(found, Unknown) else Unknown()

@@ -63,31 +63,36 @@ class Inbox:
                 return
 
 
-def batches(works: Sequence[ClaimedWork], most: int = MAX_BATCH) -> Iterator[Sequence[ClaimedWork]]:
-    """Neighbours of one plan and stage together, bounded in number and in bytes.
+def batches(works: Sequence[ClaimedWork], most: int = MAX_BATCH) -> Iterator[list[ClaimedWork]]:
+    """Those of one plan, stage and lane together, bounded in number and in bytes.
 
-    What has a past to be looked into (in doubt, with children) is a batch of its own.
+    What is more urgent comes first. Sends of all lanes go together. What has a past to be looked
+    into (in doubt, with children) is a batch of its own.
     """
-    begin, size, limit = 0, 0, 0
-    first: ClaimedWork | None = None
-    for place, work in enumerate(works):
-        delivery = work.delivery
-        alone = delivery.maybe_sent_at_ms is not None or delivery.fanned_out or work.is_probe
-        if first is not None and (
-            alone
-            or place - begin >= limit
-            or size + work.size > MAX_BATCH_BYTES
-            or work.stage is not first.stage
-            or work.plan is not first.plan
-        ):
-            yield works[begin:place]
-            first = None
-        if first is None:
-            begin, size, first = place, 0, work
-            limit = 1 if alone else min(most, most_at_once(work))
+    alike: dict[object, list[ClaimedWork]] = {}
+    for work in works:
+        delivery, stage = work.delivery, work.stage
+        if delivery.maybe_sent_at_ms is not None or delivery.fanned_out or work.is_probe:
+            alike[work] = [work]
+            continue
+        lane = None if stage.sends else delivery.lane
+        key = (delivery.priority, id(work.plan), stage.name, lane)
+        if key in alike:
+            alike[key].append(work)
+        else:
+            alike[key] = [work]
+    for group in alike.values():
+        yield from _bounded(group, min(most, most_at_once(group[0])))
+
+
+def _bounded(group: list[ClaimedWork], most: int) -> Iterator[list[ClaimedWork]]:
+    begin, size = 0, 0
+    for place, work in enumerate(group):
+        if place > begin and (place - begin >= most or size + work.size > MAX_BATCH_BYTES):
+            yield group[begin:place]
+            begin, size = place, 0
         size += work.size
-    if first is not None:
-        yield works[begin:]
+    yield group[begin:]
 
 
 def most_at_once(work: ClaimedWork) -> int:

@@ -8,6 +8,7 @@ right one), and the rest of the batch goes on elsewhere.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from homing.engine.save_batcher import PendingSave
 from homing.engine.settling import Ended, hand_over, settle
 from homing.engine.starting import leave_out_what_may_not_start
 from homing.engine.time_limits import TimeLimits
-from homing.ports import Done, Outcome, Step
+from homing.ports import Done, LaneStep, Outcome, Step
 
 
 class StepBatch:
@@ -49,6 +50,9 @@ class StepBatch:
 
     async def _call_each(self, works: Sequence[ClaimedWork]) -> None:
         step, returned = self._step, self._returned
+        if works and isinstance(step, LaneStep):
+            with contextlib.suppress(Exception):  # else each of them fails by itself
+                step = step.for_lane(works[0].delivery)
         for place, work in enumerate(works):
             try:
                 call = step(work)

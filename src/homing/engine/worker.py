@@ -20,7 +20,7 @@ from homing.engine.parking import Parking
 from homing.engine.permits import Permits
 from homing.engine.route import Route
 from homing.engine.save_batcher import PendingSave
-from homing.engine.suspects import SuspectQueue
+from homing.engine.suspect_queue import SuspectQueue
 from homing.engine.wakeup import WakeUp
 from homing.ports import Claimed
 

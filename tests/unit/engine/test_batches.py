@@ -11,6 +11,7 @@ from homing.domain.delivery import Content, Delivery
 from homing.domain.message import Event
 from homing.engine import inbox, send_batch
 from homing.engine import worker as working
+from homing.engine.handlers import Handlers
 from homing.engine.inbox import MAX_BATCH, batches
 from homing.engine.steps import SendStep
 from tests.unit.engine.providers import Flock, Provider, sending
@@ -102,3 +103,27 @@ async def test_a_large_mail_is_composed_beside_the_event_loop(
     await world.run()
 
     assert threads == {"small": True, "large": False}
+
+
+async def test_alternating_events_are_grouped_by_their_handler() -> None:
+    handlers = Handlers()
+    for name in ("paid", "sent"):
+        handlers.add(
+            name, lambda event: None, name=name, retry=None, timeout_s=5.0, terminal_errors=()
+        )
+    world = World(handlers.route())
+    for number in range(10):
+        await world.submit(str(number), message=Event("paid" if number % 2 else "sent"))
+
+    assert await sizes(world) == [5, 5]
+
+
+async def test_what_is_more_urgent_is_in_an_earlier_batch() -> None:
+    world = World(route())
+    for number in range(6):
+        await world.submit(str(number), priority=4 if number % 2 else 1)
+    [worker] = world.engine.workers.values()
+
+    found = list(batches(await worker._claim(10)))
+
+    assert [[work.delivery.priority for work in batch] for batch in found] == [[1] * 3, [4] * 3]

@@ -93,7 +93,9 @@ def succeed(
     result: bytes | None = None,
 ) -> Change:
     """The last stage was accepted; recipients refused apart keep it from being delivered."""
-    in_question = [r for r in delivery.recipients if r.outcome in ("maybe", "refused")]
+    in_question = delivery.recipients and [
+        r for r in delivery.recipients if r.outcome in ("maybe", "refused")
+    ]
     if not (in_question or refused or delivery.maybe_sent_at_ms):
         return _succeed_plainly(delivery, plan, now_ms, receipt, result)
     return _succeed_in_part(delivery, plan, now_ms, roll, receipt, refused or {}, result)
@@ -140,6 +142,12 @@ def _succeed_plainly(
     notices_due = delivery.notices_due
     if plan.notify_on_delivered:
         notices_due = owing(delivery, plan.notify_on_delivered)
+    answered = delivery.recipients and tuple(
+        [
+            Recipient(r.address, "accepted") if r.outcome == "open" else r
+            for r in delivery.recipients
+        ]
+    )
     after = replace(
         delivery,
         state="delivered",
@@ -158,12 +166,7 @@ def _succeed_plainly(
         failed_because=None,
         notices_due=notices_due,
         receipt=Receipt(accepted_at_ms=now_ms) if receipt is None else _dated(receipt, now_ms),
-        recipients=tuple(
-            [
-                Recipient(r.address, "accepted") if r.outcome == "open" else r
-                for r in delivery.recipients
-            ]
-        ),
+        recipients=answered,
         doubt_waived=False,
         attempts_ended=number,
         attempts_spent=delivery.attempts_spent + counts,
