@@ -13,7 +13,7 @@ export UV_HTTP_TIMEOUT ?= 180
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check audit format simulate kill-sweep bench peers docs lock clean system
+.PHONY: help run test check audit format simulate kill-sweep bench profile peers docs lock clean system
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,13 +39,16 @@ format: .venv/.ready ## rewrite the code as `check` wants it
 	.venv/bin/ruff format .
 
 simulate: .venv/.ready ## run the engine under seeded faults (SEEDS=100-119)
-	.venv/bin/python -m homing.testing.simulator $(SEEDS)
+	.venv/bin/python -m tests.simulation.simulator $(SEEDS)
 
 kill-sweep: .venv/.ready system ## kill, freeze and stop worker processes for MINUTES=5 and compare every ledger
 	.venv/bin/python -m tests.faults.sweep --minutes $(MINUTES)
 
 bench: .venv/.ready .venv-peers/.ready system ## measure Homing beside its peers
 	.venv/bin/python -m benchmarks $(ARGS)
+
+profile: .venv/.ready ## print CPU time and calls per delivery by part
+	.venv/bin/python -m benchmarks.profile
 
 peers: .venv-peers/.ready ## install the benchmark's peers in an environment of their own
 

@@ -63,6 +63,7 @@ def plan(measures: tuple[str, ...], *, quick: bool) -> Plan:
         mails=1_500,
         rows=(1_000, 50_000),
         kills=2,
+        idle_s=5.0,
         seeds="0-4",
     )
 

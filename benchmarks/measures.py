@@ -42,7 +42,10 @@ MEASURES = (
         "kill_duplicates", "duplicates per SIGKILL of the worker under load", "deliveries", "least"
     ),
     Measure("kill_lost", "lost in all those kills", "deliveries", "least"),
-    Measure("kill_drain", "drain while it is killed and restarted", "deliveries/s"),
+    Measure("recovery_first", "SIGKILL to the first delivery resumed, worst", "s", "least"),
+    Measure("recovery_last", "SIGKILL to the last delivery resumed, worst", "s", "least"),
+    Measure("recovery_rate", "throughput right after a restart", "% of normal"),
+    Measure("idle_cpu", "a worker process with nothing to do", "% of a core", "least"),
     Measure("import_time", "import homing", "ms", "least"),
     Measure("help_time", "homing --help", "ms", "least"),
     Measure("serve_ready", "homing serve, ready", "s", "least"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from benchmarks.measures import MEASURES, Measure
+from benchmarks.measures import BY_NAME, MEASURES, Measure
 from benchmarks.registry import OURS
 from benchmarks.results import Figure
 from benchmarks.targets import TARGETS, Target
@@ -17,7 +17,10 @@ def lines(found: Sequence[Figure]) -> Iterator[str]:
             yield ""
     yield "Targets"
     for target in TARGETS:
-        yield f"  {target.issue}  {target.measure:<24} {target.says():<18} {verdict(target, found)}"
+        store = f" ({target.store})" if target.store not in {"", "sqlite"} else ""
+        name = f"{target.measure}{store}"
+        yield f"  {name:<26} {target.says():<34} {verdict(target, found)}"
+        yield f"  {'':<26} {target.why}"
 
 
 def _rows(measure: Measure, rows: Sequence[Figure]) -> Iterator[str]:
@@ -48,14 +51,20 @@ def verdict(target: Target, found: Sequence[Figure]) -> str:
     ours = _value(found, OURS, target.measure, target.store)
     if ours is None:
         return "not reached: not measured"
-    bound = target.at_least
-    if target.times is not None and target.peer is not None:
-        peer = _value(found, target.peer, target.peer_measure or target.measure, None)
-        if peer is None:
-            return f"not reached: {target.peer} did not run ({number(ours)})"
-        bound = target.times * peer
-    good = ours >= bound if bound is not None else ours <= (target.at_most or 0.0)
-    return f"{'reached' if good else 'not reached'}: {number(ours)}"
+    if target.times is None:
+        return _judged(target, ours, target.bound or 0.0, number(ours))
+    peer_measure = target.peer_measure or target.measure
+    peer_store = target.store if target.peer == OURS else target.peer_store
+    peer = _value(found, target.peer, peer_measure, peer_store)
+    if not peer:
+        return f"not reached: {target.peer} did not run ({number(ours)})"
+    seen = f"{ours / peer:,.2f} x ({number(ours)} against {number(peer)})"
+    return _judged(target, ours, target.times * peer, seen)
+
+
+def _judged(target: Target, ours: float, bound: float, seen: str) -> str:
+    good = ours >= bound if BY_NAME[target.measure].best == "most" else ours <= bound
+    return f"{'reached' if good else 'not reached'}: {seen}"
 
 
 def _value(found: Sequence[Figure], name: str, measure: str, store: str | None) -> float | None:

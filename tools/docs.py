@@ -30,13 +30,13 @@ STATES: dict[State, str] = {
     "delivered": "Accepted by the provider or handled, with the evidence in `receipt`. Final.",
     "suppressed": "Skipped on purpose, by the provider or a rule; a good end. Final.",
     "failed": "The dead letter: no further attempt by itself, always with `failed_because`,"
-    " and an operator is notices_due a notice.",
+    " and with notices due to an operator.",
     "dismissed": "Closed by an operator, or withdrawn before its end; can be restored.",
 }
 REASONS: dict[FailedBecause, str] = {
     "rejected": "Refused for good, by the provider or a step, for the message or a recipient.",
     "exhausted": "The stage's budget of attempts is used up.",
-    "uncertain": "An attempt may have been accepted and nobody can tell. Whatever else would"
+    "uncertain": "An attempt may have been accepted and there is no evidence. Whatever else would"
     " have ended it, it is never called anything but this while in doubt.",
     "expired": "Its time was over before it could be delivered.",
     "poison": "It ended its worker, again and again, before an outcome was recorded.",

@@ -34,7 +34,8 @@ class Plan:
     rate_per_s: float = 50.0
     mails: int = 5_000
     rows: tuple[int, ...] = (1_000, 1_000_000)
-    kills: int = 8
+    kills: int = 20
+    idle_s: float = 20.0
     seeds: str = "0-19"
 
     @property

@@ -1,108 +1,198 @@
-"""SIGKILL of the worker under load, again and again: what is done twice, what is lost.
+"""SIGKILL of the worker under load, again and again, restarted at once.
 
-The handler's ledger is a mapped file with one byte per delivery: it survives the kill and knows
-nothing of the store.
+How soon is what it held under way again, what is done twice, what is lost? The handler's ledger is
+a mapped file with one byte per delivery: it survives the kill and knows nothing of the store.
 """
 
 import asyncio
 import mmap
 import random
+import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.contest.plan import Plan, report
-from benchmarks.ours.app import BULK, event, keys, open_homing, unsettled
-from benchmarks.ours.worker import work
-from homing import Assignment
+from benchmarks.ours.app import BULK, TYPE, event, open_homing, unsettled
+from benchmarks.ours.worker import until_told_to_end
+from homing import Assignment, Homing
+from homing.ports import Facet, Query
 
-PER_KILL = 20_000
-LIFE_S = (0.2, 1.2)
-POLL_S = 0.02
-# The dead worker's leases must end before the next one may take what it held.
-SETTLE_S = 120.0
-
-
-async def enqueue(file: Path, jobs: int) -> None:
-    unique = keys()
-    async with open_homing(file) as homing:
-        for first in range(0, jobs, BULK):
-            await homing.submit_many(
-                [(next(unique), event(number=first + place)) for place in range(BULK)]
-            )
+# Handlers that wait a little, as real ones do: the backlog then lasts for the whole life.
+HANDLER_S = 0.02
+PER_KILL = 16_000
+LIFE_S = (1.2, 2.0)
+WINDOW_S = 1.0
+POLL_S = 0.01
+RESUME_LIMIT_S = 120.0
+SETTLE_LIMIT_S = 180.0
+IN_FLIGHT = Query(facets=(Facet(state="in_flight"),))
 
 
-def handle_into(ledger: Path, file: Path) -> None:
+class Ledger:
+    """How often each delivery was handled, by its number."""
+
+    def __init__(self, file: Path) -> None:
+        with file.open("r+b") as opened:
+            self.marks = mmap.mmap(opened.fileno(), 0)
+
+    def handled(self) -> int:
+        raw = bytes(self.marks)
+        return len(raw) - raw.count(0)
+
+
+async def work(ledger: Ledger, file: Path) -> None:
     """The worker's side."""
-    with ledger.open("r+b") as opened:
-        marks = mmap.mmap(opened.fileno(), 0)
+    homing = Homing(f"sqlite:///{file}")
 
-    def mark(assignment: Assignment) -> None:
-        marks[assignment.data["number"]] += 1
+    @homing.on(TYPE, timeout_s=10.0)
+    async def mark(assignment: Assignment) -> None:
+        ledger.marks[assignment.data["number"]] += 1
+        await asyncio.sleep(HANDLER_S)
 
-    asyncio.run(work(file, mark))
-
-
-def start(ledger: Path, file: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "benchmarks.ours.kills", ledger, file])
+    await until_told_to_end(homing)
 
 
-def handled(ledger: Path) -> int:
-    raw = ledger.read_bytes()
-    return len(raw) - raw.count(0)
+async def enqueue(homing: Homing, first: int, jobs: int) -> None:
+    for start in range(first, first + jobs, BULK):
+        await homing.submit_many(
+            [(str(number), event(number=number)) for number in range(start, start + BULK)]
+        )
 
 
-def live_and_die(ledger: Path, file: Path, dice: random.Random) -> float:
-    """One worker's life; deliveries per second in it."""
-    before = handled(ledger)
-    process = start(ledger, file)
-    try:
-        while handled(ledger) == before and process.poll() is None:
-            time.sleep(POLL_S)
-        began_s = time.monotonic()
-        time.sleep(dice.uniform(*LIFE_S))
-    finally:
-        process.kill()
-        process.wait()
-    return (handled(ledger) - before) / (time.monotonic() - began_s)
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """One kill: when the held deliveries went on, and how the rates compare."""
+
+    first_s: float
+    last_s: float
+    rate_share: float
+    held: int
 
 
-async def settle(ledger: Path, file: Path) -> None:
-    process = start(ledger, file)
-    try:
-        deadline_s = time.monotonic() + SETTLE_S
-        async with open_homing(file) as homing:
-            while (left := await unsettled(homing)) and time.monotonic() < deadline_s:  # noqa: ASYNC110
-                await asyncio.sleep(POLL_S * 10)  # another process settles: none can wake us
-        if left:
-            raise RuntimeError(f"{left} deliveries are still unsettled after {SETTLE_S} s")
-    finally:
-        process.terminate()
-        process.wait()
+class Victims:
+    """One worker at a time; each is killed and followed by the next."""
+
+    def __init__(self, plan: Plan, homing: Homing) -> None:
+        self._file = plan.data / "homing.db"
+        self._ledger_file = plan.tallies / "ledger"
+        self._ledger_file.write_bytes(bytes(plan.kills * PER_KILL))
+        self._homing = homing
+        self.ledger = Ledger(self._ledger_file)
+        self._process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        module = "benchmarks.ours.kills"
+        return subprocess.Popen(
+            [sys.executable, "-m", module, str(self._ledger_file), str(self._file)]
+        )
+
+    async def kill_one(self, life_s: float) -> Kill:
+        await self._until_it_works(self.ledger.handled())
+        await asyncio.sleep(life_s - WINDOW_S)
+        normal = await self._handled_in_window()
+        self._process.kill()
+        self._process.wait()
+        killed_at_s = time.monotonic()
+        before = bytes(self.ledger.marks)
+        done = self.ledger.handled()
+        self._process = self._start()
+        # The next worker takes longer to start than this look does.
+        held = await self._held_numbers()
+        watching = asyncio.ensure_future(self._resumed_s(held, before, killed_at_s))
+        await self._until_it_works(done)
+        after = await self._handled_in_window()
+        first_s, last_s = await watching
+        return Kill(first_s, last_s, after / max(normal, 1), len(held))
+
+    async def _until_it_works(self, done: int) -> None:
+        while self.ledger.handled() == done:
+            if self._process.poll() is not None:
+                raise RuntimeError("the worker ended by itself")
+            await asyncio.sleep(POLL_S)
+
+    async def _handled_in_window(self) -> int:
+        before = self.ledger.handled()
+        await asyncio.sleep(WINDOW_S)
+        return self.ledger.handled() - before
+
+    async def _held_numbers(self) -> list[int]:
+        page = await self._homing.desk.list(IN_FLIGHT, limit=10_000)
+        return [int(delivery.key or 0) for delivery in page.items]
+
+    async def _resumed_s(
+        self, held: Sequence[int], before: bytes, killed_at_s: float
+    ) -> tuple[float, float]:
+        """After how long the first and the last of them were handled again."""
+        first_s, waiting = 0.0, list(held)
+        while waiting:
+            waiting = [n for n in waiting if self.ledger.marks[n] == before[n]]
+            now_s = time.monotonic() - killed_at_s
+            if now_s > RESUME_LIMIT_S:
+                raise RuntimeError(f"{len(waiting)} deliveries were not resumed in {now_s:.0f} s")
+            if not first_s and len(waiting) < len(held):
+                first_s = now_s
+            if waiting:
+                await asyncio.sleep(POLL_S)
+        return first_s, time.monotonic() - killed_at_s if held else 0.0
+
+    async def settle(self) -> None:
+        deadline_s = time.monotonic() + SETTLE_LIMIT_S
+        while left := await unsettled(self._homing):
+            if time.monotonic() > deadline_s:
+                raise RuntimeError(f"{left} deliveries are unsettled after {SETTLE_LIMIT_S} s")
+            await asyncio.sleep(POLL_S * 20)
+
+    def end(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+
+async def measure(plan: Plan) -> tuple[list[Kill], bytes]:
+    dice = random.Random(1)
+    async with open_homing(plan.data / "homing.db") as homing:
+        await enqueue(homing, 0, PER_KILL)
+        victims = Victims(plan, homing)
+        try:
+            kills = []
+            for number in range(plan.kills):
+                if number + 1 < plan.kills:
+                    await enqueue(homing, (number + 1) * PER_KILL, PER_KILL)
+                kills.append(await victims.kill_one(dice.uniform(*LIFE_S)))
+            await victims.settle()
+        finally:
+            victims.end()
+        return kills, bytes(victims.ledger.marks)
 
 
 def main() -> None:
     plan = Plan.from_environment()
-    jobs, dice = plan.kills * PER_KILL, random.Random(1)
-    ledger, file = plan.tallies / "ledger", plan.data / "homing.db"
-    ledger.write_bytes(bytes(jobs))
-    asyncio.run(enqueue(file, jobs))
-    rates = [live_and_die(ledger, file, dice) for _ in range(plan.kills)]
-    asyncio.run(settle(ledger, file))
-    marks = ledger.read_bytes()
+    kills, marks = asyncio.run(measure(plan))
+    jobs, missing = len(marks), marks.count(0)
     report(
         {
-            "kill_duplicates": (sum(marks) - (jobs - marks.count(0))) / plan.kills,
-            "kill_lost": marks.count(0),
-            "kill_drain": sorted(rates)[len(rates) // 2],
+            "kill_duplicates": (sum(marks) - (jobs - missing)) / plan.kills,
+            "kill_lost": missing,
+            "recovery_first": max(kill.first_s for kill in kills),
+            "recovery_last": max(kill.last_s for kill in kills),
+            "recovery_rate": statistics.median(kill.rate_share for kill in kills) * 100,
         },
-        {"deliveries": jobs, "kills": plan.kills, "worker": "1 process"},
+        {
+            "deliveries": jobs,
+            "kills": plan.kills,
+            "held": [kill.held for kill in kills],
+            "first_s": [round(kill.first_s, 2) for kill in kills],
+            "last_s": [round(kill.last_s, 2) for kill in kills],
+            "worker": "1 process, restarted at once",
+        },
     )
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        handle_into(*map(Path, sys.argv[1:]))
+        asyncio.run(work(Ledger(Path(sys.argv[1])), Path(sys.argv[2])))
     else:
         main()

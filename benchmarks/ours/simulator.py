@@ -10,7 +10,7 @@ from benchmarks.contest.plan import Plan, report
 
 def main() -> None:
     seeds = Plan.from_environment().seeds
-    command = [sys.executable, "-m", "homing.testing.simulator", seeds]
+    command = [sys.executable, "-m", "tests.simulation.simulator", seeds]
     began_s = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     took_s = time.perf_counter() - began_s

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.contest.plan import Plan
 from benchmarks.contest.tally import Tally
 from benchmarks.ours.app import Handle, open_homing
-from homing import Assignment
+from homing import Assignment, Homing
 
 
 def command(file: Path) -> list[str]:
@@ -16,9 +16,13 @@ def command(file: Path) -> list[str]:
 
 
 async def work(file: Path, handle: Handle) -> None:
+    await until_told_to_end(open_homing(file, handle))
+
+
+async def until_told_to_end(homing: Homing) -> None:
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
-    async with open_homing(file, handle):
+    async with homing:
         await ended.wait()
 
 

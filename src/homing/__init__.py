@@ -1,4 +1,4 @@
-"""Homing delivers what an application owes somebody: an e-mail, an event, the result of a job.
+"""Homing delivers what an application owes to others: an e-mail, an event, the result of a job.
 
 What was accepted is delivered once, or stands on a person's desk with the reason; nothing is
 lost in silence, and "maybe sent" is never called "not sent".

@@ -6,19 +6,20 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from homing.domain.delivery import Fact, FactValue
+from homing.domain.delivery import Delivery, Fact, FactValue
 from homing.domain.errors import IdempotencyConflict, NotAllowed, NotFound
-from homing.domain.message import Email, Event, Message
-from homing.domain.policy import Retry
+from homing.domain.message import Email, Event, Job, Message
+from homing.domain.policy import Retention, Retry
 from homing.engine.admission import Request, Ticket
 from homing.engine.desk import Desk
 from homing.engine.engine import STOP_GRACE_S, Engine
 from homing.engine.handlers import EVENT_ROUTE, Handlers, TerminalErrors, job_route
 from homing.engine.replays import Replays
-from homing.engine.route import Route
+from homing.engine.route import Route, routes_by_name
 from homing.engine.tokens import Tokens
 from homing.engine.why import explain
 from homing.mail_route import MAIL_ROUTE, mail_route
@@ -30,20 +31,25 @@ from homing.ports import (
     Notifier,
     Observer,
     Provider,
+    Showing,
     Store,
     TransactionalStore,
 )
+from homing.stores.projecting import ShapeProjection
+from homing.stores.shape import Shape
 from homing.sync import SyncHoming
 from homing.system import ScaledClock, SystemClock, SystemDice
 from homing.urls import journal_for, provider_from_url, store_from_url
 
 TIME_ANCHOR = "time_scale"
+# Facts by route: whose route it is, for processes that do not have it installed.
+ROUTE_OWNER = "route_owner"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Homing:
-    """Accepts what you owe somebody and delivers it once, or tells a person why not.
+    """Accepts what you owe to others and delivers it once, or tells a person why not.
 
     Inside `async with` the worker runs in this process; with `worker=False` it only accepts,
     and leaves the work to another process on the same store.
@@ -56,31 +62,44 @@ class Homing:
         provider: str | Provider | None = None,
         sender: str | None = None,
         routes: Sequence[Route] = (),
+        known: Sequence[Route] = (),
+        shapes: Mapping[str, Shape] | None = None,
+        route_owner: str | None = None,
         worker: bool = True,
         generation: int = 0,
         clock: Clock | None = None,
         dice: Dice | None = None,
-        journal: Journal | None = None,
+        journal: Journal | str | Path | None = None,
         observers: Sequence[Observer] = (),
         notifiers: Sequence[Notifier] = (),
         alarm: Alarm | None = None,
         time_scale: float = 1.0,
         stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
-        self._stop_grace_s = stop_grace_s
+        """`known` routes belong to other programs on the same store: their deliveries are read
+        and repaired here, not accepted and not worked off. `route_owner` says whose `routes` are,
+        for programs that do not know them. `shapes`, by lane or route, are the records that a
+        store may write beside its own. `journal` is the file of the emergency journal."""
+        self.stop_grace_s = stop_grace_s
         self._time_scale = time_scale
         self._clock = clock or (SystemClock() if time_scale == 1.0 else ScaledClock(time_scale))
         self._dice = dice or SystemDice()
         self.store = store_from_url(store) if isinstance(store, str) else store
         self.provider = provider_from_url(provider) if isinstance(provider, str) else provider
-        self._routes = {route.name: route for route in routes}
+        self._routes = routes_by_name(routes)
         if self.provider is not None and MAIL_ROUTE not in self._routes:
             self._routes[MAIL_ROUTE] = mail_route(self.provider, sender=sender)
+        self._known = {route.name: route for route in known if route.name not in self._routes}
+        if shapes and isinstance(self.store, Showing):
+            self.store.show(ShapeProjection(shapes, self._retention_of))
+        self._route_owner = route_owner
         self._worker = worker
         self._generation = generation
-        self._journal = journal or journal_for(store)
-        self._observers = observers
-        self._notifiers = notifiers
+        if journal is None or isinstance(journal, str | Path):
+            journal = journal_for(self.store, journal)
+        self._journal = journal
+        self._observers = list(observers)
+        self._notifiers = list(notifiers)
         self._alarm = alarm
         self._handlers = Handlers()
         self._engine: Engine | None = None
@@ -99,16 +118,47 @@ class Homing:
     ) -> None:
         await self.stop()
 
+    def _retention_of(self, delivery: Delivery) -> Retention:
+        route = self._routes.get(delivery.route) or self._known.get(delivery.route)
+        return Retention() if route is None else route.plan_of(delivery).retention
+
+    @property
+    def providers(self) -> list[Provider]:
+        """Of the routes that are worked on here, each once."""
+        found = [route.provider for route in self._routes.values()]
+        return list({id(each): each for each in found if each is not None}.values())
+
+    def use_as_worker(
+        self,
+        *,
+        generation: int | None = None,
+        observers: Sequence[Observer] = (),
+        notifiers: Sequence[Notifier] = (),
+        alarm: Alarm | None = None,
+    ) -> None:
+        """Before the start: work in this process, whatever `worker` says, with these observers
+        beside its own. Its own alarm, if it has one, stays."""
+        self._not_started("use_as_worker")
+        self._worker = True
+        self._generation = self._generation if generation is None else generation
+        self._observers += observers
+        self._notifiers += notifiers
+        self._alarm = self._alarm or alarm
+
+    def works_on(self, route: str) -> bool:
+        """Whether deliveries of this route are accepted here, not only read and repaired."""
+        return route in self._routes or (route == EVENT_ROUTE and self._works_on_events())
+
     async def start(self) -> None:
-        """Open the store, read back what an earlier life left, and start working."""
+        """Open the store, recover unfinished work from the previous run, and start working."""
         await self.store.open()
         if isinstance(self._clock, ScaledClock):
             await self._agree_on_time(self._clock)
-        routes = {EVENT_ROUTE: self._handlers.route(self._generation), **self._routes}
+        routes = self._all_routes()
         host, pid = socket.gethostname(), os.getpid()
         self._engine = Engine(
             self.store,
-            tuple(routes.values()),
+            routes,
             clock=self._clock,
             dice=self._dice,
             holder=f"{host}-{pid}-{self._dice.entropy(4).hex()}",
@@ -118,20 +168,21 @@ class Homing:
             alarm=self._alarm,
             about={"host": host, "pid": pid},
             time_scale=self._time_scale,
+            known=[route for route in self._known.values() if not self.works_on(route.name)],
         )
+        await self._tell_owners(self._engine)
         self._replays = Replays(self.store, self._engine.desk, self._clock, self._dice)
-        self._engine.add_observer(self._replays)
         if self._worker:
             await self._engine.start()
         else:
-            await self._engine.parking.refresh()
+            await self._engine.watch()
 
     async def stop(self, grace_s: float | None = None) -> None:
         """Finish or give back what is in hand, then close."""
         if self._replays is not None:
             await self._replays.stop()
         if self._engine is not None:
-            await self._engine.stop(self._stop_grace_s if grace_s is None else grace_s)
+            await self._engine.stop(self.stop_grace_s if grace_s is None else grace_s)
             self._engine = None
         await self.store.close()
 
@@ -163,14 +214,20 @@ class Homing:
         engine = self.engine
         delivery = await engine.desk.show(delivery_id)
         await engine.parking.refresh()
-        return explain(
+        await engine.liveness.look()
+        lines = explain(
             delivery,
             await engine.desk.attempts(delivery_id),
             engine.routes.get(delivery.route),
             now_ms=self._clock.now_ms(),
             parked=engine.parking.fact(delivery.route),
             audit=await engine.desk.audit(delivery_id),
+            children=await engine.desk.unfinished_children(delivery),
+            is_served=engine.liveness.is_served(delivery.lane),
         )
+        if delivery.route not in engine.routes:
+            lines.append(f"Here it can only be read: {engine.desk.no_route(delivery.route)}.")
+        return lines
 
     @property
     def sync(self) -> SyncHoming:
@@ -191,8 +248,9 @@ class Homing:
         """Record, durably, and return; a worker delivers it.
 
         `within` is your own open connection or session: the record is then part of your
-        transaction and exists if and when you commit. Other words: `source`, `priority`,
-        `not_before_ms`, `expires_at_ms`, `metadata`, `generation`, `delivery_id`.
+        transaction and exists if and when you commit. Further keyword arguments:
+        `source`, `priority`, `not_before_ms`, `expires_at_ms`, `metadata`, `generation`,
+        `delivery_id`, `facts` (stored in the same commit).
         """
         if within is not None:
             return self.submit_within(message, within, key=key, route=route, **words)
@@ -216,16 +274,20 @@ class Homing:
         The answers stand in the order given; a key that another request has taken is answered
         by the conflict itself, and the others are stored all the same.
         """
-        batch = [
-            (*(item if isinstance(item, tuple) else (None, item)), {"route": route, **words})
-            for item in messages
-        ]
-        return await self.submit_batch(batch)
+        routes: dict[object, Route] = {}
+        requests = []
+        for item in messages:
+            key, message = item if isinstance(item, tuple) else (None, item)
+            kind = message.name if isinstance(message, Job) else message.__class__
+            if kind not in routes:
+                routes[kind] = self._route_for(message, route)
+            requests.append((routes[kind], Request(message=message, key=key, **words)))
+        return await self.engine.admission.submit_each(requests)
 
     async def submit_batch(
         self, batch: Sequence[tuple[str | None, Message, Mapping[str, Any]]]
     ) -> list[Ticket | IdempotencyConflict]:
-        """As `submit_many`, with words of its own for each (key, message, words)."""
+        """As `submit_many`, with keyword arguments of its own for each (key, message, words)."""
         requests = []
         for key, message, words in batch:
             given = dict(words)
@@ -305,7 +367,7 @@ class Homing:
 
         def register(work: F) -> F:
             doer = work() if isinstance(work, type) else work
-            self._routes[name] = job_route(
+            route = job_route(
                 name,
                 doer,
                 stages,
@@ -313,6 +375,7 @@ class Homing:
                 timeout_s=timeout_s,
                 terminal_errors=terminal_errors,
             )
+            self._routes = routes_by_name((*self._routes.values(), route))
             return work
 
         return register
@@ -334,6 +397,17 @@ class Homing:
             facts = await self.store.facts(TIME_ANCHOR, prefix)
         clock.anchor_ms = min(int((fact.value or {}).get("anchor_ms") or 0) for fact in facts)
 
+    async def _tell_owners(self, engine: Engine) -> None:
+        """Who lacks an assembly is told which one it is."""
+        facts = await self.store.facts(ROUTE_OWNER)
+        owners = {fact.key: str((fact.value or {}).get("owner")) for fact in facts}
+        owner, now_ms = self._route_owner, self._clock.now_ms()
+        if owner is not None and any(owners.get(name) != owner for name in self._routes):
+            value: FactValue = {"owner": owner}
+            told = [Fact(ROUTE_OWNER, name, now_ms, value) for name in self._routes]
+            await self.store.save([], told)
+        engine.desk.route_owners.update(owners)
+
     def _route_for(self, message: Message, name: str | None) -> Route:
         if name is None:
             if isinstance(message, Email):
@@ -342,8 +416,21 @@ class Homing:
                 name = EVENT_ROUTE if isinstance(message, Event) else message.name
         route = self.engine.routes.get(name)
         if route is None:
-            raise NotFound(f"no route {name!r}; there are {', '.join(self.engine.routes)}")
+            raise NotFound(f"no route {name!r}; there are {', '.join(self.engine.workers)}")
+        if not self.works_on(name):
+            raise NotAllowed(f"route {name!r} is only read and repaired here")
         return route
+
+    def _all_routes(self) -> tuple[Route, ...]:
+        """With the route of the library's own events, unless another one was given for them."""
+        given = tuple(self._routes.values())
+        if not self._works_on_events():
+            return given
+        return (self._handlers.route(self._generation), *given)
+
+    def _works_on_events(self) -> bool:
+        taken = EVENT_ROUTE in self._routes or EVENT_ROUTE in self._known
+        return bool(self._handlers) or not taken
 
     def _not_started(self, what: str) -> None:
         if self._engine is not None:

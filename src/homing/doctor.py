@@ -4,130 +4,85 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 import stat
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
-
-from msgspec import Struct
 
 from homing.app import Homing
+from homing.assembly import Service
+from homing.default_service import ASSEMBLY as DEFAULT
 from homing.domain.errors import HomingError, SettingsError, StoreError
-from homing.domain.failure import Failure
 from homing.engine.liveness import WORKER
-from homing.engine.parking import PARKED
-from homing.from_settings import build
-from homing.ports import Provider
-from homing.settings import Loaded, Settings, masked, span
+from homing.engine.parking import parked_routes
+from homing.engine.unserved import unserved_lanes, unserved_text
+from homing.from_settings import Program, assemble
+from homing.installed import all_installed
+from homing.ports import Checked, Finding, JournalPath, Provider, Store
+from homing.settings import Settings, masked, span
+from homing.stores.files import file_findings
 from homing.system import SystemClock
-from homing.urls import journal_for, store_from_url
+from homing.urls import journal_for
 
-SAFE_SQLITE = (3, 51, 3)
 PATIENCE_S = 15.0
 # A clock that is behind what was stored by this much was set back, or was wrong before.
 CLOCK_STEP_S = 5.0
 # Homing did not exist before 2026: a clock that says so has lost its battery.
 EARLIEST_MS = 1_767_225_600_000
 
-Verdict: TypeAlias = Literal["good", "warning", "bad"]
 
-
-class Finding(Struct, frozen=True):
-    """One line of the report."""
-
-    check: str
-    verdict: Verdict
-    detail: str
-
-
-async def examine(loaded: Loaded) -> list[Finding]:
+async def examine(program: Program) -> list[Finding]:
     """Every check, in order. Files come first: opening the store mends their modes."""
-    settings = loaded.settings
-    findings = [*_files(settings), *_secrets(loaded)]
+    findings = [*_assemblies(), *_files(program.general), *_secrets(program)]
     try:
-        homing = build(settings, worker=False)
+        homing = assemble(program, worker=False)
     except SettingsError as error:
         return [*findings, Finding("settings", "bad", str(error))]
-    findings += [*_templates(settings), *_sqlite(settings), *await _journal(settings)]
-    findings += await _provider(homing.provider)
+    findings += await _store(homing.store)
+    findings += await _journal(homing.store, program.general)
+    for provider in homing.providers:
+        findings += await _provider(provider)
     try:
         async with homing:
-            findings += [_store(settings), *await _clock(homing), *await _workers(homing)]
+            if not any(finding.check == "store" for finding in findings):
+                findings.append(Finding("store", "good", "opened; it is as durable as it must be"))
+            findings += await _opened(homing, program)
     except HomingError as error:
         findings.append(Finding("store", "bad", str(error)))
     return findings
 
 
-def pending_migrations(store: str) -> list[str]:
-    """The names of migrations that the next start would apply; the store is only read."""
-    path = _path(store)
-    if path is None:
-        return []
-    from homing.stores.sql.migrate import outstanding, shipped
-    from homing.stores.sql.statements import load
-
-    package = "homing.stores.sql.sqlite"
-    applied: dict[int, str] = {}
-    if path.exists():
-        database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+async def _opened(homing: Homing, program: Program) -> list[Finding]:
+    findings = [*await _clock(homing), *await _workers(homing, program)]
+    service = Service(homing, program.settings, program.general)
+    for check in program.assembly.checks:
         try:
-            applied = dict(database.execute(load(package, "open.sql")["applied_migrations"]))
-        except sqlite3.OperationalError:
-            applied = {}  # not ours yet: everything is pending
-        except sqlite3.DatabaseError as error:
-            raise StoreError(f"{path.name}: {error}") from None
-        finally:
-            database.close()
-    return [f"{each.number:04}_{each.name}" for each in outstanding(shipped(package), applied)]
+            findings += await check(service)
+        except Exception as error:
+            findings.append(Finding("assembly", "bad", f"a check failed: {error}"))
+    return findings
 
 
-def _path(store: str) -> Path | None:
-    """The file of a store that is one."""
-    path = getattr(store_from_url(store), "path", None)
-    return path if isinstance(path, Path) else None
+def _assemblies() -> Iterator[Finding]:
+    for broken in all_installed().broken:
+        yield Finding("assembly", "bad", str(broken))
 
 
 def _files(settings: Settings) -> Iterator[Finding]:
     """What holds addresses and payloads is for its owner alone, and can be written."""
-    names: list[Path] = []
-    try:
-        path = _path(settings.store)
-    except SettingsError:
-        path = None
-    if path is not None:
-        suffixes = ("", "-wal", "-shm", ".emergency", ".checkpoint.lock")
-        names += [path.with_name(path.name + suffix) for suffix in suffixes]
-    logs = (settings.log.alerts, settings.log.deliveries)
-    names += [Path(name) for name in logs if name is not None]
-    found = [finding for name in names for finding in _file(name)]
-    yield from found or [Finding("files", "good", "modes are as they should be")]
+    for name in (settings.log.alerts, settings.log.deliveries, settings.journal):
+        if name is not None:
+            yield from file_findings(Path(name))
 
 
-def _file(path: Path) -> Iterator[Finding]:
-    try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-    except FileNotFoundError:
-        if not os.access(path.parent, os.W_OK | os.X_OK):
-            yield Finding("files", "bad", f"{path} cannot be made: its folder cannot be written")
-        return
-    except OSError as error:
-        yield Finding("files", "bad", f"{path} cannot be looked at: {error.strerror}")
-        return
-    if mode & 0o077:
-        yield Finding("files", "bad", f"{path} can be read by others: chmod 600 {path}")
-    if path.is_dir() or not os.access(path, os.R_OK | os.W_OK):
-        yield Finding("files", "bad", f"{path} cannot be written")
-
-
-def _secrets(loaded: Loaded) -> Iterator[Finding]:
+def _secrets(program: Program) -> Iterator[Finding]:
     """A password in a file that others can read is no secret."""
+    settings, loaded = program.general, program.loaded
     given = {
         name: value
         for name, value in (
-            ("provider", loaded.settings.provider),
-            ("store", loaded.settings.store),
-            ("telemetry.sentry_dsn", loaded.settings.telemetry.sentry_dsn),
+            ("provider", settings.provider),
+            ("store", settings.store),
+            ("telemetry.sentry_dsn", settings.telemetry.sentry_dsn),
         )
         if value is not None and masked(value) != value
     }
@@ -139,30 +94,21 @@ def _secrets(loaded: Loaded) -> Iterator[Finding]:
             yield Finding("files", "bad", detail)
 
 
-def _templates(settings: Settings) -> Iterator[Finding]:
-    if settings.templates is None:
-        return
-    from homing.content.templates import Catalog
-
-    locales = Catalog.load(settings.templates).locales()
-    verdict: Verdict = "good" if locales else "warning"
-    yield Finding("templates", verdict, f"{len(locales)} template(s) in {settings.templates}")
+async def _store(store: Store) -> Sequence[Finding]:
+    return await store.findings() if isinstance(store, Checked) else ()
 
 
-def _sqlite(settings: Settings) -> Iterator[Finding]:
-    if _path(settings.store) is None:
-        return
-    detail = f"SQLite {sqlite3.sqlite_version}"
-    if sqlite3.sqlite_version_info < SAFE_SQLITE:
-        detail += ", before 3.51.3 (WAL-reset bug): so one connection alone checkpoints"
-    yield Finding("sqlite", "good", detail)
-
-
-async def _journal(settings: Settings) -> list[Finding]:
+async def _journal(store: Store, settings: Settings) -> list[Finding]:
     """Outcomes that the store once refused wait here for the next start of a worker."""
-    journal = journal_for(settings.store)
-    path = _path(settings.store)
-    if journal is None or path is None or not path.with_name(f"{path.name}.emergency").exists():
+    named = settings.journal
+    path = Path(named) if named is not None else None
+    if path is None and isinstance(store, JournalPath):
+        path = store.journal_path
+    journal = journal_for(store, path)
+    if journal is None or path is None:
+        detail = "there is no emergency journal: set `journal` to a file on this machine"
+        return [Finding("journal", "warning", detail)]
+    if not path.exists():
         return []
     try:
         entries = await journal.entries()
@@ -174,30 +120,15 @@ async def _journal(settings: Settings) -> list[Finding]:
     return [Finding("journal", "good", "the emergency journal is empty")]
 
 
-async def _provider(provider: Provider | None) -> list[Finding]:
+async def _provider(provider: Provider) -> Sequence[Finding]:
     """Reachable, trusted, logged in; nothing is sent."""
-    findings = [
-        Finding("provider", "warning", str(warning))
-        for warning in getattr(provider, "warnings", ())
-    ]
-    check: Callable[[], Awaitable[Failure | None]] | None = getattr(provider, "check", None)
-    if check is None:
-        return [*findings, Finding("provider", "good", "the stub sends nowhere")]
+    if not isinstance(provider, Checked):
+        return [Finding("provider", "good", f"{type(provider).__name__} has no check of its own")]
     try:
         async with asyncio.timeout(PATIENCE_S):
-            failure = await check()
+            return await provider.findings()
     except TimeoutError:
-        return [*findings, Finding("provider", "bad", f"no answer within {span(PATIENCE_S)}")]
-    if failure is not None:
-        said = " ".join(part for part in (failure.code, failure.detail) if part)
-        return [*findings, Finding("provider", "bad", f"{failure.error_class}: {said}")]
-    return [*findings, Finding("provider", "good", "reachable, trusted, credentials taken")]
-
-
-def _store(settings: Settings) -> Finding:
-    if _path(settings.store) is None:
-        return Finding("store", "warning", "in memory only: what is accepted dies with the process")
-    return Finding("store", "good", "opened; journal_mode=wal and synchronous=full found")
+        return [Finding("provider", "bad", f"no answer within {span(PATIENCE_S)}")]
 
 
 async def _clock(homing: Homing) -> list[Finding]:
@@ -217,15 +148,18 @@ async def _clock(homing: Homing) -> list[Finding]:
     return [Finding("clock", "good", "not behind anything that was stored")]
 
 
-async def _workers(homing: Homing) -> list[Finding]:
+async def _workers(homing: Homing, program: Program) -> list[Finding]:
     liveness = homing.engine.liveness
     await liveness.look()
-    alive = len(liveness.alive)
+    alive = len(liveness.workers)
     detail = f"{alive} process(es) alive"
     if not alive:
-        detail = "no worker is alive: start `homing serve` or `homing worker`"
+        named = "" if program.assembly is DEFAULT else f"{program.assembly.name} "
+        detail = f"no worker is alive: start `homing {named}serve` or `homing {named}worker`"
     findings = [Finding("worker", "good" if alive else "warning", detail)]
-    for fact in await homing.store.facts(PARKED):
+    for lane, number in (await unserved_lanes(homing.store, liveness)).items():
+        findings.append(Finding("worker", "bad", unserved_text(lane, number)))
+    for route, fact in (await parked_routes(homing.store)).items():
         reason = (fact.value or {}).get("reason")
-        findings.append(Finding("route", "bad", f"{fact.key} is parked: {reason}"))
+        findings.append(Finding("route", "bad", f"{route} is parked: {reason}"))
     return findings

@@ -2,26 +2,75 @@
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from homing.app import Homing
+from homing.assembly import Assembly, Setup
+from homing.assembly_store import store_for
+from homing.default_service import ASSEMBLY as DEFAULT
 from homing.domain.errors import SettingsError
-from homing.domain.failure import Failure
 from homing.domain.policy import Plan
-from homing.engine.route import Route, classify_exception
-from homing.mail_route import MAIL_ROUTE, mail_route
+from homing.engine.route import Route
+from homing.installed import packages
+from homing.known_routes import known_routes, known_shapes, routes_as_set
 from homing.observers import DELIVERY_LOG, SENTRY
-from homing.ports import Alarm, Notifier, Observer, Provider
-from homing.settings import RouteSettings, Settings, apply_to, check, in_force
-from homing.settings.tree import LimitSettings
+from homing.observers.route_notices import RouteNotices
+from homing.ports import Alarm, Notifier, Observer, Provider, StaysLocal
+from homing.settings import (
+    RouteSettings,
+    Settings,
+    check,
+    in_force,
+    load,
+)
+from homing.settings.loading import Loaded
+from homing.settings.own import Own, load_own
 from homing.urls import provider_from_url
 
-if TYPE_CHECKING:
-    from homing.content.limits import Limits
+
+class Program(Struct, frozen=True, kw_only=True):
+    """An assembly with the settings that it runs with.
+
+    `reading`: its deliveries are only read and repaired, so required settings may be missing.
+    """
+
+    loaded: Loaded
+    assembly: Assembly[Any] = DEFAULT
+    own: Own[Any] | None = None
+    reading: bool = False
+    generation: int = 0
+
+    @property
+    def general(self) -> Settings:
+        return self.loaded.settings
+
+    @property
+    def settings(self) -> Any:
+        """The assembly's own."""
+        return self.assembly.settings() if self.own is None else self.own.settings
+
+
+def load_program(
+    assembly: Assembly[Any] = DEFAULT,
+    config: Path | None = None,
+    *,
+    reading: bool = False,
+    generation: int = 0,
+) -> Program:
+    """Read the file and the environment; a wrong setting is named."""
+    loaded = load(config)
+    own = load_own(assembly.settings, assembly.prefixes, demand=not reading)
+    if assembly.general is not None:
+        general = assembly.general(own.settings, loaded.settings)
+        loaded = replace(loaded, settings=general)
+    return Program(
+        loaded=loaded, assembly=assembly, own=own, reading=reading, generation=generation
+    )
 
 
 def build(
@@ -32,47 +81,57 @@ def build(
     notifiers: Sequence[Notifier] = (),
     alarm: Alarm | None = None,
 ) -> Homing:
-    """A Homing with its mail route, as set. Nothing is opened yet."""
-    check(settings)
-    for name in settings.routes:
-        if name != MAIL_ROUTE:
-            raise SettingsError(f"routes.{name}", f"there is no such route; there is {MAIL_ROUTE}")
-    route = route_for(settings)
+    """A Homing of the default mail service, as set. Nothing is opened yet."""
+    program = Program(loaded=Loaded(settings, {}))
+    return assemble(program, worker=worker, observers=observers, notifiers=notifiers, alarm=alarm)
+
+
+def assemble(
+    program: Program,
+    *,
+    worker: bool,
+    observers: Sequence[Observer] = (),
+    notifiers: Sequence[Notifier] = (),
+    alarm: Alarm | None = None,
+) -> Homing:
+    """A Homing with the routes of this assembly; those of the others are read and repaired."""
+    general, assembly = program.general, program.assembly
+    check(general)
+    setup = _setup(program)
+    routes = routes_as_set(assembly, setup)
+    known = _known(program, routes)
+    _check_names(general, [*routes, *known])
+    if not program.reading:
+        _check_time_scale(general, routes)
+    if assembly.notices is not None:
+        notifiers = [RouteNotices(assembly.notices(setup)), *notifiers]
     return Homing(
-        settings.store,
-        provider=route.provider,
-        routes=(route,),
+        store_for(general, assembly),
+        routes=[_owing(route, general) for route in routes],
+        known=known,
+        shapes={**known_shapes(), **assembly.shapes},
+        route_owner=_owner(assembly) if worker else None,
         worker=worker,
+        generation=program.generation,
+        journal=general.journal,
         observers=observers,
         notifiers=notifiers,
         alarm=alarm,
-        time_scale=settings.time_scale,
-        stop_grace_s=settings.stop_grace.value,
+        time_scale=general.time_scale,
+        stop_grace_s=general.stop_grace.value,
     )
+
+
+def routes_of(program: Program) -> list[Route]:
+    """The routes that this program works on, as they are in force."""
+    check(program.general)
+    return routes_as_set(program.assembly, _setup(program))
 
 
 def route_for(settings: Settings) -> Route:
-    """The mail route as it is in force."""
-    from homing.content.templates import Catalog
-
-    if settings.sender is None and not settings.provider.startswith("stub:"):
-        raise SettingsError("sender", "is required: whom does the mail come from?")
-    catalog = None if settings.templates is None else Catalog.load(settings.templates)
-    route = mail_route(
-        _provider(settings),
-        sender=settings.sender,
-        catalog=catalog,
-        limits=_limits(settings.limits),
-    )
-    route = replace(route, plan=_owing(route.plan, settings), classify=classify_discreetly)
-    return apply_to(route, settings.routes.get(MAIL_ROUTE, RouteSettings()))
-
-
-def classify_discreetly(error: Exception) -> Failure:
-    """A surprise in a step of ours: only its kind and place, for its words may quote the mail."""
-    frames = traceback.extract_tb(error.__traceback__, limit=-1)
-    place = "".join(f" in {frame.name}, line {frame.lineno}" for frame in frames)
-    return replace(classify_exception(error), detail=f"{type(error).__name__}{place}", trace=None)
+    """The mail route of `homing serve` as it is in force."""
+    [route] = routes_of(Program(loaded=Loaded(settings, {})))
+    return _owing(route, settings)
 
 
 def defaults() -> RouteSettings:
@@ -80,14 +139,66 @@ def defaults() -> RouteSettings:
     return in_force(route_for(Settings()))
 
 
-def _owing(plan: Plan, settings: Settings) -> Plan:
+def _setup(program: Program) -> Setup[Any]:
+    return Setup(
+        settings=program.settings,
+        general=program.general,
+        provider=_provider(program.general),
+        working=not program.reading,
+        generation=program.generation,
+    )
+
+
+def _known(program: Program, worked: Sequence[Route]) -> list[Route]:
+    """A lane belongs to one route: what this program works on is its own."""
+    taken = {lane for route in worked for lane in route.served_lanes}
+    return [
+        route
+        for route in known_routes(program.general, but=program.assembly.name)
+        if not taken.intersection(route.served_lanes)
+    ]
+
+
+def _check_names(settings: Settings, routes: Sequence[Route]) -> None:
+    names = [route.name for route in routes]
+    for name in settings.routes:
+        if name not in names:
+            there = ", ".join(dict.fromkeys(names))
+            raise SettingsError(f"routes.{name}", f"there is no such route; there is {there}")
+
+
+def _check_time_scale(settings: Settings, routes: Sequence[Route]) -> None:
+    if settings.time_scale == 1.0:
+        return
+    for provider in _providers(routes):
+        if not (isinstance(provider, StaysLocal) and provider.stays_local):
+            problem = "is for testing: it is refused with a provider that is not on loopback"
+            raise SettingsError("time_scale", problem)
+
+
+def _providers(routes: Sequence[Route]) -> Iterator[Provider]:
+    for route in routes:
+        if route.provider is not None:
+            yield route.provider
+
+
+def _owner(assembly: Assembly[Any]) -> str:
+    package = packages().get(assembly.name)
+    return f"assembly {assembly.name!r}" + (f" (package {package})" if package else "")
+
+
+def _owing(route: Route, settings: Settings) -> Route:
     """A log line is due with the state itself, so that a crash loses none."""
-    delivered, failed = plan.notify_on_delivered, plan.notify_on_failed
-    if settings.log.deliveries is not None:
-        delivered += (DELIVERY_LOG,)
-    if settings.telemetry.sentry_dsn is not None:
-        failed += (SENTRY,)
-    return replace(plan, notify_on_delivered=delivered, notify_on_failed=failed)
+
+    def with_notices(plan: Plan) -> Plan:
+        delivered, failed = plan.notify_on_delivered, plan.notify_on_failed
+        if settings.log.deliveries is not None and DELIVERY_LOG not in delivered:
+            delivered += (DELIVERY_LOG,)
+        if settings.telemetry.sentry_dsn is not None and SENTRY not in failed:
+            failed += (SENTRY,)
+        return replace(plan, notify_on_delivered=delivered, notify_on_failed=failed)
+
+    return route.with_plans(with_notices)
 
 
 def _provider(settings: Settings) -> Provider:
@@ -98,13 +209,3 @@ def _provider(settings: Settings) -> Provider:
             raise
         # An option of the URL: the setting that people know is the provider.
         raise SettingsError("provider", f"{error.setting}: {error.problem}") from None
-
-
-def _limits(given: LimitSettings) -> Limits:
-    from homing.content.limits import Limits
-
-    return Limits(
-        recipients=given.recipients,
-        body_bytes=given.body_bytes,
-        attachments_bytes=given.attachments_bytes,
-    )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from homing.domain.delivery import Content, Delivery
+from homing.domain.delivery import FROZEN_ORIGINAL, Content, Delivery
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
 from homing.domain.identity import message_id
 from homing.domain.message import Email, decode_message
 from homing.domain.policy import Ladder, Plan, Retry, Stage
+from homing.engine.admitted import Admitted
 from homing.engine.route import Route
 from homing.engine.steps import SendStep
 from homing.ports import Provider
@@ -42,8 +43,7 @@ def mail_route(
         plan=plan,
         steps={SEND: step},
         provider=provider,
-        normalise=mailing.check,
-        recipients_of=mailing.envelope,
+        admit=mailing.admit,
     )
 
 
@@ -58,6 +58,7 @@ class Mailing:
         self._addresses = addresses
         self._validation = validation
         self._build = mime.build
+        self._reissue = mime.reissue
         self._limits = limits or DEFAULT
         self._catalog = catalog
         parsed = addresses.parse(sender or DEFAULT_SENDER, "sender")
@@ -65,7 +66,7 @@ class Mailing:
         self.envelope_sender = parsed.spec
         self._domain = parsed.spec.rpartition("@")[2]
 
-    def check(self, email: Email) -> Email:
+    def admit(self, email: Email) -> Admitted:
         """The e-mail in its normal form; InvalidRequest names the field that is wrong."""
         if not isinstance(email, Email):
             raise InvalidRequest("message", "this route takes e-mails")
@@ -75,13 +76,23 @@ class Mailing:
         checked = self._validation.validate_email(email, self._limits)
         if checked.template_id is not None and checked.template_id not in self._known():
             raise InvalidRequest("template_id", "there is no such template")
-        return checked
-
-    def envelope(self, email: Email) -> tuple[str, ...]:
-        return self._validation.envelope_of(email)
+        return Admitted(
+            message=checked,
+            recipients=self._validation.envelope_of(checked),
+            topic=checked.template_id,
+            metadata=checked.metadata,
+        )
 
     def freeze(self, delivery: Delivery, content: Content) -> bytes | Failure:
-        """The bytes that every attempt sends: Message-ID and Date are the delivery's own."""
+        """The bytes that every attempt sends: Message-ID and Date are the delivery's own.
+
+        A clone takes over the bytes of its original, so that it says the same whatever has become
+        of the template.
+        """
+        own_id = message_id(delivery, self._domain)
+        original = content.results.get(FROZEN_ORIGINAL)
+        if original is not None:
+            return self._reissue(original, message_id=own_id, date_ms=delivery.created_at_ms)
         email = decode_message(content.payload)
         if not isinstance(email, Email):
             return Failure("payload_invalid", "reject", detail="the payload is no e-mail")
@@ -94,7 +105,7 @@ class Mailing:
             email = rendered.into(email)
         return self._build(
             email,
-            message_id=message_id(delivery, self._domain),
+            message_id=own_id,
             date_ms=delivery.created_at_ms,
             sender=self._sender,
         )

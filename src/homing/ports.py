@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -21,6 +21,10 @@ from homing.domain.delivery import (
     State,
 )
 from homing.domain.failure import Failure, Refusal
+from homing.domain.shown import Projection
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Added(Struct, frozen=True, gc=False):
@@ -40,7 +44,8 @@ class Claim(Struct, frozen=True, gc=False, kw_only=True):
     """A worker's wish for work: due, of its lanes, by priority, then due time.
 
     `spare` names holders known to be alive: a lease of theirs is left alone even when the
-    wall clock says that it has ended.
+    wall clock says that it has ended. `limit_bytes` bounds the payloads together, but for the
+    first one, which is always given.
     """
 
     worker: str
@@ -49,6 +54,7 @@ class Claim(Struct, frozen=True, gc=False, kw_only=True):
     limit: int
     lanes: tuple[str, ...]
     spare: frozenset[str] = frozenset()
+    limit_bytes: int | None = None
 
 
 class Claimed(Struct, frozen=True, gc=False):
@@ -59,17 +65,24 @@ class Claimed(Struct, frozen=True, gc=False):
 
 
 class Facet(Struct, frozen=True, kw_only=True):
-    """One combination that a label stands for; None means any."""
+    """One combination that a label stands for; None means any.
+
+    `retrying_children` asks whether some child of it waits to be tried again after a failure.
+    """
 
     state: State
     stage: str | None = None
     attempted: bool | None = None
     failed_because: FailedBecause | None = None
     phase: Phase | None = None
+    retrying_children: bool | None = None
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """Which deliveries; all conditions hold together. `facets` are alternatives."""
+    """Which deliveries; all conditions hold together. `facets` are alternatives.
+
+    `top_only` leaves out children, so that a listing shows each request once.
+    """
 
     route: str | None = None
     source: str | None = None
@@ -82,6 +95,7 @@ class Query(Struct, frozen=True, kw_only=True):
     holder: str | None = None
     owing: bool | None = None
     facets: tuple[Facet, ...] | None = None
+    top_only: bool = False
     created_from_ms: int | None = None
     created_before_ms: int | None = None
 
@@ -98,6 +112,16 @@ class Page(Struct, frozen=True):
 
     items: tuple[Delivery, ...]
     next: Cursor | None = None
+
+
+FactOrder: TypeAlias = Literal["key", "oldest", "newest"]
+
+
+class FactCursor(Struct, frozen=True):
+    """The last fact seen; the listing goes on after it. By key, only `key` counts."""
+
+    key: str
+    at_ms: int = 0
 
 
 GroupBy: TypeAlias = Literal[
@@ -155,6 +179,9 @@ class Store(Protocol):
 
     async def get(self, delivery_id: str) -> Delivery | None: ...
 
+    async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
+        """In the order asked for."""
+
     async def content(self, delivery_id: str) -> Content | None: ...
 
     async def find(self, source: str, key: str) -> Key | None:
@@ -168,8 +195,20 @@ class Store(Protocol):
 
     async def attempts(self, delivery_id: str) -> list[Attempt]: ...
 
-    async def facts(self, kind: str, prefix: str = "", limit: int = 1000) -> list[Fact]:
-        """Facts of a kind whose key starts with `prefix`, by key."""
+    async def facts(
+        self,
+        kind: str,
+        prefix: str = "",
+        limit: int = 1000,
+        *,
+        after: FactCursor | None = None,
+        order: FactOrder = "key",
+    ) -> list[Fact]:
+        """Facts of a kind whose key starts with `prefix`, from behind `after` on.
+
+        By key, or by (time, key) ascending (`oldest`) or descending (`newest`). A fact that is
+        written again between two calls may be seen twice, or not at all, in time order.
+        """
 
     async def purge(self, rule: PurgeRule) -> int: ...
 
@@ -177,6 +216,39 @@ class Store(Protocol):
 
     async def wait(self, timeout_s: float) -> None:
         """Return when something may have become due, or after the timeout."""
+
+
+class Presence(Protocol):
+    """What the processes of one host know of each other without the store: who still runs.
+
+    The calls take microseconds and do not wait.
+    """
+
+    def announce(self, holder: str, boot: str) -> None:
+        """Others can see that this process runs, until it ends in whatever way. May be repeated."""
+
+    def look(self, boot: str) -> Mapping[str, bool]:
+        """For each other holder of this boot: true while its process runs, false once it is dead.
+
+        A holder that is not named must be judged by its heartbeats.
+        """
+
+    def forget(self, holder: str) -> None:
+        """A dead one has nothing left that others would have to take over."""
+
+    def withdraw(self, holder: str) -> None:
+        """This holder ends, and has nothing left."""
+
+    def abandon(self, holder: str) -> None:
+        """This holder ends, and others shall see it as dead: it has something left."""
+
+
+@runtime_checkable
+class SharedOnHost(Protocol):
+    """A store whose processes on one host can prove each other's death."""
+
+    @property
+    def presence(self) -> Presence: ...
 
 
 class Transaction(Protocol):
@@ -192,6 +264,85 @@ class TransactionalStore(Protocol):
 
     def within(self, connection: object) -> Transaction:
         """Check the connection's durability and wrap it; refuse what is not of this store."""
+
+
+class AsyncTransaction(Protocol):
+    """As `Transaction`, over a connection whose statements are awaited."""
+
+    async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
+        """As `Store.add`, inside the caller's transaction."""
+
+
+@runtime_checkable
+class AsyncTransactionalStore(Protocol):
+    """A store that can also write inside a transaction of an async connection."""
+
+    def within_async(self, connection: object) -> AsyncTransaction:
+        """As `TransactionalStore.within`, for every connection of this store, sync or async."""
+
+
+@runtime_checkable
+class JournalPath(Protocol):
+    """A store that says where the emergency journal beside it lies; None: it has no such place."""
+
+    @property
+    def journal_path(self) -> Path | None: ...
+
+
+Verdict: TypeAlias = Literal["good", "warning", "bad"]
+
+
+class Finding(Struct, frozen=True):
+    """One line of a report on what could break the promise, and what to do about it."""
+
+    check: str
+    verdict: Verdict
+    detail: str
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """A store that can be examined: its files, its server's settings, its durability."""
+
+    async def findings(self) -> list[Finding]:
+        """What can be seen now, before `open` or after it. Only reads."""
+
+
+@runtime_checkable
+class Migrated(Protocol):
+    """A store with a schema, which `open` brings up to date."""
+
+    async def pending_migrations(self) -> list[str]:
+        """Names of the migrations that the next `open` would apply. Only reads."""
+
+
+@runtime_checkable
+class TakesSqlFiles(Protocol):
+    """A store that applies the SQL files of an assembly, after its own migrations."""
+
+    def add_sql_files(self, assembly: str, package: str) -> None:
+        """Apply the files of this package at `open`; called before it."""
+
+
+class Seen(Struct, frozen=True):
+    """A record of a Shape as others find it in the store."""
+
+    data: bytes
+    names: tuple[str, ...] = ()
+    gone_at_ms: int | None = None
+
+
+@runtime_checkable
+class Showing(Protocol):
+    """A store that writes a design's own records in the same commit as the engine's."""
+
+    def show(self, projection: Projection) -> None:
+        """Write these records from now on; called before `open`."""
+
+    async def shown(self, key: str) -> Seen | None: ...
+
+    async def shown_under(self, name: str) -> list[str]:
+        """The keys of the records that are found under this index name, sorted."""
 
 
 class Envelope(Struct, frozen=True, gc=False, kw_only=True):
@@ -267,6 +418,15 @@ class GroupProvider(Protocol):
         """As `prepare`, for the first ones, as many as find room together: at least one."""
 
 
+@runtime_checkable
+class StaysLocal(Protocol):
+    """A provider that knows whether what it is given can leave this machine."""
+
+    @property
+    def stays_local(self) -> bool:
+        """True: nothing leaves, as it is set up now. A fake on loopback says so too."""
+
+
 class Found(Struct, frozen=True):
     receipt: Receipt
 
@@ -329,8 +489,9 @@ class Work(Protocol):
     def child(  # noqa: PLR0913 - a child may differ from its parent in each of these
         self,
         *,
-        lane: str,
         payload: bytes,
+        lane: str = "",
+        plan: str = "",
         stage: str | None = None,
         topic: str | None = None,
         intent: str | None = None,
@@ -338,7 +499,10 @@ class Work(Protocol):
         required: bool = True,
         metadata: Mapping[str, str] | None = None,
     ) -> New:
-        """A delivery of its own under this one, for a step that fans out."""
+        """A delivery of its own under this one, for a step that fans out.
+
+        `lane` is the suffix of its lane under the route's name.
+        """
 
 
 class Step(Protocol):
@@ -406,7 +570,7 @@ class Alarm(Protocol):
 
 
 class Journal(Protocol):
-    """The emergency journal: outcomes of finished sends that the store refused (P8)."""
+    """The emergency journal: outcomes of finished sends that the store refused."""
 
     async def append(self, changes: Sequence[Change]) -> None:
         """Durable when it returns, even on a full disk."""

@@ -8,7 +8,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from homing.domain.errors import SettingsError
-from homing.ports import Journal, Provider, Store
+from homing.ports import Journal, JournalPath, Provider, Store
 
 T = TypeVar("T")
 
@@ -38,6 +38,8 @@ def _smtp(url: str) -> Provider:
     return SmtpProvider.from_url(url)
 
 
+# Mail that is given to one of these needs no sender of its own.
+NOWHERE = frozenset({"stub"})
 STORES: dict[str, Callable[[str], Store]] = {"memory": _memory, "sqlite": _sqlite}
 PROVIDERS: dict[str, Callable[[str], Provider]] = {
     "stub": _stub,
@@ -54,14 +56,20 @@ def provider_from_url(url: str) -> Provider:
     return _from(PROVIDERS, "provider", url)
 
 
-def journal_for(store: str | Store) -> Journal | None:
-    """The emergency journal lies beside a store that is a file; others name their own."""
-    if not (isinstance(store, str) and urlsplit(store).scheme == "sqlite"):
+def sends_nowhere(provider: str) -> bool:
+    """Whether this is a provider for trying out, which hands nothing to anyone."""
+    return urlsplit(provider).scheme in NOWHERE
+
+
+def journal_for(store: Store, path: str | Path | None = None) -> Journal | None:
+    """The emergency journal in this file, or where the store says; None if it names no place."""
+    if path is None and isinstance(store, JournalPath):
+        path = store.journal_path
+    if path is None:
         return None
     from homing.stores.emergency import FileJournal
 
-    path = _path_of(store)
-    return FileJournal(path.with_name(path.name + ".emergency"))
+    return FileJournal(path)
 
 
 def _from(table: dict[str, Callable[[str], T]], setting: str, url: str) -> T:

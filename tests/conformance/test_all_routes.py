@@ -26,7 +26,7 @@ from homing.engine.engine import Engine
 from homing.engine.route import Route
 from homing.ports import Done, Work
 from homing.stores.memory import MemoryStore
-from homing.stores.memory.queries import fits
+from homing.stores.queries import fits
 from homing.testing.clocks import ManualClock
 from tests.conformance.world import EvenDice, ScriptedProvider
 
@@ -58,7 +58,7 @@ REQUESTS: dict[str, Request] = {
         )
     ),
     "bookings": Request(message=Email(to="ann@example.org", subject="Booked", text="Monday")),
-    "mail": login_code_request(email="ann@example.org", code="1", locale="en", key="k"),
+    "mail-service": login_code_request(email="ann@example.org", code="1", locale="en", key="k"),
 }
 
 
@@ -112,7 +112,7 @@ async def test_one_engine_and_one_store_carry_all_five(clock: ManualClock) -> No
         "reviews": "succeeded",
         "events": "delivered",
         "bookings": None,
-        "mail": "sent",
+        "mail-service": "sent",
     }
 
 

@@ -611,7 +611,7 @@ async def test_a_row_inserted_by_a_producer_is_an_event(clock: ManualClock) -> N
     assert row is not None
     inserted = {**row, "event_id": "by-sql", "idempotency_key": "by-sql"}
 
-    await world.store.add([SHAPE.parse(inserted)])
+    await world.store.add([world.adopted(SHAPE.parse(inserted))])
     await world.work()
 
     assert {event.id for event in handler.events} == {event_id, "by-sql"}

@@ -783,3 +783,17 @@ async def test_other_verbs_are_not_offered(clock: ManualClock) -> None:
             await getattr(world.desk, verb)(job_id, actor="ops", reason="now")
     with pytest.raises(NotAllowed, match="it is delivered"):
         await world.desk.replay(job_id, actor="ops", reason="now")
+
+
+async def test_a_job_is_retryable_while_a_recipient_waits_for_a_retry(clock: ManualClock) -> None:
+    """R-024"""
+    world = Reviews(clock, "503")
+    job_id = await world.review(recipients=(Recipient("ann@example.org"),))
+
+    await world.work()
+    assert (await world.get(job_id)).state == "waiting"
+    assert await world.word(job_id) == "retryable_failed"
+    await world.check_filters()
+
+    await world.work_for(60)
+    assert await world.word(job_id) == "succeeded"

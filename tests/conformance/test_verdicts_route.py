@@ -540,9 +540,10 @@ async def test_a_line_of_another_program_goes_on_where_it_stood(
     record = SHAPE.record(await world.stored(ticket.delivery_id))
     assert record is not None
 
-    new = SHAPE.parse(record)
+    other = Verdicts(clock)
+    new = other.adopted(SHAPE.parse(record))
 
-    [added] = await Verdicts(clock).store.add([new])
+    [added] = await other.store.add([new])
     assert added.delivery_id == ticket.delivery_id
     before, after = await world.get(ticket.delivery_id), new.delivery
     assert world.route.word(after) == world.route.word(before)

@@ -10,9 +10,10 @@ from typing import Literal, TypeAlias
 import pytest
 
 from homing.domain import transitions
-from homing.domain.delivery import Attempt, Delivery, Receipt
+from homing.domain.delivery import Attempt, Delivery, New, Receipt
 from homing.domain.failure import Failure
 from homing.engine.admission import Request, Ticket
+from homing.engine.adopting import Foreign, adopt
 from homing.engine.desk import Desk
 from homing.engine.engine import Engine
 from homing.engine.route import Route
@@ -277,6 +278,11 @@ class World:
         attempts = await self.store.attempts(delivery_id)
         return Stored(await self.get(delivery_id), content, tuple(attempts))
 
+    def adopted(self, foreign: Foreign) -> New:
+        """What a record of another program becomes on this route."""
+        prepared = self.engine.admission.prepare(self.route, foreign.request)
+        return adopt(prepared, foreign.standing)
+
     async def word(self, delivery_id: str) -> str:
         return self.route.word(await self.get(delivery_id))
 
@@ -291,7 +297,7 @@ class World:
     async def shown(self) -> dict[str, set[str]]:
         """Every status word with the ids that show it."""
         shown: dict[str, set[str]] = {word: set() for word in self.route.labels.words()}
-        page = await self.store.page(Query(route=self.route.name), limit=10_000)
+        page = await self.desk.list(Query(route=self.route.name), limit=10_000)
         for delivery in page.items:
             shown.setdefault(self.route.word(delivery), set()).add(delivery.id)
         return shown

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from homing.domain import transitions
 from homing.domain.errors import StoreCorrupt, StoreError, StoreUnavailable, StoreUnsafe
 from homing.ports import Added, Query
 from homing.stores.sql import migrate
@@ -192,26 +191,22 @@ async def test_an_edited_migration_stops_the_start(
 async def test_what_an_older_version_left_is_brought_up_to_date(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Written by the first schema, whose marks stood in the record."""
-    now = migrate.shipped("homing.stores.sql.sqlite")
-    with monkeypatch.context() as patch:
-        patch.setattr(connection, "shipped", lambda _: now[:1])
-        with closing(connection.connect_to_write(path, 1.0)) as old:
-            columns = {row[1] for row in old.execute("pragma table_info(homing_deliveries)")}
-            assert "marked_at_ms" not in columns
-
+    """What it accepted is there, and can be claimed and saved."""
     await opened_and_closed(path)
+    known = migrate.shipped("homing.stores.sql.sqlite")
+    script = "alter table homing_deliveries add column more integer;"
+    extra = migrate.Migration(len(known) + 1, "more", script)
+    monkeypatch.setattr(connection, "shipped", lambda _: (*known, extra))
 
     store = SqliteStore(path)
     await store.open()
     (claimed,) = await store.claim(samples.claim())
-    assert await store.save(
-        [transitions.mark_committing(claimed.delivery, now_ms=samples.NOW_MS, frozen={})]
-    ) == [True]
-    stored = await store.get(claimed.delivery.id)
-    assert stored is not None
-    assert stored.committing
+    assert await store.save([samples.ended(claimed.delivery)]) == [True]
     await store.close()
+
+    with closing(sqlite3.connect(path)) as database:
+        columns = {row[1] for row in database.execute("pragma table_info(homing_deliveries)")}
+    assert "more" in columns
 
 
 async def test_a_database_newer_than_the_code_is_refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from pathlib import Path
 from random import Random
@@ -9,8 +10,10 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from homing.app import Homing
+from homing.stores.sql.sqlite import SqliteStore
 from tests.faults.killing import LOAD, Callers, figures, kill_at_random, ledger_bytes
-from tests.faults.processes import WorkerProcess, lives, until
+from tests.faults.processes import BOUND_S, WorkerProcess, lives, until
 from tests.faults.reckoning import contradictions, lost, read_books
 from tests.faults.shared_time import SharedTime
 from tests.faults.traps import Trap
@@ -19,7 +22,7 @@ from tests.faults.worker import Setup
 KILLS = 4
 SEED = 1
 HOUR_S = 3600.0
-BRISK_LEASE_S = 8.0
+LONG_LEASE_S = 600.0
 # Up to this many sends of a process are between mark and outcome at any moment (W1).
 SLOTS = 64
 DOOMED = "doomed@stub.test"
@@ -56,10 +59,12 @@ def test_every_acknowledged_delivery_ends_as_promised(
 
 
 @pytest.fixture
-def brisk(setup: Setup) -> Setup:
-    """In real time, with leases of seconds: nobody restarts anything and no clock is moved."""
+def long_leased(setup: Setup) -> Setup:
+    """In real time, with leases that end after the bound of every wait here: whatever is taken
+    over was taken over because its holder was known to be dead."""
     SharedTime(setup.time)
-    return replace(setup, lease_s=BRISK_LEASE_S, latency_ms=5)
+    assert LONG_LEASE_S > 2 * BOUND_S
+    return replace(setup, lease_s=LONG_LEASE_S, latency_ms=5)
 
 
 def finish(survivor: WorkerProcess, callers: Callers) -> None:
@@ -72,12 +77,12 @@ def finish(survivor: WorkerProcess, callers: Callers) -> None:
     callers.hear(survivor)
 
 
-def test_the_survivor_takes_over_from_the_killed_i14(brisk: Setup) -> None:
+def test_the_survivor_takes_over_from_the_killed_i14(long_leased: Setup) -> None:
     """The victim dies with a send of its own in its hands: accepted, and nobody knows."""
-    doomed = replace(brisk, traps=(Trap("P5", to=DOOMED),))
+    doomed = replace(long_leased, traps=(Trap("P5", to=DOOMED),))
     callers = Callers()
     with lives() as start:
-        victim, survivor = start(doomed).ready(), start(brisk).ready()
+        victim, survivor = start(doomed).ready(), start(long_leased).ready()
         callers.ask(victim)
         callers.ask(survivor)
         until(lambda: ledger_bytes(victim) > 0, lambda: "the load is not sent")
@@ -86,7 +91,7 @@ def test_the_survivor_takes_over_from_the_killed_i14(brisk: Setup) -> None:
         callers.hear(victim)
         finish(survivor, callers)
 
-    books = read_books(brisk.store, brisk.ledger)
+    books = read_books(long_leased.store, long_leased.ledger)
     assert lost(books, callers.promised) == []
     assert contradictions(books) == []
     record = books.of("doomed")
@@ -101,19 +106,130 @@ def test_the_survivor_takes_over_from_the_killed_i14(brisk: Setup) -> None:
     assert books.duplicates <= SLOTS
 
 
-def test_the_survivor_takes_over_whatever_the_moment_i14(brisk: Setup) -> None:
+def test_the_survivor_takes_over_whatever_the_moment_i14(long_leased: Setup) -> None:
     callers = Callers()
     with lives() as start:
-        victim, survivor = start(brisk).ready(), start(brisk).ready()
+        victim, survivor = start(long_leased).ready(), start(long_leased).ready()
         callers.ask(victim)
         callers.ask(survivor)
         kill_at_random(victim, Random(3))
         callers.hear(victim)
         finish(survivor, callers)
 
-    books = read_books(brisk.store, brisk.ledger)
+    books = read_books(long_leased.store, long_leased.ledger)
     assert callers.contradicted == []
     assert len(books.records) == 2 * LOAD
     assert lost(books, callers.promised) == []
     assert contradictions(books) == []
     assert books.duplicates <= SLOTS
+
+
+def test_what_the_only_worker_held_goes_on_with_its_next_start(long_leased: Setup) -> None:
+    """Hundreds in hand, more than a page of them; some with their mark, most without."""
+    callers = Callers()
+    with lives() as start:
+        victim = start(replace(long_leased, latency_ms=10**6)).ready()
+        callers.ask(victim, count=2 * LOAD)
+        until(
+            lambda: read_books(long_leased.store, long_leased.ledger).states["in_flight"] > LOAD,
+            lambda: "it does not take hundreds",
+        )
+        victim.kill()
+        callers.hear(victim)
+        finish(start(replace(long_leased, latency_ms=0)).ready(), callers)
+
+    books = read_books(long_leased.store, long_leased.ledger)
+    assert lost(books, callers.promised) == []
+    assert contradictions(books) == []
+    interrupted = [r for r in books.records.values() if r.attempts[0].status == "interrupted"]
+    assert len(interrupted) > LOAD
+    assert sum(record.delivery.maybe_duplicate for record in interrupted) <= SLOTS
+
+
+def test_one_that_is_stopped_and_not_dead_keeps_what_it_holds(long_leased: Setup) -> None:
+    """It still has its lock. Another works beside it, and looks after it many times."""
+    with lives() as start:
+        stopped, other = start(long_leased).ready(), start(long_leased).ready()
+        stopped.order("hold", "held")
+        stopped.until_said("holding")
+        [holder] = holders_of(long_leased, "held")
+        stopped.freeze_between_writes()
+        until_beaten(long_leased, besides=holder, times=2)
+        other.order("submit", "free", "ok@stub.test")
+        until(
+            lambda: read_books(long_leased.store, long_leased.ledger).states["delivered"] == 1,
+            lambda: "the other does not work",
+        )
+        assert holders_of(long_leased, "held") == [holder]
+
+        stopped.thaw()
+        stopped.order("release")
+        for process in (stopped, other):
+            process.order("end")
+            process.until_said("ended")
+            process.stop()
+
+    books = read_books(long_leased.store, long_leased.ledger)
+    assert [(a.status, a.holder) for a in books.of("held").attempts] == [("done", holder)]
+    assert books.late == []
+
+
+def test_a_killed_worker_leaves_no_files_behind(long_leased: Setup) -> None:
+    folder = long_leased.store.with_name("outbox.db.processes")
+    with lives() as start:
+        victim = start(long_leased).ready()
+        before = {path.name for path in folder.iterdir()}
+        heir = start(long_leased).ready()
+        victim.kill()
+        until(
+            lambda: before.isdisjoint(path.name for path in folder.iterdir()),
+            lambda: "its lock is still there",
+        )
+        heir.stop()
+
+    assert not folder.exists()
+
+
+def test_a_killed_worker_is_no_longer_counted(long_leased: Setup) -> None:
+    """By whoever asks next, however fresh its last heartbeat is."""
+    with lives() as start:
+        victim = start(replace(long_leased, latency_ms=10**6)).ready()
+        victim.order("submit", "held", "ok@stub.test")
+        victim.until_said("acked")
+        delivery_id = victim.acked["held"]
+        alive, told = asyncio.run(ask(long_leased, delivery_id))
+        victim.kill()
+        left, told_then = asyncio.run(ask(long_leased, delivery_id))
+
+    unserved = "No live worker serves 'mail': start one (homing worker)."
+    assert len(alive) == 1
+    assert left == []
+    assert unserved not in told
+    assert unserved in told_then
+
+
+async def ask(setup: Setup, delivery_id: str) -> tuple[list[str], list[str]]:
+    """The living workers, and what is said of the delivery."""
+    async with Homing(SqliteStore(setup.store), provider="stub:", worker=False) as homing:
+        return await homing.engine.live_workers(), await homing.explain(delivery_id)
+
+
+def holders_of(setup: Setup, key: str) -> list[str | None]:
+    books = read_books(setup.store, setup.ledger)
+    return [r.delivery.holder for r in books.records.values() if r.delivery.key == key]
+
+
+def until_beaten(setup: Setup, *, besides: str | None, times: int) -> None:
+    """All other processes have written so many more heartbeats."""
+    first = beats(setup)
+
+    def have_beaten() -> bool:
+        now = beats(setup)
+        return all(now[name] >= first[name] + times for name in first if name != besides)
+
+    until(have_beaten, lambda: "no heartbeat")
+
+
+def beats(setup: Setup) -> dict[str, int]:
+    workers = read_books(setup.store, setup.ledger).workers
+    return {fact.key: int((fact.value or {}).get("beats") or 0) for fact in workers}

@@ -132,11 +132,13 @@ async def test_the_table_is_still_there(api: Api) -> None:
 
 
 async def test_what_people_wrote_comes_out_as_text_on_the_status_page(api: Api) -> None:
-    """Names of routes are the only words of others on it; they are escaped all the same."""
+    """Names of routes and lanes are the only words of others on it, and are escaped."""
     from homing.web.schemas import RouteStats, StatsOut
     from homing.web.status import render
 
-    page = render(StatsOut([RouteStats("<script>alert(1)</script>", {}, parked=True)], [], 0))
+    page = render(
+        StatsOut([RouteStats("<script>alert(1)</script>", {}, parked=True)], [], 0, {"<script>": 1})
+    )
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
 

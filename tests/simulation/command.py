@@ -8,7 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src"
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
 LAST_LINE = re.compile(
     r"seeds=(\d+) deliveries=(\d+) faults=(\d+) duplicates=(\d+)"
     r" unexplained=(\d+) lost=(\d+) violations=(\d+)"
@@ -23,8 +24,10 @@ def simulate(
     environment["PYTHONPATH"] = str(source)
     if hash_seed is not None:
         environment["PYTHONHASHSEED"] = hash_seed
-    command = [sys.executable, "-m", "homing.testing.simulator", *words]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "tests.simulation.simulator", *words]
+    return subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+    )
 
 
 def figures(run: subprocess.CompletedProcess[str]) -> dict[str, int]:

@@ -12,8 +12,10 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult
 
 from homing.app import Homing
-from homing.doctor import Finding, examine
+from homing.doctor import examine
 from homing.domain.delivery import Fact
+from homing.from_settings import Program
+from homing.ports import Finding
 from homing.settings import Loaded, load
 from homing.stores.emergency import FileJournal
 from homing.system import SystemClock
@@ -51,7 +53,7 @@ def flip(name: str, place: int) -> None:
 async def found(loaded: Loaded) -> dict[tuple[str, str], list[str]]:
     """Details by check and verdict."""
     by: dict[tuple[str, str], list[str]] = {}
-    for finding in await examine(loaded):
+    for finding in await examine(Program(loaded=loaded)):
         assert isinstance(finding, Finding)
         by.setdefault((finding.check, finding.verdict), []).append(finding.detail)
     return by
@@ -61,8 +63,8 @@ async def test_a_good_installation_has_one_warning_no_worker() -> None:
     report = await found(given())
 
     assert not [check for check, verdict in report if verdict == "bad"]
-    assert report["store", "good"] == ["opened; journal_mode=wal and synchronous=full found"]
-    assert report["files", "good"] == ["modes are as they should be"]
+    assert report["store", "good"] == ["opened; it is as durable as it must be"]
+    assert report["files", "good"] == ["homing.db: modes are as they should be"]
     assert report["provider", "good"] == ["the stub sends nowhere"]
     assert report["clock", "good"]
     assert "start `homing serve`" in report["worker", "warning"][0]

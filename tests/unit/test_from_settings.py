@@ -34,5 +34,30 @@ def test_settings_made_in_code_are_checked_too() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("provider", "is_refused"),
+    [
+        ("stub:", False),
+        ("smtp://127.0.0.1:2525?tls=none", False),
+        ("smtp://127.8.8.8", False),
+        ("smtp://localhost", False),
+        ("smtp://[::1]:25", False),
+        ("smtp://mail.example.org", True),
+        ("smtps://192.0.2.1", True),
+        ("smtp://localhost.example.org", True),
+    ],
+)
+def test_fast_time_is_refused_where_mail_could_leave_the_machine(
+    provider: str, is_refused: bool
+) -> None:
+    settings = Settings(provider=provider, sender="a@b.c", time_scale=600.0)
+
+    if is_refused:
+        with pytest.raises(SettingsError, match="time_scale: is for testing"):
+            build(settings, worker=False)
+    else:
+        build(settings, worker=False)
+
+
 def test_the_defaults_are_those_of_the_mail_route() -> None:
     assert defaults().max_attempts == 7

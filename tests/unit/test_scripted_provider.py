@@ -15,7 +15,7 @@ from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from homing.testing.dice import LoadedDice
 from homing.testing.scripted import Hang, ScriptedLookup, ScriptedProvider
-from homing.testing.virtualtime import run
+from tests.simulation.virtualtime import run
 
 
 def route_over(provider: ScriptedProvider) -> Route:

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from homing.testing.virtualtime import SPIN_LIMIT, Spinning, Stalled, new_loop, run
+from tests.simulation.virtualtime import SPIN_LIMIT, Spinning, Stalled, new_loop, run
 
 
 async def _noting(words: list[str], name: str, times: int = 20) -> None:
@@ -22,7 +22,7 @@ def _order(seed: int) -> list[str]:
     words: list[str] = []
 
     async def main() -> None:
-        tasks = [loop.spawn(loop.new_party(name), _noting(words, name)) for name in ("a", "b", "c")]
+        tasks = [loop.spawn(loop.new_actor(name), _noting(words, name)) for name in ("a", "b", "c")]
         await asyncio.gather(*tasks)
 
     loop.run(main())
@@ -71,13 +71,13 @@ def test_the_same_seed_gives_the_same_order_and_another_one_another() -> None:
 def test_each_party_keeps_its_own_order() -> None:
     words = _order(7)
     assert [w for w in words if w.startswith("b")] == [f"b{number}" for number in range(20)]
-    assert words != sorted(words), "the parties must come in between each other"
+    assert words != sorted(words), "the actors must come in between each other"
 
 
 def test_a_killed_party_runs_no_cleanup_and_is_never_heard_of_again() -> None:
     loop = new_loop()
     heard: list[str] = []
-    party = loop.new_party("victim")
+    actor = loop.new_actor("victim")
 
     async def victim() -> None:
         try:
@@ -86,50 +86,50 @@ def test_a_killed_party_runs_no_cleanup_and_is_never_heard_of_again() -> None:
             heard.append("cleanup")
 
     async def main() -> None:
-        loop.spawn(party, victim())
+        loop.spawn(actor, victim())
         await asyncio.sleep(1)
-        loop.kill(party)
+        loop.kill(actor)
         await asyncio.sleep(100)
         heard.append("the world goes on")
 
     loop.run_until_complete(main())
     assert heard == ["the world goes on"]
-    assert not party.is_alive
+    assert not actor.is_alive
     loop.close()
 
 
-@pytest.mark.parametrize("fuse", range(1, 12))
-def test_a_fuse_ends_a_party_between_any_two_callbacks(fuse: int) -> None:
-    loop = new_loop(fuse)
+@pytest.mark.parametrize("countdown", range(1, 12))
+def test_a_fuse_ends_a_party_between_any_two_callbacks(countdown: int) -> None:
+    loop = new_loop(countdown)
     words: list[str] = []
-    party = loop.new_party("p")
-    party.fuse = fuse
-    party.on_fuse = lambda: loop.kill(party)
+    actor = loop.new_actor("p")
+    actor.countdown = countdown
+    actor.on_countdown = lambda: loop.kill(actor)
 
     async def main() -> None:
-        loop.spawn(party, _noting(words, "p"))
+        loop.spawn(actor, _noting(words, "p"))
         await asyncio.sleep(1)
 
     loop.run(main())
-    assert len(words) == fuse
+    assert len(words) == countdown
 
 
 def test_a_frozen_party_stands_still_while_time_goes_on_and_then_catches_up() -> None:
     loop = new_loop()
     woke_at_s: list[float] = []
-    party = loop.new_party("zombie")
+    actor = loop.new_actor("zombie")
 
     async def zombie() -> None:
         await asyncio.sleep(2)
         woke_at_s.append(loop.time())
 
     async def main() -> None:
-        loop.spawn(party, zombie())
+        loop.spawn(actor, zombie())
         await asyncio.sleep(1)
-        loop.freeze(party)
+        loop.freeze(actor)
         await asyncio.sleep(60)
         assert woke_at_s == []
-        loop.thaw(party)
+        loop.thaw(actor)
         await asyncio.sleep(1)
 
     loop.run(main())
@@ -139,16 +139,16 @@ def test_a_frozen_party_stands_still_while_time_goes_on_and_then_catches_up() ->
 def test_what_the_world_does_outlives_the_party_that_asked_for_it() -> None:
     loop = new_loop()
     done: list[float] = []
-    party = loop.new_party("sender")
+    actor = loop.new_actor("sender")
 
     async def sender() -> None:
         loop.call_outside(5, lambda: done.append(loop.time()))
         await asyncio.sleep(100)
 
     async def main() -> None:
-        loop.spawn(party, sender())
+        loop.spawn(actor, sender())
         await asyncio.sleep(1)
-        loop.kill(party)
+        loop.kill(actor)
         await asyncio.sleep(10)
 
     loop.run(main())
@@ -164,7 +164,7 @@ def test_waiting_for_nothing_is_said_not_waited_for() -> None:
 
 
 def test_a_loop_that_never_lets_time_pass_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("homing.testing.virtualtime.SPIN_LIMIT", 5000)
+    monkeypatch.setattr("tests.simulation.virtualtime.SPIN_LIMIT", 5000)
     assert SPIN_LIMIT > 100_000, "busy seconds of a large world must pass"
 
     async def main() -> None:
@@ -175,17 +175,31 @@ def test_a_loop_that_never_lets_time_pass_is_found(monkeypatch: pytest.MonkeyPat
         run(main())
 
 
+def test_a_callback_that_raises_is_known_and_the_others_go_on() -> None:
+    loop = new_loop()
+
+    async def main() -> float:
+        loop.call_soon(int, "no number")
+        await asyncio.sleep(1)
+        return loop.time()
+
+    assert loop.run_until_complete(main()) == 1
+    errors = [error for actor in loop.actors for error in actor.broken_callbacks]
+    assert [type(error) for error in errors] == [ValueError]
+    loop.close()
+
+
 def test_tasks_that_failed_unheard_are_known() -> None:
     loop = new_loop()
-    party = loop.new_party("p")
+    actor = loop.new_actor("p")
 
     async def fails() -> None:
         raise ValueError("nobody asked")
 
     async def main() -> None:
-        loop.spawn(party, fails())
+        loop.spawn(actor, fails())
         await asyncio.sleep(1)
 
     loop.run_until_complete(main())
-    assert [type(task.exception()) for task in party.failed] == [ValueError]
+    assert [type(task.exception()) for task in actor.failed] == [ValueError]
     loop.close()

@@ -7,19 +7,21 @@ import pytest
 from homing.app import Homing
 from homing.domain.delivery import Attempt, Cycle, Delivery, Fact, Receipt, Recipient
 from homing.domain.failure import Failure
-from homing.domain.message import Email
+from homing.domain.message import Email, Event
 from homing.domain.policy import Ladder, Plan, Retry, Stage
+from homing.engine.handlers import Assignment
 from homing.engine.labels import Label, LabelTable
 from homing.engine.route import Route
 from homing.engine.why import explain
 from homing.mail_route import mail_route
+from homing.ports import Query
 from homing.providers.stub import StubProvider
 from homing.testing.clocks import ManualClock
 
 T0_MS = 1_800_000_000_000
 ROUTE = Route(
     name="mail",
-    plan=Plan(stages=(Stage(name="send", retry=Retry(Ladder((60.0,)), 3)),)),
+    plan=Plan(stages=(Stage(name="send", retry=Retry(Ladder((60.0,)), 3), sends=True),)),
     steps={},
 )
 
@@ -71,7 +73,7 @@ def told(given: Delivery, **more: Any) -> str:
         (
             {},
             {"parked": Fact("parked", "mail", T0_MS, {"by": "ann", "reason": "moving"})},
-            "moving. It keeps its turn until somebody unparks the route.",
+            "moving. It keeps its turn until an operator unparks the route.",
         ),
         (
             {
@@ -99,6 +101,9 @@ def told(given: Delivery, **more: Any) -> str:
             {},
             "skipped on purpose, on the list. Nothing more will happen by itself.",
         ),
+        ({"earlier_maybe_sent": True}, {}, "An earlier payload of it may have been accepted."),
+        ({"state": "dismissed", "open_children": 2}, {}, "2 part(s) of it were under way and end"),
+        ({"parent_id": "d-0"}, {}, "accepted on route 'mail' as a part of d-0."),
         ({"state": "dismissed"}, {}, "closed by a person. `restore` opens it again."),
         ({"maybe_duplicate": True}, {}, "the recipient may have it twice."),
         (
@@ -202,10 +207,89 @@ async def test_a_real_life_from_acceptance_to_the_desk() -> None:
             await homing.engine.run_until_idle()
         dead = await homing.explain(ticket.delivery_id)
 
-    assert waiting[-1] == (
+    assert waiting[-1] == "No live worker serves 'mail': start one (homing worker)."
+    assert waiting[-2] == (
         "It is pending. Attempt 2 of 7 (send) comes at 2027-01-15 08:01:00Z, in 1 min."
     )
     assert dead[-2:] == [
         "It is failed (exhausted). All attempts of its budget are used up.",
         "When the other side works again, replay it; or dismiss it.",
     ]
+
+
+class NoSuchOrder(Exception):
+    pass
+
+
+async def explained(*ids_of: str, fail: bool) -> tuple[list[str], list[str]]:
+    """What is said of an event with these handlers, and of the child of the first one."""
+    clock = ManualClock(T0_MS)
+    homing = Homing("memory:", provider="stub:", worker=False, clock=clock)
+    for name in ids_of:
+
+        @homing.on("order.paid", name=name, terminal_errors=(NoSuchOrder,))
+        def handle(event: Assignment, name: str = name) -> None:
+            if fail and name == ids_of[0]:
+                raise NoSuchOrder(f"order {event.data['order']}")
+
+    async with homing:
+        ticket = await homing.submit(Event("order.paid", {"order": 7}), key="k")
+        await homing.engine.run_until_idle()
+        page = await homing.desk.list(Query(parent_id=ticket.delivery_id))
+        whole = await homing.explain(ticket.delivery_id)
+        parts = [child.id for child in page.items if child.metadata["handler"] == ids_of[0]]
+        return whole, [line for part in parts for line in await homing.explain(part)]
+
+
+async def test_an_event_that_failed_names_handler_child_and_error() -> None:
+    whole, part = await explained("book_revenue", "tell_ann", fail=True)
+
+    assert whole[-3].startswith("  part ")
+    assert whole[-3].endswith(
+        ", for handler 'book_revenue': failed (rejected): NoSuchOrder: order 7"
+    )
+    assert whole[-2:] == [
+        "It is failed (rejected). Parts of it have failed.",
+        "Mend the cause in its failed parts, then replay it: they are replayed with it.",
+    ]
+    assert "accepted 'order.paid' under key 'k'" in whole[0]
+    assert part[0].endswith(", for handler 'book_revenue'.")
+    assert part[1].endswith("attempt 1 (handle) failed for good: NoSuchOrder: order 7.")
+    assert part[-3:] == [
+        "It is failed (rejected). It failed for good; trying again unchanged would fail again.",
+        "The last error of handler 'book_revenue': NoSuchOrder: order 7",
+        "Mend the code or the data, amend it if needed, then replay or dismiss it.",
+    ]
+
+
+async def test_an_event_or_job_that_has_finished_is_not_called_accepted_by_a_provider() -> None:
+    whole, part = await explained("book_revenue", "tell_ann", fail=False)
+    assert whole[-1] == "It is delivered: all its parts have ended well. Nothing more will happen."
+    assert part[1].endswith("attempt 1 (handle) finished.")
+    assert part[-1] == (
+        "It is delivered: handler 'book_revenue' has handled it. Nothing more will happen."
+    )
+
+    [*_, alone], _ = await explained("book_revenue", fail=False)
+    assert alone == (
+        "It is delivered: its last stage, 'handle', has finished. Nothing more will happen."
+    )
+
+
+def test_a_stage_before_the_send_is_not_called_accepted() -> None:
+    plan = Plan(stages=(Stage(name="render"), Stage(name="send", sends=True)))
+    route = Route(name="mail", plan=plan, steps={})
+    done = Attempt(
+        delivery_id="d-1", number=1, stage="render", status="done", ended_at_ms=T0_MS + 1
+    )
+
+    assert "attempt 1 (render) finished." in told(delivery(), route=route, attempts=[done])
+
+
+def test_of_many_parts_some_are_named() -> None:
+    parts = [delivery(id=f"c-{n}", parent_id="d-1") for n in range(25)]
+
+    text = told(delivery(state="waiting", open_children=25), children=parts)
+
+    assert text.count("  part c-") == 20
+    assert "  and more parts that have not ended well" in text

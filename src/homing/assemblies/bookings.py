@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from homing.assembly import Assembly, NoSettings, Setup
 from homing.content import addresses
-from homing.content.validation import envelope_of
-from homing.domain.delivery import Delivery, New, Recipient
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
-from homing.domain.message import Email, Invitation, decode_message, encode_message
+from homing.domain.message import Email, Invitation, decode_message
 from homing.domain.policy import Exponential, Plan, Retention, Retry, Stage
+from homing.engine.adopting import Foreign, Standing
 from homing.engine.labels import Label, LabelTable
-from homing.engine.route import Route
+from homing.engine.request import Request
+from homing.engine.route import Route, judge_as_is
 from homing.engine.steps import SendStep
 from homing.mail_route import Mailing
 from homing.ports import Provider
@@ -65,18 +66,20 @@ def bookings_route(provider: Provider, *, sender: str) -> Route:
         steps={SEND: SendStep(provider, mailing.freeze, sender=mailing.envelope_sender)},
         provider=provider,
         poll_s=POLL_S,
-        normalise=mailing.check,
-        recipients_of=mailing.envelope,
+        admit=mailing.admit,
         judge=judge,
         verbs=frozenset({"replay", "dismiss"}),
         labels=LABELS,
     )
 
 
-def judge(failure: Failure, stage: Stage) -> Failure:
+def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
+    return (bookings_route(setup.provider, sender=setup.sender),)
+
+
+def judge(problem: Exception | Failure, stage: Stage) -> Failure:
     """Nothing is permanent here: whatever a mail server says is tried again."""
-    del stage
-    return replace(failure, disposition="retry")
+    return replace(judge_as_is(problem, stage), disposition="retry")
 
 
 def _write(stored: Stored) -> Record:
@@ -110,7 +113,7 @@ def _next_retry_at_ms(stored: Stored) -> int:
     return stored.newest_attempt_at_ms or delivery.ended_at_ms or delivery.created_at_ms
 
 
-def _read(row: Record) -> New:
+def _read(row: Record) -> Foreign:
     """A row as an older program left it: it goes on with the attempts and times it has."""
     email = Email(
         to=str(addresses.Address(row["to_address"], row["to_name"])),
@@ -122,35 +125,25 @@ def _read(row: Record) -> New:
         else Invitation(row["ics_content"], row["ics_method"] or "REQUEST"),
     )
     next_retry_at_ms = ms_from_iso(row["next_retry_at"], "next_retry_at")
-    delivery = Delivery(
-        id=row["id"],
-        route=NAME,
-        lane=NAME,
-        stage=SEND,
+    standing = Standing(
         created_at_ms=ms_from_iso(row["created_at"], "created_at"),
         updated_at_ms=next_retry_at_ms,
         due_at_ms=next_retry_at_ms,
         attempts_spent=row["attempts"],
         max_attempts=None if row["max_attempts"] == MAX_ATTEMPTS else row["max_attempts"],
-        recipients=tuple(Recipient(address) for address in envelope_of(email)),
         failure=None
         if row["last_error"] is None
         else Failure("imported", detail=row["last_error"]),
     )
-    return New(_standing_as(row["status"], delivery), encode_message(email))
+    request = Request(message=email, delivery_id=row["id"])
+    return Foreign(request, _standing_as(row["status"], standing))
 
 
-def _standing_as(word: str, delivery: Delivery) -> Delivery:
+def _standing_as(word: str, standing: Standing) -> Standing:
     if word == "pending":
-        return delivery
+        return standing
     if word == "failed":
-        return replace(
-            delivery,
-            state="failed",
-            failed_because="exhausted",
-            due_at_ms=None,
-            ended_at_ms=delivery.updated_at_ms,
-        )
+        return replace(standing, state="failed", failed_because="exhausted")
     raise InvalidRequest("status", f"{word!r} is neither pending nor failed")
 
 
@@ -182,4 +175,12 @@ SHAPE = Shape(
     labels=LABELS,
     write=_write,
     read=_read,
+)
+
+ASSEMBLY = Assembly(
+    name="bookings",
+    about="Booking mails: sent while the request is handled, kept only if that failed.",
+    settings=NoSettings,
+    routes=routes,
+    shapes={NAME: SHAPE},
 )

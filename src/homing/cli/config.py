@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from homing.cli.session import AsJson, ConfigFile, print_json, settings
+from homing.cli.session import AsJson, ConfigFile, print_json, program
 from homing.cli.text import table
 
 app = typer.Typer(help="Settings.", no_args_is_help=True)
@@ -20,19 +20,21 @@ def show(config: ConfigFile = None, as_json: AsJson = False) -> None:
     """What is in force, and why."""
     from msgspec.structs import replace
 
-    from homing.from_settings import build, route_for
+    from homing.from_settings import assemble, routes_of
     from homing.settings import in_force
     from homing.settings.leaves import values
     from homing.settings.masking import shown
+    from homing.settings.own_names import shown_own
 
-    loaded = settings(config)
-    build(loaded.settings, worker=False)
-    route = route_for(loaded.settings)
-    effective = replace(loaded.settings, routes={route.name: in_force(route)})
+    chosen = program(config)
+    assemble(chosen, worker=False)
+    loaded = chosen.loaded
+    in_use = {route.name: in_force(route) for route in routes_of(chosen)}
     rows = [
         (name, shown(name, value), loaded.origin(name) or "default")
-        for name, value in values(effective)
+        for name, value in values(replace(chosen.general, routes=in_use))
     ]
+    rows += shown_own(chosen.settings, {} if chosen.own is None else chosen.own.origins)
     if as_json:
         print_json([{"name": n, "value": v, "origin": o} for n, v, o in rows])
         return

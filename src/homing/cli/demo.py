@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from homing.app import Homing
-from homing.settings import RouteSettings, Seconds, Settings
+from homing.settings import Loaded, RouteSettings, Seconds, Settings
 from homing.settings.tree import RetrySettings, ServerSettings
 
 # Mostly good news, as in life; each name is a behaviour of the stub.
@@ -43,6 +43,7 @@ def demo(
 ) -> None:
     """Start Homing on a throw-away store and send mail to every kind of test address."""
     from homing.cli.running import run_server
+    from homing.from_settings import Program
 
     with tempfile.TemporaryDirectory(prefix="homing-demo-") as folder:
         chosen = demo_settings(Path(folder), port)
@@ -50,7 +51,8 @@ def demo(
         typer.echo(
             f"Ask it, in another terminal: HOMING_STORE={chosen.store} homing dead", err=True
         )
-        run_server(chosen, worker=True, beside=lambda homing: _traffic(homing, every))
+        program = Program(loaded=Loaded(chosen, {}))
+        run_server(program, worker=True, beside=lambda homing: _traffic(homing, every))
 
 
 def demo_settings(folder: Path, port: int) -> Settings:

@@ -103,7 +103,7 @@ def park(route: RouteName, reason: Reason, actor: Actor = None, config: ConfigFi
         await homing.desk.park(route, **who(actor, reason))
 
     with_homing(config, act)
-    typer.echo(f"park: {visible(route)} is parked until somebody unparks it")
+    typer.echo(f"park: {visible(route)} is parked until a person unparks it")
 
 
 def unpark(

@@ -6,7 +6,7 @@ import asyncio
 
 import typer
 
-from homing.cli.session import AsJson, ConfigFile, print_json, settings
+from homing.cli.session import AsJson, ConfigFile, print_json, program
 from homing.cli.text import table
 
 
@@ -18,7 +18,7 @@ def doctor(config: ConfigFile = None, as_json: AsJson = False) -> None:
     """Check store, provider, templates, clock, files and worker, and say what to do."""
     from homing.doctor import examine
 
-    findings = asyncio.run(examine(settings(config)))
+    findings = asyncio.run(examine(program(config)))
     if as_json:
         print_json({"findings": findings})
     else:

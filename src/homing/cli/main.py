@@ -11,6 +11,7 @@ import typer
 
 from homing.cli import (
     amending,
+    assemblies,
     config,
     demo,
     desk,
@@ -19,6 +20,7 @@ from homing.cli import (
     plan,
     reading,
     serving,
+    session,
     showing,
     tokens,
 )
@@ -33,9 +35,23 @@ EXTRAS = {
     "icalendar": "smtp",
 }
 
+
+def register_standard(app: typer.Typer) -> None:
+    """What every assembly offers."""
+    for module in (serving, reading, showing, desk, amending, plan, doctor, migrating):
+        module.register(app)
+    app.add_typer(config.app, name="config")
+    app.add_typer(tokens.app, name="token")
+
+
+class Commands(assemblies.Commands):
+    standard = staticmethod(register_standard)
+
+
 app = typer.Typer(
     name="homing",
-    help="Delivers what an application owes somebody, once, or tells a person why not.",
+    cls=Commands,
+    help="Delivers what an application owes to others, once, or tells a person why not.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -55,13 +71,13 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Delivers what an application owes somebody, once, or tells a person why not."""
+    """Delivers what an application owes to others, once, or tells a person why not."""
+    del version
+    session.chosen.set(None)
 
 
-for module in (serving, demo, reading, showing, desk, amending, plan, doctor, migrating):
-    module.register(app)
-app.add_typer(config.app, name="config")
-app.add_typer(tokens.app, name="token")
+register_standard(app)
+demo.register(app)
 
 
 def main() -> None:

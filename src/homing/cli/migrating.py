@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from homing.app import Homing
-from homing.cli.session import AsJson, ConfigFile, print_json, settings, with_homing
+from homing.cli.session import AsJson, ConfigFile, print_json, program, with_homing
 
 
 def register(app: typer.Typer) -> None:
@@ -20,9 +20,13 @@ def migrate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is pending.")] = False,
 ) -> None:
     """Apply the store's pending migrations, or only name them."""
-    from homing.doctor import pending_migrations
+    import asyncio
 
-    names = pending_migrations(settings(config).settings.store)
+    from homing.from_settings import assemble
+    from homing.ports import Migrated
+
+    store = assemble(program(config, reading=True), worker=False).store
+    names = asyncio.run(store.pending_migrations()) if isinstance(store, Migrated) else []
 
     async def act(homing: Homing) -> None:
         """Opening has done it."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from homing.cli.session import AsJson, ConfigFile, print_json, settings
+from homing.cli.session import AsJson, ConfigFile, print_json, program
 from homing.domain.errors import InvalidRequest
 from homing.domain.policy import Exponential, FullJitter, Ladder, Retry
 from homing.engine.planning import Forecast, forecast
@@ -30,15 +30,21 @@ def plan(  # noqa: PLR0913, PLR0917 - each is an option
     max_attempts: Annotated[
         int | None, typer.Option(min=1, max=1000, help="As on the route, or 5.")
     ] = None,
+    route: Annotated[
+        str | None, typer.Option(help="The policy of this route.", show_default=False)
+    ] = None,
     svg: Annotated[Path | None, typer.Option(help="Also draw it into this file.")] = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
     """When attempts fall, what survives the outage, and what would be dead-lettered.
 
-    Without a policy, that of the route `mail` as it is set.
+    Without a policy, that of a route as it is set: the first one unless another is named.
     """
-    retry = _asked(ladder, exponential, max_attempts, jitter=jitter) or _set(config, max_attempts)
+    asked = _asked(ladder, exponential, max_attempts, jitter=jitter)
+    if asked is not None and route is not None:
+        raise typer.BadParameter("give either a policy or --route")
+    retry = asked or _set(config, route, max_attempts)
     seen = forecast(retry, _duration("--outage", outage))
     if as_json:
         print_json(
@@ -149,13 +155,18 @@ def _asked(
     return Retry(FullJitter(inner) if jitter else inner, max_attempts or 5)
 
 
-def _set(config: Path | None, max_attempts: int | None) -> Retry:
-    """The policy of the mail route as it is in force."""
+def _set(config: Path | None, name: str | None, max_attempts: int | None) -> Retry:
+    """The policy of a route as it is in force; of several stages, that of the last one."""
     from msgspec.structs import replace
 
-    from homing.from_settings import route_for
+    from homing.from_settings import routes_of
 
-    retry = route_for(settings(config).settings).plan.stages[-1].retry
+    routes = {route.name: route for route in routes_of(program(config, reading=True))}
+    if name is not None and name not in routes:
+        there = ", ".join(routes)
+        raise typer.BadParameter(f"--route: there is no route {name!r}; there is {there}")
+    route = next(iter(routes.values())) if name is None else routes[name]
+    retry = route.plan.stages[-1].retry
     return replace(retry, max_attempts=max_attempts or retry.max_attempts)
 
 

@@ -15,7 +15,9 @@ from homing.domain.delivery import State
 from homing.domain.errors import InvalidRequest
 from homing.domain.redaction import visible
 from homing.engine.labels import ENGINE_LABELS
+from homing.engine.parking import parked_routes
 from homing.engine.route import Route
+from homing.engine.unserved import unserved_lanes, unserved_text
 from homing.engine.views import DeliveryView
 from homing.ports import Cursor, Facet, Query
 
@@ -41,14 +43,16 @@ class Count(Struct, frozen=True):
 def status(config: ConfigFile = None, as_json: AsJson = False) -> None:
     """How many deliveries stand where, on each route."""
 
-    async def act(homing: Homing) -> tuple[list[Count], list[str], list[str]]:
-        await homing.engine.liveness.look()
-        parked = [fact.key for fact in await homing.store.facts("parked")]
-        return await counts(homing), parked, sorted(homing.engine.liveness.alive)
+    async def act(homing: Homing) -> tuple[list[Count], list[str], list[str], dict[str, int]]:
+        liveness = homing.engine.liveness
+        await liveness.look()
+        parked = sorted(await parked_routes(homing.store))
+        unserved = await unserved_lanes(homing.store, liveness)
+        return await counts(homing), parked, sorted(liveness.workers), unserved
 
-    found, parked, workers = with_homing(config, act)
+    found, parked, workers, unserved = with_homing(config, act)
     if as_json:
-        print_json({"counts": found, "parked": parked, "workers": workers})
+        print_json({"counts": found, "parked": parked, "workers": workers, "unserved": unserved})
         return
     rows = [(each.route, each.status, each.count) for each in found]
     typer.echo(table(("route", "status", "count"), rows))
@@ -56,6 +60,8 @@ def status(config: ConfigFile = None, as_json: AsJson = False) -> None:
     typer.echo(
         visible(f"\n{running}; parked routes: {', '.join(parked) or 'none'}").lstrip("\\x0a")
     )
+    for lane, number in unserved.items():
+        typer.echo(visible(unserved_text(lane, number)))
 
 
 async def counts(homing: Homing) -> list[Count]:
@@ -108,15 +114,16 @@ def dead(
 
 
 def health(config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Exit 0 when a worker is alive and no route is parked; 1 and the reasons otherwise."""
+    """Exit 0 when live workers serve all that waits and no route is parked; else 1 and why."""
 
     async def act(homing: Homing) -> list[str]:
         liveness = homing.engine.liveness
         await liveness.look()
-        problems = [] if liveness.alive else ["no worker process is alive"]
-        for fact in await homing.store.facts("parked"):
-            reason = (fact.value or {}).get("reason")
-            problems.append(f"route {fact.key} is parked: {reason}")
+        problems = [] if liveness.workers else ["no worker process is alive"]
+        unserved = await unserved_lanes(homing.store, liveness)
+        problems += [unserved_text(lane, number) for lane, number in unserved.items()]
+        for route, fact in (await parked_routes(homing.store)).items():
+            problems.append(f"route {route} is parked: {(fact.value or {}).get('reason')}")
         return problems
 
     problems = with_homing(config, act)

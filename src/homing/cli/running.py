@@ -8,15 +8,16 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from msgspec.structs import replace
 
 from homing import long_running
 from homing.app import Homing
+from homing.assembly import Service
 from homing.cli.supervising import Orphaned
-from homing.from_settings import build
+from homing.from_settings import Program, assemble
 from homing.settings import Settings, masked
 from homing.telemetry import Watching
 
@@ -28,10 +29,16 @@ if TYPE_CHECKING:
 Beside = Callable[[Homing], Awaitable[None]]
 
 
-def _assemble(settings: Settings, *, worker: bool, scraped: bool) -> tuple[Homing, Watching]:
-    watching = Watching(settings, scraped=scraped)
-    homing = build(
-        settings,
+def with_general(program: Program, **changes: Any) -> Program:
+    """The program with these of the general settings in the place of its own."""
+    general = replace(program.general, **changes)
+    return replace(program, loaded=replace(program.loaded, settings=general))
+
+
+def _assemble(program: Program, *, worker: bool, scraped: bool) -> tuple[Homing, Watching]:
+    watching = Watching(program.general, scraped=scraped)
+    homing = assemble(
+        program,
         worker=worker,
         observers=watching.observers,
         notifiers=watching.notifiers,
@@ -40,17 +47,24 @@ def _assemble(settings: Settings, *, worker: bool, scraped: bool) -> tuple[Homin
     return homing, watching
 
 
-def run_server(settings: Settings, *, worker: bool, beside: Beside | None = None) -> None:
+def run_server(program: Program, *, worker: bool, beside: Beside | None = None) -> None:
     """Serve until SIGTERM or SIGINT. `beside` runs in the same loop for as long."""
     from starlette.applications import Starlette
 
     from homing.web.application import application
     from homing.web.serving import serve
 
-    homing, watching = _assemble(settings, worker=worker, scraped=True)
-    server = replace(settings.server, port=settings.server.port or _free_port(settings.server.host))
-    settings = replace(settings, server=server)
-    app = application(homing, settings, metrics=watching.metrics(homing) or _no_metrics)
+    homing, watching = _assemble(program, worker=worker, scraped=True)
+    server = program.general.server
+    server = replace(server, port=server.port or _free_port(server.host))
+    settings = with_general(program, server=server).general
+    app = application(
+        homing,
+        settings,
+        metrics=watching.metrics(homing) or _no_metrics,
+        web=program.assembly.web,
+        service=Service(homing, program.settings, settings),
+    )
     inner = app.router.lifespan_context
 
     @asynccontextmanager
@@ -68,10 +82,27 @@ def run_server(settings: Settings, *, worker: bool, beside: Beside | None = None
         watching.close()
 
 
-def run_worker(settings: Settings, *, with_parent: bool) -> None:
+def run_worker(program: Program, *, with_parent: bool) -> None:
     """Deliver until SIGTERM or SIGINT, or until the parent is gone."""
-    homing, watching = _assemble(settings, worker=True, scraped=False)
+    homing, watching = _assemble(program, worker=True, scraped=False)
+    _work(homing, watching, with_parent=with_parent)
 
+
+def run_app(
+    homing: Homing, settings: Settings, *, generation: int | None, with_parent: bool
+) -> None:
+    """The same for a Homing of the user's own, which has its store, provider and clock."""
+    watching = Watching(settings)
+    homing.use_as_worker(
+        generation=generation,
+        observers=watching.observers,
+        notifiers=watching.notifiers,
+        alarm=watching.alarm,
+    )
+    _work(homing, watching, with_parent=with_parent)
+
+
+def _work(homing: Homing, watching: Watching, *, with_parent: bool) -> None:
     async def run() -> None:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -117,7 +148,7 @@ def _banner(settings: Settings) -> str:
 
 
 def _free_port(host: str) -> int:
-    """Chosen here, so that it can be named before anybody asks."""
+    """Chosen here, so that the banner can name it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.bind((host, 0))

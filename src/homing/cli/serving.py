@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from homing.app import Homing
-from homing.cli.session import ConfigFile, settings, with_homing
+from homing.cli import session
+from homing.cli.session import ConfigFile, program, with_homing
 
 
 def register(app: typer.Typer) -> None:
@@ -30,42 +31,73 @@ def serve(
     """Take deliveries by REST, deliver them, and show where they stand."""
     from msgspec.structs import replace
 
-    from homing.cli.running import run_server
+    from homing.cli.running import run_server, with_general
 
-    chosen = settings(config).settings
+    chosen = program(config)
+    server = chosen.general.server
     server = replace(
-        chosen.server,
-        host=chosen.server.host if host is None else host,
-        port=chosen.server.port if port is None else port,
+        server,
+        host=server.host if host is None else host,
+        port=server.port if port is None else port,
     )
-    run_server(replace(chosen, server=server), worker=worker)
+    run_server(with_general(chosen, server=server), worker=worker)
 
 
 def worker(
     config: ConfigFile = None,
     processes: Annotated[int, typer.Option(min=1, max=64, help="How many processes.")] = 1,
+    app: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:NAME",
+            help="Run the handlers and jobs of this Homing of yours, on its own store.",
+            show_default=False,
+        ),
+    ] = None,
+    generation: Annotated[
+        int | None,
+        typer.Option(min=0, help="The generation of this code: events of others are left alone."),
+    ] = None,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
     """Deliver what others have accepted, until stopped."""
+    from homing.cli.running import run_app, run_worker
+
+    named = session.chosen.get()
+    if app is not None:
+        if named is not None:
+            raise typer.BadParameter("--app is for `homing worker` without an assembly")
+        from homing.cli.user_app import load_app
+
+        homing = load_app(app)
+        if processes > 1:
+            raise typer.Exit(_run_many(config, processes, homing.stop_grace_s, app, generation))
+        run_app(homing, program(config).general, generation=generation, with_parent=with_parent)
+        return
+    if generation is not None and named is None:
+        raise typer.BadParameter("--generation needs --app or an assembly: mail has none")
     if processes > 1:
-        raise typer.Exit(_run_many(config, processes))
-    from homing.cli.running import run_worker
+        grace_s = program(config).general.stop_grace.value
+        with_homing(config, _look)
+        raise typer.Exit(_run_many(config, processes, grace_s, None, generation))
+    run_worker(program(config, generation=generation or 0), with_parent=with_parent)
 
-    run_worker(settings(config).settings, with_parent=with_parent)
+
+async def _look(homing: Homing) -> None:
+    """What is wrong is said once, and new stores are made, before there are many processes."""
+    del homing
 
 
-def _run_many(config: Path | None, processes: int) -> int:
+def _run_many(
+    config: Path | None, processes: int, grace_s: float, app: str | None, generation: int | None
+) -> int:
     """Real processes, each a `homing worker` of its own."""
     from homing.cli.supervising import supervise
 
-    chosen = settings(config).settings
-
-    async def look(homing: Homing) -> None:
-        """What is wrong is said once, and new stores are made, before there are many of us."""
-        del homing
-
-    with_homing(config, look)
-    command = [sys.executable, "-m", "homing", "worker", "--with-parent"]
-    if config is not None:
-        command += ["--config", str(config)]
-    return asyncio.run(supervise(command, processes, grace_s=chosen.stop_grace.value))
+    named = session.chosen.get()
+    command = [sys.executable, "-m", "homing", *([] if named is None else [named.name])]
+    command += ["worker", "--with-parent"]
+    options = {"--config": config, "--app": app, "--generation": generation}
+    for option, value in options.items():
+        command += [] if value is None else [option, str(value)]
+    return asyncio.run(supervise(command, processes, grace_s=grace_s))

@@ -1,4 +1,4 @@
-"""What every command shares: the settings, and a Homing opened for reading and repairing."""
+"""What every command shares: its assembly and settings, and a Homing for reading and repairing."""
 
 from __future__ import annotations
 
@@ -7,17 +7,24 @@ import getpass
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from homing.app import Homing
 from homing.domain.delivery import Delivery
 from homing.engine.views import DeliveryView, delivery_view
-from homing.settings import Loaded, load
+
+if TYPE_CHECKING:
+    from homing.assembly import Assembly
+    from homing.from_settings import Program
 
 T = TypeVar("T")
+
+# Set by `homing NAME …`; without a name, the default mail service.
+chosen: ContextVar[Assembly[Any] | None] = ContextVar("chosen", default=None)
 
 ConfigFile = Annotated[
     Path | None,
@@ -29,15 +36,19 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 DeliveryId = Annotated[str, typer.Argument(metavar="ID")]
 
 
-def settings(config: Path | None) -> Loaded:
-    return load(config)
+def program(config: Path | None, *, reading: bool = False, generation: int = 0) -> Program:
+    """The chosen assembly with its settings; a wrong one is named."""
+    from homing.default_service import ASSEMBLY
+    from homing.from_settings import load_program
+
+    return load_program(chosen.get() or ASSEMBLY, config, reading=reading, generation=generation)
 
 
 def with_homing(config: Path | None, act: Callable[[Homing], Awaitable[T]]) -> T:
     """Open the store without a worker, act, close."""
-    from homing.from_settings import build
+    from homing.from_settings import assemble
 
-    homing = build(settings(config).settings, worker=False)
+    homing = assemble(program(config, reading=True), worker=False)
 
     async def run() -> T:
         async with homing:
@@ -47,7 +58,7 @@ def with_homing(config: Path | None, act: Callable[[Homing], Awaitable[T]]) -> T
 
 
 def view_of(homing: Homing, delivery: Delivery) -> DeliveryView:
-    """As everybody sees it: the status is its route's own word."""
+    """A delivery as it is shown everywhere: the status is its route's own word."""
     return delivery_view(delivery, homing.engine.routes.get(delivery.route))
 
 

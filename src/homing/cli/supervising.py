@@ -47,7 +47,7 @@ async def _keep_one(command: Sequence[str], stop: asyncio.Event, patience_s: flo
 
 
 async def _first(ended: asyncio.Future[int], stop: asyncio.Event) -> bool:
-    """Whether the child ended by itself before anybody asked it to."""
+    """Whether the child ended by itself before it was told to stop."""
     stopped: asyncio.Future[bool] = asyncio.ensure_future(stop.wait())
     both: set[asyncio.Future[Any]] = {ended, stopped}
     await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)

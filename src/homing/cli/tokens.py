@@ -48,7 +48,7 @@ def list_(config: ConfigFile = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def revoke(name: Name, config: ConfigFile = None) -> None:
-    """From now on this token is worth nothing."""
+    """Revoke a token: it is refused from now on."""
 
     async def act(homing: Homing) -> None:
         await homing.tokens.revoke(name)

@@ -66,6 +66,17 @@ def build(email: Email, *, message_id: str, date_ms: int, sender: str) -> bytes:
     return out.getvalue()
 
 
+def reissue(data: bytes, *, message_id: str, date_ms: int) -> bytes:
+    """The same message, as `build` has written it, under another Message-ID and Date."""
+    head, blank, body = data.partition(b"\r\n\r\n")
+    own = {b"date": _date_line(date_ms // 1000), b"message-id": f"Message-ID: {message_id}"}
+    lines = [
+        own.get(line.partition(b":")[0].lower(), "").encode() or line
+        for line in head.split(b"\r\n")
+    ]
+    return b"\r\n".join(lines) + blank + body
+
+
 def _head(email: Email, message_id: str, date_ms: int, sender: str) -> str:
     if not _MESSAGE_ID.fullmatch(message_id):
         raise InvalidRequest("message_id", "is not an id in angle brackets")

@@ -28,6 +28,9 @@ AttemptStatus: TypeAlias = Literal[
     "interrupted",
     "route_fault",
 ]
+# When a second acceptance could happen. W1: the attempt ended between its mark and its outcome.
+# W2: it was accepted, but the outcome could not be stored. W3: its worker was paused beyond the
+# lease, after the last check of the lease and before the send.
 DoubtWindow: TypeAlias = Literal["W1", "W2", "W3"]
 FactValue: TypeAlias = dict[str, str | int | float | bool | None]
 
@@ -104,8 +107,9 @@ class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     `version` is the fence: a store writes a change only over the version that was read, and
     raises it by one. `due_at_ms` is the next attempt's time while pending and the end of the
     lease while in flight, so that a claim is one range read. `key_term_s` is how long its key
-    is kept after it has ended; None is for ever. `interruptions` counts the deaths of its holders
-    in a row that it may have caused, `crashes` those while it was tried alone.
+    is kept after it has ended; None is for ever. `plan` names one of its route's further plans.
+    `interruptions` counts the deaths of its holders in a row that it may have caused, `crashes`
+    those while it was tried alone.
     """
 
     id: str
@@ -121,6 +125,7 @@ class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     topic: str | None = None
     priority: int = DEFAULT_PRIORITY
     generation: int = 0
+    plan: str = ""
     key_term_s: float | None = None
 
     state: State = "pending"
@@ -154,12 +159,19 @@ class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     maybe_sent_at_ms: int | None = None
     doubt_waived: bool = False
     maybe_duplicate: bool = False
+    # An earlier payload of it may have been accepted: evidence on this one does not settle that.
+    earlier_maybe_sent: bool = False
     failure_history: tuple[Cycle, ...] = ()
 
     parent_id: str | None = None
+    # Which payload of its parent it was made for; only children of the current one count.
+    parent_payload_no: int = 1
     required: bool = True
     fanned_out: bool = False
     open_children: int = 0
+    # For labels: how many children wait to be tried again. The desk counts them when it shows a
+    # waiting parent; it is never stored.
+    retrying_children: int = 0
     clone_of: str | None = None
     payload_no: int = 1
     restart_at: str | None = None
@@ -172,13 +184,24 @@ class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
 
     @property
     def maybe_sent(self) -> bool:
-        """An attempt may have been accepted and nobody knows yet."""
+        """An attempt with the current payload may have been accepted; there is no evidence yet."""
         return self.maybe_sent_at_ms is not None
+
+    @property
+    def possibly_sent(self) -> bool:
+        """As `maybe_sent`, of any payload it has had: it may not be called "not sent"."""
+        return self.maybe_sent_at_ms is not None or self.earlier_maybe_sent
 
     @property
     def open_addresses(self) -> tuple[str, ...]:
         """Who still has to be sent to: the open ones and those in doubt."""
         return tuple([r.address for r in self.recipients if r.outcome in ("open", "maybe")])
+
+
+# Names of results beside those of the stages: the bytes that every attempt sends, and those that
+# the original of a clone has sent.
+FROZEN = "frozen"
+FROZEN_ORIGINAL = "frozen_original"
 
 
 class Content(Struct, frozen=True, gc=False):
@@ -227,8 +250,6 @@ class Change(Struct, frozen=True, gc=False):
     `delivery.version` is the version that was read. `payload` replaces the payload (the old
     one is kept under its number); `forget` removes the record instead of writing it;
     `reopens` says that an ended delivery is open again.
-    `marks_only` tells a store that may profit from it: beside results, all that is new since the
-    claim is the mark, made at `delivery.updated_at_ms`.
     """
 
     delivery: Delivery
@@ -241,4 +262,3 @@ class Change(Struct, frozen=True, gc=False):
     facts: tuple[Fact, ...] = ()
     forget: bool = False
     reopens: bool = False
-    marks_only: bool = False

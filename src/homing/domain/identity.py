@@ -1,4 +1,4 @@
-"""Who is who: fingerprints of requests, tokens for providers, Message-IDs. All deterministic."""
+"""Identities: fingerprints of requests, tokens for providers, Message-IDs. All deterministic."""
 
 from __future__ import annotations
 
@@ -11,35 +11,64 @@ from homing.domain.delivery import Delivery
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 INTENT_SOURCE = "homing.intent"
-# Of a UUID's bits, those that do not say of which version and variant it is; and those that do.
-_CHANCE = ~(0xF << 76 | 0x3 << 62)
-_VERSION_7 = 0x7 << 76 | 0x2 << 62
+# An id's place in time: milliseconds, and the order within one.
+ORDER_BITS = 12
+ID_CHANCE_BYTES = 8
+_ORDERS = 1 << ORDER_BITS
+# The first digit after the third hyphen says of which variant a UUID is; two of its bits are free.
+_VARIANT = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 
 
 def fingerprint(*parts: object) -> str:
-    """The same normalised request gives the same text, on every machine and in every process."""
+    """The same parts give the same text, on every machine and in every process."""
+    return hashlib.sha256(_framed(*parts)).hexdigest()[:32]
+
+
+def request_fingerprint(frame: bytes, payload: bytes) -> str:
+    """The same request in its normal form gives the same text; `frame` is that of its kind."""
+    return hashlib.blake2b(frame + payload, digest_size=16).hexdigest()
+
+
+def request_frame(
+    route: str, not_before_ms: int | None = None, expires_at_ms: int | None = None
+) -> bytes:
+    """What belongs to a request beside its payload; made once for many requests of one kind."""
+    return _framed(route, not_before_ms, expires_at_ms)
+
+
+def _framed(*parts: object) -> bytes:
+    """Kind and length go first, so that no two different lists of parts read the same."""
     whole: list[bytes] = []
     for part in parts:
         kind, data = (b"b", part) if isinstance(part, bytes) else (b"j", _encoder.encode(part))
-        # Kind and length go first, so that no two different lists of parts read the same.
         whole += (kind, len(data).to_bytes(8, "big"), data)
-    return hashlib.sha256(b"".join(whole)).hexdigest()[:32]
+    return b"".join(whole)
 
 
 def provider_token(delivery: Delivery) -> str:
-    """The idempotency token handed to a provider: the same for every attempt of one intent.
+    """The idempotency token handed to a provider: the same for every attempt with one payload.
 
-    Once some recipients have it, what is left is another request and gets another token: a
-    provider that folds equal tokens would fold the rest away.
+    An amended payload is another request and gets another token, and so is what is left once
+    some recipients have accepted it: a provider that folds equal tokens would fold it away.
     """
-    whole = _digest("token", delivery.route, delivery.intent or delivery.id)
+    whole = _digest("token", *_identity(delivery))
     accepted = [r.address for r in delivery.recipients if r.outcome == "accepted"]
     return whole if not accepted else _digest(whole, *sorted(accepted))
 
 
 def message_id(delivery: Delivery, domain: str) -> str:
-    """A fixed Message-ID lets receivers fold a possible duplicate."""
-    return f"<{_digest('message', delivery.route, delivery.intent or delivery.id)}@{domain}>"
+    """A fixed Message-ID lets receivers fold a possible duplicate; an amended text has its own."""
+    return f"<{_digest('message', *_identity(delivery))}@{domain}>"
+
+
+def _identity(delivery: Delivery) -> tuple[str, ...]:
+    named = (delivery.route, delivery.intent or delivery.id)
+    return named if delivery.payload_no == 1 else (*named, str(delivery.payload_no))
+
+
+def child_intent(parent: Delivery, intent: str) -> str:
+    """A child's intent under its parent's payload: that of an amended parent is a new one."""
+    return intent if parent.payload_no == 1 else f"{intent}#payload.{parent.payload_no}"
 
 
 def _digest(*texts: str) -> str:
@@ -53,8 +82,25 @@ def intent_key(route: str, intent: str) -> str:
     return f"{len(route)}/{route}/{intent}"
 
 
-def id_from(now_ms: int, entropy: bytes) -> str:
-    """A UUID of version 7: sorts by time, so that stores append instead of scattering."""
-    bits = (now_ms & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(entropy[:10], "big")
-    text = f"{bits & _CHANCE | _VERSION_7:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+def ids_from(first: int, chance: bytes) -> list[str]:
+    """UUIDs of version 7 for places in time that follow each other, one for each 8 random bytes.
+
+    They sort by place, so that stores append instead of scattering.
+    """
+    digits = chance.hex()
+    made: list[str] = []
+    at_ms, order = divmod(first, _ORDERS)
+    time = _time(at_ms)
+    for start in range(0, len(digits), 16):
+        if order == _ORDERS:
+            at_ms, order = at_ms + 1, 0
+            time = _time(at_ms)
+        variant, near, far = _VARIANT[digits[start]], start + 1, start + 4
+        made.append(f"{time}7{order:03x}-{variant}{digits[near:far]}-{digits[far : start + 16]}")
+        order += 1
+    return made
+
+
+def _time(at_ms: int) -> str:
+    """The first two groups of digits."""
+    return f"{at_ms >> 16 & 0xFFFF_FFFF:08x}-{at_ms & 0xFFFF:04x}-"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any, TypeAlias
 
 import msgspec
@@ -12,7 +13,8 @@ from msgspec.structs import force_setattr
 from homing.domain.errors import InvalidRequest
 
 Addresses: TypeAlias = str | Sequence[str]
-Json: TypeAlias = Any  # what a JSON document can hold; checked when it is encoded
+Json: TypeAlias = Any
+"""What a JSON document can hold. Dates, UUIDs and the like come back as text, bytes as base64."""
 
 
 class Attachment(Struct, frozen=True):
@@ -71,7 +73,7 @@ class Email(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
         return tuple(dict.fromkeys((*self.to, *self.cc, *self.bcc)))
 
 
-class Event(Struct, frozen=True, tag_field="kind", tag="event"):
+class Event(Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="event"):
     """Something that happened, for the handlers of its type."""
 
     type: str
@@ -79,7 +81,7 @@ class Event(Struct, frozen=True, tag_field="kind", tag="event"):
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-class Job(Struct, frozen=True, tag_field="kind", tag="job"):
+class Job(Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="job"):
     """A piece of staged work."""
 
     name: str
@@ -89,15 +91,40 @@ class Job(Struct, frozen=True, tag_field="kind", tag="job"):
 
 Message: TypeAlias = Email | Event | Job
 
+SMALLEST_INT = -(2**63)
+LARGEST_INT = 2**64 - 1
 
-# Sorted keys: the same request gives the same bytes, whoever wrote it down.
-_encoder = msgspec.msgpack.Encoder(order="deterministic")
-_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+# JSON, so that SQL and other languages can read and make it. Sorted keys: the same request gives
+# the same bytes, in whatever order it was written down.
+_encoder = msgspec.json.Encoder(order="deterministic")
+_decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 
 def encode_message(message: Message) -> bytes:
-    """The frozen payload of a delivery."""
+    """The frozen payload of a delivery. Files in it are base64."""
+    data = message.variables if isinstance(message, Email) else message.data
+    if data:
+        _check_numbers(data)
     return _encoder.encode(message)
+
+
+def _check_numbers(data: Json) -> None:
+    """What would be read back as null, or by others as another number, is refused."""
+    values = [data]
+    for value in values:  # what is found inside a value is looked at after it
+        kind = type(value)
+        if kind is str or kind is bool:
+            continue
+        if kind is int:
+            if not SMALLEST_INT <= value <= LARGEST_INT:
+                raise InvalidRequest("data", "holds a whole number of more than 64 bits")
+        elif kind is dict:
+            values += value.values()
+        elif kind is list or kind is tuple:
+            values += value
+        elif kind is float and not isfinite(value):
+            raise InvalidRequest("data", f"{value} is not a number that JSON can hold")
 
 
 def decode_message(payload: bytes) -> Message:

@@ -136,6 +136,8 @@ class Retention(Struct, frozen=True):
     payload_s: float | None = None
     attempts_s: float | None = None
     key_s: float | None = None
+    # A dead letter that a design keeps as a record of its own.
+    dead_letter_s: float | None = None
 
 
 class Plan(Struct, frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ def note_refusals(recipients: Recipients, refused: Mapping[str, Refusal]) -> Rec
 
 
 def left_to_try(recipients: Recipients, refused: Mapping[str, Refusal]) -> bool:
-    """Whether somebody who does not have it yet was only put off."""
+    """Whether a recipient that does not have it yet was only deferred."""
     return bool(refused) and any(
         r.outcome in ("open", "maybe") and not refused[r.address].permanent
         for r in recipients
@@ -47,7 +47,7 @@ def dispel_doubt(recipients: Recipients) -> Recipients:
 
 
 def reopen_refused(recipients: Recipients) -> Recipients:
-    """A replay tries the refused ones again; whoever has it already is left alone."""
+    """A replay tries the refused ones again; those that have accepted are left alone."""
     return tuple(Recipient(r.address) if r.outcome == "refused" else r for r in recipients)
 
 
@@ -64,7 +64,7 @@ def summary(recipients: Recipients, *, permanent: bool) -> Failure:
 
 
 def _refuse(recipient: Recipient, refusal: Refusal | None) -> Recipient:
-    """Who has it, keeps it; who may have it is never called refused."""
+    """One that has accepted stays so; one that may have it is never called refused."""
     if refusal is None or recipient.outcome not in ("open", "maybe"):
         return recipient
     refused_for_good = refusal.permanent and recipient.outcome == "open"

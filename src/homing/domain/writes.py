@@ -5,17 +5,23 @@ Stores execute Writes under their compare-and-set and know no rule. The order in
 part of the contract:
 
 1. Everything is encoded before anything is applied.
-2. The condition is judged: the stored version, or a free id and free keys.
-3. Children are judged and put, each by its own condition; those that are taken are left out.
+2. The condition is judged: the stored version, or a free id and free keys. Writes of one call are
+   judged in their order, each over what those before it have put.
+3. Children are judged and put, each by its own condition; those that are taken are left out. The
+   id and the keys of the delivery itself are taken by then, also if it is about to be removed.
 4. Payload and results are put before the record, and the record before the parent's counter.
-5. Facts are put last, and waiters are told after the commit.
+   Shown records are put with it.
+5. Facts are put last, those of the call after those of its items. Waiters are told after the
+   commit.
 """
 
 from __future__ import annotations
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from homing.domain.delivery import Attempt, Change, Delivery, Fact, Key, New
+from homing.domain.delivery import TERMINAL_STATES, Attempt, Change, Delivery, Fact, Key, New
+from homing.domain.shown import Projection, ShownRecord
 
 KEPT_PAYLOAD = "payload."
 """A replaced payload stays readable among the results as `payload.<its number>`."""
@@ -60,8 +66,14 @@ class Write(Struct, frozen=True, gc=False, kw_only=True):
     opens: int = 0
     count: Count | None = None
     facts: tuple[Fact, ...] = ()
+    # Records of a Shape, in the same commit.
+    shown: tuple[ShownRecord, ...] = ()
     # Something may be due now: tell those who wait.
     wakes: bool = False
+
+    @property
+    def changes_content(self) -> bool:
+        return bool(self.results) or self.payload is not None or self.drop_results_but is not None
 
     @property
     def is_plain(self) -> bool:
@@ -74,49 +86,55 @@ class Write(Struct, frozen=True, gc=False, kw_only=True):
         )
 
 
-def write_of_new(new: New) -> Write:
+def write_of_new(new: New, projection: Projection | None = None) -> Write:
     """Add it, unless a key or its id is taken."""
     delivery = new.delivery
+    keys = new.keys if delivery.ended_at_ms is None else _ended_keys(new)
     return Write(
         delivery=delivery,
         due_at_zero_ms=_due_at_zero_ms(delivery),
-        keys=new.keys,
+        keys=keys,
         free_by_ms=delivery.created_at_ms,
         payload=new.payload,
         results=new.results,
-        children=tuple([write_of_new(child) for child in new.children]) if new.children else (),
-        opens=0 if delivery.is_terminal else 1,
+        children=_writes_of(new.children, projection) if new.children else (),
+        opens=0 if delivery.state in TERMINAL_STATES else 1,
         facts=new.facts,
+        shown=() if projection is None else projection.of_new(new, keys),
         wakes=_wakes(delivery),
     )
 
 
-def write_of_change(change: Change) -> Write:
+def write_of_change(change: Change, projection: Projection | None = None) -> Write:
     """Save it over the version that was read."""
     delivery = change.delivery
     count = None
     if change.child_delta and delivery.parent_id is not None:
         count = Count(delivery.parent_id, change.child_delta, delivery.updated_at_ms)
     replaces = change.payload is not None
+    terms = _terms(change)
     return Write(
         delivery=delivery,
         over=delivery.version,
         removes=change.forget,
         due_at_zero_ms=_due_at_zero_ms(delivery),
-        terms=_terms(change),
+        terms=terms,
         payload=change.payload,
         keep_payload_as=f"{KEPT_PAYLOAD}{delivery.payload_no - 1}" if replaces else None,
         # What a stage made is dropped; what was asked for is history and stays.
         drop_results_but=KEPT_PAYLOAD if change.drop_results else None,
         results=change.results,
         attempts=change.ended,
-        children=tuple([write_of_new(child) for child in change.children])
-        if change.children
-        else (),
+        children=_writes_of(change.children, projection) if change.children else (),
         count=count,
         facts=change.facts,
+        shown=() if projection is None else projection.of_change(change, terms),
         wakes=count is not None or _wakes(delivery),
     )
+
+
+def _writes_of(children: tuple[New, ...], projection: Projection | None) -> tuple[Write, ...]:
+    return tuple([write_of_new(child, projection) for child in children])
 
 
 def _due_at_zero_ms(delivery: Delivery) -> int | None:
@@ -125,21 +143,46 @@ def _due_at_zero_ms(delivery: Delivery) -> int | None:
 
 def _wakes(delivery: Delivery) -> bool:
     """Open and in no process's hands: pending, waiting, or in flight with its lease ended."""
-    if delivery.is_terminal:
+    if delivery.state in TERMINAL_STATES:
         return False
-    return delivery.state != "in_flight" or delivery.holder is None
+    if delivery.state != "in_flight" or delivery.holder is None:
+        return True
+    return delivery.due_at_ms is not None and delivery.due_at_ms <= delivery.updated_at_ms
 
 
 def _terms(change: Change) -> tuple[Key, ...]:
     """The term of a key begins when its delivery ends, and a replay takes it back."""
     delivery = change.delivery
-    term_s = delivery.key_term_s
-    # A child shows its parent's key and does not own it.
-    if term_s is None or delivery.key is None or delivery.parent_id is not None:
+    if delivery.ended_at_ms is None and not change.reopens:
         return ()
-    ended_at_ms = delivery.ended_at_ms
-    if ended_at_ms is None and not change.reopens:
+    if delivery.key_term_s is None or not _owns_its_key(delivery):
         return ()
-    expires_at_ms = None if ended_at_ms is None else ended_at_ms + round(term_s * 1000)
-    key = Key(delivery.source, delivery.key, delivery.id, delivery.fingerprint, expires_at_ms)
-    return (key,)
+    key = delivery.key or ""
+    expires_at_ms = _key_expires_at_ms(delivery)
+    return (Key(delivery.source, key, delivery.id, delivery.fingerprint, expires_at_ms),)
+
+
+def _ended_keys(new: New) -> tuple[Key, ...]:
+    """The keys of a delivery that has ended before it is added: its term begins at once."""
+    delivery = new.delivery
+    if delivery.key_term_s is None or not _owns_its_key(delivery):
+        return new.keys
+    expires_at_ms = _key_expires_at_ms(delivery)
+    own = delivery.source, delivery.key
+    return tuple(
+        [
+            replace(key, expires_at_ms=expires_at_ms) if (key.source, key.key) == own else key
+            for key in new.keys
+        ]
+    )
+
+
+def _owns_its_key(delivery: Delivery) -> bool:
+    """A child shows its parent's key and does not own it."""
+    return delivery.key is not None and delivery.parent_id is None
+
+
+def _key_expires_at_ms(delivery: Delivery) -> int | None:
+    if delivery.ended_at_ms is None or delivery.key_term_s is None:
+        return None
+    return delivery.ended_at_ms + round(delivery.key_term_s * 1000)

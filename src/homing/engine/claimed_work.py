@@ -99,6 +99,8 @@ class ClaimedWork(Struct, eq=False):
     size: int = 0
     owner: Owner | None = None
     is_probe: bool = False
+    # A mark on its way carries the lease of its time: renewed meanwhile, it would be undone.
+    is_being_marked: bool = False
     is_over: bool = False
     lost: bool = False
     settled: str | None = None
@@ -132,6 +134,7 @@ class ClaimedWork(Struct, eq=False):
 
     def marking(self, frozen: Mapping[str, bytes]) -> PendingSave:
         """The durable mark, to be written: with a new lease only where the old one grows short."""
+        self.is_being_marked = True
         clock = self.process.clock
         is_short = self._spare_s(clock.steady_s()) < SPARE_LEASE_S
         change = transitions.mark_committing(
@@ -144,14 +147,19 @@ class ClaimedWork(Struct, eq=False):
 
     def marked(self, change: Change, asked_at_s: float) -> None:
         """It is stored; a new lease counts from when it was asked for."""
+        self.is_being_marked = False
         if change.delivery.due_at_ms != self.delivery.due_at_ms:
             self.lease_end_s = asked_at_s + self.route.lease_s
         self.wrote(change)
 
     @property
     def may_commit(self) -> bool:
-        """Whether the time of a whole send still fits into the lease."""
-        return self._spare_s(self.process.clock.steady_s()) > COMMIT_MARGIN_S
+        """Whether the time of a whole send still fits into the lease.
+
+        After a pause without a heartbeat others may have ended the lease before its time.
+        """
+        process = self.process
+        return self._spare_s(process.clock.steady_s()) > COMMIT_MARGIN_S and process.is_fresh()
 
     def _spare_s(self, now_s: float) -> float:
         """What the lease has beyond the whole time of the stage."""
@@ -181,8 +189,9 @@ class ClaimedWork(Struct, eq=False):
     def child(  # noqa: PLR0913 - a child may differ from its parent in each of these
         self,
         *,
-        lane: str,
         payload: bytes,
+        lane: str = "",
+        plan: str = "",
         stage: str | None = None,
         topic: str | None = None,
         intent: str | None = None,
@@ -195,7 +204,8 @@ class ClaimedWork(Struct, eq=False):
         child = Delivery(
             id=self.process.new_id(),
             route=parent.route,
-            lane=lane,
+            lane=self.route.lane(lane, parent.generation),
+            plan=plan,
             stage=stage or parent.stage,
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
@@ -205,17 +215,19 @@ class ClaimedWork(Struct, eq=False):
             topic=topic or parent.topic,
             priority=parent.priority,
             generation=parent.generation,
-            intent=intent,
+            intent=None if intent is None else identity.child_intent(parent, intent),
             fingerprint=identity.fingerprint(payload),
             recipients=tuple(Recipient(address) for address in recipients),
             parent_id=parent.id,
+            parent_payload_no=parent.payload_no,
             required=required,
             expires_at_ms=parent.expires_at_ms,
             metadata={**parent.metadata, **(metadata or {})},
         )
         # Without an intent of its own, a child is one of a kind under its parent: fanning out
         # again after a crash or a restart finds it and makes no second one.
-        name = intent or f"{parent.id}/{child.fingerprint}/{lane}"
+        name = intent or f"{parent.id}/{child.fingerprint}/{child.lane}"
+        name = identity.child_intent(parent, name)
         taken = identity.intent_key(parent.route, name)
         key = Key(identity.INTENT_SOURCE, taken, child.id, child.fingerprint)
         return New(child, payload=payload, keys=(key,))
@@ -238,10 +250,10 @@ def works_of(
 ) -> list[ClaimedWork]:
     """Plan and stage are looked up once for all of one lane."""
     lease_end_s = claimed_at_s + route.lease_s
-    known: dict[tuple[str, str], tuple[Plan, Stage, bool]] = {}
+    known: dict[tuple[str, str, str], tuple[Plan, Stage, bool]] = {}
     for one in claimed:
         delivery = one.delivery
-        course = delivery.lane, delivery.stage
+        course = delivery.lane, delivery.plan, delivery.stage
         if course not in known:
             plan = route.plan_of(delivery)
             known[course] = (plan, *stage_in(plan, delivery.stage))
@@ -249,7 +261,7 @@ def works_of(
         ClaimedWork(
             process,
             route,
-            *known[one.delivery.lane, one.delivery.stage],
+            *known[one.delivery.lane, one.delivery.plan, one.delivery.stage],
             one.delivery,
             one.content,
             lease_end_s,

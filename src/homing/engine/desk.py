@@ -7,19 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from homing.domain import transitions
-from homing.domain.delivery import Attempt, Change, Delivery, Fact, FactValue
-from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
-from homing.domain.policy import Plan
+from homing.domain.delivery import Attempt, Change, Delivery, Fact, State
+from homing.domain.errors import NotAllowed, NotFound
+from homing.engine.desk_children import DeskChildren
+from homing.engine.desk_writer import AUDIT, DeskWriter, Signed, demand, signed
+from homing.engine.family import is_current, pages_of_children
 from homing.engine.parking import Parking
 from homing.engine.process import Process
 from homing.engine.route import Route, Verb
-from homing.ports import Added, Cursor, Facet, Page, Query, Transitioned
+from homing.ports import Cursor, Facet, Page, Query, Transitioned
 
-AUDIT = "audit"
 RESEND_SOURCE = "operator_resend"
-MAX_TEXT_CHARS = 2000
-# How often a verb meets a delivery that somebody else is changing before it gives up.
-CONTENTION_TRIES = 5
 
 
 class Desk:
@@ -34,17 +32,26 @@ class Desk:
         self._store = process.store
         self._clock = process.clock
         self._parking = parking
-        self._routes = routes
-        self._tell = tell
+        self._writer = DeskWriter(process, routes, tell)
+        self._children = DeskChildren(process, self._writer)
+        self.route_owners = self._writer.route_owners
+        self.no_route = self._writer.no_route
 
     async def show(self, delivery_id: str) -> Delivery:
-        delivery = await self._store.get(delivery_id)
-        if delivery is None:
-            raise NotFound(f"no delivery {delivery_id}")
-        return delivery
+        return await self._with_children(await self._writer.read(delivery_id))
 
     async def list(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
-        return await self._store.page(query, cursor, limit)
+        page = await self._store.page(query, cursor, limit)
+        items = [await self._with_children(delivery) for delivery in page.items]
+        return Page(tuple(items), page.next)
+
+    async def _with_children(self, delivery: Delivery) -> Delivery:
+        """As its label sees it: with the count of children that wait to be tried again."""
+        if delivery.state != "waiting" or not self._writer.sees_children(delivery.route):
+            return delivery
+        query = Query(parent_id=delivery.id, facets=(Facet(state="pending", attempted=True),))
+        counts = await self._store.count(query)
+        return replace(delivery, retrying_children=sum(counts.values()))
 
     async def attempts(self, delivery_id: str) -> Sequence[Attempt]:
         """The ledger, with the scheduled or running one last."""
@@ -59,6 +66,14 @@ class Desk:
     async def audit(self, delivery_id: str) -> Sequence[Fact]:
         return await self._store.facts(AUDIT, f"{delivery_id}/")
 
+    async def unfinished_children(self, parent: Delivery) -> Sequence[Delivery]:
+        """Those that count for it and have not ended well, or not yet; a first page of them."""
+        states: tuple[State, ...] = ("failed", "dismissed", "pending", "in_flight", "waiting")
+        if parent.fanned_out:
+            async for page in pages_of_children(self._store, parent.id, states):
+                return [child for child in page if is_current(child, parent)]
+        return ()
+
     async def replay(
         self,
         delivery_id: str,
@@ -68,87 +83,77 @@ class Desk:
         generation: int | None = None,
         cycle: int | None = None,
     ) -> Delivery:
-        """In place, from the failed stage, with a new budget; a parent takes its children along.
+        """In place, from the failed stage, with a new budget.
 
         With `cycle`, the one that the operator saw, a click that comes late does nothing.
         """
-        return await self._again(
-            "replay",
-            delivery_id,
-            lambda delivery: self._replay_change(delivery, actor, reason, generation),
-            actor,
-            reason,
-            cycle=cycle,
-            generation=generation,
-        )
+        by = signed(actor, reason)
+        before = await self._writer.checked("replay", delivery_id, cycle)
+
+        def change(now: Delivery) -> Change:
+            return self._children.replayed(now, by, generation)
+
+        return await self._try_again("replay", before, change, by, generation)
 
     async def restart(
         self, delivery_id: str, *, actor: str, reason: str, cycle: int | None = None
     ) -> Delivery:
         """From the first stage, results dropped."""
+        by = signed(actor, reason)
+        before = await self._writer.checked("restart", delivery_id, cycle)
 
-        def change(delivery: Delivery) -> Change:
-            plan, now_ms = self._plan(delivery), self._clock.now_ms()
-            return transitions.restart(
-                delivery, plan=plan, actor=actor, reason=reason, now_ms=now_ms
-            )
+        def change(now: Delivery) -> Change:
+            plan, now_ms = self._writer.plan(now), self._clock.now_ms()
+            return transitions.restart(now, plan=plan, actor=actor, reason=reason, now_ms=now_ms)
 
-        return await self._again("restart", delivery_id, change, actor, reason, cycle=cycle)
-
-    async def _again(
-        self,
-        verb: Verb,
-        delivery_id: str,
-        change: Callable[[Delivery], Change],
-        actor: str,
-        reason: str,
-        *,
-        cycle: int | None,
-        generation: int | None = None,
-    ) -> Delivery:
-        """A parent takes its children along, a child opens its parent again."""
-        before = await self._checked(verb, delivery_id, actor, reason, cycle)
-        # Children first: a worker that finds the parent due must not see them failed still.
-        await self._replay_children(before, actor, reason, generation)
-        after = await self._apply(verb, delivery_id, change, actor, reason, cycle=before.cycle)
-        await self._reopen_parent(after, actor, reason, generation)
-        return after
+        return await self._try_again("restart", before, change, by, None)
 
     async def dismiss(
         self, delivery_id: str, *, actor: str, reason: str, cycle: int | None = None
     ) -> Delivery:
-        return await self._apply(
-            "dismiss", delivery_id, self._timed(transitions.dismiss), actor, reason, cycle=cycle
-        )
+        by = signed(actor, reason)
+        before = await self._writer.checked("dismiss", delivery_id, cycle)
+        return await self._writer.use("dismiss", before, self._children.dismissed, by)
 
     async def restore(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
-        return await self._apply(
-            "restore", delivery_id, self._timed(transitions.restore), actor, reason
-        )
+        by = signed(actor, reason)
+        before = await self._writer.checked("restore", delivery_id)
+
+        # Children first: a worker that finds the parent due must see them open again.
+        if before.fanned_out and before.failed_because is None:
+            await self._children.restore(before, by)
+        return await self._writer.use("restore", before, self._children.restored, by)
 
     async def cancel(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
-        return await self._apply(
-            "cancel", delivery_id, self._timed(transitions.cancel), actor, reason
+        """Withdraw what has not ended. What may have been sent becomes uncertain instead."""
+        by = signed(actor, reason)
+        before = await self._writer.checked("cancel", delivery_id)
+        after = await self._writer.use(
+            "cancel",
+            before,
+            self._children.cancelled,
+            by,
+            children=await self._children.first_to_cancel(before),
+            child_change_for=self._children.cancelled_if_free,
         )
+        if before.fanned_out:
+            await self._children.cancel(after, by)
+        return after
 
     async def confirm(
         self, delivery_id: str, *, actor: str, reason: str, evidence: str
     ) -> Delivery:
         """An uncertain one was accepted after all; the evidence is kept."""
-        _demand("evidence", evidence)
-        confirmed = await self._apply(
-            "confirm",
-            delivery_id,
-            lambda delivery: transitions.confirm(
-                delivery,
-                plan=self._plan(delivery),
-                evidence=evidence,
-                now_ms=self._clock.now_ms(),
-            ),
-            actor,
-            reason,
-        )
-        await self._reopen_parent(confirmed, actor, reason, None)
+        demand("evidence", evidence)
+        by = signed(actor, reason)
+        before = await self._writer.checked("confirm", delivery_id)
+
+        def change(now: Delivery) -> Change:
+            plan, now_ms = self._writer.plan(now), self._clock.now_ms()
+            return transitions.confirm(now, plan=plan, evidence=evidence, now_ms=now_ms)
+
+        confirmed = await self._writer.use("confirm", before, change, by)
+        await self._children.look_again(confirmed, by, None)
         return confirmed
 
     async def amend(
@@ -161,28 +166,24 @@ class Desk:
         addresses: tuple[str, ...] | None = None,
     ) -> Delivery:
         """Attach a corrected payload (and envelope); the old one stays readable."""
-        return await self._apply(
-            "amend",
-            delivery_id,
-            lambda delivery: transitions.amend(
-                delivery,
-                payload,
-                plan=self._plan(delivery),
-                now_ms=self._clock.now_ms(),
-                addresses=addresses,
-            ),
-            actor,
-            reason,
-        )
+        by = signed(actor, reason)
+        before = await self._writer.checked("amend", delivery_id)
+
+        def change(now: Delivery) -> Change:
+            plan, now_ms = self._writer.plan(now), self._clock.now_ms()
+            return transitions.amend(now, payload, plan=plan, now_ms=now_ms, addresses=addresses)
+
+        amended = await self._writer.use("amend", before, change, by)
+        if before.fanned_out:
+            await self._children.cancel_earlier(amended, by)
+        return amended
 
     async def resend(
         self, delivery_id: str, *, actor: str, reason: str, key: str | None = None
     ) -> Delivery:
         """A deliberate second delivery: a clone with its own id, key and history."""
-        _demand("actor", actor)
-        _demand("reason", reason)
-        original = await self.show(delivery_id)
-        self._allowed("resend", original)
+        by = signed(actor, reason)
+        original = await self._writer.checked("resend", delivery_id)
         content = await self._store.content(delivery_id)
         if content is None or not content.payload:
             raise NotAllowed(f"cannot resend delivery {delivery_id}: its payload is gone")
@@ -190,161 +191,48 @@ class Desk:
         new = transitions.clone(
             original,
             content,
-            plan=self._plan(original),
+            plan=self._writer.plan(original),
             new_id=self._process.new_id(),
             source=RESEND_SOURCE,
             key=key or f"resend:{delivery_id}:{sum(clones.values()) + 1}",
             now_ms=self._clock.now_ms(),
         )
-        facts = [
-            self._audit_fact("resend", delivery_id, actor, reason, clone=new.delivery.id),
-            self._audit_fact("resend", new.delivery.id, actor, reason, original=delivery_id),
-        ]
-        [answer] = await self._store.add([replace(new, facts=tuple(facts))])
-        if isinstance(answer, Added):
-            self._tell([Transitioned("resend", new.delivery, None, (), self._clock.now_ms())])
-            return new.delivery
-        return await self.show(answer.delivery_id)
+        facts = (
+            self._writer.audit_fact("resend", delivery_id, by, clone=new.delivery.id),
+            self._writer.audit_fact("resend", new.delivery.id, by, original=delivery_id),
+        )
+        return await self._writer.add("resend", replace(new, facts=facts))
 
     async def annotate(self, delivery_id: str, *, actor: str, note: str) -> None:
-        _demand("actor", actor)
-        _demand("note", note)
-        self._allowed("annotate", await self.show(delivery_id))
-        await self._store.save([], [self._audit_fact("annotate", delivery_id, actor, note)])
+        by = signed(actor, note, named="note")
+        await self._writer.checked("annotate", delivery_id)
+        await self._writer.note("annotate", delivery_id, by)
 
     async def park(self, route: str, *, actor: str, reason: str) -> None:
         """Stop a route by hand; nothing of it is tried until it is unparked."""
-        self._route(route)
-        _demand("actor", actor)
-        _demand("reason", reason)
-        await self._store.save([], [self._audit_fact("park", f"route:{route}", actor, reason)])
+        self._writer.route(route)
+        await self._writer.note("park", f"route:{route}", signed(actor, reason))
         await self._parking.park(route, actor=actor, reason=reason)
 
     async def unpark(self, route: str, *, actor: str, reason: str) -> None:
-        self._route(route)
-        _demand("actor", actor)
-        _demand("reason", reason)
-        await self._store.save([], [self._audit_fact("unpark", f"route:{route}", actor, reason)])
+        self._writer.route(route)
+        await self._writer.note("unpark", f"route:{route}", signed(actor, reason))
         await self._parking.unpark(route)
 
-    async def _apply(
+    async def _try_again(
         self,
         verb: Verb,
-        delivery_id: str,
-        change_for: Callable[[Delivery], Change],
-        actor: str,
-        reason: str,
-        *,
-        cycle: int | None = None,
+        before: Delivery,
+        change: Callable[[Delivery], Change],
+        by: Signed,
+        generation: int | None,
     ) -> Delivery:
-        _demand("actor", actor)
-        _demand("reason", reason)
-        for _ in range(CONTENTION_TRIES):
-            before = await self.show(delivery_id)
-            self._allowed(verb, before)
-            # What was meant is the cycle first seen: two clicks have one effect (I21).
-            cycle = cycle or before.cycle
-            _same_cycle(verb, before, cycle)
-            change = change_for(before)
-            audit = self._audit_fact(verb, delivery_id, actor, reason, was=before.state)
-            [saved] = await self._store.save([replace(change, facts=(*change.facts, audit))])
-            if saved:
-                now_ms = self._clock.now_ms()
-                self._tell([Transitioned(verb, change.delivery, before, change.ended, now_ms)])
-                return replace(change.delivery, version=before.version + 1)
-        raise NotAllowed(f"cannot {verb} delivery {delivery_id}: it is being changed by others")
-
-    async def _checked(
-        self, verb: Verb, delivery_id: str, actor: str, reason: str, cycle: int | None
-    ) -> Delivery:
-        """The delivery, if this verb may be used on it at all."""
-        _demand("actor", actor)
-        _demand("reason", reason)
-        delivery = await self.show(delivery_id)
-        self._allowed(verb, delivery)
-        if delivery.state not in transitions.EDGES[verb].sources:
-            raise NotAllowed(f"cannot {verb} delivery {delivery_id}: it is {delivery.state}")
-        _same_cycle(verb, delivery, cycle)
-        return delivery
-
-    async def _replay_children(
-        self, parent: Delivery, actor: str, reason: str, generation: int | None
-    ) -> None:
-        """Replaying a parent replays its failed children."""
-        if not parent.fanned_out:
-            return
-        query = Query(parent_id=parent.id, facets=(Facet(state="failed"),))
-        cursor: Cursor | None = None
-        while True:
-            page = await self._store.page(query, cursor, limit=200)
-            for child in page.items:
-                await self._replay_one(child, actor, reason, generation)
-            cursor = page.next
-            if cursor is None:
-                return
-
-    async def _reopen_parent(
-        self, child: Delivery, actor: str, reason: str, generation: int | None
-    ) -> None:
-        """A failed parent looks again when a child of it was mended."""
-        if child.parent_id is None:
-            return
-        parent = await self._store.get(child.parent_id)
-        if parent is not None and parent.state == "failed":
-            await self._replay_one(parent, actor, reason, generation)
-
-    async def _replay_one(
-        self, delivery: Delivery, actor: str, reason: str, generation: int | None
-    ) -> None:
-        change = self._replay_change(delivery, actor, reason, generation)
-        audit = self._audit_fact("replay", delivery.id, actor, reason, was=delivery.state)
-        await self._store.save([replace(change, facts=(audit,))])
-
-    def _replay_change(
-        self, delivery: Delivery, actor: str, reason: str, generation: int | None
-    ) -> Change:
-        relane = self._route(delivery.route).relane
-        lane = None
-        if generation is not None and relane is not None:
-            lane = relane(delivery, generation)
-        return transitions.replay(
-            delivery,
-            actor=actor,
-            reason=reason,
-            now_ms=self._clock.now_ms(),
-            generation=generation,
-            lane=lane,
-        )
-
-    def _timed(self, transition: Callable[..., Change]) -> Callable[[Delivery], Change]:
-        return lambda delivery: transition(delivery, now_ms=self._clock.now_ms())
-
-    def _plan(self, delivery: Delivery) -> Plan:
-        return self._route(delivery.route).plan_of(delivery)
-
-    def _route(self, name: str) -> Route:
-        route = self._routes.get(name)
-        if route is None:
-            raise NotFound(f"no route {name!r}")
-        return route
-
-    def _allowed(self, verb: Verb, delivery: Delivery) -> None:
-        if verb not in self._route(delivery.route).verbs:
-            raise NotAllowed(f"route {delivery.route!r} does not offer {verb}")
-
-    def _audit_fact(self, verb: str, subject: str, actor: str, reason: str, **more: str) -> Fact:
-        now_ms = self._clock.now_ms()
-        value: FactValue = {"verb": verb, "actor": actor, "reason": reason, **more}
-        # The random end keeps two verbs of one millisecond apart.
-        unique = self._process.dice.entropy(4).hex()
-        return Fact(AUDIT, f"{subject}/{now_ms:015d}-{unique}", now_ms, value)
-
-
-def _same_cycle(verb: str, delivery: Delivery, cycle: int | None) -> None:
-    if cycle is not None and delivery.cycle != cycle:
-        raise NotAllowed(
-            f"cannot {verb} delivery {delivery.id}: it is in cycle {delivery.cycle}, not {cycle}"
-        )
+        # Children first: a worker that finds the parent due must not see them failed still.
+        if before.fanned_out:
+            await self._children.replay(before, by, generation)
+        after = await self._writer.use(verb, before, change, by)
+        await self._children.look_again(after, by, generation)
+        return after
 
 
 def _current(delivery: Delivery) -> list[Attempt]:
@@ -364,10 +252,3 @@ def _current(delivery: Delivery) -> list[Attempt]:
             holder=delivery.holder,
         )
     ]
-
-
-def _demand(field: str, text: str) -> None:
-    if not text.strip():
-        raise InvalidRequest(field, "must not be empty")
-    if len(text) > MAX_TEXT_CHARS:
-        raise InvalidRequest(field, f"is longer than {MAX_TEXT_CHARS} characters")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from msgspec.structs import replace
-
 from homing.domain import transitions
 from homing.domain.identity import provider_token
 from homing.engine.claimed_work import ClaimedWork
@@ -25,7 +23,7 @@ async def settle_doubt(work: ClaimedWork) -> PendingSave | None:
     # under it says nothing about the attempt that put the others in doubt.
     partly = any(r.outcome == "accepted" for r in delivery.recipients)
     if isinstance(found, Absent) and not partly:
-        work.delivery = transitions.dispel_doubt(delivery)
+        work.delivery = transitions.dispel_doubt(delivery).delivery
         return None
     since_ms = delivery.maybe_sent_at_ms or now_ms
     patient = now_ms < since_ms + plan.doubt_patience_s * 1000
@@ -34,14 +32,13 @@ async def settle_doubt(work: ClaimedWork) -> PendingSave | None:
         change = transitions.await_evidence(delivery, now_ms=now_ms, due_at_ms=due_at_ms)
         return save_of(work, "await_evidence", change)
     if _token_still_folds(work, now_ms):
-        # Two clocks may disagree about the window, so it is shown as a possible duplicate.
-        work.delivery = replace(delivery, maybe_duplicate=True)
+        work.delivery = transitions.rely_on_token(delivery).delivery
         return None
     if plan.on_doubt == "hold" and not delivery.doubt_waived:
-        change = transitions.give_up(delivery, "uncertain", plan=plan, now_ms=now_ms)
+        change = transitions.dead_letter(delivery, "uncertain", plan=plan, now_ms=now_ms)
         return save_of(work, "hold", change)
     if transitions.overspent(delivery, plan) is None:
-        work.delivery = transitions.waive_doubt(delivery)
+        work.delivery = transitions.waive_doubt(delivery).delivery
     return None
 
 

@@ -9,6 +9,8 @@ from homing.engine.route import Route
 from homing.ports import Claim
 
 SHORTEST_REST_S = 0.001
+# Larger ones are refused at intake.
+LARGEST_PAYLOAD = 28 * 1024 * 1024
 
 
 class DueWork:
@@ -22,9 +24,10 @@ class DueWork:
         self._claimed_up_to_ms = 0
         self._claimed_at_s = float("-inf")
         self._lag_s = 0.0
-        self._average_size = 0
 
-    async def claim(self, limit: int, owner: Owner | None = None) -> list[ClaimedWork]:
+    async def claim(
+        self, limit: int, owner: Owner | None = None, limit_bytes: int | None = None
+    ) -> list[ClaimedWork]:
         process, route, clock = self._process, self._route, self._process.clock
         await process.refresh_if_stale()
         asked_at_s = self._claimed_at_s = clock.steady_s()
@@ -35,25 +38,21 @@ class DueWork:
                 now_ms=self._claimed_up_to_ms,
                 lease_until_ms=process.lease_until_ms(route),
                 limit=limit,
+                limit_bytes=limit_bytes,
                 lanes=route.served_lanes,
                 # Never our own: what is ours and in no part's hands is found by housekeeping.
                 spare=self._liveness.alive | {process.holder},
             )
         )
-        self._got_all = len(claimed) < limit
+        works = works_of(process, route, claimed, asked_at_s, owner)
+        size = sum([work.size for work in works])
+        # A claim that was cut by its bytes has left something behind.
+        was_cut = limit_bytes is not None and size + LARGEST_PAYLOAD > limit_bytes
+        self._got_all = not works or (len(works) < limit and not was_cut)
         # How long the first one has waited; what was put off on purpose seems to wait longer.
         since_ms = claimed[0].delivery.updated_at_ms if claimed else self._claimed_up_to_ms
         self._lag_s = (self._claimed_up_to_ms - since_ms) / 1000 / process.time_scale
-        works = works_of(process, route, claimed, asked_at_s, owner)
-        if works:
-            self._average_size = sum([work.size for work in works]) // len(works)
         return works
-
-    def fitting(self, limit: int, max_bytes: int) -> int:
-        """How many of `limit` fit into these bytes if they are as large as the last ones."""
-        if not self._average_size:
-            return limit
-        return max(min(limit, max_bytes // self._average_size), 1)
 
     async def portion(self, limit: int) -> int:
         """How many to claim now: fewer, and later, while many callers wait for intake."""

@@ -12,12 +12,12 @@ from homing.domain.failure import Failure
 from homing.engine.admission import Admission
 from homing.engine.attempt import AttemptRunner
 from homing.engine.desk import Desk
-from homing.engine.housekeeping import Housekeeping
-from homing.engine.liveness import Liveness
+from homing.engine.housekeeping import NOTICES_EVERY_S, Housekeeping
+from homing.engine.liveness import LOOK_EVERY_S, Liveness
 from homing.engine.parking import Parking
 from homing.engine.process import Process
 from homing.engine.providers import Providers
-from homing.engine.route import Route
+from homing.engine.route import Route, routes_by_name
 from homing.engine.save_batcher import PendingSave, SaveBatcher
 from homing.engine.wakeup import WakeUp
 from homing.engine.worker import RouteWorker
@@ -29,13 +29,16 @@ from homing.ports import (
     Journal,
     Notifier,
     Observer,
+    SharedOnHost,
     Store,
     Transitioned,
 )
 
 log = logging.getLogger("homing.engine")
 
-SELDOM_EVERY_S = 60.0
+PURGE_EVERY_S = 60.0
+# An alert needs two looks in a row.
+LOOK_FOR_UNSERVED_EVERY_S = 6.0
 REVIVE_AFTER_S = 1.0
 STOP_GRACE_S = 20.0
 
@@ -57,16 +60,20 @@ class Engine:
         alarm: Alarm | None = None,
         about: Mapping[str, str | int] | None = None,
         time_scale: float = 1.0,
+        known: Sequence[Route] = (),
     ) -> None:
+        """`known` routes are only read and repaired here: other processes work them off."""
         self.store = store
         self.clock = clock
-        self.routes = {route.name: route for route in routes}
+        worked = routes_by_name(routes)
+        self.routes = {**{route.name: route for route in known}, **worked}
         self.holder = holder or f"worker-{dice.entropy(6).hex()}"
         self._observers: list[Observer] = []
         self._claim_observers: list[Observer] = []
         for observer in observers:
             self.add_observer(observer)
         self._owing = asyncio.Event()
+        self._has_alarm = alarm is not None
         self.parking = Parking(store, clock)
         self.saves = SaveBatcher(
             store, clock, journal, tell=self._tell_settled, running=self._running
@@ -75,8 +82,9 @@ class Engine:
             store,
             clock,
             self.holder,
-            patience_s=max((route.lease_s for route in routes), default=60.0),
-            about={**(about or {}), "lanes": "\n".join(_lanes(routes))},
+            runs_patience_s=max((route.lease_s for route in routes), default=60.0),
+            presence=store.presence if isinstance(store, SharedOnHost) else None,
+            about=about,
             time_scale=time_scale,
         )
         self.process = Process(
@@ -87,6 +95,7 @@ class Engine:
             self.saves,
             routes=routes,
             refresh_if_stale=self._refresh_if_stale,
+            is_fresh=lambda: self.liveness.is_fresh,
             read_back=self._read_back,
             on_route_fault=self._park,
             time_scale=time_scale,
@@ -97,7 +106,7 @@ class Engine:
         self.housekeeping = Housekeeping(
             store,
             clock,
-            self.routes,
+            worked,
             self.parking,
             self.liveness,
             notifiers=notifiers,
@@ -137,13 +146,16 @@ class Engine:
 
     async def start(self) -> None:
         """Work in the background until stopped."""
+        self.liveness.lanes = _lanes(tuple(self.routes.values()))
         await self.recover()
-        seldom_s = max(SELDOM_EVERY_S / self.process.time_scale, 1.0)
+        purge_every_s = max(PURGE_EVERY_S / self.process.time_scale, 1.0)
+        self._spawn("beat", self._beat)
         self._spawn("providers", self._providers.open)
         self._spawn("wake-up", self.wakeup.listen)
         self._spawn("housekeeping", self._keep_house)
         self._spawn("notices", self._give_notices)
-        self._spawn("retention", self._every(seldom_s, self.housekeeping.seldom))
+        self._spawn("retention", self._every(purge_every_s, self.housekeeping.purge))
+        self._spawn("unserved", self._look_for_unserved())
         self._spawn("leases", self._every(self._lease_s / 3, self._renew_leases))
         for worker in self.workers.values():
             self._spawn(f"worker {worker.route.name}", worker.run)
@@ -151,12 +163,25 @@ class Engine:
     async def ensure_beating(self) -> None:
         """A process that sends inline without a worker is seen alive all the same."""
         async with self._starting:
-            if self._tasks:
+            if self.liveness.has_beaten:
                 return
             await self.recover()
             self._spawn("providers", self._providers.open)
-            self._spawn("beat", self._every(self.liveness.beat_every_s, self.liveness.beat))
+            self._spawn("beat", self._beat)
             self._spawn("leases", self._every(self._lease_s / 3, self._renew_leases))
+
+    async def watch(self) -> None:
+        """In a process that works nothing off: know what is parked, and raise alerts if it can."""
+        await self.parking.refresh()
+        self._spawn("housekeeping", self._keep_house)
+        if self._has_alarm:
+            self._spawn("unserved", self._look_for_unserved())
+
+    async def live_workers(self) -> list[str]:
+        """The processes that work something off right now, this one included."""
+        await self.liveness.look()
+        own = [self.holder] if self.liveness.lanes and self._tasks else []
+        return sorted([*self.liveness.workers, *own])
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
         """Finish or give back what is in hand, write all outcomes, say farewell.
@@ -168,9 +193,11 @@ class Engine:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._tasks and not await self.housekeeping.holds_any(self.holder):
-            # Else the beat grows stale and others judge us dead, and what we held as ended.
-            await self.liveness.farewell()
+        if self.liveness.has_beaten:
+            if await self.housekeeping.holds_any(self.holder):
+                self.liveness.abandon()
+            else:
+                await self.liveness.farewell()
         self._tasks.clear()
         await self._providers.close()
 
@@ -209,11 +236,21 @@ class Engine:
 
         return forever
 
+    async def _beat(self) -> None:
+        """By itself, so that nothing slow can delay a beat."""
+        while True:
+            await asyncio.sleep(self.liveness.next_beat_in_s)
+            await self.liveness.beat()
+            await self._read_back_own()
+
     async def _keep_house(self) -> None:
         while True:
-            await self.housekeeping.often()
-            await self._read_back_own()
-            await asyncio.sleep(self.liveness.beat_every_s)
+            if await self.housekeeping.look_around():
+                self.wakeup.ring()
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    def _look_for_unserved(self) -> Callable[[], Awaitable[None]]:
+        return self._every(LOOK_FOR_UNSERVED_EVERY_S, self.housekeeping.look_for_unserved)
 
     async def _refresh_if_stale(self) -> None:
         """Before taking work: our own journaled outcomes are stored, and who is alive is known."""
@@ -232,12 +269,12 @@ class Engine:
         await self.housekeeping.read_back()
 
     async def _give_notices(self) -> None:
-        """Apart from the beat: a notice may take its time, and nobody shall hold us for dead."""
+        """Apart from the beat, which a slow notifier must not delay."""
         while True:
             self._owing.clear()
-            await self.housekeeping.give_notices()
+            await self.housekeeping.give_due_notices()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.liveness.beat_every_s):
+                async with asyncio.timeout(NOTICES_EVERY_S):
                     await self._owing.wait()
 
     def _held_ids(self) -> frozenset[str]:
@@ -268,32 +305,32 @@ class Engine:
                     for s in stored
                 ]
             )
-            return
-        for settlement in stored:
-            if settlement.change.delivery.notices_due:
-                self._owing.set()
-                return
+        else:
+            self._owe([settlement.change.delivery for settlement in stored])
+
+    def _owe(self, deliveries: Sequence[Delivery]) -> None:
+        if [1 for delivery in deliveries if delivery.notices_due]:
+            self.housekeeping.owes(deliveries)
+            self._owing.set()
 
     def _tell_claimed(self, deliveries: Sequence[Delivery]) -> None:
         if self._claim_observers:
             now_ms = self.clock.now_ms()
             events = [Transitioned("claim", one, None, (), now_ms) for one in deliveries]
-            self._tell(events, self._claim_observers)
+            self._tell_each(self._claim_observers, events)
 
-    def _tell(
-        self, events: Sequence[Transitioned], observers: Sequence[Observer] | None = None
-    ) -> None:
-        for event in events:
-            if event.delivery.notices_due:
-                self._owing.set()
-                break
-        for observer in self._observers if observers is None else observers:
+    def _tell(self, events: Sequence[Transitioned]) -> None:
+        self._owe([event.delivery for event in events])
+        self._tell_each(self._observers, events)
+
+    def _tell_each(self, observers: Sequence[Observer], events: Sequence[Transitioned]) -> None:
+        for observer in observers:
             try:
                 observer.observe(events)
             except Exception:
                 log.exception("observer %s failed", type(observer).__name__)
 
 
-def _lanes(routes: Sequence[Route]) -> list[str]:
+def _lanes(routes: Sequence[Route]) -> tuple[str, ...]:
     """Those that are worked off here."""
-    return [lane for route in routes if route.concurrency for lane in route.served_lanes]
+    return tuple(lane for route in routes if route.concurrency for lane in route.served_lanes)

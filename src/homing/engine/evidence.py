@@ -11,6 +11,8 @@ async def late_receipt(process: Process, delivery: Delivery) -> Receipt | None:
     await process.read_back()
     for fact in await process.store.facts("late_outcome", f"{delivery.id}/"):
         value = fact.value or {}
+        if int(value.get("payload_no") or 1) != delivery.payload_no:
+            continue
         if value.get("status") == "done" and value.get("stage") == delivery.stage:
             return Receipt(str(value.get("notification_id") or ""), evidence="late")
     return None

@@ -12,11 +12,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from homing.domain.delivery import Delivery
-from homing.domain.errors import HomingError
+from homing.domain.delivery import FROZEN_ORIGINAL, Delivery
+from homing.domain.errors import HomingError, InvalidRequest
 from homing.domain.failure import Failure
 from homing.domain.message import Email, Event, Json, decode_message
 from homing.domain.policy import Exponential, FullJitter, Plan, Retry, Stage
+from homing.engine.admitted import Admitted
+from homing.engine.lanes import lane_name, lane_part
 from homing.engine.route import DEFAULT_CONCURRENCY, Route, classify_exception
 from homing.engine.steps import FROZEN
 from homing.ports import Done, FanOut, Outcome, Step, Work
@@ -24,7 +26,7 @@ from homing.ports import Done, FanOut, Outcome, Step, Work
 Function: TypeAlias = Callable[["Assignment"], Any]
 TerminalErrors: TypeAlias = tuple[type[Exception], ...]
 
-EVENT_ROUTE = "event"
+EVENT_ROUTE = "events"
 HANDLE = "handle"
 OUTCOMES = (Done, FanOut, Failure)
 NOTHING_TO_KEEP = Done()
@@ -103,28 +105,32 @@ class Handlers:
         step = FunctionStep(function, terminal_errors)
         known[name] = Handler(name, step, retry or DEFAULT_RETRY, timeout_s)
 
+    def __bool__(self) -> bool:
+        return bool(self._by_type)
+
     def route(self, generation: int = 0) -> Route:
-        lanes: list[str] = []
+        """The route of all events; `generation` is that of this process's code."""
         plans: dict[str, Plan] = {}
+        lanes: list[str] = []
         for event_type, handlers in self._by_type.items():
-            names = [event_lane(event_type), event_lane(event_type, generation)]
-            for lane in dict.fromkeys(names):
-                lanes.append(lane)
-                if len(handlers) == 1:
-                    plans[lane] = next(iter(handlers.values())).plan
-                    continue
-                for handler in handlers.values():
-                    lanes.append(f"{lane}/{handler.name}")
-                    plans[f"{lane}/{handler.name}"] = handler.plan
+            lane = lane_part(event_type)
+            lanes.append(lane)
+            if len(handlers) == 1:
+                plans[lane] = next(iter(handlers.values())).plan
+                continue
+            for handler in handlers.values():
+                of_handler = f"{lane}/{lane_part(handler.name)}"
+                lanes.append(of_handler)
+                plans[of_handler] = handler.plan
         return Route(
             name=EVENT_ROUTE,
             plan=Plan(stages=(Stage(name=HANDLE, retry=DEFAULT_RETRY),)),
             plans=plans,
             steps={HANDLE: EventStep(self._by_type)},
-            lanes=tuple(lanes) or (EVENT_ROUTE,),
+            lanes=tuple(lanes) or ("",),
+            generation=generation,
             concurrency=DEFAULT_CONCURRENCY if lanes else 0,
-            lane_of=lambda event, of_generation: event_lane(event.type, of_generation),
-            relane=_relane,
+            admit=admit_event,
         )
 
 
@@ -148,10 +154,11 @@ class EventStep:
 
 
 async def _one_for_each(work: Work, handlers: Iterable[str]) -> Outcome:
+    lane = lane_part(work.delivery.topic or "")
     return FanOut(
         tuple(
             work.child(
-                lane=f"{work.delivery.lane}/{name}",
+                lane=f"{lane}/{lane_part(name)}",
                 payload=work.content.payload,
                 metadata={"handler": name},
             )
@@ -160,16 +167,16 @@ async def _one_for_each(work: Work, handlers: Iterable[str]) -> Outcome:
     )
 
 
+def admit_event(event: Event) -> Admitted:
+    """An event is worked on in the lane of its type."""
+    if not isinstance(event, Event):
+        raise InvalidRequest("message", "this route takes events")
+    kind = event.type
+    return Admitted(message=event, lane=lane_part(kind), topic=kind, metadata=event.metadata)
+
+
 def event_lane(event_type: str, generation: int = 0) -> str:
-    """Generation 0 is for any worker; another one only for workers of that generation."""
-    lane = f"{EVENT_ROUTE}/{event_type}"
-    return f"{lane}@{generation}" if generation else lane
-
-
-def _relane(delivery: Delivery, generation: int) -> str:
-    lane = event_lane(delivery.topic or "", generation)
-    handler = delivery.metadata.get("handler")
-    return lane if handler is None else f"{lane}/{handler}"
+    return lane_name(EVENT_ROUTE, lane_part(event_type), generation)
 
 
 def job_route(
@@ -229,5 +236,5 @@ def _kept_results(results: Mapping[str, bytes]) -> dict[str, Json]:
     return {
         stage: msgspec.json.decode(result)
         for stage, result in results.items()
-        if stage != FROZEN and not stage.startswith("payload.")
+        if stage not in (FROZEN, FROZEN_ORIGINAL) and not stage.startswith("payload.")
     }

@@ -1,19 +1,18 @@
-"""Housekeeping: notices due, leases of the dead, retention, and what nobody serves."""
+"""Housekeeping: notices due, leases of the dead, retention, and what no live worker serves."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from homing.domain import transitions
 from homing.domain.delivery import Change, Delivery, State
-from homing.domain.errors import StoreError
 from homing.domain.policy import Retention
 from homing.engine.liveness import WORKER, Liveness
 from homing.engine.parking import Parking
 from homing.engine.route import Route
 from homing.engine.save_batcher import late_outcome
+from homing.engine.unserved import unserved_lanes, unserved_text
 from homing.ports import (
     Alarm,
     Alert,
@@ -28,10 +27,12 @@ from homing.ports import (
 )
 
 PAGE = 200
-# Small notes that nobody asks for after a while; audits stay with us.
+NOTICES_EVERY_S = 15.0
+SHARE_OF_SWEEPS = 0.02
+# Small facts that lose their use with time; audits are kept.
 FACTS_KEPT_S = {"late_outcome": 30 * 86_400.0, "mismatch": 90 * 86_400.0, "replays": 30 * 86_400.0}
-# A heartbeat this much older than the patience is no longer of interest to anyone.
-FORGET_DEAD_AFTER_S = 24 * 3600.0
+# A process that was only silent may come back until then.
+FORGET_SILENT_AFTER_S = 3600.0
 
 
 class Housekeeping:
@@ -55,12 +56,18 @@ class Housekeeping:
         self._notifiers = notifiers
         self._alarm = alarm
         self._journal = journal
-        self._unserved: set[str] = set()
+        self._unserved: frozenset[str] = frozenset()
+        self._alerted: set[str] = set()
         self._unknown: dict[str, int] = {}
+        self._known_notices = {notice for each in notifiers for notice in each.notices}
+        # In the order in which they came.
+        self._owing: dict[str, None] = {}
+        self._next_sweep_s = float("-inf")
+        self._settled: frozenset[str] = frozenset()
         self._reading_back = asyncio.Lock()
 
     async def read_back(self) -> int:
-        """Store what the emergency journal kept; how many outcomes it were (P8)."""
+        """Store the outcomes that the emergency journal kept; returns how many there were."""
         if self._journal is None:
             return 0
         async with self._reading_back:
@@ -77,39 +84,72 @@ class Housekeeping:
     async def _keep_late(self, change: Change) -> None:
         await self._store.save([], late_outcome(change, self._clock.now_ms()))
 
-    async def often(self) -> None:
-        """Every beat: who is alive, which routes are parked, whose leases have no holder."""
-        await self._liveness.beat()
-        await self._liveness.look()
-        await self._parking.refresh()
-        await self.end_leases_of_the_dead()
+    async def look_around(self) -> bool:
+        """Every second: who is alive, whose leases have no holder, which routes are parked.
 
-    async def seldom(self) -> None:
-        """Now and then: retention, and what no live worker serves."""
-        await self.purge()
-        await self.look_for_unserved()
+        Whether the set of parked routes has changed.
+        """
+        await self._liveness.look()
+        if self._liveness.has_beaten:
+            # Who does not beat cannot tell the others' silence from a pause of its own.
+            await self.end_leases_of_the_dead()
+        return await self._parking.refresh()
+
+    def owes(self, deliveries: Iterable[Delivery]) -> None:
+        """Notices of these are due, by a change that is stored."""
+        self._owing.update((delivery.id, None) for delivery in deliveries if delivery.notices_due)
+
+    async def give_due_notices(self) -> None:
+        """What this process came to owe; and now and then all that is owed by any.
+
+        What cannot be given (its notifier runs elsewhere, or refuses) may be much: looking
+        through it takes a small share of the time.
+        """
+        began_s = self._clock.steady_s()
+        if began_s < self._next_sweep_s:
+            await self._give_new_notices()
+            return
+        await self.give_notices()
+        ended_s = self._clock.steady_s()
+        rest_s = max(NOTICES_EVERY_S, (ended_s - began_s) / SHARE_OF_SWEEPS)
+        self._next_sweep_s = ended_s + rest_s
+
+    async def _give_new_notices(self) -> None:
+        owing, self._owing = self._owing, {}
+        for delivery_id in owing:
+            delivery = await self._store.get(delivery_id)
+            if delivery is not None:
+                await self._give(delivery)
+        await self._alert_parked_routes()
 
     async def give_notices(self) -> int:
-        """Pay what transitions owe; a notice is repeated rather than lost."""
-        paid = 0
+        """Give what transitions owe; a notice is repeated rather than lost."""
+        self._owing.clear()
+        given = 0
         page = await self._store.page(Query(owing=True), limit=PAGE)
         while page.items:
             for delivery in page.items:
-                paid += await self._pay(delivery)
+                given += await self._give(delivery)
             if page.next is None:
                 break
             page = await self._store.page(Query(owing=True), page.next, limit=PAGE)
-        if self._alarm is not None and self._parking.unalerted():
-            await self._parking.refresh()
-            for fact in self._parking.unalerted():
-                text = f"route {fact.key} is parked: {(fact.value or {}).get('reason')}"
-                if await self._alarm.sound(Alert("route_parked", fact.key, text, fact.at_ms)):
-                    await self._parking.mark_alerted(fact)
-        return paid
+        await self._alert_parked_routes()
+        return given
 
-    async def _pay(self, delivery: Delivery) -> int:
+    async def _alert_parked_routes(self) -> None:
+        if self._alarm is None or not self._parking.unalerted():
+            return
+        await self._parking.refresh()
+        for fact in self._parking.unalerted():
+            text = f"route {fact.key} is parked: {(fact.value or {}).get('reason')}"
+            if await self._alarm.sound(Alert("route_parked", fact.key, text, fact.at_ms)):
+                await self._parking.mark_alerted(fact)
+
+    async def _give(self, delivery: Delivery) -> int:
         if delivery.state == "in_flight":
             return 0  # its holder writes next; then it is asked for again
+        if self._known_notices.isdisjoint(delivery.notices_due):
+            return 0
         given = []
         attempts = await self._store.attempts(delivery.id)
         for notice in delivery.notices_due:
@@ -119,72 +159,80 @@ class Housekeeping:
                     break
         if not given:
             return 0
-        change = transitions.mark_notified(delivery, tuple(given))
         route = self._routes.get(delivery.route)
-        forget = (
-            delivery.state == "delivered"
-            and route is not None
-            and not route.plan_of(delivery).keep_delivered
-            and not change.delivery.notices_due
-        )
-        if forget:
-            change = Change(change.delivery, forget=True)
+        plan = None if route is None else route.plan_of(delivery)
+        change = transitions.mark_notified(delivery, tuple(given), plan=plan)
         await self._store.save([change])
         return len(given)
 
     async def end_leases_of_the_dead(self) -> int:
-        """A dead holder's lease ends now, even if a clock step has moved its end far away."""
+        """What a dead process held is due now, however long its leases seem to last."""
         ended = 0
-        for holder in sorted(self._liveness.dead):
-            query = Query(holder=holder, facets=(Facet(state="in_flight"),))
-            page = await self._store.page(query, limit=PAGE)
-            if page.items:
-                # The judgement may be old: we may have been frozen since.
-                await self._liveness.look()
-                if holder not in self._liveness.dead:
-                    continue
-            now_ms = self._clock.now_ms()
-            changes = [
-                transitions.end_lease(delivery, now_ms=now_ms)
-                for delivery in page.items
-                if (delivery.due_at_ms or 0) > now_ms
-            ]
-            if changes:
-                ended += sum(await self._store.save(changes))
-            elif not page.items:
-                await self._forget_if_old(holder)
+        liveness = self._liveness
+        # A silent process that holds nothing takes nothing before it beats again.
+        self._settled &= liveness.dead - liveness.proved_dead
+        for holder in sorted(liveness.dead - self._settled):
+            held = await self._held_by(holder)
+            if held:
+                ended += await self._end_leases(holder, held)
+            elif holder in liveness.proved_dead:
+                await liveness.forget(holder)
+            else:
+                self._settled |= {holder}
         return ended
 
-    async def give_back_unknown(self, holder: str, held_ids: Callable[[], frozenset[str]]) -> int:
-        """A claim whose answer was lost is ours in the store and in nobody's hands.
+    async def _end_leases(self, holder: str, held: Sequence[Delivery]) -> int:
+        # The judgement may be old: we may have been frozen since.
+        await self._liveness.look()
+        if holder not in self._liveness.dead:
+            return 0
+        now_ms = self._clock.now_ms()
+        return await self._save([transitions.end_lease(each, now_ms=now_ms) for each in held])
 
-        Seen so twice in a row, unchanged, it is given back: everybody else spares us.
+    async def forget_silent(self) -> None:
+        """Heartbeats of processes that ended long ago on other hosts."""
+        before_ms = self._clock.now_ms() - FORGET_SILENT_AFTER_S * 1000
+        for fact in await self._store.facts(WORKER):
+            if fact.key in self._settled and fact.at_ms < before_ms:
+                await self._liveness.forget(fact.key)
+
+    async def give_back_unknown(self, holder: str, held_ids: Callable[[], frozenset[str]]) -> int:
+        """A claim whose answer was lost is ours in the store, and no task of ours has it.
+
+        Seen so twice in a row, unchanged, it is given back: all others leave it to us.
         """
-        query = Query(holder=holder, facets=(Facet(state="in_flight"),))
-        page = await self._store.page(query, limit=PAGE)
+        stored = await self._held_by(holder)
         held = held_ids()  # after the read: what was added meanwhile is known
-        unknown = {d.id: d for d in page.items if d.id not in held}
+        unknown = [delivery for delivery in stored if delivery.id not in held]
         now_ms = self._clock.now_ms()
         changes = [
             transitions.end_lease(delivery, now_ms=now_ms)
-            for delivery in unknown.values()
+            for delivery in unknown
             if self._unknown.get(delivery.id) == delivery.version
         ]
-        self._unknown = {delivery.id: delivery.version for delivery in unknown.values()}
-        return sum(await self._store.save(changes)) if changes else 0
+        self._unknown = {delivery.id: delivery.version for delivery in unknown}
+        return await self._save(changes)
 
     async def holds_any(self, holder: str) -> bool:
-        query = Query(holder=holder, facets=(Facet(state="in_flight"),))
-        return bool((await self._store.page(query, limit=1)).items)
+        return bool((await self._store.page(_in_flight_of(holder), limit=1)).items)
 
-    async def _forget_if_old(self, holder: str) -> None:
-        for fact in await self._store.facts(WORKER, holder):
-            age_ms = self._clock.now_ms() - fact.at_ms
-            if fact.key == holder and age_ms > FORGET_DEAD_AFTER_S * 1000:
-                await self._liveness.forget(holder)
+    async def _held_by(self, holder: str) -> list[Delivery]:
+        """All that is in flight in its name, oldest first."""
+        page = await self._store.page(_in_flight_of(holder), limit=PAGE)
+        held = list(page.items)
+        while page.next is not None:
+            page = await self._store.page(_in_flight_of(holder), page.next, limit=PAGE)
+            held += page.items
+        return held[::-1]
+
+    async def _save(self, changes: Sequence[Change]) -> int:
+        """In batches; how many were written."""
+        starts = range(0, len(changes), PAGE)
+        return sum([sum(await self._store.save(changes[start : start + PAGE])) for start in starts])
 
     async def purge(self) -> int:
         """Retention, class by class; open dead letters stay."""
+        await self.forget_silent()
         now_ms = self._clock.now_ms()
         rules = [
             rule
@@ -205,21 +253,23 @@ class Housekeeping:
         return purged
 
     async def look_for_unserved(self) -> frozenset[str]:
-        """Lanes with waiting work that no living process serves raise an alert, once."""
-        served = {lane for route in self._routes.values() for lane in route.served_lanes}
-        for fact in await self._store.facts(WORKER):
-            if fact.key in self._liveness.alive:
-                served.update(str((fact.value or {}).get("lanes") or "").split("\n"))
-        counts = await self._store.count(Query(facets=(Facet(state="pending"),)), by=("lane",))
-        unserved = {lane for (lane,) in counts} - served
-        for lane in unserved - self._unserved:
-            if self._alarm is not None:
-                text = f"nobody serves {lane}: {counts[(lane,)]} waiting"
-                with contextlib.suppress(StoreError):
-                    alert = Alert("unserved", lane, text, self._clock.now_ms())
-                    await self._alarm.sound(alert)
-        self._unserved = unserved
-        return frozenset(unserved)
+        """Lanes with waiting work that no live process serves raise an alert, once.
+
+        Only at the second look in a row: a worker that is being restarted is no news.
+        """
+        unserved = await unserved_lanes(self._store, self._liveness)
+        for lane in sorted(unserved.keys() & self._unserved - self._alerted):
+            text = unserved_text(lane, unserved[lane])
+            alert = Alert("unserved", lane, text, self._clock.now_ms())
+            if self._alarm is not None and await self._alarm.sound(alert):
+                self._alerted.add(lane)
+        self._unserved = frozenset(unserved)
+        self._alerted &= self._unserved
+        return self._unserved
+
+
+def _in_flight_of(holder: str) -> Query:
+    return Query(holder=holder, facets=(Facet(state="in_flight"),))
 
 
 def _rules(route: str, retention: Retention, now_ms: int) -> list[PurgeRule]:

@@ -21,6 +21,7 @@ class Label(Struct, frozen=True):
     attempted: bool | None = None
     failed_because: FailedBecause | None = None
     phase: Phase | None = None
+    retrying_children: bool | None = None
 
     def fits(self, facet: Facet) -> bool:
         return (
@@ -29,6 +30,7 @@ class Label(Struct, frozen=True):
             and self.attempted in (None, facet.attempted)
             and self.failed_because in (None, facet.failed_because)
             and self.phase in (None, facet.phase)
+            and self.retrying_children in (None, facet.retrying_children)
         )
 
 
@@ -44,6 +46,13 @@ class LabelTable(Struct, frozen=True):
                 raise ValueError(f"{row.word}: only a failed delivery is told by its reason")
             if row.phase is not None and row.state != "in_flight":
                 raise ValueError(f"{row.word}: only one in flight is told by its phase")
+            if row.retrying_children is not None and row.state != "waiting":
+                raise ValueError(f"{row.word}: only one that waits is told by its children")
+
+    @property
+    def sees_children(self) -> bool:
+        """Whether the word of a waiting delivery depends on its children."""
+        return any(row.retrying_children is not None for row in self.rows)
 
     def word(self, delivery: Delivery) -> str:
         facet = Facet(
@@ -52,6 +61,7 @@ class LabelTable(Struct, frozen=True):
             attempted=delivery.attempts_spent > 0,
             failed_because=delivery.failed_because,
             phase=delivery.phase,
+            retrying_children=delivery.retrying_children > 0,
         )
         return self._word(facet)
 
@@ -80,9 +90,16 @@ def _all_facets(stages: tuple[str, ...]) -> Iterator[Facet]:
         # A failed one always has a reason; only one under way can be in an inline call.
         reasons = get_args(FailedBecause) if state == "failed" else (None,)
         phases: tuple[Phase | None, ...] = get_args(Phase) if state == "in_flight" else (None,)
-        for because, phase in product(reasons, phases):
+        # Only one that waits is told by its children.
+        retrying: tuple[bool | None, ...] = (False, True) if state == "waiting" else (None,)
+        for because, phase, children in product(reasons, phases, retrying):
             yield Facet(
-                state=state, stage=stage, attempted=attempted, failed_because=because, phase=phase
+                state=state,
+                stage=stage,
+                attempted=attempted,
+                failed_because=because,
+                phase=phase,
+                retrying_children=children,
             )
 
 

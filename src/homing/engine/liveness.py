@@ -1,8 +1,9 @@
-"""Who is alive: leases do not trust the wall clock alone.
+"""Who is alive: death is proved on the same host, and concluded from silence elsewhere.
 
 Each process beats by writing a fact with its boot's steady time. Processes of one boot compare
-steady times, which no clock step can move; a process of another machine is dead when its beat
-was not seen to change for the whole of our own patience.
+steady times, which no clock step can move; a process of another machine is silent when its beat
+was not seen to change, by our own clock. Where the host itself shows which processes run
+(`Presence`), a dead one is known at once, and one that runs is given more time to beat.
 """
 
 from __future__ import annotations
@@ -11,50 +12,81 @@ import asyncio
 from collections.abc import Mapping
 
 from homing.domain.delivery import Fact, FactValue
-from homing.ports import Clock, Store
+from homing.ports import Clock, Presence, Store
 
 WORKER = "worker"
+# Silent for so long, and not known to run, a process is dead.
+PATIENCE_S = 20.0
+BEATS_PER_PATIENCE = 4
+# By the wall clock, which may differ between machines.
+OLD_BEAT_S = 60.0
 # Wall and steady clock may drift apart by this much before it counts as a step.
 CLOCK_STEP_S = 1.0
-# A claim relies on a look that is not older than this.
+# Every process looks this often; a claim relies on a look that is not much older.
 LOOK_EVERY_S = 1.0
+LOOK_LASTS_S = 1.5
 
 
 class Liveness:
-    def __init__(
+    """`runs_patience_s`: a process that runs (stopped, or too busy to beat) is left its work for
+    so long; by then its leases have ended."""
+
+    def __init__(  # noqa: PLR0913 - two patiences and what a beat tells
         self,
         store: Store,
         clock: Clock,
         name: str,
         *,
-        patience_s: float,
+        patience_s: float = PATIENCE_S,
+        runs_patience_s: float | None = None,
+        presence: Presence | None = None,
         about: Mapping[str, str | int] | None = None,
         time_scale: float = 1.0,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._name = name
+        self.name = name
+        self._presence = presence
         self._about = dict(about or {})
         self._patience_s = patience_s
+        self._runs_patience_s = max(patience_s, runs_patience_s or 0.0)
         self._time_scale = time_scale
+        # The lanes that this process works off, as its beats tell.
+        self.lanes: tuple[str, ...] = ()
         self._beats = 0
         self._last_beat_s: float | None = None
         self._looked_at_ms = clock.now_ms()
         self._looked_at_s = clock.steady_s()
         self.is_behind = False
         self._unseen_until_s = float("-inf")
+        self._judging_since_s = float("-inf")
         self._making_sure = asyncio.Lock()
         self._seen: dict[str, tuple[int, float]] = {}
+        self._seen_to_beat: set[str] = set()
         self.alive: frozenset[str] = frozenset()
         self.dead: frozenset[str] = frozenset()
+        # Those of the dead that cannot come back.
+        self.proved_dead: frozenset[str] = frozenset()
+        # Those of the living that work off lanes, as far as one can show without waiting.
+        self.workers: Mapping[str, frozenset[str]] = {}
 
     @property
     def beat_every_s(self) -> float:
-        return self._patience_s / 6
+        return self._patience_s / BEATS_PER_PATIENCE
+
+    @property
+    def has_beaten(self) -> bool:
+        return self._last_beat_s is not None
+
+    @property
+    def next_beat_in_s(self) -> float:
+        if self._last_beat_s is None:
+            return 0.0
+        return max(self._last_beat_s + self.beat_every_s - self._clock.steady_s(), 0.0)
 
     @property
     def is_fresh(self) -> bool:
-        """Whether others, by our last beat, must hold us for alive for a good while yet."""
+        """Whether by our last beat others must take us for alive for a good while yet."""
         return self._is_fresh(self._clock.steady_s())
 
     def _is_fresh(self, now_s: float) -> bool:
@@ -66,7 +98,7 @@ class Liveness:
     def is_sure(self) -> bool:
         """Whether work may be taken without asking first."""
         now_s = self._clock.steady_s()
-        looked = self._looked_at_s <= now_s <= self._looked_at_s + LOOK_EVERY_S
+        looked = self._looked_at_s <= now_s <= self._looked_at_s + LOOK_LASTS_S
         return (
             looked
             and now_s >= self._unseen_until_s
@@ -82,7 +114,7 @@ class Liveness:
             if not self.is_fresh:
                 await self.beat()
             if self._clock_stepped(self._clock.steady_s()):
-                self._unseen_until_s = self._clock.steady_s() + LOOK_EVERY_S
+                self._unseen_until_s = self._clock.steady_s() + LOOK_LASTS_S
             await self.look()
         await self.be_seen()
 
@@ -103,51 +135,100 @@ class Liveness:
         return abs(passed_s - (now_s - self._looked_at_s)) > CLOCK_STEP_S
 
     async def beat(self) -> None:
+        if self._presence is not None:
+            self._presence.announce(self.name, self._clock.boot)
         beaten_at_s = self._clock.steady_s()
         if self._last_beat_s is None or not self.is_fresh:
             # New, or back from a long pause: the others' last look does not know us.
-            self._unseen_until_s = beaten_at_s + LOOK_EVERY_S
+            self._unseen_until_s = beaten_at_s + LOOK_LASTS_S
+        if not self.is_fresh:
+            # What kept us from beating (a stopped machine, a store that took no writes) may have
+            # kept the others too: their silence counts from now on.
+            self._judging_since_s = beaten_at_s
         self._beats += 1
         value: FactValue = {
             **self._about,
+            "lanes": "\n".join(self.lanes),
             "beats": self._beats,
             "boot": self._clock.boot,
             "steady_s": beaten_at_s,
         }
-        await self._store.save([], [Fact(WORKER, self._name, self._clock.now_ms(), value)])
+        await self._store.save([], [Fact(WORKER, self.name, self._clock.now_ms(), value)])
         self._last_beat_s = beaten_at_s
 
     async def look(self) -> None:
-        """Read the others' beats and judge."""
+        """Read the others' beats, see which processes run, and judge."""
+        if not self.is_fresh:
+            await self.beat()
         self._looked_at_ms = self._clock.now_ms()
         self._looked_at_s = self._clock.steady_s()
-        newest_ms = self._looked_at_ms
-        alive: set[str] = set()
-        dead: set[str] = set()
-        facts = await self._store.facts(WORKER)
+        facts = [fact for fact in await self._store.facts(WORKER) if fact.key != self.name]
         now_s = self._clock.steady_s()  # after the read: we may have been frozen in between
-        for fact in facts:
-            if fact.key != self._name:
-                newest_ms = max(newest_ms, fact.at_ms)
-                (alive if self._is_alive(fact, now_s) else dead).add(fact.key)
-        self.alive, self.dead = frozenset(alive), frozenset(dead)
+        runs = {} if self._presence is None else self._presence.look(self._clock.boot)
+        living = [fact for fact in facts if self._is_alive(fact, now_s, runs=runs.get(fact.key))]
+        self.alive = frozenset(fact.key for fact in living)
+        self.workers = {
+            fact.key: lanes
+            for fact in living
+            if self._is_recent(fact) and (lanes := _lanes_of(fact))
+        }
+        self.proved_dead = frozenset(name for name, still in runs.items() if not still)
+        silent = frozenset(fact.key for fact in facts) - self.alive
+        self.dead = silent | self.proved_dead - {self.name}
+        newest_ms = max((fact.at_ms for fact in facts), default=0)
         self.is_behind = newest_ms > self._looked_at_ms + CLOCK_STEP_S * 1000 * self._time_scale
 
-    def _is_alive(self, fact: Fact, now_s: float) -> bool:
+    def _is_alive(self, fact: Fact, now_s: float, *, runs: bool | None) -> bool:
+        """`runs`: what the host itself knows; None where it cannot tell."""
+        if runs is False:
+            return False
+        patience_s = self._patience_s if runs is None else self._runs_patience_s
+        return now_s < max(self._last_heard_s(fact, now_s), self._judging_since_s) + patience_s
+
+    def _last_heard_s(self, fact: Fact, now_s: float) -> float:
         value = fact.value or {}
-        beats = int(value.get("beats") or 0)
         if value.get("boot") == self._clock.boot:
-            return now_s < float(value.get("steady_s") or 0.0) + self._patience_s
+            return float(value.get("steady_s") or 0.0)
+        beats = int(value.get("beats") or 0)
         known, since_s = self._seen.get(fact.key, (-1, now_s))
         if beats != known:
+            if known >= 0:
+                self._seen_to_beat.add(fact.key)
             since_s = now_s
             self._seen[fact.key] = (beats, now_s)
-        return now_s < since_s + self._patience_s
+        return since_s
+
+    def _is_recent(self, fact: Fact) -> bool:
+        """A process of another machine has our whole patience at first sight. That is right for
+        its work, but whoever looks only once would call it alive for ever."""
+        if (fact.value or {}).get("boot") == self._clock.boot or fact.key in self._seen_to_beat:
+            return True
+        age_s = (self._looked_at_ms - fact.at_ms) / 1000 / self._time_scale
+        return age_s < OLD_BEAT_S
+
+    def is_served(self, lane: str) -> bool:
+        """Whether a live process, be it this one, works off the lane; by the last look."""
+        return lane in self.lanes or any(lane in lanes for lanes in self.workers.values())
 
     async def farewell(self) -> None:
         """A graceful end leaves nothing for others to wait for."""
-        await self._store.save([], [Fact(WORKER, self._name, self._clock.now_ms(), None)])
+        await self._store.save([], [Fact(WORKER, self.name, self._clock.now_ms(), None)])
+        if self._presence is not None:
+            self._presence.withdraw(self.name)
+
+    def abandon(self) -> None:
+        """An end that leaves work in hand: others shall take it over."""
+        if self._presence is not None:
+            self._presence.abandon(self.name)
 
     async def forget(self, name: str) -> None:
+        """It is dead, and holds nothing any more."""
         self._seen.pop(name, None)
+        self._seen_to_beat.discard(name)
         await self._store.save([], [Fact(WORKER, name, self._clock.now_ms(), None)])
+        if self._presence is not None:
+            self._presence.forget(name)
+
+
+def _lanes_of(fact: Fact) -> frozenset[str]:
+    return frozenset(str((fact.value or {}).get("lanes") or "").split("\n")) - {""}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -25,25 +26,44 @@ from homing.ports import Done, FanOut, Outcome
 
 log = logging.getLogger("homing.engine")
 
+Judge: TypeAlias = Callable[[Exception | Failure, Stage], Failure]
+
 # A retry that is due within this time is due at once.
 AT_ONCE_MS = 1
 
 
-def conclude(work: ClaimedWork, outcome: Outcome) -> PendingSave:
-    """The save that ends the attempt. A fault on the way there is a failed attempt as well."""
+def conclude(
+    work: ClaimedWork, outcome: Outcome | BaseException, *, maybe_sent: bool = False
+) -> PendingSave:
+    """The save that ends the attempt: by what the step returned, or by what it raised.
+
+    The route judges a failure once. A fault on the way there is a failed attempt as well.
+    """
     try:
-        if work.route.judge is not None:
-            outcome = _judged(outcome, work.stage, work.route.judge)
-        return save_of(work, *_change_for(work, outcome))
+        if isinstance(outcome, BaseException):
+            failure = work.route.judge(as_exception(outcome), work.stage)
+            judged: Outcome = replace(failure, maybe_sent=failure.maybe_sent or maybe_sent)
+        else:
+            judged = _judged(outcome, work.stage, work.route.judge)
+        return save_of(work, *_change_for(work, judged))
     except Exception as error:
-        return conclude_fault(work, error)
+        return conclude_fault(work, error, maybe_sent=maybe_sent)
 
 
-def conclude_fault(work: ClaimedWork, error: Exception) -> PendingSave:
+def as_exception(error: BaseException) -> Exception:
+    """A cancel that was not meant for us is a failure like any other."""
+    if isinstance(error, Exception):
+        return error
+    return RuntimeError(f"ended by {type(error).__name__}")
+
+
+def conclude_fault(work: ClaimedWork, error: Exception, *, maybe_sent: bool = False) -> PendingSave:
     """A fault of ours or of a plug-in: a failed attempt, and in the end a dead letter."""
     log.error("the attempt of %s went wrong", work.delivery.id, exc_info=error)
     failure = replace(
-        classify_exception(error), error_class="engine_error", maybe_sent=work.delivery.committing
+        classify_exception(error),
+        error_class="engine_error",
+        maybe_sent=maybe_sent or work.delivery.committing,
     )
     if work.is_stage_known:
         return save_of(work, "fail", _failed(work, failure))
@@ -55,7 +75,7 @@ def dead_letter_lost_stage(work: ClaimedWork, failure: Failure | None = None) ->
     if failure is None:
         failure = Failure("engine_error", detail=f"the plan has no stage {work.stage.name!r}")
     delivery = replace(work.delivery, failure=failure)
-    change = transitions.give_up(delivery, "poison", plan=work.plan, now_ms=work.now_ms)
+    change = transitions.dead_letter(delivery, "poison", plan=work.plan, now_ms=work.now_ms)
     return save_of(work, "poison", change)
 
 
@@ -79,17 +99,6 @@ def save_of(work: ClaimedWork, name: str, change: Change) -> PendingSave:
         must_keep=work.delivery.committing,
         facts=facts,
     )
-
-
-def failure_of(work: ClaimedWork, error: BaseException, *, maybe_sent: bool = False) -> Failure:
-    """The route's verdict on an exception; a route that cannot judge it is at fault itself."""
-    try:
-        failure = work.route.classify(error)  # type: ignore[arg-type] # also a stray cancel
-        return replace(failure, maybe_sent=failure.maybe_sent or maybe_sent)
-    except Exception as fault:
-        log.exception("route %s cannot classify %r", work.route.name, error)
-        engine_error = replace(classify_exception(fault), error_class="engine_error")
-        return replace(engine_error, maybe_sent=maybe_sent)
 
 
 def timed_out(stage: Stage, *, maybe_sent: bool) -> Failure:
@@ -164,22 +173,20 @@ def _failed(work: ClaimedWork, failure: Failure) -> Change:
     return change
 
 
-def _judged(outcome: Outcome, stage: Stage, judge: Callable[[Failure, Stage], Failure]) -> Outcome:
+def _judged(outcome: Outcome, stage: Stage, judge: Judge) -> Outcome:
     """The route's own verdict on a failure, and on each recipient refused apart."""
-    if isinstance(outcome, FanOut):
+    if isinstance(outcome, FanOut) or (isinstance(outcome, Done) and not outcome.refused):
         return outcome
     refused = {
         address: _judged_refusal(refusal, stage, judge)
         for address, refusal in outcome.refused.items()
     }
     if isinstance(outcome, Done):
-        return replace(outcome, refused=refused) if refused else outcome
+        return replace(outcome, refused=refused)
     return replace(judge(outcome, stage), refused=refused)
 
 
-def _judged_refusal(
-    refusal: Refusal, stage: Stage, judge: Callable[[Failure, Stage], Failure]
-) -> Refusal:
+def _judged_refusal(refusal: Refusal, stage: Stage, judge: Judge) -> Refusal:
     word = RECIPIENT_REFUSED if refusal.permanent else RECIPIENT_DEFERRED
     disposition: Disposition = "reject" if refusal.permanent else "retry"
     failure = Failure(word, disposition, code=refusal.code, detail=refusal.detail or "")

@@ -1,4 +1,8 @@
-"""Parked routes: a fault of the route stops the route, not its messages."""
+"""Parked routes: a fault of the route stops the route, not its messages.
+
+A fault's park and a person's park are two facts. A probe that gets through ends the first; only
+a person ends the second.
+"""
 
 from __future__ import annotations
 
@@ -8,37 +12,55 @@ from homing.engine.route import Route
 from homing.ports import Clock, Store
 
 PARKED = "parked"
+PARKED_BY_PERSON = "parked_by_person"
 ALERTED = "parked_alert"
 BY_FAULT = "fault"
 
 
+async def parked_routes(store: Store) -> dict[str, Fact]:
+    """Each parked route with the fact to show: a person's, else the fault's."""
+    facts = [*await store.facts(PARKED), *await store.facts(PARKED_BY_PERSON)]
+    return {fact.key: fact for fact in facts}
+
+
 class Parking:
-    """Knows which routes are parked; the truth is a fact in the store, shared by all processes."""
+    """Knows which routes are parked; the truth is in the store, shared by all processes."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._parked: dict[str, Fact] = {}
+        self._by_fault: dict[str, Fact] = {}
+        self._by_person: dict[str, Fact] = {}
         self._alerted: set[str] = set()
+        self._changes = 0
 
-    async def refresh(self) -> None:
-        self._parked = {fact.key: fact for fact in await self._store.facts(PARKED)}
-        self._alerted = {fact.key for fact in await self._store.facts(ALERTED)}
+    async def refresh(self) -> bool:
+        """Read what other processes have written; whether another set of routes is parked now."""
+        changes, before = self._changes, self._parked
+        faults = {fact.key: fact for fact in await self._store.facts(PARKED)}
+        persons = {fact.key: fact for fact in await self._store.facts(PARKED_BY_PERSON)}
+        alerted = {fact.key for fact in await self._store.facts(ALERTED)} if faults else set()
+        if changes == self._changes:  # else what was read may be older than what we know
+            self._by_fault, self._by_person, self._alerted = faults, persons, alerted
+        return self._parked != before
+
+    @property
+    def _parked(self) -> frozenset[str]:
+        return frozenset(self._by_fault.keys() | self._by_person.keys())
 
     def is_parked(self, route: str) -> bool:
-        return route in self._parked
+        return route in self._by_fault or route in self._by_person
 
     def fact(self, route: str) -> Fact | None:
-        return self._parked.get(route)
+        return self._by_person.get(route) or self._by_fault.get(route)
 
     def may_probe(self, route: str) -> bool:
         """A fault is probed now and then; what a person parked stays parked."""
-        fact = self._parked.get(route)
-        return fact is not None and (fact.value or {}).get("by") == BY_FAULT
+        return route in self._by_fault and route not in self._by_person
 
     def by_fault(self, route: Route, failure: Failure) -> tuple[Fact, ...]:
-        """The fact to write with the delivery that found the fault; empty if parked already."""
-        if route.name in self._parked:
+        """The fact to write with the delivery that found the fault; empty if it is known."""
+        if route.name in self._by_fault:
             return ()
         value: FactValue = {
             "by": BY_FAULT,
@@ -46,29 +68,40 @@ class Parking:
             "error_class": failure.error_class,
         }
         fact = Fact(PARKED, route.name, self._clock.now_ms(), value)
-        self._parked[route.name] = fact
+        self._by_fault[route.name] = fact
+        self._changes += 1
         return (fact,)
 
     async def park(self, route: str, *, actor: str, reason: str) -> None:
+        """By a person."""
         value: FactValue = {"by": actor, "reason": reason, "error_class": None}
-        fact = Fact(PARKED, route, self._clock.now_ms(), value)
+        fact = Fact(PARKED_BY_PERSON, route, self._clock.now_ms(), value)
         await self._store.save([], [fact])
-        self._parked[route] = fact
+        self._by_person[route] = fact
+        self._changes += 1
 
     async def unpark(self, route: str) -> None:
+        """By a person: whatever had parked it."""
+        await self._end(route, (PARKED_BY_PERSON, PARKED, ALERTED))
+        self._by_person.pop(route, None)
+
+    async def end_fault(self, route: str) -> None:
+        """A probe got through; what a person parked stays parked."""
+        await self._end(route, (PARKED, ALERTED))
+
+    async def _end(self, route: str, kinds: tuple[str, ...]) -> None:
         now_ms = self._clock.now_ms()
-        gone = [Fact(PARKED, route, now_ms, None), Fact(ALERTED, route, now_ms, None)]
-        await self._store.save([], gone)
-        self._parked.pop(route, None)
+        await self._store.save([], [Fact(kind, route, now_ms, None) for kind in kinds])
+        self._by_fault.pop(route, None)
         self._alerted.discard(route)
+        self._changes += 1
 
     def unalerted(self) -> list[Fact]:
-        """Faults that nobody was told of yet; who parks a route by hand knows it."""
-        return [
-            f for f in self._parked.values() if self.may_probe(f.key) and f.key not in self._alerted
-        ]
+        """Faults of which no alert was given yet; who parks a route by hand knows it."""
+        return [fact for route, fact in self._by_fault.items() if route not in self._alerted]
 
     async def mark_alerted(self, fact: Fact) -> None:
         # A fact of its own: others who meet the fault at the same time write theirs anew.
         await self._store.save([], [Fact(ALERTED, fact.key, self._clock.now_ms())])
         self._alerted.add(fact.key)
+        self._changes += 1

@@ -16,7 +16,6 @@ from homing.ports import Clock, Dice, Store
 
 # How many accepted sends may await their save: what one kill can send twice.
 MAX_UNSAVED_SENDS = 64
-_IDS_PER_MS = 4096
 
 
 async def _nothing_to_do() -> None:
@@ -46,6 +45,7 @@ class Process:
         *,
         routes: Iterable[Route] = (),
         refresh_if_stale: Callable[[], Awaitable[None]] = _nothing_to_do,
+        is_fresh: Callable[[], bool] = lambda: True,
         read_back: Callable[[], Awaitable[object]] = _nothing_to_do,
         on_route_fault: Callable[[Route, Failure], tuple[Fact, ...]] = _no_facts,
         time_scale: float = 1.0,
@@ -56,6 +56,8 @@ class Process:
         self.holder = holder
         self.saves = saves
         self.refresh_if_stale = refresh_if_stale
+        # Whether others still take this process for alive, and so leave it what it holds.
+        self.is_fresh = is_fresh
         self.read_back = read_back
         self.on_route_fault = on_route_fault
         # How many seconds of the clock pass in a real one; leases are real, due times are not.
@@ -65,19 +67,20 @@ class Process:
         # A crash takes down the whole process, so all routes share these.
         self.suspects = Permits(SUSPECT_PERMITS)
         self.intake = IntakePriority(clock)
-        self._last_id_ms, self._ids_in_ms = 0, 0
+        self._next_id = 0
 
     def unsaved_sends(self, route: Route) -> SharedPermits:
         """A send holds one of these from before its mark until its outcome is handed over."""
         return self._unsaved_sends.of(route.name)
 
     def new_id(self) -> str:
-        """An id that sorts by time and, within a millisecond of this process, by order."""
-        now_ms = self.clock.now_ms()
-        self._ids_in_ms = (self._ids_in_ms + 1) % _IDS_PER_MS if now_ms == self._last_id_ms else 0
-        self._last_id_ms = now_ms
-        order = self._ids_in_ms.to_bytes(2, "big")
-        return identity.id_from(now_ms, order + self.dice.entropy(8))
+        return self.new_ids(1)[0]
+
+    def new_ids(self, count: int) -> list[str]:
+        """Ids that sort by time and, within this process, by order."""
+        first = max(self.clock.now_ms() << identity.ORDER_BITS, self._next_id)
+        self._next_id = first + count
+        return identity.ids_from(first, self.dice.entropy(identity.ID_CHANCE_BYTES * count))
 
     def lease_until_ms(self, route: Route) -> int:
         return self.clock.now_ms() + round(route.lease_s * 1000 * self.time_scale)

@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from asyncio import sleep as pause
-from collections.abc import Coroutine, Sequence
+from collections import deque
+from collections.abc import Coroutine
 from typing import Any
 
 from msgspec import Struct
 
-from homing.domain.delivery import Fact, FactValue
+from homing.domain.delivery import Delivery, Fact, FactValue
 from homing.domain.errors import HomingError, NotAllowed, NotFound, Overloaded
 from homing.engine.desk import Desk
-from homing.ports import Clock, Dice, Query, Store, Transitioned
+from homing.ports import Clock, Dice, Query, Store
 
 REPLAYS = "replays"
 PAGE = 100
 MOST_AT_ONCE = 10
+# How many of those replayed are looked at before the next one.
+LOOK_AT = 10
 
 
 class Progress(Struct):
@@ -30,15 +33,33 @@ class Progress(Struct):
     stopped_because: str | None = None
 
 
+class Replayed(Struct, frozen=True):
+    """One that was replayed: in which cycle it is tried, and the error that was to be gone."""
+
+    delivery_id: str
+    cycle: int
+    error_class: str
+
+    def outcome(self, now: Delivery | None) -> str | None:
+        """`good`, `same error`, or None while it has not been tried."""
+        if now is None or now.cycle != self.cycle:
+            return "good"  # delivered and not kept, or replayed again by an operator
+        if now.failure is not None:
+            return "same error" if now.failure.error_class == self.error_class else "good"
+        return "good" if now.is_terminal else None
+
+
 class Replays:
-    """Runs replays in the background. As an observer it sees whether the old error comes back."""
+    """Runs replays in the background, and stops one when the old error comes back.
+
+    The outcomes are read from the store, as workers of any process may have written them.
+    """
 
     def __init__(self, store: Store, desk: Desk, clock: Clock, dice: Dice) -> None:
         self._store = store
         self._desk = desk
         self._clock = clock
         self._dice = dice
-        self._expected: dict[str, tuple[Progress, str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def matching(self, query: Query) -> int:
@@ -95,17 +116,6 @@ class Replays:
             )
         raise NotFound(f"no replay {replay_id}")
 
-    def observe(self, events: Sequence[Transitioned]) -> None:
-        for event in events:
-            expected = self._expected.get(event.delivery.id)
-            if expected is None or not event.ended:
-                continue
-            progress, error_class = expected
-            failure = event.delivery.failure
-            if failure is not None and failure.error_class == error_class:
-                progress.stopped_because = error_class
-            del self._expected[event.delivery.id]
-
     async def _run(
         self,
         progress: Progress,
@@ -117,28 +127,38 @@ class Replays:
         limit: int,
     ) -> None:
         cursor = None
-        while not self._must_stop(progress, limit):
+        untried: deque[Replayed] = deque()
+        while not _must_stop(progress, limit):
             page = await self._store.page(query, cursor, PAGE)
             for delivery in page.items:
-                if self._must_stop(progress, limit):
+                await self._look(progress, untried)
+                if _must_stop(progress, limit):
                     break
                 error_class = delivery.failure.error_class if delivery.failure else ""
-                self._expected[delivery.id] = (progress, error_class)
                 try:
-                    await self._desk.replay(delivery.id, actor=actor, reason=reason)
-                    progress.replayed += 1
+                    after = await self._desk.replay(delivery.id, actor=actor, reason=reason)
                 except (NotAllowed, NotFound):
-                    self._expected.pop(delivery.id, None)
-                    continue  # somebody else was quicker
+                    continue  # replayed or removed by others in between
+                progress.replayed += 1
+                untried.append(Replayed(after.id, after.cycle, error_class))
                 await pause(pause_s)
+            await self._look(progress, untried)
             await self._keep(progress)
             cursor = page.next
             if cursor is None:
                 break
         progress.state = "stopped" if progress.stopped_because else "done"
 
-    def _must_stop(self, progress: Progress, limit: int) -> bool:
-        return progress.stopped_because is not None or progress.replayed >= limit
+    async def _look(self, progress: Progress, untried: deque[Replayed]) -> None:
+        """What has become of the oldest ones; those still untried are looked at again later."""
+        for _ in range(min(LOOK_AT, len(untried))):
+            one = untried.popleft()
+            outcome = one.outcome(await self._store.get(one.delivery_id))
+            if outcome == "same error":
+                progress.stopped_because = one.error_class
+                return
+            if outcome is None:
+                untried.append(one)
 
     async def _keep(self, progress: Progress) -> None:
         value: FactValue = {
@@ -149,3 +169,7 @@ class Replays:
         }
         fact = Fact(REPLAYS, progress.replay_id, self._clock.now_ms(), value)
         await self._store.save([], [fact])
+
+
+def _must_stop(progress: Progress, limit: int) -> bool:
+    return progress.stopped_because is not None or progress.replayed >= limit

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import functools
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from homing.domain.delivery import Delivery
-from homing.domain.errors import TerminalError
+from homing.domain.errors import SettingsError, TerminalError
 from homing.domain.failure import TIMED_OUT, Disposition, Failure
 from homing.domain.policy import Plan, Stage
 from homing.domain.redaction import redact, redact_trace
+from homing.engine.admitted import Admitted
 from homing.engine.labels import ENGINE_LABELS, LabelTable
+from homing.engine.lanes import lane_in_generation, lane_name
 from homing.ports import Lookup, Provider, Step
 
 Verb: TypeAlias = Literal[
@@ -63,55 +66,80 @@ def _trace(error: BaseException) -> str:
     return "\n".join(lines)
 
 
+def judge_as_is(problem: Exception | Failure, stage: Stage) -> Failure:
+    """A failure that a step returned stands; an exception is classified by its type."""
+    del stage
+    return classify_exception(problem) if isinstance(problem, Exception) else problem
+
+
 class Route(Struct, frozen=True, kw_only=True, dict=True):
     """How one kind of delivery is taken in, tried, shown and repaired.
 
-    `plans` overrides the plan for single lanes (a handler with a policy of its own). `intent`
-    gives the business key that may exist only once; `normalise` is applied before the
-    fingerprint, so that harmless spelling differences are no conflict. `suppress` gives a
-    reason to skip a message on purpose at intake. With a `concurrency` of 0 it is taken in here
-    and worked off elsewhere. `classify` judges exceptions, `judge` every
-    failure, also those that a step returned.
+    `admit` turns a message into what is stored, or refuses it with `InvalidRequest` or `Refused`;
+    the default takes any message as it is. `judge` has the last word on what went wrong in a
+    stage: it is given the exception that a step raised or the failure that it returned.
+
+    `plans` holds further plans by name. A delivery follows the one that `admit` named, else the
+    one named like the suffix of its lane, else `plan`. `lanes` are the suffixes of the lanes that
+    are worked off here; the empty one is the route's name itself. `generation` is that of this
+    process's code, for routes whose deliveries may ask for one. With a `concurrency` of 0,
+    deliveries are accepted here and worked off elsewhere.
     """
 
     name: str
     plan: Plan
     steps: Mapping[str, Step]
     provider: Provider | None = None
-    lanes: tuple[str, ...] = ()
     plans: Mapping[str, Plan] = field(default_factory=dict)
+    lanes: tuple[str, ...] = ("",)
+    generation: int | None = None
     concurrency: int = DEFAULT_CONCURRENCY
     poll_s: float = 30.0
     probe_every_s: float = 30.0
+    needs_key: bool = False
     on_mismatch: Literal["conflict", "return_existing"] = "conflict"
     claim_on_accept: bool = False
-    guards: tuple[Callable[[Any], None], ...] = ()
-    normalise: Callable[[Any], Any] | None = None
-    intent: Callable[[Any], str | None] | None = None
-    recipients_of: Callable[[Any], tuple[str, ...]] | None = None
-    lane_of: Callable[[Any, int], str] | None = None
-    relane: Callable[[Delivery, int], str] | None = None
-    needs_key: bool = False
-    suppress: Callable[[Any], str | None] | None = None
-    classify: Callable[[Exception], Failure] = classify_exception
-    judge: Callable[[Failure, Stage], Failure] | None = None
+    admit: Callable[[Any], Admitted] = Admitted.of
+    judge: Callable[[Exception | Failure, Stage], Failure] = judge_as_is
     verbs: frozenset[Verb] = ALL_VERBS
     labels: LabelTable = ENGINE_LABELS
 
     def plan_of(self, delivery: Delivery) -> Plan:
-        return self.plan_in(delivery.lane)
+        if not self.plans:
+            return self.plan
+        if delivery.plan:
+            return self.plans.get(delivery.plan, self.plan)
+        lane = lane_in_generation(delivery, 0) if delivery.generation else delivery.lane
+        return self._plans_by_lane.get(lane, self.plan)
 
-    def plan_in(self, lane: str) -> Plan:
-        return self.plans.get(lane, self.plan) if self.plans else self.plan
+    def plan_for(self, admitted: Admitted) -> Plan:
+        """The plan of what is being taken in."""
+        return self.plans.get(admitted.plan or admitted.lane, self.plan)
 
     @property
+    def all_plans(self) -> tuple[Plan, ...]:
+        return (self.plan, *self.plans.values())
+
+    def with_plans(self, change: Callable[[Plan], Plan]) -> Route:
+        """The same route with each of its plans changed."""
+        plans = {name: change(plan) for name, plan in self.plans.items()}
+        return replace(self, plan=change(self.plan), plans=plans)
+
+    def lane(self, suffix: str = "", generation: int = 0) -> str:
+        return lane_name(self.name, suffix, 0 if self.generation is None else generation)
+
+    @functools.cached_property
     def served_lanes(self) -> tuple[str, ...]:
-        return self.lanes or (self.name,)
+        generations = dict.fromkeys((0, self.generation or 0))
+        return tuple(self.lane(suffix, number) for suffix in self.lanes for number in generations)
+
+    @functools.cached_property
+    def _plans_by_lane(self) -> dict[str, Plan]:
+        return {self.lane(name): plan for name, plan in self.plans.items()}
 
     @functools.cached_property
     def lease_s(self) -> float:
-        plans = (self.plan, *self.plans.values())
-        return max(s.timeout_s for plan in plans for s in plan.stages) + LEASE_MARGIN_S
+        return max(s.timeout_s for plan in self.all_plans for s in plan.stages) + LEASE_MARGIN_S
 
     @functools.cached_property
     def lookup(self) -> Lookup | None:
@@ -121,3 +149,26 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
 
     def word(self, delivery: Delivery) -> str:
         return self.labels.word(delivery)
+
+
+def routes_by_name(routes: Iterable[Route]) -> dict[str, Route]:
+    """Refuse two routes that would work on the same deliveries."""
+    named: dict[str, Route] = {}
+    owners: dict[str, Route] = {}
+    for route in routes:
+        for lane in route.served_lanes:
+            other = owners.setdefault(lane, route)
+            if other is not route:
+                raise _overlap(lane, other, route)
+        if route.name in named:
+            raise _overlap(route.lane(), named[route.name], route)
+        named[route.name] = route
+    return named
+
+
+def _overlap(lane: str, first: Route, second: Route) -> SettingsError:
+    return SettingsError(
+        "routes",
+        f"the routes {first.name!r} and {second.name!r} both own the lane {lane!r};"
+        " every lane belongs to one route, so give one of them another name",
+    )

@@ -297,6 +297,7 @@ def late_outcome(change: Change, now_ms: int) -> list[Fact]:
                 "stage": attempt.stage,
                 "holder": attempt.holder,
                 "window": "W3",
+                "payload_no": change.delivery.payload_no,
             },
         )
         for attempt in change.ended

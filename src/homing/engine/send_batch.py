@@ -17,7 +17,7 @@ from homing.domain.failure import Failure
 from homing.engine.claimed_work import ClaimedWork, put_back
 from homing.engine.evidence import late_receipt
 from homing.engine.one_at_a_time import as_group_provider
-from homing.engine.outcomes import conclude, conclude_fault, conclude_found, failure_of, timed_out
+from homing.engine.outcomes import conclude, conclude_fault, conclude_found, timed_out
 from homing.engine.settling import Ended, hand_over, settle
 from homing.engine.starting import leave_out_what_may_not_start
 from homing.engine.steps import Packed, SendStep, outcome_of
@@ -88,7 +88,8 @@ class SendBatch:
                 else:
                     made = await self._pack_slowly(work)
             except Exception as error:
-                made = failure_of(work, error)
+                self._end(work, error)
+                continue
             if isinstance(made, Packed):
                 self._unsent[work] = made
             else:
@@ -115,7 +116,7 @@ class SendBatch:
             raise
         except Exception as error:
             if len(works) == 1:
-                self._end(works[0], failure_of(works[0], error))
+                self._end(works[0], error)
                 return
             # One of them may be the reason: each is prepared by itself.
             answers = [await self._prepare_one(provider, work) for work in works]
@@ -133,17 +134,17 @@ class SendBatch:
         except TimeoutError:
             raise
         except Exception as error:
-            return failure_of(work, error)
+            return error
         return answer
 
     def _take_prepared(self, work: ClaimedWork, answer: object) -> None:
-        if isinstance(answer, Failure):
+        if isinstance(answer, Failure | Exception):
             self._end(work, answer)
         elif hasattr(answer, "start"):  # a check of the whole Protocol costs 40 calls
             self._prepared[work] = cast(GroupSend, answer)
         else:
             detail = f"the provider prepared {type(answer).__name__}, not a send or a Failure"
-            self._end(work, Failure("provider_answer_invalid", detail=detail))
+            self._end(work, Failure("provider_error", detail=detail))
 
     async def _mark(self) -> list[ClaimedWork]:
         """Write the durable marks. Those that have one, and time enough for the send."""
@@ -217,7 +218,7 @@ class SendBatch:
         if self._under_way.pop(work, None) is None:
             return  # its time was over, or it was told before
         if isinstance(answer, Exception | asyncio.CancelledError):
-            self._end(work, failure_of(work, answer, maybe_sent=True))
+            self._end(work, answer, maybe_sent=True)
         elif isinstance(answer, BaseException):
             self._exit = answer
             self._wake()
@@ -261,9 +262,11 @@ class SendBatch:
         has_more = self._owner is not None and self._owner.has_more
         hand_over(ended, may_wait=has_more and not self._under_way)
 
-    def _end(self, work: ClaimedWork, outcome: Outcome) -> None:
+    def _end(
+        self, work: ClaimedWork, outcome: Outcome | BaseException, *, maybe_sent: bool = False
+    ) -> None:
         self._unsent.pop(work, None)
-        self._ended.append((work, conclude(work, outcome)))
+        self._ended.append((work, conclude(work, outcome, maybe_sent=maybe_sent)))
 
     def _put_back(self, works: Sequence[ClaimedWork]) -> None:
         for work in works:

@@ -10,6 +10,7 @@ from homing.domain.delivery import TERMINAL_STATES, FailedBecause, State
 from homing.domain.errors import StoreError
 from homing.engine.claimed_work import ClaimedWork
 from homing.engine.doubt import settle_doubt
+from homing.engine.family import count_children
 from homing.engine.outcomes import (
     conclude_fault,
     dead_letter_lost_stage,
@@ -19,7 +20,7 @@ from homing.engine.outcomes import (
 from homing.engine.save_batcher import PendingSave
 from homing.engine.settling import Ended, settle
 from homing.engine.suspects import is_tried_alone
-from homing.ports import Done, Query
+from homing.ports import Done
 
 
 async def leave_out_what_may_not_start(
@@ -114,10 +115,10 @@ async def _ends_before_start(work: ClaimedWork) -> PendingSave | None:
             return settled
     delivery, plan, now_ms = work.delivery, work.plan, work.now_ms
     if delivery.expires_at_ms is not None and now_ms >= delivery.expires_at_ms:
-        change = transitions.give_up(delivery, "expired", plan=plan, now_ms=now_ms)
+        change = transitions.dead_letter(delivery, "expired", plan=plan, now_ms=now_ms)
         return save_of(work, "expire", change)
     if (because := transitions.overspent(delivery, plan)) is not None:
-        change = transitions.give_up(delivery, because, plan=plan, now_ms=now_ms)
+        change = transitions.dead_letter(delivery, because, plan=plan, now_ms=now_ms)
         return save_of(work, because, change)
     return await _join(work) if delivery.fanned_out else None
 
@@ -125,9 +126,7 @@ async def _ends_before_start(work: ClaimedWork) -> PendingSave | None:
 async def _join(work: ClaimedWork) -> PendingSave:
     """A parent looks at its children: all ended well, some failed, or not all ended."""
     delivery = work.delivery
-    counts = await work.process.store.count(
-        Query(parent_id=delivery.id), by=("state", "required", "failed_because")
-    )
+    counts = await count_children(work.process.store, delivery)
     now_ms = work.now_ms
     reasons: dict[FailedBecause, int] = {}
     for (state, required, because), number in counts.items():

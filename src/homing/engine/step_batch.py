@@ -14,7 +14,7 @@ from typing import Any
 
 from homing.domain import transitions
 from homing.engine.claimed_work import ClaimedWork, ClaimLost, DoubtSettled, put_back
-from homing.engine.outcomes import conclude, conclude_found, failure_of, timed_out
+from homing.engine.outcomes import conclude, conclude_found, timed_out
 from homing.engine.save_batcher import PendingSave
 from homing.engine.settling import Ended, hand_over, settle
 from homing.engine.starting import leave_out_what_may_not_start
@@ -98,12 +98,14 @@ class StepBatch:
         if isinstance(error, TimeoutError):
             return self._end(work, timed_out(work.stage, maybe_sent=committing))
         if isinstance(error, Exception) or _is_stray_cancel(error):
-            return self._end(work, failure_of(work, error, maybe_sent=committing))
+            return self._end(work, error, maybe_sent=committing)
         raise error
 
-    def _end(self, work: ClaimedWork, outcome: Outcome) -> bool:
+    def _end(
+        self, work: ClaimedWork, outcome: Outcome | BaseException, *, maybe_sent: bool = False
+    ) -> bool:
         """Whether it has parked the route: then the rest is not tried."""
-        save = conclude(work, outcome)
+        save = conclude(work, outcome, maybe_sent=maybe_sent)
         self._ended.append((work, save))
         return bool(save.facts)
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from homing.domain import delivery as domain
 from homing.domain.delivery import Content, Delivery
 from homing.domain.failure import Failure
 from homing.domain.identity import provider_token
@@ -16,7 +17,7 @@ from homing.domain.redaction import redact
 from homing.engine.claimed_work import ClaimLost
 from homing.ports import Accepted, Done, Envelope, Outcome, Provider, Work
 
-FROZEN = "frozen"
+FROZEN = domain.FROZEN
 
 Compose: TypeAlias = Callable[[Delivery, Content], bytes | Failure]
 
@@ -112,7 +113,7 @@ def outcome_of(answer: object) -> Done | Failure:
     if isinstance(answer, Failure):
         return answer
     detail = f"the provider answered {type(answer).__name__}, not Accepted or Failure"
-    return Failure("provider_answer_invalid", detail=detail, maybe_sent=True)
+    return Failure("provider_error", detail=detail, maybe_sent=True)
 
 
 def refuse(error_class: str, detail: str) -> Failure:

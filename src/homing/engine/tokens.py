@@ -17,7 +17,7 @@ PREFIX = "hmg_"
 Role: TypeAlias = Literal["viewer", "sender", "operator", "admin"]
 Right: TypeAlias = Literal["read", "send", "operate", "administer"]
 
-# Who may do what, as data.
+# What each role may do, as data.
 RIGHTS: dict[Role, frozenset[Right]] = {
     "viewer": frozenset({"read"}),
     "sender": frozenset({"send"}),
@@ -65,7 +65,7 @@ class Tokens:
         raise NotFound(f"no token named {name!r}")
 
     async def check(self, secret: str) -> Token | None:
-        """The token that this secret is, if it is one. Looked up by hash: nothing to time."""
+        """The token that this secret is, if any; looked up by hash, so timing tells nothing."""
         digest = digest_of(secret)
         for fact in await self._store.facts(TOKEN, digest):
             if fact.key == digest:

@@ -19,7 +19,7 @@ class ReceiptView(Struct, frozen=True, kw_only=True):
 
 
 class DeliveryView(Struct, frozen=True, kw_only=True):
-    """One delivery as everybody sees it; `status` is its route's own word."""
+    """One delivery as REST, CLI and console show it; `status` is its route's own word."""
 
     delivery_id: str
     route: str
@@ -89,7 +89,7 @@ def delivery_view(delivery: Delivery, route: Route | None) -> DeliveryView:
         status=route.word(delivery) if route is not None else delivery.state,
         state=delivery.state,
         failed_because=delivery.failed_because,
-        maybe_sent=delivery.maybe_sent,
+        maybe_sent=delivery.possibly_sent,
         maybe_duplicate=delivery.maybe_duplicate,
         stage=delivery.stage,
         attempts=delivery.attempts_spent,

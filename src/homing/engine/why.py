@@ -6,51 +6,20 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from homing.domain.delivery import Attempt, Cycle, Delivery, Fact
+from homing.domain.failure import CHILDREN_FAILED
+from homing.domain.policy import Plan
 from homing.engine.parking import BY_FAULT
 from homing.engine.route import Route
 from homing.engine.views import budget_of
+from homing.engine.why_words import EVIDENCE, PARTS_FAILED, RECIPIENT, SENT, words_for
 
-# Due for longer than this and not taken: perhaps nobody is there to take it.
+# Due for longer than this and not taken: perhaps no worker is running.
 OVERDUE_S = 60.0
-
-_ENDED = {
-    "done": "was accepted",
-    "suppressed": "was suppressed on purpose",
-    "rejected": "was refused for good",
-    "failed": "failed and may be tried again",
-    "timed_out": "got no answer in time",
-    "interrupted": "was cut off: its worker ended before the outcome was known",
-    "route_fault": "met a fault of the route, not of the message",
-}
-_RECIPIENT = {
-    "open": "still to be sent to",
-    "accepted": "accepted",
-    "refused": "refused",
-    "maybe": "maybe accepted",
-}
-_BECAUSE = {
-    "rejected": "It was refused for good; trying again unchanged would be refused again.",
-    "exhausted": "All attempts of its budget are used up.",
-    "uncertain": "An attempt may have been accepted and nobody can tell.",
-    "expired": "Its time ran out before it could be delivered.",
-    "poison": "It made its worker crash again and again.",
-}
-_NEXT_STEP = {
-    "rejected": "Mend the cause (address, content), amend it if needed, then replay or dismiss it.",
-    "exhausted": "When the other side works again, replay it; or dismiss it.",
-    "uncertain": "Ask the provider; then `confirm` it with evidence if it arrived, or `replay` it"
-    " (flagged as a possible duplicate) if it did not.",
-    "expired": "Resend it if it is still wanted; or dismiss it.",
-    "poison": "Look at the worker's log, mend the cause, then replay; or dismiss it.",
-}
-_EVIDENCE = {
-    "lookup": " (found by asking the provider)",
-    "operator": " (confirmed by a person)",
-    "late": " (known from a late answer)",
-}
+# So many parts of a family are named.
+PARTS_SHOWN = 20
 
 
-def explain(
+def explain(  # noqa: PLR0913 - all that is known of a delivery
     delivery: Delivery,
     attempts: Sequence[Attempt],
     route: Route | None,
@@ -58,31 +27,51 @@ def explain(
     now_ms: int,
     parked: Fact | None = None,
     audit: Sequence[Fact] = (),
+    children: Sequence[Delivery] = (),
+    is_served: bool = True,
 ) -> list[str]:
     """Sentences in the order of time: accepted, tried, repaired; then where it stands."""
+    plan = None if route is None else route.plan_of(delivery)
     past = [
-        (delivery.created_at_ms, _accepted(delivery)),
-        *((attempt.ended_at_ms, _attempt(attempt)) for attempt in attempts if attempt.ended_at_ms),
+        (delivery.created_at_ms, _accepted(delivery, plan)),
+        *(
+            (attempt.ended_at_ms, _attempt(attempt, delivery, plan))
+            for attempt in attempts
+            if attempt.ended_at_ms
+        ),
         *((cycle.replayed_at_ms, _cycle(cycle)) for cycle in delivery.failure_history),
         *((fact.at_ms, _audit(fact)) for fact in audit),
     ]
     lines = [f"{_clock(at_ms)} {text}" for at_ms, text in sorted(past, key=lambda item: item[0])]
     lines += _recipients(delivery)
+    lines += _parts(children)
     lines += _stands(delivery, route, now_ms, parked)
+    if not is_served and not delivery.is_terminal:
+        lines.append(f"No live worker serves {delivery.lane!r}: start one (homing worker).")
     if delivery.maybe_duplicate:
         lines.append("It was sent again while in doubt: the recipient may have it twice.")
     return lines
 
 
-def _accepted(delivery: Delivery) -> str:
+def _accepted(delivery: Delivery, plan: Plan | None) -> str:
+    is_named = delivery.topic is not None and words_for(delivery, plan) is not SENT
+    name = f" {delivery.topic!r}" if is_named else ""
     key = f" under key {delivery.key!r}" if delivery.key else ""
     source = f" from {delivery.source!r}" if delivery.source else ""
     origin = f" as a second delivery of {delivery.clone_of}" if delivery.clone_of else ""
-    return f"accepted{source}{key} on route {delivery.route!r}{origin}."
+    if delivery.parent_id is not None:
+        origin = f" as a part of {delivery.parent_id}{_for_handler(delivery)}"
+    return f"accepted{name}{source}{key} on route {delivery.route!r}{origin}."
 
 
-def _attempt(attempt: Attempt) -> str:
-    how = _ENDED.get(attempt.status, attempt.status)
+def _for_handler(delivery: Delivery) -> str:
+    handler = delivery.metadata.get("handler")
+    return "" if handler is None else f", for handler {handler!r}"
+
+
+def _attempt(attempt: Attempt, delivery: Delivery, plan: Plan | None) -> str:
+    words = words_for(delivery, plan, attempt.stage)
+    how = words.ended.get(attempt.status, attempt.status)
     said = " ".join(part for part in (attempt.code, attempt.detail or attempt.error_class) if part)
     because = f": {said}" if said and attempt.status != "done" else ""
     doubt = "; it may have been accepted all the same" if attempt.maybe_sent else ""
@@ -108,8 +97,29 @@ def _recipients(delivery: Delivery) -> list[str]:
     for recipient in delivery.recipients:
         said = " ".join(part for part in (recipient.code, recipient.detail) if part)
         because = f" ({said})" if said and recipient.outcome != "accepted" else ""
-        lines.append(f"  {recipient.address}: {_RECIPIENT[recipient.outcome]}{because}")
+        lines.append(f"  {recipient.address}: {RECIPIENT[recipient.outcome]}{because}")
     return lines
+
+
+def _parts(children: Sequence[Delivery]) -> list[str]:
+    """Those that have not ended well, each with its error."""
+    lines = []
+    for child in children[:PARTS_SHOWN]:
+        because = f" ({child.failed_because})" if child.failed_because else ""
+        error = f": {_error(child)}" if child.failure is not None else ""
+        lines.append(f"  part {child.id}{_for_handler(child)}: {child.state}{because}{error}")
+    if len(children) > PARTS_SHOWN:
+        lines.append("  and more parts that have not ended well")
+    return lines
+
+
+def _error(delivery: Delivery) -> str:
+    """The code and what was said; the class too, where the text does not begin with it."""
+    failure = delivery.failure
+    if failure is None:
+        return ""
+    named = "" if failure.detail.startswith(failure.error_class) else failure.error_class
+    return " ".join(part for part in (failure.code, named, failure.detail) if part)
 
 
 def _stands(delivery: Delivery, route: Route | None, now_ms: int, parked: Fact | None) -> list[str]:
@@ -120,31 +130,64 @@ def _stands(delivery: Delivery, route: Route | None, now_ms: int, parked: Fact |
         return [_in_flight(delivery, now_ms, word)]
     if delivery.state == "waiting":
         return [f"It is {word}: {delivery.open_children} part(s) of it have not ended yet."]
-    return _ended(delivery, word)
+    return _ended(delivery, None if route is None else route.plan_of(delivery), word)
 
 
-def _ended(delivery: Delivery, word: str) -> list[str]:
-    because = delivery.failed_because
-    if delivery.state == "failed" and because is not None:
-        return [f"It is {word} ({because}). {_BECAUSE[because]}", _NEXT_STEP[because]]
+def _ended(delivery: Delivery, plan: Plan | None, word: str) -> list[str]:
+    if delivery.state == "failed":
+        return _failed(delivery, plan, word)
     if delivery.state == "delivered":
-        return [_delivered(delivery, word)]
+        return [_delivered(delivery, plan, word)]
     if delivery.state == "suppressed":
         why = delivery.failure.detail if delivery.failure and delivery.failure.detail else "by rule"
         return [f"It is {word}: skipped on purpose, {why}. Nothing more will happen by itself."]
-    return [f"It is {word}: closed by a person. `restore` opens it again."]
+    lines = [f"It is {word}: closed by a person. `restore` opens it again."]
+    if delivery.open_children:
+        lines.append(
+            f"{delivery.open_children} part(s) of it were under way and end by themselves."
+        )
+    return lines
 
 
-def _delivered(delivery: Delivery, word: str) -> str:
+def _failed(delivery: Delivery, plan: Plan | None, word: str) -> list[str]:
+    because = delivery.failed_because or "rejected"
+    if delivery.failure is not None and delivery.failure.error_class == CHILDREN_FAILED:
+        what, next_step = PARTS_FAILED
+        return [f"It is {word} ({because}). {what}", next_step]
+    words = words_for(delivery, plan)
+    lines = [f"It is {word} ({because}). {words.because[because]}"]
+    if words is not SENT and delivery.failure is not None:
+        lines.append(f"The last error{_of_handler(delivery)}: {_error(delivery)}")
+    if delivery.earlier_maybe_sent:
+        lines.append("An earlier payload of it may have been accepted.")
+    return [*lines, words.next_step[because]]
+
+
+def _of_handler(delivery: Delivery) -> str:
+    handler = delivery.metadata.get("handler")
+    return f" of stage {delivery.stage!r}" if handler is None else f" of handler {handler!r}"
+
+
+def _delivered(delivery: Delivery, plan: Plan | None, word: str) -> str:
     receipt = delivery.receipt
     number = f" as {receipt.notification_id}" if receipt and receipt.notification_id else ""
-    how = _EVIDENCE.get(receipt.evidence if receipt else "", "")
-    return f"It is {word}: the provider accepted it{number}{how}. Nothing more will happen."
+    how = EVIDENCE.get(receipt.evidence if receipt else "", "")
+    if delivery.fanned_out:
+        what = "all its parts have ended well"
+    elif words_for(delivery, plan) is SENT:
+        what = f"the provider accepted it{number}"
+    elif "handler" in delivery.metadata:
+        what = f"handler {delivery.metadata['handler']!r} has handled it"
+    else:
+        what = f"its last stage, {delivery.stage!r}, has finished"
+    return f"It is {word}: {what}{how}. Nothing more will happen."
 
 
 def _in_flight(delivery: Delivery, now_ms: int, word: str) -> str:
     since = _span((now_ms - (delivery.claimed_at_ms or now_ms)) / 1000)
     left_s = ((delivery.due_at_ms or now_ms) - now_ms) / 1000
+    if delivery.holder is None:
+        return f"It is {word}, but its worker has died: another takes over."
     if left_s <= 0:
         return f"It is {word}, but its worker {delivery.holder} is overdue: another takes over."
     return (
@@ -173,6 +216,8 @@ def _pending(
         lines.append("It is the last of its budget: if it fails, a person has to decide.")
     if delivery.maybe_sent:
         lines.append("An earlier attempt may have been accepted: that is looked into first.")
+    elif delivery.earlier_maybe_sent:
+        lines.append("An earlier payload of it may have been accepted.")
     if delivery.expires_at_ms is not None:
         lines.append(f"It expires at {_clock(delivery.expires_at_ms)}.")
     return lines
@@ -183,7 +228,7 @@ def _parked(fact: Fact, word: str) -> str:
     since = f"It is {word}. Its route is parked since {_clock(fact.at_ms)}: {value.get('reason')}."
     if value.get("by") == BY_FAULT:
         return f"{since} It keeps its turn; one message now and then tries whether it works again."
-    return f"{since} It keeps its turn until somebody unparks the route."
+    return f"{since} It keeps its turn until an operator unparks the route."
 
 
 def _span(time_s: float) -> str:

@@ -28,7 +28,7 @@ log = logging.getLogger("homing.engine")
 
 # Claimed beyond the free slots while steps are quick against the lease.
 READ_AHEAD = 256
-# What is held may take so many bytes, but for the last claim.
+# What is held may take so many bytes.
 MAX_HELD_BYTES = 32 * 1024 * 1024
 QUICK_SHARE_OF_LEASE = 0.1
 STORE_RETRY_S = 1.0
@@ -295,7 +295,7 @@ class RouteWorker:
         if name == "fail" and (failure is None or failure.disposition == "route_fault"):
             return
         if name in ("fail", "succeed", "advance", "suppress", "fan_out"):
-            await self._parking.unpark(self.route.name)
+            await self._parking.end_fault(self.route.name)
             self._wakeup.ring()
 
     async def _claim_once(self) -> float:
@@ -307,7 +307,6 @@ class RouteWorker:
         if (rest_s := await self._due.rest_before_claim_s()) > 0:
             return rest_s
         room = max(self._capacity() - len(self._held), 1)
-        room = self._due.fitting(room, MAX_HELD_BYTES - self._held.size)
         self._hand_out(await self._claim(await self._due.portion(room)))
         return await self._due.rest_after_claim_s()
 
@@ -329,7 +328,8 @@ class RouteWorker:
 
     async def _claim(self, limit: int) -> list[ClaimedWork]:
         async with self._claiming:
-            works = await self._due.claim(limit, self)
+            free_bytes = max(MAX_HELD_BYTES - self._held.size, 1)
+            works = await self._due.claim(limit, self, free_bytes)
             self._held.add(works)
             if works and self._tell_claimed is not None:
                 self._tell_claimed([work.delivery for work in works])

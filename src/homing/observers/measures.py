@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from homing.domain.delivery import Attempt
-from homing.engine.parking import PARKED
+from homing.engine.parking import parked_routes
 from homing.engine.route import Route
 from homing.ports import Clock, Query, Store, Transitioned
 
@@ -77,7 +77,7 @@ class Standing(Struct, frozen=True):
 async def standing(store: Store, routes: Mapping[str, Route], clock: Clock) -> Standing:
     """Counts by route and state, how late the oldest due one is, and which routes are parked."""
     counts = await store.count(Query(), by=("route", "state"))
-    parked = {fact.key for fact in await store.facts(PARKED)}
+    parked = await parked_routes(store)
     overdue_s = {}
     for name, route in routes.items():
         due_at_ms = await store.next_due_ms(route.served_lanes)

@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from homing.domain.delivery import Receipt
 from homing.domain.errors import SettingsError
 from homing.domain.failure import RATE_LIMITED, TIMED_OUT, Failure, Refusal
-from homing.ports import Accepted, Envelope
+from homing.ports import Accepted, Envelope, Finding
 
 DOMAIN = "@stub.test"
 # In memory for tests to look at; the file keeps all.
@@ -120,6 +120,7 @@ class StubProvider:
     """Sends nowhere. Each send takes the next word of the script, if there is one."""
 
     token_window_s = 0.0
+    stays_local = True
 
     def __init__(
         self, script: tuple[str, ...] = (), ledger: Path | None = None, latency_s: float = 0.0
@@ -129,6 +130,9 @@ class StubProvider:
         self._put_off: Counter[tuple[str, str]] = Counter()
         self.ledger = Ledger(ledger)
         self.calls: deque[Envelope] = deque(maxlen=REMEMBERED)
+
+    async def findings(self) -> list[Finding]:
+        return [Finding("provider", "good", "the stub sends nowhere")]
 
     def answer(self, *words: str) -> None:
         """Add to the script: the next sends are answered so, in turn."""

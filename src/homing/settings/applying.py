@@ -9,6 +9,7 @@ from homing.domain.policy import (
     Exponential,
     FullJitter,
     Ladder,
+    Plan,
     Retention,
     Retry,
     RetryAfter,
@@ -26,15 +27,19 @@ from homing.settings.tree import (
 
 
 def apply_to(route: Route, given: RouteSettings) -> Route:
-    """The route with what was set in the place of its own values."""
-    plan = replace(
-        route.plan,
-        stages=tuple(_stage(stage, given) for stage in route.plan.stages),
-        on_doubt=given.on_doubt or route.plan.on_doubt,
-        on_route_fault=given.on_route_fault or route.plan.on_route_fault,
-        retention=_retention(route.plan.retention, given.retention or RetentionSettings()),
+    """The route with what was set in the place of its own values, in each of its plans."""
+    changed = route.with_plans(lambda plan: _plan(plan, given))
+    return replace(changed, concurrency=given.concurrency or route.concurrency)
+
+
+def _plan(plan: Plan, given: RouteSettings) -> Plan:
+    return replace(
+        plan,
+        stages=tuple(_stage(stage, given) for stage in plan.stages),
+        on_doubt=given.on_doubt or plan.on_doubt,
+        on_route_fault=given.on_route_fault or plan.on_route_fault,
+        retention=_retention(plan.retention, given.retention or RetentionSettings()),
     )
-    return replace(route, plan=plan, concurrency=given.concurrency or route.concurrency)
 
 
 def in_force(route: Route) -> RouteSettings:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -14,7 +13,6 @@ def check(settings: Settings) -> None:
     """Raise SettingsError for the first setting that cannot stand as it is."""
     problems = [
         *_telemetry(settings.telemetry),
-        *_time_scale(settings),
         *(
             problem
             for name, route in settings.routes.items()
@@ -25,19 +23,6 @@ def check(settings: Settings) -> None:
         raise SettingsError(setting, problem)
 
 
-def stays_here(provider: str) -> bool:
-    """Whether nothing that this provider is given can leave the machine."""
-    parts = urlsplit(provider)
-    if parts.scheme == "stub":
-        return True
-    try:
-        return (
-            parts.hostname == "localhost" or ipaddress.ip_address(parts.hostname or "").is_loopback
-        )
-    except ValueError:
-        return False
-
-
 def _telemetry(given: TelemetrySettings) -> Iterator[tuple[str, str]]:
     if given.otlp_endpoint is None:
         return
@@ -45,11 +30,6 @@ def _telemetry(given: TelemetrySettings) -> Iterator[tuple[str, str]]:
         yield "telemetry.otlp_endpoint", "is unused: telemetry.otlp is none; set it to http or grpc"
     if urlsplit(given.otlp_endpoint).scheme not in ("http", "https"):
         yield "telemetry.otlp_endpoint", "must begin with http:// or https://"
-
-
-def _time_scale(given: Settings) -> Iterator[tuple[str, str]]:
-    if given.time_scale != 1.0 and not stays_here(given.provider):
-        yield "time_scale", "is for testing: it is refused with a provider that is not on loopback"
 
 
 def _route(name: str, given: RouteSettings) -> Iterator[tuple[str, str]]:

@@ -38,18 +38,18 @@ def from_environ(environ: Mapping[str, str]) -> list[Given]:
             bare = bare.removesuffix(FILE_SUFFIX)
             if PREFIX + bare in environ:
                 raise SettingsError(variable, f"is given beside {PREFIX}{bare}; give one of them")
-            text = _secret_file(variable, text)
+            text = secret_file(variable, text)
         if not text:
             raise SettingsError(variable, "is empty: give it a value, or take it away")
         name = tuple(part.lower() for part in bare.split("__"))
         if not all(name):
             raise SettingsError(variable, "has an empty part between its underscores")
-        value = text if ".".join(name) in plain_text else _value(variable, text)
+        value = text if ".".join(name) in plain_text else plain_value(variable, text)
         found.append(Given(name, value, variable))
     return found
 
 
-def _secret_file(variable: str, path: str) -> str:
+def secret_file(variable: str, path: str) -> str:
     try:
         return read_text(Path(path)).rstrip("\r\n")
     except OSError as error:
@@ -58,7 +58,7 @@ def _secret_file(variable: str, path: str) -> str:
         raise SettingsError(variable, "its file is no UTF-8 text") from None
 
 
-def _value(variable: str, text: str) -> Any:
+def plain_value(variable: str, text: str) -> Any:
     """Numbers and words stay text and are read later; lists and tables are written as in TOML."""
     if not text.startswith(("[", "{")):
         return text

@@ -35,7 +35,7 @@ def leaves(kind: type[Struct] = Settings, prefix: str = "") -> Iterator[Leaf]:
     hints = get_type_hints(kind, include_extras=True)
     for each in fields(kind):
         name = f"{prefix}{each.name}"
-        bare, meta = _opened(hints[each.name])
+        bare, meta = opened(hints[each.name])
         if isinstance(bare, type) and issubclass(bare, Struct):
             yield from leaves(bare, f"{name}.")
         elif get_origin(bare) is dict:
@@ -77,13 +77,13 @@ def takes(leaf: Leaf) -> str:
     return f"{word}, {leaf.bounds.ge:,} to {leaf.bounds.le:,}"
 
 
-def _opened(hint: Any) -> tuple[Any, Meta | None]:
+def opened(hint: Any) -> tuple[Any, Meta | None]:
     """The type itself, and what is said about it, whichever is wrapped in which."""
     if get_origin(hint) is Annotated:
         bare, *notes = get_args(hint)
         meta = next((note for note in notes if isinstance(note, Meta)), None)
-        return _opened(bare)[0], meta
+        return opened(bare)[0], meta
     if get_origin(hint) in (Union, types.UnionType):
         [hint] = [part for part in get_args(hint) if part is not type(None)]
-        return _opened(hint)
+        return opened(hint)
     return hint, None

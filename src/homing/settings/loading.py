@@ -100,13 +100,13 @@ def _convert(tree: dict[str, Any], origins: Mapping[str, str]) -> Settings:
 
 def _checked(tree: Any, kind: type[T], within: str, origins: Mapping[str, str]) -> T:
     try:
-        return msgspec.convert(tree, kind, strict=False, dec_hook=_decode)
+        return msgspec.convert(tree, kind, strict=False, dec_hook=decode)
     except msgspec.ValidationError as error:
         setting, problem = _named(str(error), within)
         raise _with_origin(setting, problem, origins) from None
 
 
-def _decode(kind: type, value: Any) -> Any:
+def decode(kind: type, value: Any) -> Any:
     if kind is not Seconds:
         raise NotImplementedError(kind)
     if not isinstance(value, str | int | float) or isinstance(value, bool):

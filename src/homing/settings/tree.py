@@ -60,7 +60,10 @@ class RetentionSettings(Struct, frozen=True, forbid_unknown_fields=True):
     failed_payload: Annotated[Time, says("The content of open dead letters.")] = None
     attempts: Annotated[Time, says("The ledger of attempts.")] = None
     key: Annotated[
-        Time, says("Idempotency keys, from acceptance on; then the key is free again.")
+        Time, says("Idempotency keys, from the end of their delivery; then the key is free again.")
+    ] = None
+    dead_letter: Annotated[
+        Time, says("Dead letters that a design keeps as records of their own.")
     ] = None
 
 
@@ -77,7 +80,7 @@ class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
     on_doubt: Annotated[
         OnDoubt | None,
         says(
-            "An attempt may have been accepted and nobody can tell: `resend` it, flagged as a"
+            "It is unknown whether an attempt was accepted: `resend` it, flagged as a"
             " possible duplicate, or `hold` it for a person."
         ),
     ] = None
@@ -170,6 +173,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     templates: Annotated[
         Text, says("The folder of the template catalog (`<template>/<locale>/subject.tmpl` …).")
+    ] = None
+    journal: Annotated[
+        Text,
+        says(
+            "A file that keeps the outcomes of finished sends while the store refuses them; left"
+            " out, where the store says (a store that is a file has one beside it)."
+        ),
     ] = None
     time_scale: Annotated[
         float,

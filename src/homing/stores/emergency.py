@@ -1,4 +1,4 @@
-"""The emergency journal: outcomes of finished sends that the store refused to take (P8).
+"""The emergency journal: outcomes of finished sends that the store refused to take.
 
 The file has its room from the start, so that it can be written when the disk is full. A record
 is one line: `+ LENGTH CHECKSUM JSON`; the `+` becomes `-` once the outcome is safely stored. What

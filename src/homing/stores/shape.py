@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias
+from functools import lru_cache
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from homing.domain.delivery import Attempt, Content, Delivery, New
+from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.domain.errors import InvalidRequest
+from homing.engine.adopting import Foreign
 from homing.engine.labels import LabelTable
 
 HIDDEN = ""
@@ -21,6 +24,8 @@ HIDDEN = ""
 
 Record: TypeAlias = dict[str, Any]
 """What one JSON object or one row can hold."""
+
+T = TypeVar("T")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -41,18 +46,52 @@ class Stored(Struct, frozen=True):
         return self.attempts[-1].started_at_ms if self.attempts else None
 
 
-class Shape(Struct, frozen=True, kw_only=True):
-    """One kind of record. `names` are its tables, keys and files; `fields` its exact fields.
+class RecordKind(Struct, Generic[T], frozen=True, kw_only=True):
+    """A kind of record beside that of the delivery: where one lies, and its exact fields.
 
-    `optional` fields may stand in a record that is read; they are never required.
+    `write` gives None for what the design does not show. `kept_s` is for records of facts; the
+    others are kept as the route's retention says.
+    """
+
+    fields: tuple[str, ...]
+    key: Callable[[T], str]
+    write: Callable[[T], Record | None]
+    kept_s: float | None = None
+
+    def record(self, value: T) -> Record | None:
+        record = self.write(value)
+        return None if record is None else _checked(record, self.fields)
+
+
+class Shape(Struct, frozen=True, kw_only=True):
+    """The records that a design's document names. `names` are its tables, keys and files.
+
+    The delivery's own record has exactly `fields`; those in `optional` may also stand in one that
+    is read. A design that is shown by SQL gives `write`, the record as its views must show it.
+    For stores that write the record themselves it gives `key`, where the record lies, and two
+    halves: `head`, from the request, and then `tail`, from the delivery as `as_shown` leaves it.
+    `index` names the indexes under which the record is found. The other kinds of record are for
+    such stores too; `facts` are by the kind of fact (a malformed command, the offset of a stream).
     """
 
     names: Mapping[str, str]
     fields: tuple[str, ...]
     labels: LabelTable
-    write: Callable[[Stored], Record]
-    read: Callable[[Record], New] | None = None
+    write: Callable[[Stored], Record] | None = None
+    key: Callable[[Delivery], str] | None = None
+    head: Callable[[Stored], Record] | None = None
+    tail: Callable[[Delivery], Record] | None = None
+    index: Callable[[Delivery], tuple[str, ...]] | None = None
+    attempt: RecordKind[Attempt] | None = None
+    key_record: RecordKind[Key] | None = None
+    dead_letter: RecordKind[Delivery] | None = None
+    facts: Mapping[str, RecordKind[Fact]] = field(default_factory=dict)
+    read: Callable[[Record], Foreign] | None = None
     optional: frozenset[str] = field(default_factory=frozenset)
+
+    def __post_init__(self) -> None:
+        if self.write is None and self.tail is None:
+            raise ValueError("a Shape needs `write`, or `tail` (and `head`)")
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -63,13 +102,15 @@ class Shape(Struct, frozen=True, kw_only=True):
         """The record as the design shows it; None while it shows none."""
         if self.labels.word(stored.delivery) == HIDDEN:
             return None
-        record = self.write(stored)
-        if tuple(record) != self.fields:
-            raise AssertionError(f"the record's fields are {tuple(record)}, not {self.fields}")
-        return record
+        if self.write is not None:
+            return _checked(self.write(stored), self.fields)
+        halves = self.head(stored) if self.head is not None else {}
+        if self.tail is not None:
+            halves = halves | self.tail(as_shown(stored.delivery))
+        return _checked(halves, self.fields)
 
-    def parse(self, record: Record) -> New:
-        """The delivery that a record written by somebody else stands for."""
+    def parse(self, record: Record) -> Foreign:
+        """What a record that another program wrote asks for, and how far it has come."""
         if self.read is None:
             raise InvalidRequest("record", "is not read back in this design")
         for name in self.fields:
@@ -80,10 +121,37 @@ class Shape(Struct, frozen=True, kw_only=True):
         return self.read(record)
 
 
+def as_shown(delivery: Delivery) -> Delivery:
+    """Without what changes in a store unseen by the engine: a record cannot follow that.
+
+    Of a claim only its time shows, of a lease nothing, and of the children no count.
+    """
+    return replace(
+        delivery,
+        version=0,
+        holder=None,
+        unsettled_claims=0,
+        open_children=0,
+        due_at_ms=delivery.due_at_ms if delivery.state == "pending" else None,
+    )
+
+
+def _checked(record: Record, fields: tuple[str, ...]) -> Record:
+    if tuple(record) != fields:
+        raise AssertionError(f"the record's fields are {tuple(record)}, not {fields}")
+    return record
+
+
 def iso_utc(at_ms: int) -> str:
     """ISO 8601 with a zone mark, of fixed width: the order of the texts is the order in time."""
     second_s, rest_ms = divmod(at_ms, 1000)
-    return f"{datetime.fromtimestamp(second_s, UTC):%Y-%m-%dT%H:%M:%S}.{rest_ms:03d}Z"
+    return f"{_iso_second(second_s)}.{rest_ms:03d}Z"
+
+
+# Records written together have few different seconds, and formatting is what costs.
+@lru_cache(maxsize=1024)
+def _iso_second(second_s: int) -> str:
+    return f"{datetime.fromtimestamp(second_s, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def iso_utc_or_none(at_ms: int | None) -> str | None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Any
 
-from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -15,10 +14,12 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from homing.app import Homing
-from homing.engine.tokens import Right
+from homing.assembly import Service, Web
+from homing.domain.loopback import is_loopback
+from homing.mail_route import MAIL_ROUTE
 from homing.settings.tree import Settings
 from homing.web.answers import Answer, add_security
-from homing.web.auth import Gate, check_bind, is_loopback
+from homing.web.auth import Gate, check_bind
 from homing.web.bodies import SHORT_BYTES, Bodies
 from homing.web.calls import Call, Endpoint
 from homing.web.health import Health
@@ -26,25 +27,43 @@ from homing.web.intake import Intake
 from homing.web.listing import Listing
 from homing.web.live import Live
 from homing.web.openapi import document
-from homing.web.operations import OPERATIONS, PUBLIC, Operation
-from homing.web.problems import CLOSE, answer_for, problem
+from homing.web.operations import OPERATIONS
+from homing.web.own_table import endpoint_for, gate_for
+from homing.web.problems import CLOSE, answer_for
+from homing.web.resources import Resource, resources
 from homing.web.status import StatusPage
 from homing.web.verbs import VERBS, Verbs
 
+# Those that take e-mails for the route `mail`.
+INTAKE = frozenset({"submit", "submit_batch"})
+
 
 def application(
-    homing: Homing, settings: Settings, *, metrics: Endpoint | None = None
+    homing: Homing,
+    settings: Settings,
+    *,
+    metrics: Endpoint | None = None,
+    web: Web | None = None,
+    service: Service[Any] | None = None,
 ) -> Application:
-    """The app over one Homing, which starts and stops with it. Mount it where you like."""
+    """The app over one Homing, which starts and stops with it. Mount it where you like.
+
+    `web` is the table of an assembly, whose handlers are given its `service`.
+    """
     live = Live()
+    bodies = Bodies()
     gate = Gate(
         homing.tokens,
         open_to_all=is_loopback(settings.server.host),
         steady_s=time.monotonic,
     )
-    endpoints = _endpoints(homing, settings, live)
+    endpoints = _endpoints(homing, settings, live, bodies)
     if metrics is not None:
         endpoints["metrics"] = metrics
+    table = {} if web is not None and not web.standard else _standard(homing, endpoints, gate)
+    if web is not None and service is not None:
+        _add_own(table, web, service, bodies, gate)
+    guarded = web is None or web.standard or web.access == "tokens"
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -53,13 +72,33 @@ def application(
         live.begin()
         try:
             homing.engine.add_observer(live)
-            await check_bind(settings.server.host, homing.tokens)
+            if guarded:
+                await check_bind(settings.server.host, homing.tokens)
             yield
         finally:
             live.end()
             await homing.stop(settings.stop_grace.value)
 
-    return Application(resources(OPERATIONS, endpoints, gate), live, lifespan)
+    return Application(table, live, lifespan)
+
+
+def _standard(homing: Homing, endpoints: dict[str, Endpoint], gate: Gate) -> dict[str, Resource]:
+    """The table of `/api/v1`; e-mails are taken where the mail route is worked on."""
+    left_out = frozenset() if homing.works_on(MAIL_ROUTE) else INTAKE
+    operations = tuple(each for each in OPERATIONS if each.name not in left_out)
+    chosen = {name: endpoint for name, endpoint in endpoints.items() if name not in left_out}
+    return resources(operations, chosen, gate)
+
+
+def _add_own(
+    table: dict[str, Resource], web: Web, service: Service[Any], bodies: Bodies, gate: Gate
+) -> None:
+    own_gate = gate_for(web.access, gate)
+    for each in web.endpoints:
+        resource = table.setdefault(each.path, Resource(own_gate))
+        if each.method in resource.served:
+            raise ValueError(f"{each.method} {each.path} is served already")
+        resource.serve(each.method, each.right, endpoint_for(each, service, bodies))
 
 
 class Application(Starlette):
@@ -91,65 +130,18 @@ class Application(Starlette):
             resource = None if scope.get("root_path") else self._plain.get(scope["path"])
             await (resource or self.router)(scope, receive, send_guarded)
         except ClientDisconnect:
-            return  # nobody is left to be answered
+            return  # the caller is gone, so there is no one to answer
         except Exception as error:
             if started:
                 raise
             await _refused(scope, error)(scope, receive, send_guarded)
 
 
-class Resource:
-    """One path: its endpoints by method, each behind the right that it needs."""
-
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
-        self.served: dict[str, Served] = {}
-
-    def serve(self, operation: Operation, endpoint: Endpoint) -> None:
-        served = Served(operation.right, endpoint)
-        for method in ("GET", "HEAD") if operation.method == "GET" else (operation.method,):
-            self.served[method] = served
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        served = self.served.get(scope["method"])
-        if served is None:
-            response: Response = problem(405, headers=((b"allow", self._allowed()),))
-        else:
-            call = Call(scope, receive)
-            try:
-                refusal = None
-                if served.right != PUBLIC:
-                    refusal = await self._gate.refusal(call, served.right)
-                response = await served.endpoint(call) if refusal is None else refusal
-            finally:
-                if call.at_end is not None:
-                    call.at_end()
-        await response(scope, receive, send)
-
-    def _allowed(self) -> bytes:
-        return ", ".join(sorted(self.served)).encode()
-
-
-class Served(Struct, frozen=True):
-    right: Right | Literal["public"]
-    endpoint: Endpoint
-
-
-def resources(
-    operations: tuple[Operation, ...], endpoints: Mapping[str, Endpoint], gate: Gate
-) -> dict[str, Resource]:
-    """By path; an operation without an endpoint, or the other way round, is a mistake of ours."""
-    if endpoints.keys() != {operation.name for operation in operations}:
-        raise KeyError("operations and endpoints do not match")
-    found: dict[str, Resource] = {}
-    for operation in operations:
-        found.setdefault(operation.path, Resource(gate)).serve(operation, endpoints[operation.name])
-    return found
-
-
-def _endpoints(homing: Homing, settings: Settings, live: Live) -> dict[str, Endpoint]:
+def _endpoints(
+    homing: Homing, settings: Settings, live: Live, bodies: Bodies
+) -> dict[str, Endpoint]:
     listing = Listing(homing)
-    intake = Intake(homing, Bodies(), settings.limits)
+    intake = Intake(homing, bodies, settings.limits)
     verbs = Verbs(homing, listing, intake)
     health = Health(homing, listing, intake)
     status = StatusPage(listing)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import ipaddress
 import re
 from collections import OrderedDict
 from collections.abc import Callable
 
 from homing.domain.errors import SettingsError
+from homing.domain.loopback import is_loopback
 from homing.engine.tokens import RIGHTS, Right, Token, Tokens
 from homing.web.answers import Answer
 from homing.web.calls import Call
@@ -20,15 +20,6 @@ TRUST_S = 2.0
 MAX_TRUSTED = 1024
 _BEARER = re.compile(rb"bearer +(?P<secret>[!-~]{1,512})", re.IGNORECASE)
 _HOST = re.compile(rb"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9.-]{1,255})(?::[0-9]{1,5})?")
-
-
-def is_loopback(host: str) -> bool:
-    if host in ("localhost", "localhost.localdomain"):
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 async def check_bind(host: str, tokens: Tokens) -> None:
@@ -80,9 +71,17 @@ class Gate:
         return token
 
 
+class OpenGate:
+    """Lets everyone through who reaches the port: for a network that is trusted."""
+
+    async def refusal(self, call: Call, right: Right) -> Answer | None:
+        del call, right
+        return None
+
+
 def foreign(call: Call) -> Answer | None:
-    """Open means open to this machine's programs: to no web page that its browser shows, and to
-    nobody behind a proxy that runs here."""
+    """Open means open to this machine's programs, not to web pages that its browser shows, nor to
+    callers behind a proxy that runs here."""
     host = call.once.get(b"host", b"")
     if not _names_loopback(host):
         return problem(403, detail="unknown Host", field="Host")
@@ -92,7 +91,7 @@ def foreign(call: Call) -> Answer | None:
     if call.proxied is not None:
         return problem(
             403,
-            detail="without API tokens nobody is served through a proxy",
+            detail="without API tokens no request is served through a proxy",
             field=call.proxied.decode("ascii"),
         )
     return None

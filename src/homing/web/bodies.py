@@ -42,10 +42,14 @@ class Bodies:
 
     async def read(self, call: Call, limit_bytes: int) -> bytes:
         """The whole body; BadRequest when it is not JSON, too large, or too slow."""
-        headers = call.once
-        kind = headers.get(b"content-type", b"")
+        kind = call.once.get(b"content-type", b"")
         if kind != b"application/json" and not _JSON.fullmatch(kind):
             raise BadRequest("send application/json in UTF-8", "Content-Type", 415)
+        return await self.read_any(call, limit_bytes)
+
+    async def read_any(self, call: Call, limit_bytes: int) -> bytes:
+        """As `read`, of any kind of content."""
+        headers = call.once
         if b"content-encoding" in headers:
             raise BadRequest("send the body as it is", "Content-Encoding", 415)
         declared = headers.get(b"content-length", b"")

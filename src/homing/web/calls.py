@@ -66,8 +66,9 @@ class Call:
 Endpoint: TypeAlias = Callable[[Call], Awaitable[Response]]
 
 
-def query_of(scope: Mapping[str, Any], known: frozenset[str]) -> dict[str, str]:
-    """The query's fields. An unknown one is refused: ignoring it would answer another question."""
+def query_of(scope: Mapping[str, Any], known: frozenset[str] | None) -> dict[str, str]:
+    """The query's fields. An unknown one is refused: ignoring it would answer another question.
+    Without a list of known ones the endpoint judges them itself."""
     raw = scope["query_string"]
     if not raw:
         return {}
@@ -82,7 +83,7 @@ def query_of(scope: Mapping[str, Any], known: frozenset[str]) -> dict[str, str]:
         raise BadRequest("cannot be read as a query in UTF-8", "query") from None
     found: dict[str, str] = {}
     for name, value in pairs:
-        if name not in known:
+        if known is not None and name not in known:
             raise BadRequest("there is no such filter", name)
         if name in found:
             raise BadRequest("is given twice", name)

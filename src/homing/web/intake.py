@@ -127,7 +127,7 @@ class Intake:
         if name is None:
             return MAIL_ROUTE
         route = self._homing.engine.routes.get(name)
-        if route is None or not takes_emails(route):
+        if route is None or not takes_emails(route) or not self._homing.works_on(name):
             raise BadRequest("there is no such route for e-mails", field, 422)
         return name
 

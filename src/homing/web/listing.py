@@ -12,8 +12,8 @@ from homing.content.addresses import parse
 from homing.domain.delivery import Delivery
 from homing.domain.errors import InvalidRequest
 from homing.engine.labels import ENGINE_LABELS
-from homing.engine.liveness import WORKER
 from homing.engine.route import Route
+from homing.engine.unserved import unserved_lanes
 from homing.engine.views import DeliveryView, attempt_view, audit_view, delivery_view
 from homing.ports import Facet, Query
 from homing.web.answers import json_answer
@@ -82,16 +82,19 @@ class Listing:
     async def collect_stats(self) -> StatsOut:
         engine = self._homing.engine
         counts = await engine.store.count(Query(), by=("route", "state"))
-        states: dict[str, dict[str, int]] = {name: {} for name in engine.routes}
+        states: dict[str, dict[str, int]] = {
+            name: {} for name in engine.routes if self._homing.works_on(name)
+        }
         for (route, state), number in counts.items():
             states.setdefault(route, {})[state] = number
         await engine.parking.refresh()
-        workers = [fact.key for fact in await engine.store.facts(WORKER)]
+        workers = await engine.live_workers()
         routes = [
             RouteStats(name, by_state, engine.parking.is_parked(name))
             for name, by_state in sorted(states.items())
         ]
-        return StatsOut(routes, workers, engine.clock.now_ms())
+        unserved = await unserved_lanes(engine.store, engine.liveness)
+        return StatsOut(routes, workers, engine.clock.now_ms(), unserved)
 
     async def errors(self, call: Call) -> Response:
         query_of(call.scope, NO_FILTERS)
@@ -156,11 +159,7 @@ def _address(text: str | None) -> str | None:
 
 def _of(route: Route, word: str) -> Iterable[Facet]:
     """The route's facets of a word; a state that has it whatever else is, stands for itself."""
-    stages = tuple(
-        dict.fromkeys(
-            stage.name for plan in (route.plan, *route.plans.values()) for stage in plan.stages
-        )
-    )
+    stages = tuple(dict.fromkeys(stage.name for plan in route.all_plans for stage in plan.stages))
     found = route.labels.facets(word, stages)
     whole = {facet.state: 0 for facet in found}
     for row in route.labels.rows:

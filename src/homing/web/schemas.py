@@ -220,11 +220,12 @@ class RouteStats(Struct, frozen=True):
 
 
 class StatsOut(Struct, frozen=True):
-    """How many stand where, and which processes work."""
+    """How many stand where, which processes work, and how many wait where none of them works."""
 
     routes: list[RouteStats]
     workers: list[str]
     at_ms: int
+    unserved: dict[str, int]
 
 
 class ParkedOut(Struct, frozen=True):

@@ -6,6 +6,7 @@ from html import escape
 
 from starlette.responses import Response
 
+from homing.engine.unserved import unserved_text
 from homing.web.answers import CSS, HTML, Answer
 from homing.web.calls import Call
 from homing.web.listing import Listing
@@ -41,11 +42,15 @@ def render(stats: StatsOut) -> str:
     rows = "".join(_row(route.route, route.states, parked=route.parked) for route in stats.routes)
     workers = len(stats.workers)
     running = f"{workers} worker process(es) running" if workers else "no worker is running"
+    unserved = "".join(
+        f"<p class=bad>{escape(unserved_text(lane, number))}.</p>"
+        for lane, number in stats.unserved.items()
+    )
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><title>Homing</title>"
         "<meta name=viewport content='width=device-width, initial-scale=1'>"
         "<link rel=stylesheet href=/static/status.css>"
-        f"<h1>Homing</h1><p class={'muted' if workers else 'bad'}>{escape(running)}.</p>"
+        f"<h1>Homing</h1><p class={'muted' if workers else 'bad'}>{escape(running)}.</p>{unserved}"
         f"<table><thead><tr><th scope=col>route</th>{head}</tr></thead><tbody>{rows}</tbody>"
         "</table><p class=muted>The API is at <code>/api/v1</code>; dead letters:"
         " <a href='/api/v1/deliveries?status=failed'>failed</a>.</p></html>"

@@ -36,6 +36,12 @@ def run(
     folder: Path, *words: str, code: int = 0, **settings: str
 ) -> subprocess.CompletedProcess[str]:
     """One command to its end, with the exit code that is expected."""
+    return run_with(settings, folder, *words, code=code)
+
+
+def run_with(
+    settings: Mapping[str, str], folder: Path, *words: str, code: int = 0
+) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [sys.executable, "-m", "homing", *words],
         cwd=folder,

@@ -95,12 +95,14 @@ def test_why_tells_the_story_of_a_delivery_and_of_an_address(
 def test_health_is_bad_without_a_worker_and_with_a_parked_route(
     cli: Cli, letters: dict[str, str]
 ) -> None:
-    assert cli("health", code=1).out == "no worker process is alive\n"
+    assert cli("health", code=1).out == (
+        "no worker process is alive\nno live worker serves mail: 1 waiting\n"
+    )
 
     cli("park", "mail", "--reason", "maintenance")
 
     found = cli("health", "--json", code=1).json
-    assert found["problems"][1] == "route mail is parked: maintenance"
+    assert found["problems"][2] == "route mail is parked: maintenance"
     assert "parked routes: mail" in cli("status").out
     cli("unpark", "mail", "--reason", "done")
     assert "parked routes: none" in cli("status").out
@@ -217,7 +219,7 @@ def test_a_fault_of_ours_is_told_by_kind_and_place_only(
     def crash(*words: object, **more: object) -> None:
         raise ZeroDivisionError("canary of a customer")
 
-    monkeypatch.setattr("homing.from_settings.build", crash)
+    monkeypatch.setattr("homing.from_settings.assemble", crash)
 
     err = cli("status", code=1).err
 
@@ -229,7 +231,7 @@ def test_a_missing_extra_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
     def missing(*words: object, **more: object) -> None:
         raise ModuleNotFoundError("No module named 'uvicorn'", name="uvicorn")
 
-    monkeypatch.setattr("homing.from_settings.build", missing)
+    monkeypatch.setattr("homing.from_settings.assemble", missing)
 
     assert (
         cli("status", code=1).err

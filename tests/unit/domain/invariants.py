@@ -38,7 +38,7 @@ def check_doubt(now: Delivery, maybe_reached: set[str]) -> None:
     """Maybe sent is never called not sent; `maybe_reached` is what the test itself knows."""
     unnoted = now.committing and now.unsettled_claims > 1
     if maybe_reached and not unnoted:
-        assert now.maybe_sent
+        assert now.possibly_sent
         assert now.failed_because in (None, "uncertain")
         assert now.state not in ("suppressed", "delivered")
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from random import Random
 
-from msgspec.structs import replace
-
 from homing.domain import transitions
 from homing.domain.delivery import (
     Change,
@@ -31,7 +29,7 @@ from tests.unit.domain.plans import (
     any_turn,
 )
 
-NOBODY_BY_NAME = frozenset({""})
+NO_ADDRESS = frozenset({""})
 """Stands for the one receiver of what has no recipients."""
 
 
@@ -48,10 +46,16 @@ class Life:
         self.delivery = any_delivery(self.chance, self.plan)
         self.counted = 0
         self.maybe_reached: set[str] = set()
+        self.reached_earlier: set[str] = set()
         if self.chance.randrange(3) == 0:
             # As admission stores it: already claimed by the caller, who may die at once.
-            self.claim()
-            self.delivery = replace(self.delivery, phase="inline")
+            change = transitions.accept_claimed(
+                self.delivery,
+                holder="w1",
+                phase="inline",
+                lease_until_ms=self.now_ms + LEASE_MS,
+            )
+            self.delivery = change.delivery
 
     def live(self, turns: int) -> None:
         for _ in range(turns):
@@ -71,9 +75,10 @@ class Life:
         else:
             self.attempt(turn)
         if self.delivery.state != "in_flight":
-            self.apply(transitions.mark_notified(self.delivery, self.delivery.notices_due[1:]))
+            given = self.delivery.notices_due[1:]
+            self.apply(transitions.mark_notified(self.delivery, given, plan=self.plan))
         check_delivery(self.delivery, self.plan)
-        check_doubt(self.delivery, self.maybe_reached)
+        check_doubt(self.delivery, self.maybe_reached | self.reached_earlier)
         assert self.delivery.attempts_spent == self.counted
 
     def attempt(self, turn: Turn) -> None:
@@ -120,18 +125,20 @@ class Life:
         if not before.maybe_sent:
             return True
         if evidence == "none":
-            self.delivery = transitions.waive_doubt(before)
+            self.apply(transitions.waive_doubt(before))
             return True
         if evidence == "hold":
-            self.give_up("uncertain")
+            self.dead_letter("uncertain")
             return False
         if evidence == "later":
             later_ms = self.now_ms + 1000
             self.apply(transitions.await_evidence(before, now_ms=self.now_ms, due_at_ms=later_ms))
             return False
         self.maybe_reached.clear()
+        if evidence == "found" or before.payload_no == 1:
+            self.reached_earlier.clear()
         if evidence == "absent":
-            self.delivery = transitions.dispel_doubt(before)
+            self.apply(transitions.dispel_doubt(before))
             return True
         self.apply(
             transitions.settle_found(
@@ -145,7 +152,7 @@ class Life:
             return False
         because = transitions.overspent(self.delivery, self.plan)
         if because is not None or outcome == "expires":
-            self.give_up(because or "expired")
+            self.dead_letter(because or "expired")
             return False
         return True
 
@@ -196,6 +203,7 @@ class Life:
             self.counted = 0
             return
         self.maybe_reached -= self.open_receivers - set(refused)
+        self.reached_earlier -= self.open_receivers - set(refused)
         self.apply(
             transitions.succeed(
                 self.delivery, plan=self.plan, now_ms=self.now_ms, roll=roll, refused=refused
@@ -221,8 +229,10 @@ class Life:
         if is_scheduled and after.expires_at_ms is None and after.due_at_ms is not None:
             assert after.due_at_ms - failed_at_ms >= (failure.retry_after_s or 0) * 1000
 
-    def give_up(self, because: FailedBecause) -> None:
-        self.apply(transitions.give_up(self.delivery, because, plan=self.plan, now_ms=self.now_ms))
+    def dead_letter(self, because: FailedBecause) -> None:
+        self.apply(
+            transitions.dead_letter(self.delivery, because, plan=self.plan, now_ms=self.now_ms)
+        )
 
     def operate(self, verb: Verb) -> None:
         before, plan, now_ms = self.delivery, self.plan, self.now_ms
@@ -233,17 +243,22 @@ class Life:
         elif verb == "restore":
             self.apply(transitions.restore(before, now_ms=now_ms))
         elif verb == "cancel":
-            self.apply(transitions.cancel(before, now_ms=now_ms))
+            self.apply(transitions.cancel(before, plan=plan, now_ms=now_ms))
         elif verb == "amend":
             self.counted = 0 if before.state == "pending" else self.counted
+            self.reached_earlier |= self.maybe_reached
+            self.maybe_reached.clear()
             self.apply(transitions.amend(before, b"better", plan=plan, now_ms=now_ms))
         elif before.failed_because == "uncertain":
             self.maybe_reached.clear()
+            self.reached_earlier.clear()
             self.apply(transitions.confirm(before, plan=plan, evidence="seen", now_ms=now_ms))
 
     def replay(self, verb: Verb) -> None:
         before = self.delivery
         if verb == "restart":
+            if before.stage != self.plan.first_stage.name:
+                self.reached_earlier |= self.maybe_reached
             change = transitions.restart(
                 before, plan=self.plan, actor="ann", reason="fixed", now_ms=self.now_ms
             )
@@ -269,7 +284,7 @@ class Life:
     @property
     def open_receivers(self) -> frozenset[str]:
         if not self.delivery.recipients:
-            return NOBODY_BY_NAME
+            return NO_ADDRESS
         return frozenset(self.delivery.open_addresses)
 
     def apply(self, change: Change) -> None:

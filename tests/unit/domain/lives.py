@@ -92,4 +92,4 @@ def dismissed() -> Delivery:
 
 
 def cancelled(**fields: Any) -> Delivery:
-    return transitions.cancel(pending(**fields), now_ms=NOW_MS).delivery
+    return transitions.cancel(pending(**fields), plan=SEND, now_ms=NOW_MS).delivery

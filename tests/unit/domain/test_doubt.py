@@ -37,7 +37,7 @@ def in_doubt(before: Delivery | None = None) -> Delivery:
 
 @pytest.mark.parametrize("because", REASONS)
 def test_i7_whatever_ends_it_in_doubt_it_is_uncertain(because: FailedBecause) -> None:
-    ended = transitions.give_up(in_doubt(), because, plan=SEND, now_ms=NOW_MS).delivery
+    ended = transitions.dead_letter(in_doubt(), because, plan=SEND, now_ms=NOW_MS).delivery
 
     assert ended.failed_because == "uncertain"
     assert ended.maybe_sent
@@ -45,7 +45,7 @@ def test_i7_whatever_ends_it_in_doubt_it_is_uncertain(because: FailedBecause) ->
 
 @pytest.mark.parametrize("because", REASONS)
 def test_without_doubt_the_reason_stands(because: FailedBecause) -> None:
-    ended = transitions.give_up(claimed(), because, plan=SEND, now_ms=NOW_MS).delivery
+    ended = transitions.dead_letter(claimed(), because, plan=SEND, now_ms=NOW_MS).delivery
 
     assert ended.failed_because == because
 
@@ -103,7 +103,7 @@ def test_i8_found_is_delivered_with_the_evidence_and_no_second_send() -> None:
 def test_absent_ends_the_doubt_and_the_delivery_goes_on() -> None:
     before = in_doubt(addressed("a@example.org"))
 
-    after = transitions.dispel_doubt(before)
+    after = transitions.dispel_doubt(before).delivery
 
     assert (after.maybe_sent, after.recipients[0].outcome) == (False, "open")
     ended = transitions.fail(after, HARD, plan=SEND, now_ms=NOW_MS, roll=0.0).delivery
@@ -129,13 +129,13 @@ def test_unknown_waits_and_that_is_no_attempt() -> None:
 
 
 def test_i10_sending_again_in_doubt_is_flagged_as_a_possible_duplicate() -> None:
-    after = transitions.waive_doubt(in_doubt())
+    after = transitions.waive_doubt(in_doubt()).delivery
 
     assert (after.maybe_duplicate, after.doubt_waived, after.maybe_sent) == (True, True, True)
 
 
 def test_a_waiver_is_for_one_doubt_only() -> None:
-    waived = transitions.waive_doubt(in_doubt())
+    waived = transitions.waive_doubt(in_doubt()).delivery
 
     again = transitions.fail(waived, LOST, plan=SEND, now_ms=NOW_MS + MINUTE_MS, roll=0.0).delivery
 
@@ -144,7 +144,7 @@ def test_a_waiver_is_for_one_doubt_only() -> None:
 
 def test_a_good_answer_ends_the_doubt() -> None:
     after = transitions.succeed(
-        transitions.waive_doubt(in_doubt()), plan=SEND, now_ms=NOW_MS, roll=0.0
+        transitions.waive_doubt(in_doubt()).delivery, plan=SEND, now_ms=NOW_MS, roll=0.0
     ).delivery
 
     assert (after.state, after.maybe_sent, after.doubt_waived) == ("delivered", False, False)

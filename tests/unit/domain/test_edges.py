@@ -22,7 +22,7 @@ from homing.domain.delivery import (
 from homing.domain.errors import NotAllowed
 from homing.domain.failure import Refusal
 from homing.domain.transitions import EDGES
-from homing.domain.transitions.declaring import transition
+from homing.domain.transitions.table import transition
 from tests.unit.domain.lives import (
     HARD,
     LEASE_MS,
@@ -87,7 +87,13 @@ CALLS: dict[str, Callable[[Delivery], Change]] = {
     "suppress": lambda d: transitions.suppress(d, SKIPPED, plan=SEND, now_ms=NOW_MS),
     "suppress_at_intake": lambda d: transitions.suppress_at_intake(d, "stub", now_ms=NOW_MS),
     "fail": lambda d: transitions.fail(d, SOFT, plan=SEND, now_ms=NOW_MS, roll=0.0),
-    "give_up": lambda d: transitions.give_up(d, "expired", plan=SEND, now_ms=NOW_MS),
+    "dead_letter": lambda d: transitions.dead_letter(d, "expired", plan=SEND, now_ms=NOW_MS),
+    "accept_claimed": lambda d: transitions.accept_claimed(
+        d, holder="w1", phase="inline", lease_until_ms=NOW_MS + LEASE_MS
+    ),
+    "waive_doubt": transitions.waive_doubt,
+    "rely_on_token": transitions.rely_on_token,
+    "dispel_doubt": transitions.dispel_doubt,
     "await_evidence": lambda d: transitions.await_evidence(
         d, now_ms=NOW_MS, due_at_ms=NOW_MS + 1000
     ),
@@ -101,7 +107,7 @@ CALLS: dict[str, Callable[[Delivery], Change]] = {
         d, plan=SEND, actor="ann", reason="again", now_ms=NOW_MS
     ),
     "dismiss": lambda d: transitions.dismiss(d, now_ms=NOW_MS),
-    "cancel": lambda d: transitions.cancel(d, now_ms=NOW_MS),
+    "cancel": lambda d: transitions.cancel(d, plan=SEND, now_ms=NOW_MS),
     "restore": lambda d: transitions.restore(d, now_ms=NOW_MS),
     "confirm": lambda d: transitions.confirm(d, plan=SEND, evidence="seen", now_ms=NOW_MS),
     "amend": lambda d: transitions.amend(d, b"better", plan=SEND, now_ms=NOW_MS),
@@ -118,6 +124,11 @@ class Example(Struct, frozen=True):
 
 
 EXAMPLES = (
+    Example(
+        "cancel",
+        "failed",
+        lambda: transitions.cancel(pending(maybe_sent_at_ms=NOW_MS), plan=SEND, now_ms=NOW_MS),
+    ),
     Example(
         "fail",
         "failed",

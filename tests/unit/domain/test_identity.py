@@ -9,9 +9,11 @@ import uuid
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from homing.domain import identity
 from homing.domain.delivery import Recipient
+from homing.testing import samples
 from tests.unit.domain.lives import addressed, pending
 
 json_values = st.recursive(
@@ -120,25 +122,63 @@ def test_a_message_id_is_fit_for_a_header() -> None:
     assert message_id.endswith("@mail.example.org>")
 
 
-@given(st.integers(0, 2**48 - 1), st.binary(min_size=10, max_size=10))
-def test_an_id_is_a_uuid_of_version_seven(now_ms: int, entropy: bytes) -> None:
-    made = uuid.UUID(identity.id_from(now_ms, entropy))
+places = st.integers(0, 2**60 - 1)
+chances = st.binary(min_size=8, max_size=8)
+
+
+@given(places, chances)
+def test_an_id_is_a_uuid_of_version_seven(place: int, chance: bytes) -> None:
+    [text] = identity.ids_from(place, chance)
+    made = uuid.UUID(text)
 
     assert (made.version, made.variant) == (7, uuid.RFC_4122)
-    assert made.int >> 80 == now_ms
-    assert str(made) == identity.id_from(now_ms, entropy)
+    assert made.int >> 80 == place >> identity.ORDER_BITS
+    assert str(made) == text
 
 
-@given(
-    st.integers(0, 2**48 - 2),
-    st.binary(min_size=10, max_size=10),
-    st.binary(min_size=10, max_size=10),
-)
-def test_ids_sort_by_the_time_they_were_made(now_ms: int, one: bytes, other: bytes) -> None:
-    assert identity.id_from(now_ms, one) < identity.id_from(now_ms + 1, other)
+@given(st.integers(0, 2**60 - 2), chances, chances)
+def test_ids_sort_by_their_place_in_time(place: int, one: bytes, other: bytes) -> None:
+    first, second = identity.ids_from(place, one + other)
+
+    assert first < second
+    assert [first] == identity.ids_from(place, one)
+    assert [second] == identity.ids_from(place + 1, other)
 
 
-def test_ids_of_one_millisecond_differ() -> None:
-    made = {identity.id_from(1, number.to_bytes(10, "big")) for number in range(1000)}
+def test_ids_of_one_place_differ_by_chance() -> None:
+    made = {identity.ids_from(1, number.to_bytes(8, "big"))[0] for number in range(1000)}
 
     assert len(made) == 1000
+
+
+times = st.none() | st.integers(0, 9)
+requests = st.tuples(st.text("ab1", max_size=3), times, times, st.binary(max_size=3))
+
+
+@given(requests, requests)
+def test_different_requests_of_any_route_have_different_fingerprints(
+    one: tuple[str, int | None, int | None, bytes],
+    other: tuple[str, int | None, int | None, bytes],
+) -> None:
+    first, second = (
+        identity.request_fingerprint(identity.request_frame(*request[:3]), request[3])
+        for request in (one, other)
+    )
+
+    assert (first == second) == (one == other)
+
+
+def test_an_amended_payload_is_another_request_for_providers_and_receivers() -> None:
+    first = samples.delivery("d1", intent="order-1")
+    amended = replace(first, payload_no=2)
+
+    assert identity.provider_token(amended) != identity.provider_token(first)
+    assert identity.message_id(amended, "x.org") != identity.message_id(first, "x.org")
+    assert identity.provider_token(amended) == identity.provider_token(replace(amended, cycle=3))
+
+
+def test_a_child_made_for_an_amended_parent_is_a_new_intent() -> None:
+    parent = samples.delivery("d1")
+
+    assert identity.child_intent(parent, "part") == "part"
+    assert identity.child_intent(replace(parent, payload_no=2), "part") != "part"

@@ -199,7 +199,7 @@ def test_a_delivery_that_crashes_its_workers_is_poison(crashes: int) -> None:
         after = note(claimed(after), rules, alone=True).delivery
 
     assert transitions.overspent(after, rules) == "poison"
-    ended = transitions.give_up(after, "poison", plan=rules, now_ms=NOW_MS).delivery
+    ended = transitions.dead_letter(after, "poison", plan=rules, now_ms=NOW_MS).delivery
     assert (ended.state, ended.failed_because) == ("failed", "poison")
 
 
@@ -228,12 +228,16 @@ def test_i7_giving_back_does_not_wipe_what_an_earlier_holder_left_in_doubt() -> 
     assert (after.maybe_sent, after.attempts_spent) == (True, 1)
 
 
-def test_i7_a_cancelled_and_restored_one_is_still_in_doubt() -> None:
+def test_i7_what_may_have_been_sent_is_uncertain_when_it_is_cancelled() -> None:
     given_back = give_back(claimed(marked(claimed()), by="w2"))
-    cancelled = transitions.cancel(given_back, now_ms=NOW_MS).delivery
-    restored = transitions.restore(cancelled, now_ms=NOW_MS).delivery
+    assert given_back.maybe_sent
 
-    assert note(claimed(restored, by="w3")).delivery.maybe_sent
+    cancelled = transitions.cancel(given_back, plan=SEND, now_ms=NOW_MS).delivery
+    assert (cancelled.state, cancelled.failed_because) == ("failed", "uncertain")
+
+    dismissed = transitions.dismiss(cancelled, now_ms=NOW_MS).delivery
+    restored = transitions.restore(dismissed, now_ms=NOW_MS).delivery
+    assert (restored.state, restored.failed_because) == ("failed", "uncertain")
 
 
 def test_a_dead_holders_lease_ends_at_once_by_everybodys_clock() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ json_values = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(2**63), 2**63)
-    | st.floats(allow_nan=False)
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
@@ -73,6 +74,40 @@ def test_the_order_in_which_it_was_written_down_is_no_difference() -> None:
     other = Event("paid", {"b": {"y": 2, "x": 1}, "a": 1}, {"n": "2", "m": "1"})
 
     assert encode_message(one) == encode_message(other)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+def test_a_number_that_json_does_not_have_is_refused(number: float) -> None:
+    """It would become null in silence."""
+    for message in (
+        Event("paid", {"lines": [{"amount": number}, None]}),
+        Job("review", number),
+        Email(to="ann@example.org", template_id="t", variables={"sum": (1.0, number)}),
+    ):
+        with pytest.raises(InvalidRequest, match="not a number that JSON can hold"):
+            encode_message(message)
+
+
+def test_the_payload_is_plain_json_that_others_can_read() -> None:
+    email = Email(to="ann@example.org", subject="Grüße", attachments=[Attachment("a", b"\xff")])
+
+    assert encode_message(Event("paid", {"b": 1, "a": None}, {"m": "1"})) == (
+        b'{"kind":"event","type":"paid","data":{"a":null,"b":1},"metadata":{"m":"1"}}'
+    )
+    assert json.loads(encode_message(email)) == {
+        "kind": "email",
+        "to": ["ann@example.org"],
+        "subject": "Grüße",
+        "attachments": [
+            {"filename": "a", "content": "/w==", "content_type": "application/octet-stream"}
+        ],
+    }
+
+
+def test_a_payload_made_by_others_is_read() -> None:
+    made = '{ "type": "paid", "data": {"a": 1.50}, "kind": "event", "metadata": {} }'
+
+    assert decode_message(made.encode()) == Event("paid", {"a": 1.5})
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -27,7 +29,7 @@ REASONS: tuple[FailedBecause, ...] = ("rejected", "exhausted", "uncertain", "exp
 
 @pytest.mark.parametrize("because", REASONS)
 def test_i20_every_dead_letter_owes_an_alert(because: FailedBecause) -> None:
-    ended = transitions.give_up(claimed(), because, plan=SEND, now_ms=NOW_MS).delivery
+    ended = transitions.dead_letter(claimed(), because, plan=SEND, now_ms=NOW_MS).delivery
 
     assert ended.notices_due == ("alert",)
 
@@ -86,7 +88,25 @@ def test_delivered_owes_what_the_plan_says_and_is_kept_until_it_is_given() -> No
     assert (logging.delivery.notices_due, logging.forget) == (("log",), False)
 
 
-def test_paying_clears_what_was_given_and_nothing_else() -> None:
+@pytest.mark.parametrize(
+    ("fields", "rules", "forgotten"),
+    [
+        ({}, plan(keep_delivered=False), True),
+        ({}, plan(keep_delivered=True), False),
+        ({}, None, False),
+        ({"notices_due": ("alert", "log")}, plan(keep_delivered=False), False),
+        ({"state": "failed"}, plan(keep_delivered=False), False),
+    ],
+)
+def test_the_last_notice_of_a_delivery_that_is_not_kept_takes_its_record_away(
+    fields: dict[str, Any], rules: Plan | None, forgotten: bool
+) -> None:
+    ended = pending(**({"state": "delivered", "notices_due": ("log",)} | fields))
+
+    assert transitions.mark_notified(ended, ("log",), plan=rules).forget == forgotten
+
+
+def test_giving_a_notice_clears_it_and_nothing_else() -> None:
     before = pending(notices_due=("alert", "line", "page"))
 
     after = transitions.mark_notified(before, ("line", "unknown")).delivery

@@ -172,7 +172,7 @@ def test_evidence_for_the_message_is_none_for_who_was_refused() -> None:
 
 
 def test_an_operators_evidence_is_none_for_who_was_refused() -> None:
-    ended = transitions.give_up(
+    ended = transitions.dead_letter(
         claimed(
             fail(
                 claimed(addressed(ANN, BOB)), Failure("cut", maybe_sent=True, refused={BOB: BOUNCE})

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from homing.domain.delivery import New
-from homing.domain.errors import StoreFull, StoreUnavailable
-from homing.engine.add_batcher import MOST_TOGETHER, AddBatcher
+from homing.domain.errors import InvalidRequest, StoreFull, StoreUnavailable
+from homing.engine.add_batcher import MAX_BATCH, AddBatcher
 from homing.ports import Added, Existing
 from homing.testing import samples
 
@@ -22,7 +22,14 @@ class Shelf:
         self.told: list[list[str]] = []
         self.full_for: set[str] = set()
         self.gone = False
-        self.gathering = AddBatcher(self, self.tell)
+        self.refused: set[str] = set()
+        self.batcher = AddBatcher(self, self.prepare, self.tell)
+
+    def prepare(self, ids: Sequence[str]) -> list[New]:
+        for delivery_id in ids:
+            if delivery_id in self.refused:
+                raise InvalidRequest("id", delivery_id)
+        return [samples.new(delivery_id) for delivery_id in ids]
 
     async def add(self, new: Sequence[New]) -> list[Added | Existing]:
         ids = [one.delivery.id for one in new]
@@ -38,8 +45,12 @@ class Shelf:
         self.told.append([one.delivery.id for one in new])
 
     async def submit(self, *ids: str) -> list[Added | Existing | BaseException]:
-        adding = (self.gathering.add(samples.new(i)) for i in ids)
-        return await asyncio.gather(*adding, return_exceptions=True)
+        return await asyncio.gather(*map(self.add_one, ids), return_exceptions=True)
+
+    async def add_one(self, delivery_id: str) -> Added | Existing:
+        new, answer = await self.batcher.add(delivery_id)
+        assert new.delivery.id == delivery_id
+        return answer
 
 
 async def test_what_comes_at_one_moment_is_one_write_and_one_word() -> None:
@@ -51,8 +62,8 @@ async def test_what_comes_at_one_moment_is_one_write_and_one_word() -> None:
 
 async def test_one_alone_does_not_wait_for_company() -> None:
     shelf = Shelf()
-    assert await shelf.gathering.add(samples.new("a")) == Added("a")
-    assert await shelf.gathering.add(samples.new("b")) == Added("b")
+    assert await shelf.add_one("a") == Added("a")
+    assert await shelf.add_one("b") == Added("b")
     assert shelf.writes == [["a"], ["b"]]
 
 
@@ -72,6 +83,17 @@ async def test_one_too_large_is_refused_alone() -> None:
     assert shelf.writes == [["a", "b", "c"], ["a"], ["b"], ["c"]]
 
 
+async def test_what_is_refused_before_it_is_stored_is_refused_alone() -> None:
+    shelf = Shelf()
+    shelf.refused = {"b", "d"}
+    a, b, c, d = await shelf.submit("a", "b", "c", "d")
+    assert (a, c) == (Added("a"), Added("c"))
+    assert [str(b), str(d)] == ["id: b", "id: d"]
+    assert shelf.writes == [["a", "c"]]
+    assert isinstance((await shelf.submit("b"))[0], InvalidRequest)
+    assert shelf.writes == [["a", "c"]]
+
+
 async def test_a_store_that_is_gone_is_asked_once_and_told_to_each() -> None:
     shelf = Shelf()
     shelf.gone = True
@@ -83,8 +105,8 @@ async def test_a_store_that_is_gone_is_asked_once_and_told_to_each() -> None:
 
 async def test_who_gives_up_keeps_nobody_from_an_answer() -> None:
     shelf = Shelf()
-    leaving = asyncio.ensure_future(shelf.gathering.add(samples.new("a")))
-    staying = asyncio.ensure_future(shelf.gathering.add(samples.new("b")))
+    leaving = asyncio.ensure_future(shelf.add_one("a"))
+    staying = asyncio.ensure_future(shelf.add_one("b"))
     await asyncio.sleep(0)
     leaving.cancel()
     assert await staying == Added("b")
@@ -96,5 +118,5 @@ async def test_who_gives_up_keeps_nobody_from_an_answer() -> None:
 
 async def test_no_write_is_larger_than_it_may_be() -> None:
     shelf = Shelf()
-    await shelf.submit(*(f"d{number}" for number in range(MOST_TOGETHER + 1)))
-    assert [len(write) for write in shelf.writes] == [MOST_TOGETHER, 1]
+    await shelf.submit(*(f"d{number}" for number in range(MAX_BATCH + 1)))
+    assert [len(write) for write in shelf.writes] == [MAX_BATCH, 1]

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from homing.domain.delivery import Fact, New, Receipt, Recipient
+from homing.domain.delivery import Delivery, Fact, New, Receipt, Recipient
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, StoreFull
 from homing.domain.failure import Failure
 from homing.domain.identity import INTENT_SOURCE
 from homing.domain.message import Email, Event, decode_message
-from homing.domain.policy import Retention
+from homing.domain.policy import Plan, Retention
 from homing.engine.admission import Request, Ticket
+from homing.engine.admitted import Admitted
 from homing.ports import Added, Done, Existing, Outcome, Work
 from homing.stores.memory import MemoryStore
 from tests.unit.engine.world import FaultyStore, Script, World, route, stage
@@ -24,6 +25,21 @@ DAY_MS = 24 * 3600 * 1000
 
 def paid(order: int = 1, **words: Any) -> Request:
     return Request(message=Event("paid", {"order": order}), **words)
+
+
+class CountingStore(MemoryStore):
+    """Counts how often it is asked for records."""
+
+    reads = 0
+
+    async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
+        self.reads += 1
+        return await super().get_many(delivery_ids)
+
+
+def as_ticket(answer: Ticket | IdempotencyConflict) -> Ticket:
+    assert isinstance(answer, Ticket)
+    return answer
 
 
 async def submit(world: World, request: Request) -> Ticket:
@@ -135,7 +151,7 @@ async def test_one_conflict_keeps_none_of_the_others_out() -> None:
 
 
 async def test_one_intent_exists_once_whatever_the_key() -> None:
-    world = World(route(intent=lambda event: f"order-{event.data['order']}"))
+    world = World(route(admit=lambda e: Admitted.of(e, intent=f"order-{e.data['order']}")))
 
     first = await submit(world, paid(1, key="a"))
     again = await submit(world, paid(1, key="b"))
@@ -197,12 +213,13 @@ async def test_a_route_may_demand_a_key() -> None:
     assert (await submit(world, paid(key="a"))).created
 
 
-async def test_guards_may_refuse() -> None:
-    def guard(event: Event) -> None:
+async def test_a_route_may_refuse_a_message() -> None:
+    def admit(event: Event) -> Admitted:
         if event.data["order"] < 0:
             raise InvalidRequest("order", "must not be negative")
+        return Admitted.of(event)
 
-    world = World(route(guards=(guard,)))
+    world = World(route(admit=admit))
 
     with pytest.raises(InvalidRequest, match="order"):
         await submit(world, paid(-1))
@@ -210,7 +227,7 @@ async def test_guards_may_refuse() -> None:
 
 
 async def test_harmless_differences_of_spelling_are_no_conflict() -> None:
-    world = World(route(normalise=lambda event: Event(event.type.lower(), event.data)))
+    world = World(route(admit=lambda e: Admitted.of(Event(e.type.lower(), e.data))))
 
     first = await submit(world, Request(message=Event("Paid"), key="a"))
     again = await submit(world, Request(message=Event("PAID"), key="a"))
@@ -220,7 +237,7 @@ async def test_harmless_differences_of_spelling_are_no_conflict() -> None:
 
 async def test_what_is_skipped_on_purpose_is_stored_as_such_and_never_tried() -> None:
     step = Script()
-    world = World(route(step=step, suppress=lambda event: "stub mode"))
+    world = World(route(step=step, admit=lambda e: Admitted.of(e, suppressed_because="stub mode")))
 
     ticket = await submit(world, paid(key="a"))
     await world.run()
@@ -232,8 +249,8 @@ async def test_what_is_skipped_on_purpose_is_stored_as_such_and_never_tried() ->
 async def test_the_lane_and_the_recipients_are_the_routes_to_say() -> None:
     world = World(
         route(
-            lane_of=lambda event, generation: f"event/{event.type}@{generation}",
-            recipients_of=lambda event: ("ann@example.org",),
+            generation=0,
+            admit=lambda e: Admitted.of(e, lane=e.type, recipients=("ann@example.org",)),
         )
     )
 
@@ -241,6 +258,79 @@ async def test_the_lane_and_the_recipients_are_the_routes_to_say() -> None:
 
     assert ticket.delivery.lane == "event/paid@3"
     assert ticket.delivery.recipients == (Recipient("ann@example.org"),)
+
+
+async def test_a_generation_says_nothing_where_the_route_has_none() -> None:
+    world = World()
+
+    delivery = (await submit(world, paid(generation=3))).delivery
+
+    assert (delivery.lane, delivery.generation) == ("event", 3)
+
+
+async def test_a_message_may_ask_for_a_plan_of_its_route() -> None:
+    short = Plan(stages=(stage("handle", attempts=1),), retention=Retention(key_s=60.0))
+    world = World(
+        route(
+            step=Script(Failure("deferred"), Failure("deferred")),
+            plans={"once": short},
+            admit=lambda e: Admitted.of(e, plan="once" if e.data["order"] == 1 else ""),
+        )
+    )
+
+    once = (await submit(world, paid(1))).delivery
+    often = (await submit(world, paid(2))).delivery
+    await world.run()
+
+    assert (once.plan, once.lane, once.key_term_s) == ("once", often.lane, 60.0)
+    assert ((await world.get(once.id)).state, (await world.get(often.id)).state) == (
+        "failed",
+        "pending",
+    )
+
+
+async def test_a_plan_that_the_route_does_not_have_is_the_routes_own_fault() -> None:
+    world = World(route(admit=lambda e: Admitted.of(e, plan="quick")))
+
+    with pytest.raises(LookupError, match="route 'event' has no plan 'quick'"):
+        await submit(world, paid())
+    assert world.store.disk.deliveries == {}
+
+
+async def test_facts_of_a_request_are_stored_with_its_delivery() -> None:
+    world = World()
+    noted = Fact("offset", "orders/7", 1, {"offset": 7})
+    late = Fact("offset", "orders/8", 1, {"offset": 8})
+
+    await submit(world, paid(key="a", facts=(noted,)))
+    await submit(world, paid(key="a", facts=(late,)))
+
+    assert await world.store.facts("offset") == [noted]
+
+
+async def test_many_are_answered_in_order_and_repeats_are_read_together() -> None:
+    world = World(route(on_mismatch="return_existing"), store=(store := CountingStore()))
+    [first] = await world.engine.admission.submit(world.route, [paid(1, key="a")])
+
+    answers = await world.engine.admission.submit(
+        world.route, [paid(n, key=key) for n, key in enumerate(("b", "a", "c", "a"))]
+    )
+
+    assert [isinstance(one, Ticket) and one.created for one in answers] == [True, False] * 2
+    assert answers[1] == answers[3] == Ticket(as_ticket(first).delivery, created=False)
+    # One differs from what was stored under its key, and is noted.
+    assert len(await world.store.facts("mismatch")) == 1
+    assert store.reads == 1
+
+
+async def test_what_is_accepted_together_has_ids_in_its_order() -> None:
+    world = World()
+
+    answers = await world.engine.admission.submit(world.route, [paid(n) for n in range(5000)])
+    later = await submit(world, paid())
+
+    ids = [as_ticket(one).delivery_id for one in (*answers, later)]
+    assert sorted(set(ids)) == ids
 
 
 async def test_i13_what_is_for_later_is_not_tried_earlier() -> None:

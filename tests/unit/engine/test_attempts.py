@@ -315,7 +315,7 @@ async def test_a_fan_out_is_joined_when_its_children_have_ended() -> None:
         if work.delivery.parent_id is not None:
             return Done()
         names = ("ann", "bob")
-        return FanOut(tuple(work.child(lane="event", payload=name.encode()) for name in names))
+        return FanOut(tuple(work.child(payload=name.encode()) for name in names))
 
     world = World(route(step=step))
     accepted = await world.submit()
@@ -331,7 +331,7 @@ async def test_two_children_of_one_lane_are_two() -> None:
     async def step(work: Work) -> Outcome:
         if work.delivery.parent_id is not None:
             return SOFT
-        return FanOut(tuple(work.child(lane="event", payload=bytes([n])) for n in range(3)))
+        return FanOut(tuple(work.child(payload=bytes([n])) for n in range(3)))
 
     world = World(route(step=step))
     accepted = await world.submit()
@@ -346,7 +346,7 @@ async def test_a_failed_required_child_fails_its_parent_and_an_optional_one_does
         async def step(work: Work) -> Outcome:
             if work.delivery.parent_id is not None:
                 return Failure("gone", "reject")
-            return FanOut((work.child(lane="event", payload=b"x", required=required),))
+            return FanOut((work.child(payload=b"x", required=required),))
 
         return route(step=step)
 

@@ -174,7 +174,7 @@ async def test_a_provider_of_single_sends_that_answers_oddly() -> None:
 
     after = await world.get(accepted.id)
     assert after.failure is not None
-    assert (after.failure.error_class, after.maybe_sent) == ("provider_answer_invalid", True)
+    assert (after.failure.error_class, after.maybe_sent) == ("provider_error", True)
 
 
 @pytest.mark.parametrize("bad", [None, "text", ValueError("a bug")])

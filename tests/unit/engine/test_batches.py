@@ -82,7 +82,18 @@ async def test_what_is_held_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch)
         step.to_state.set()
         await world.until_told("succeed", 40)
 
-    assert max(claim.limit for claim in store.claims[2:]) <= 9
+    assert all(claim.limit_bytes and claim.limit_bytes <= 10_000 for claim in store.claims)
+
+
+async def test_what_a_claim_left_behind_for_its_bytes_is_claimed_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(working, "MAX_HELD_BYTES", 3_000)
+    world = World(route())
+    for number in range(40):
+        await world.submit(str(number), message=Event("paid", {"text": "x" * 1000}))
+
+    assert await world.run() == 40
 
 
 async def test_a_large_mail_is_composed_beside_the_event_loop(

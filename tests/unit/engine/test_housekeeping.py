@@ -1,6 +1,9 @@
-"""What a process looks after: notices due, leases of the dead, retention, what nobody serves."""
+"""What a process looks after: notices due, leases of the dead, retention, unserved work."""
 
 from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -9,9 +12,12 @@ from homing.domain import transitions
 from homing.domain.delivery import Change, Fact
 from homing.domain.failure import Failure
 from homing.domain.policy import Retention
-from homing.ports import Claim, Query
+from homing.engine import engine as engine_module
+from homing.engine.housekeeping import FORGET_SILENT_AFTER_S, NOTICES_EVERY_S
+from homing.engine.liveness import BEATS_PER_PATIENCE, PATIENCE_S
+from homing.ports import Alert, Claim, Cursor, Page, Query
 from homing.stores.memory import MemoryStore
-from tests.unit.engine.world import Bell, PaperJournal, Script, World, route
+from tests.unit.engine.world import Bell, PaperJournal, Script, World, quiet, route
 
 HARD = Failure("gone", "reject")
 FAULT = Failure("auth_failed", "route_fault", detail="bad credentials")
@@ -160,25 +166,111 @@ async def test_i14_the_lease_of_a_dead_process_ends_even_if_the_clock_was_wrong(
     dead.clock.jump(-DAY_S)
 
     heir = World(route(), store=dead.store, clock=dead.clock, name="heir")
-    await heir.engine.housekeeping.often()
+    await heir.engine.housekeeping.look_around()
     assert await heir.run() == 0, "it is still held for alive"
-    heir.clock.advance(heir.route.lease_s)
-    await heir.engine.housekeeping.often()
+    await outwait(heir)
+    await heir.engine.housekeeping.look_around()
     await heir.run()
 
     assert (await heir.get(accepted.id)).state == "delivered"
 
 
-async def test_a_process_long_dead_is_forgotten() -> None:
+async def outwait(world: World) -> None:
+    """So much time that a silent process is dead; this one beats meanwhile."""
+    for _ in range(BEATS_PER_PATIENCE):
+        await world.engine.liveness.beat()
+        world.clock.advance(PATIENCE_S / BEATS_PER_PATIENCE)
+
+
+async def test_who_only_watches_takes_nothing_from_the_silent() -> None:
+    """It cannot tell their silence from a pause of its own."""
+    silent = World(route(), name="silent")
+    accepted = await silent.submit()
+    await silent.engine.liveness.beat()
+    [_] = await silent.engine.workers["event"]._claim(1)
+    watcher = World(route(), store=silent.store, clock=silent.clock, name="watcher")
+
+    watcher.clock.advance(PATIENCE_S)
+    await watcher.engine.housekeeping.look_around()
+
+    assert (await watcher.get(accepted.id)).holder == "silent"
+
+
+async def test_all_that_a_dead_process_held_is_due_again_the_oldest_first() -> None:
+    """More than a page of it."""
+    store = WritingStore()
+    dead = World(route(concurrency=1000), store=store, name="dead")
+    accepted = []
+    for _ in range(450):
+        accepted.append(await dead.submit())
+        dead.clock.advance(1)
+    await dead.engine.liveness.beat()
+    assert len(await dead.engine.workers["event"]._claim(450)) == 450
+
+    heir = World(route(), store=store, clock=dead.clock, name="heir")
+    await outwait(heir)
+    store.written.clear()
+    await heir.engine.housekeeping.look_around()
+
+    assert store.written == [delivery.id for delivery in accepted]
+    assert await store.next_due_ms(("event",)) == 0
+
+
+class WritingStore(MemoryStore):
+    """Remembers which deliveries were written, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[str] = []
+
+    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
+        self.written += [change.delivery.id for change in changes]
+        return await super().save(changes, facts)
+
+
+async def test_a_process_long_silent_is_forgotten() -> None:
     world = World(route())
     await world.store.save([], [Fact("worker", "old", world.now_ms, {"beats": 1, "boot": "x"})])
+    await world.engine.liveness.beat()
 
     for _ in range(2):
-        await world.engine.housekeeping.often()
-        world.clock.advance(DAY_S + 3600)
-    await world.engine.housekeeping.often()
+        await world.engine.housekeeping.look_around()
+        await world.engine.housekeeping.purge()
+        assert len(await world.store.facts("worker")) == 2
+        await outwait(world)
+    await world.engine.housekeeping.look_around()
+    world.clock.advance(FORGET_SILENT_AFTER_S)
+    await world.engine.housekeeping.purge()
 
     assert [fact.key for fact in await world.store.facts("worker")] == ["w1"]
+
+
+async def test_what_was_given_back_while_it_was_silent_is_not_looked_for_again() -> None:
+    """Silent ones that hold nothing cost nothing more, however many they are."""
+    store = PagingStore()
+    world = World(route(), store=store)
+    await store.save([], [Fact("worker", "old", world.now_ms, {"beats": 1, "boot": "x"})])
+    await world.engine.housekeeping.look_around()
+    await outwait(world)
+    await world.engine.housekeeping.look_around()
+    assert store.asked
+    store.asked.clear()
+
+    await world.engine.housekeeping.look_around()
+
+    assert store.asked == []
+
+
+class PagingStore(MemoryStore):
+    """Remembers which pages were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[Query] = []
+
+    async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
+        self.asked.append(query)
+        return await super().page(query, cursor, limit)
 
 
 async def test_a_claim_whose_answer_was_lost_is_given_back_on_the_second_look() -> None:
@@ -281,29 +373,170 @@ async def test_old_notes_are_purged_and_audits_stay() -> None:
     assert len(await world.engine.desk.audit(letter.id)) == 1
 
 
-async def test_work_that_nobody_serves_raises_one_alert() -> None:
+async def test_work_that_no_worker_serves_raises_one_alert_at_the_second_look() -> None:
     world, bell = ringing()
     accepted = await world.submit()
     world.store.disk.put(replace(await world.get(accepted.id), lane="event/unknown"))
 
+    assert await world.engine.housekeeping.look_for_unserved() == {"event/unknown"}
+    assert bell.alerts == [], "its worker may just be restarting"
     for _ in range(3):
         assert await world.engine.housekeeping.look_for_unserved() == {"event/unknown"}
 
     [alert] = bell.alerts
     assert (alert.kind, alert.key) == ("unserved", "event/unknown")
+    assert alert.text == "no live worker serves event/unknown: 1 waiting"
 
 
-async def test_what_another_living_process_serves_is_served() -> None:
+async def test_an_alert_that_was_not_taken_is_raised_again() -> None:
+    world, bell = ringing(concurrency=0)
+    await world.submit()
+    bell.deaf = True
+    for _ in range(2):
+        await world.engine.housekeeping.look_for_unserved()
+    bell.deaf = False
+
+    for _ in range(3):
+        await world.engine.housekeeping.look_for_unserved()
+
+    assert len(bell.alerts) == 2
+
+
+async def test_what_another_live_process_serves_is_served() -> None:
     store = MemoryStore()
     mail = World(route(name="mail"), store=store, name="mailer")
     await mail.submit()
     bell = Bell()
     events = World(route(), store=store, clock=mail.clock, alarm=bell)
-    await mail.engine.recover()
-    await events.engine.recover()
+    await mail.engine.start()
+    await events.engine.housekeeping.look_around()
 
     assert await events.engine.housekeeping.look_for_unserved() == frozenset()
-    mail.clock.advance(10 * mail.route.lease_s)
-    await events.engine.housekeeping.often()
-    assert await events.engine.housekeeping.look_for_unserved() == {"mail"}
+    await mail.engine.stop()
+    await mail.submit()
+    await events.engine.housekeeping.look_around()
+    for _ in range(2):
+        assert await events.engine.housekeeping.look_for_unserved() == {"mail"}
     assert [alert.key for alert in bell.alerts] == ["mail"]
+
+
+async def test_what_the_last_worker_held_when_it_died_waits_too() -> None:
+    dead = World(route(), name="dead")
+    await dead.submit()
+    dead.engine.liveness.lanes = ("event",)
+    await dead.engine.liveness.beat()
+    [_] = await dead.engine.workers["event"]._claim(1)
+    watcher = World(route(concurrency=0), store=dead.store, clock=dead.clock, name="watcher")
+
+    await watcher.engine.housekeeping.look_around()
+    assert await watcher.engine.housekeeping.look_for_unserved() == frozenset()
+    watcher.clock.advance(PATIENCE_S)
+    await watcher.engine.housekeeping.look_around()
+
+    assert await watcher.engine.housekeeping.look_for_unserved() == {"event"}
+
+
+async def test_an_inline_attempt_of_a_live_process_does_not_wait() -> None:
+    sender = World(route(), name="sender")
+    await sender.submit()
+    await sender.engine.liveness.beat()
+    [_] = await sender.engine.workers["event"]._claim(1)
+    watcher = World(route(concurrency=0), store=sender.store, clock=sender.clock, name="watcher")
+
+    await watcher.engine.housekeeping.look_around()
+
+    assert await watcher.engine.housekeeping.look_for_unserved() == frozenset()
+
+
+async def test_new_notices_are_given_without_a_look_at_all_that_is_owed() -> None:
+    store, bell = PagingStore(), Bell()
+    step = Script(HARD, HARD)
+    rules = {"notify_on_failed": ("fax",)}
+    fax, alert = route(step=step, rules=rules), route(step=step, name="mail")
+    world = World(fax, alert, store=store, notifiers=(bell,), alarm=bell)
+    housekeeping = world.engine.housekeeping
+    await world.submit()
+    await world.run()
+    await housekeeping.give_due_notices()
+    world.route = alert
+    letter = await world.submit()
+    for held in await world.engine.workers["mail"]._claim(1):
+        await world.engine.runner.run([held], wait=True)
+    store.asked.clear()
+
+    await housekeeping.give_due_notices()
+
+    assert bell.notified == [("alert", letter.id)]
+    assert store.asked == []
+
+
+async def test_all_that_is_owed_is_looked_through_now_and_then() -> None:
+    """Another process may have come to owe it, and have no notifier."""
+    world, bell = ringing(HARD)
+    await world.engine.housekeeping.give_due_notices()
+    other = World(route(step=Script(HARD)), store=world.store, clock=world.clock, name="other")
+    letter = await other.submit()
+    await other.run()
+
+    await world.engine.housekeeping.give_due_notices()
+    assert bell.notified == []
+    world.clock.advance(NOTICES_EVERY_S)
+    await world.engine.housekeeping.give_due_notices()
+
+    assert bell.notified == [("alert", letter.id)]
+
+
+async def test_what_a_person_unparks_in_another_process_goes_on_here() -> None:
+    world = World(route(poll_s=3600.0))
+    other = World(route(), store=world.store, clock=world.clock, name="other")
+    await other.engine.parking.park("event", actor="ann", reason="migration")
+    await world.submit()
+    await world.engine.start()
+    await quiet()
+    assert world.names == []
+
+    await other.engine.parking.unpark("event")
+
+    await world.until_told("succeed")
+    await world.engine.stop()
+
+
+async def test_a_process_that_works_nothing_off_raises_alerts_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine_module, "LOOK_FOR_UNSERVED_EVERY_S", 0.001)
+    bell = LoudBell()
+    world = World(route(), alarm=bell)
+    await world.submit()
+
+    await world.engine.watch()
+    async with asyncio.timeout(5):
+        await bell.sounded.wait()
+    await world.engine.stop()
+
+    assert [(alert.kind, alert.key) for alert in bell.alerts] == [("unserved", "event")]
+    assert await world.store.facts("worker") == [], "it is no worker"
+
+
+class LoudBell(Bell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.sounded = asyncio.Event()
+
+    async def sound(self, alert: Alert) -> bool:
+        self.sounded.set()
+        return await super().sound(alert)
+
+
+async def test_a_beat_names_only_lanes_that_are_worked_off_here() -> None:
+    routes = route(), route(name="mail", concurrency=0)
+    working, sending = World(*routes), World(*routes, name="sender")
+
+    await working.engine.start()
+    await sending.engine.ensure_beating()
+    [[own], [none]] = [await w.store.facts("worker") for w in (working, sending)]
+    for world in (working, sending):
+        await world.engine.stop()
+
+    assert (own.value or {})["lanes"] == "event"
+    assert (none.value or {})["lanes"] == ""

@@ -7,9 +7,11 @@ from typing import get_args
 import pytest
 
 from homing.domain.delivery import Delivery, FailedBecause, Phase, State
+from homing.domain.failure import Failure
 from homing.engine.labels import ENGINE_LABELS, Label, LabelTable, labels
-from homing.ports import Facet
+from homing.ports import Facet, FanOut, Outcome, Query, Work
 from homing.testing import samples
+from tests.unit.engine.world import Script, World, route
 
 STAGES = ("render", "send")
 MAIL = LabelTable(
@@ -26,20 +28,37 @@ MAIL = LabelTable(
 )
 
 
+REVIEWS = LabelTable(
+    (
+        Label("retryable_failed", "waiting", retrying_children=True),
+        Label("in_progress", "waiting"),
+        Label("in_progress", "in_flight"),
+    )
+)
+
+
 def every_delivery() -> list[Delivery]:
     """One for each combination that a store can hold."""
     made = []
     for state in get_args(State):
         reasons = get_args(FailedBecause) if state == "failed" else (None,)
         phases = get_args(Phase) if state == "in_flight" else ("worker",)
+        children = (0, 1, 5) if state == "waiting" else (0,)
         made += [
             samples.delivery(
-                "d1", state=state, stage=stage, attempts_spent=n, failed_because=why, phase=phase
+                "d1",
+                state=state,
+                stage=stage,
+                attempts_spent=n,
+                failed_because=why,
+                phase=phase,
+                retrying_children=retrying,
             )
             for stage in STAGES
             for n in (0, 1, 7)
             for why in reasons
             for phase in phases
+            for retrying in children
         ]
     return made
 
@@ -52,6 +71,7 @@ def matches(delivery: Delivery, facet: Facet) -> bool:
         and facet.attempted in (None, delivery.attempts_spent > 0)
         and facet.failed_because in (None, delivery.failed_because)
         and facet.phase in (None, delivery.phase)
+        and facet.retrying_children in (None, delivery.retrying_children > 0)
     )
 
 
@@ -79,7 +99,7 @@ def test_the_words_are_listed_once_in_the_order_of_the_table() -> None:
     assert MAIL.words() == ("queued", "rendered", "sending", "sent", "failed", "dead_letter")
 
 
-@pytest.mark.parametrize("table", [MAIL, ENGINE_LABELS, labels({"pending": "PENDING"})])
+@pytest.mark.parametrize("table", [MAIL, REVIEWS, ENGINE_LABELS, labels({"pending": "PENDING"})])
 def test_a_filter_by_a_word_finds_exactly_what_is_shown_under_it(table: LabelTable) -> None:
     words = {table.word(delivery) for delivery in every_delivery()}
 
@@ -106,8 +126,40 @@ def test_the_engine_shows_its_own_states() -> None:
     [
         Label("closed", "dismissed", failed_because="rejected"),
         Label("first", "pending", phase="inline"),
+        Label("retrying", "pending", retrying_children=True),
     ],
 )
 def test_a_row_that_no_filter_could_find_is_refused(row: Label) -> None:
     with pytest.raises(ValueError, match=row.word):
         LabelTable((row,))
+
+
+async def test_the_desk_shows_a_waiting_parent_with_its_children() -> None:
+    """R-024: a transient failure waiting, or work running."""
+    step = Script(Failure("deferred"))
+
+    async def fan_out(work: Work) -> Outcome:
+        if work.delivery.parent_id is not None:
+            return await step(work)
+        return FanOut(tuple(work.child(payload=part) for part in (b"a", b"b")))
+
+    world = World(route(step=fan_out, labels=REVIEWS))
+    accepted = await world.submit()
+    await world.run()
+
+    async def word() -> str:
+        shown = await world.engine.desk.show(accepted.id)
+        page = await world.engine.desk.list(Query(facets=(Facet(state="waiting"),)))
+        words = {world.route.word(delivery) for delivery in (shown, *page.items)}
+        assert len(words) == 1
+        [found] = words
+        facets = REVIEWS.facets(found, ("handle",))
+        by_word = await world.engine.desk.list(Query(facets=facets))
+        assert accepted.id in {delivery.id for delivery in by_word.items}
+        return found
+
+    assert await word() == "retryable_failed"
+    [child] = [one for one in step.seen if (await world.get(one.id)).state == "pending"]
+    world.clock.advance(60)
+    await world.crash_of_another(child.id)
+    assert await word() == "in_progress"

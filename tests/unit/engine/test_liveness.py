@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from homing.engine.liveness import WORKER, Liveness
+from pathlib import Path
+
+from homing.engine import liveness
+from homing.engine.liveness import OLD_BEAT_S, WORKER, Liveness
+from homing.stores.host import ProcessLocks
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import DAY_S, ManualClock
 
 PATIENCE_S = 60.0
+LEASE_S = 90.0
 
 
-def process(store: MemoryStore, clock: ManualClock, name: str) -> Liveness:
-    return Liveness(store, clock, name, patience_s=PATIENCE_S, about={"host": "h1"})
+def process(
+    store: MemoryStore, clock: ManualClock, name: str, locks: ProcessLocks | None = None
+) -> Liveness:
+    return Liveness(
+        store,
+        clock,
+        name,
+        patience_s=PATIENCE_S,
+        runs_patience_s=LEASE_S,
+        presence=locks,
+        about={"host": "h1"},
+    )
 
 
 def judged(one: Liveness) -> tuple[set[str], set[str]]:
     """Whom it holds for alive, and whom for dead."""
     return set(one.alive), set(one.dead)
+
+
+def files(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
 
 
 async def test_a_process_of_the_same_boot_is_alive_as_long_as_it_beats() -> None:
@@ -145,3 +164,176 @@ async def test_the_forgotten_are_gone_for_all() -> None:
     await one.look()
 
     assert judged(one) == (set(), set())
+
+
+async def test_a_process_elsewhere_is_known_dead_within_20_s() -> None:
+    store, clock = MemoryStore(), ManualClock()
+    one, other = Liveness(store, clock, "w1"), Liveness(store, clock, "w2")
+    await other.beat()
+
+    clock.advance(20)
+    await one.look()
+
+    assert liveness.PATIENCE_S == 20
+    assert one.beat_every_s == 5
+    assert one.dead == {"w2"}
+
+
+async def test_a_dead_process_of_this_host_is_known_at_once(tmp_path: Path) -> None:
+    store, clock = MemoryStore(), ManualClock()
+    locks = ProcessLocks(tmp_path)
+    one, other = (
+        process(store, clock, "w1", ProcessLocks(tmp_path)),
+        process(store, clock, "w2", locks),
+    )
+    await other.beat()
+    await one.look()
+    assert judged(one) == ({"w2"}, set())
+
+    locks.abandon("w2")  # as the system does when it dies
+    await one.look()
+
+    assert judged(one) == (set(), {"w2"})
+    assert one.proved_dead == {"w2"}
+
+
+async def test_one_that_died_before_its_first_beat_is_known_too(tmp_path: Path) -> None:
+    store, clock, locks = MemoryStore(), ManualClock(), ProcessLocks(tmp_path)
+    locks.announce("w2", clock.boot)
+    locks.abandon("w2")
+    one = process(store, clock, "w1", ProcessLocks(tmp_path))
+
+    await one.look()
+
+    assert one.proved_dead == one.dead == {"w2"}
+
+
+async def test_one_that_runs_and_does_not_beat_keeps_its_work_until_its_leases_end(
+    tmp_path: Path,
+) -> None:
+    """It is stopped by a signal, or too busy; its leases end as they always do."""
+    store, clock = MemoryStore(), ManualClock()
+    one = process(store, clock, "w1", ProcessLocks(tmp_path))
+    other = process(store, clock, "w2", ProcessLocks(tmp_path))
+    await other.beat()
+
+    clock.advance(LEASE_S - 1)
+    await one.look()
+    assert judged(one) == ({"w2"}, set())
+
+    clock.advance(1)
+    await one.look()
+    assert judged(one) == (set(), {"w2"})
+    assert one.proved_dead == set()
+
+
+async def test_a_lock_of_another_boot_proves_nothing(tmp_path: Path) -> None:
+    """On a network file system it may look free although its process runs elsewhere."""
+    store, here, there = MemoryStore(), ManualClock(), ManualClock(boot="boot-2")
+    locks = ProcessLocks(tmp_path)
+    one, other = (
+        process(store, here, "w1", ProcessLocks(tmp_path)),
+        process(store, there, "w2", locks),
+    )
+    await other.beat()
+    locks.abandon("w2")
+
+    await one.look()
+
+    assert judged(one) == ({"w2"}, set())
+
+
+async def test_a_lock_that_was_removed_from_outside_proves_nothing_and_comes_back(
+    tmp_path: Path,
+) -> None:
+    store, clock = MemoryStore(), ManualClock()
+    one = process(store, clock, "w1", ProcessLocks(tmp_path))
+    locks = ProcessLocks(tmp_path)
+    other = process(store, clock, "w2", locks)
+    await other.beat()
+    for file in files(tmp_path):
+        file.unlink()
+    await one.look()
+    assert judged(one) == ({"w2"}, set())
+
+    await other.beat()
+    locks.abandon("w2")
+    await one.look()
+    assert one.proved_dead == {"w2"}
+
+
+async def test_an_end_that_leaves_work_in_hand_is_seen_as_a_death(tmp_path: Path) -> None:
+    store, clock = MemoryStore(), ManualClock()
+    one = process(store, clock, "w1", ProcessLocks(tmp_path))
+    other = process(store, clock, "w2", ProcessLocks(tmp_path))
+    await other.beat()
+
+    other.abandon()
+    await one.look()
+
+    assert one.dead == {"w2"}
+
+
+async def test_the_files_of_the_gone_are_removed(tmp_path: Path) -> None:
+    store, clock = MemoryStore(), ManualClock()
+    one = process(store, clock, "w1", ProcessLocks(tmp_path))
+    leaving, dying = (process(store, clock, name, ProcessLocks(tmp_path)) for name in ("w2", "w3"))
+    await leaving.beat()
+    await dying.beat()
+
+    await leaving.farewell()
+    dying.abandon()
+    await one.look()
+    await one.forget("w3")
+
+    assert files(tmp_path) == []
+
+
+async def test_who_could_not_beat_itself_gives_the_others_time_to(tmp_path: Path) -> None:
+    """A store that took no writes has kept all of them from beating."""
+    store, clock = MemoryStore(), ManualClock()
+    one, other = process(store, clock, "w1"), process(store, clock, "w2")
+    await one.beat()
+    await other.beat()
+    clock.advance(PATIENCE_S)
+    await one.beat()
+
+    await one.look()
+    assert judged(one) == ({"w2"}, set())
+
+    for _ in range(4):
+        clock.advance(PATIENCE_S / 4)
+        await one.beat()
+    await one.look()
+    assert judged(one) == (set(), {"w2"})
+
+
+async def test_only_those_that_work_something_off_are_workers() -> None:
+    store, clock = MemoryStore(), ManualClock()
+    one, worker, sender = (process(store, clock, name) for name in ("w1", "w2", "w3"))
+    worker.lanes = ("mail", "event/paid")
+    await worker.beat()
+    await sender.beat()
+
+    await one.look()
+
+    assert one.alive == {"w2", "w3"}
+    assert one.workers == {"w2": {"mail", "event/paid"}}
+    assert one.is_served("mail")
+    assert not one.is_served("reviews")
+
+
+async def test_whoever_looks_once_does_not_count_a_worker_that_died_elsewhere_long_ago() -> None:
+    store, here, there = MemoryStore(), ManualClock(), ManualClock(boot="boot-2")
+    one, other = process(store, here, "w1"), process(store, there, "w2")
+    other.lanes = ("mail",)
+    await other.beat()
+    here.advance(OLD_BEAT_S)
+
+    await one.look()
+    assert one.alive == {"w2"}, "its work is left to it for our whole patience"
+    assert one.workers == {}
+
+    await other.beat()  # its wall is only behind ours
+    await one.look()
+    assert set(one.workers) == {"w2"}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from homing.domain.delivery import Fact
 from homing.domain.failure import Failure
-from homing.engine.parking import PARKED, Parking
+from homing.engine.parking import PARKED, Parking, parked_routes
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from tests.unit.engine.world import route
@@ -78,3 +81,61 @@ async def test_what_a_person_parked_needs_no_alert(parking: Parking) -> None:
     await parking.park("mail", actor="ann", reason="migration")
 
     assert parking.unalerted() == []
+
+
+async def test_a_probe_that_gets_through_does_not_end_what_a_person_parked(
+    store: MemoryStore, parking: Parking
+) -> None:
+    await store.save([], list(parking.by_fault(ROUTE, FAULT)))
+    await parking.park("mail", actor="ann", reason="migration")
+    assert not parking.may_probe("mail")
+
+    await parking.end_fault("mail")
+    await parking.refresh()
+
+    assert parking.is_parked("mail")
+    [(route_name, fact)] = (await parked_routes(store)).items()
+    assert (route_name, (fact.value or {})["by"]) == ("mail", "ann")
+
+
+async def test_a_fault_under_a_persons_park_is_known_when_that_ends(parking: Parking) -> None:
+    await parking.park("mail", actor="ann", reason="migration")
+
+    assert parking.by_fault(ROUTE, FAULT) != ()
+
+
+async def test_a_person_ends_both(store: MemoryStore, parking: Parking) -> None:
+    await store.save([], list(parking.by_fault(ROUTE, FAULT)))
+    await parking.park("mail", actor="ann", reason="migration")
+
+    await parking.unpark("mail")
+    await parking.refresh()
+
+    assert not parking.is_parked("mail")
+    assert await parked_routes(store) == {}
+
+
+async def test_a_refresh_tells_whether_something_has_changed(
+    store: MemoryStore, parking: Parking
+) -> None:
+    other = Parking(store, ManualClock())
+    await other.park("mail", actor="ann", reason="migration")
+
+    assert await parking.refresh() is True
+    assert await parking.refresh() is False
+    await other.unpark("mail")
+    assert await parking.refresh() is True
+
+
+async def test_a_fault_that_is_found_during_a_refresh_is_not_forgotten() -> None:
+    class Slow(MemoryStore):
+        async def facts(self, kind: str, *rest: Any, **named: Any) -> list[Fact]:
+            found = await super().facts(kind, *rest, **named)
+            finding.by_fault(ROUTE, FAULT)
+            return found
+
+    finding = Parking(Slow(), ManualClock())
+
+    await finding.refresh()
+
+    assert finding.is_parked("mail")

@@ -37,8 +37,7 @@ class Opened(Provider):
 
 def routes(*providers: Opened) -> list[Route]:
     return [
-        replace(sending(provider), name=f"r{number}", lanes=(f"r{number}",))
-        for number, provider in enumerate(providers)
+        replace(sending(provider), name=f"r{number}") for number, provider in enumerate(providers)
     ]
 
 

@@ -16,7 +16,7 @@ from homing.engine import save_batcher
 from homing.engine.save_batcher import PendingSave, SaveBatcher, late_outcome
 from homing.testing import samples
 from homing.testing.clocks import ManualClock
-from homing.testing.virtualtime import run
+from tests.simulation.virtualtime import run
 from tests.unit.domain.lives import LOST, SEND, claimed, pending, plan, stage
 from tests.unit.engine.world import FaultyStore, PaperJournal
 

@@ -21,7 +21,7 @@ from homing.engine.route import Route
 from homing.engine.steps import SendStep
 from homing.ports import Accepted, Envelope
 from homing.stores.memory import MemoryStore
-from homing.testing.virtualtime import run
+from tests.simulation.virtualtime import run
 from tests.unit.engine.providers import Flock, GroupSending, sending
 from tests.unit.engine.world import FaultyStore, World, quiet
 
@@ -142,7 +142,7 @@ async def test_who_waits_for_a_server_keeps_no_other_route_from_sending() -> Non
             return []
 
     hung, good = Hung(), Flock()
-    other = replace(sending(good), name="other", lanes=("other",))
+    other = replace(sending(good), name="other")
     world = World(sending(hung), other)
     for key in names(MAX_BATCH):
         await world.submit(key)
@@ -157,7 +157,7 @@ async def test_who_waits_for_a_server_keeps_no_other_route_from_sending() -> Non
 def two_routes(*providers: Flock) -> list[Route]:
     names = ("mail", "other")
     return [
-        replace(sending(provider), name=name, lanes=(name,))
+        replace(sending(provider), name=name)
         for name, provider in zip(names, providers, strict=True)
     ]
 

@@ -10,6 +10,7 @@ from homing.domain.delivery import Change, Content, Delivery, Fact, Receipt
 from homing.domain.failure import Failure, Refusal
 from homing.domain.message import Email
 from homing.domain.policy import Stage
+from homing.engine.route import judge_as_is
 from homing.engine.steps import SendStep, refuse
 from homing.ports import Accepted, Envelope, Ready
 from homing.stores.memory import MemoryStore
@@ -178,8 +179,8 @@ async def test_a_commit_that_breaks_leaves_doubt() -> None:
 
 
 async def test_a_route_may_judge_failures_and_refusals_by_its_own_table() -> None:
-    def harsh(failure: Failure, stage: Stage) -> Failure:
-        return replace(failure, disposition="reject")
+    def harsh(problem: Exception | Failure, stage: Stage) -> Failure:
+        return replace(judge_as_is(problem, stage), disposition="reject")
 
     provider = Provider(SOFT)
     world = World(replace(sending(provider), judge=harsh))

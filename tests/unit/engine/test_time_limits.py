@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from homing.engine.time_limits import TimeLimits
-from homing.testing.virtualtime import run
+from tests.simulation.virtualtime import run
 
 
 async def _after(delay_s: float) -> float:

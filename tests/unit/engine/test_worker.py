@@ -14,6 +14,7 @@ from homing.domain.delivery import Receipt
 from homing.domain.errors import StoreUnavailable
 from homing.domain.failure import Failure
 from homing.domain.message import Event
+from homing.domain.policy import Stage
 from homing.engine.admission import Request
 from homing.engine.worker import READ_AHEAD
 from homing.ports import Accepted, Claim, Claimed, Done, Envelope, Outcome, Work
@@ -222,11 +223,11 @@ async def test_a_stopped_process_leaves_no_heartbeat() -> None:
 
 
 async def test_no_surprise_ends_a_slot() -> None:
-    def judge(error: Exception) -> Failure:
+    def judge(problem: Exception | Failure, stage: Stage) -> Failure:
         raise RuntimeError("a bug in the table")
 
     step = Script(ValueError("x"), None, ValueError("y"))
-    world = World(route(step=step, concurrency=1, classify=judge))
+    world = World(route(step=step, concurrency=1, judge=judge))
 
     async with running(world):
         accepted = [await world.submit(str(number)) for number in range(4)]

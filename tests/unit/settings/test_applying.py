@@ -2,6 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from homing.domain.policy import (
     Exponential,
@@ -97,3 +98,22 @@ def test_retention_is_set_class_by_class() -> None:
     changed = apply_to(OWN, RouteSettings(retention=RetentionSettings(payload=Seconds(3.0))))
 
     assert changed.plan.retention == Retention(delivered_s=9.0, payload_s=3.0)
+
+
+def test_every_plan_of_a_route_is_set() -> None:
+    """A handler or template with a plan of its own is no exception."""
+    other = Plan(stages=(Stage(name="render"), Stage(name="send", timeout_s=5.0)))
+    set_route = apply_to(
+        replace(OWN, plans={"template": other}),
+        RouteSettings(
+            max_attempts=2,
+            timeout=Seconds(7.0),
+            on_doubt="hold",
+            retention=RetentionSettings(delivered=Seconds(60.0)),
+        ),
+    )
+
+    for plan in set_route.all_plans:
+        assert [stage.retry.max_attempts for stage in plan.stages] == [2] * len(plan.stages)
+        assert {stage.timeout_s for stage in plan.stages} == {7.0}
+        assert (plan.on_doubt, plan.retention.delivered_s) == ("hold", 60.0)

@@ -92,8 +92,9 @@ def sent(settings: Settings, **fields: Any) -> bytes:
     async def run() -> bytes:
         async with homing:
             await homing.send(email)
-            assert isinstance(homing.provider, StubProvider)
-            return homing.provider.calls[-1].data
+            [provider] = homing.providers
+            assert isinstance(provider, StubProvider)
+            return provider.calls[-1].data
 
     return asyncio.run(run())
 
@@ -116,7 +117,8 @@ def _(folder: Path) -> None:
 @effect_of("provider")
 def _(folder: Path) -> None:
     chosen = given(provider="smtp://127.0.0.1:2525?tls=none", sender="a@example.org")
-    assert isinstance(build(chosen, worker=False).provider, SmtpProvider)
+    [provider] = build(chosen, worker=False).providers
+    assert isinstance(provider, SmtpProvider)
     with pytest.raises(SettingsError, match="provider: tls: "):
         build(given(provider="smtp://mail.example.org?tls=none", sender="a@b.c"), worker=False)
 
@@ -144,6 +146,18 @@ def _(folder: Path) -> None:
     assert b"Subject: Hello Ann" in data
     with pytest.raises(SettingsError, match="templates"):
         build(given(templates=str(folder / "none")), worker=False)
+
+
+@effect_of("journal")
+def _(folder: Path) -> None:
+    path = folder / "outcomes"
+    asyncio.run(_started(build(given(journal=str(path)), worker=True)))
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+async def _started(homing: Homing) -> None:
+    async with homing:
+        """The journal is made before there is need of it."""
 
 
 @effect_of("time_scale")
@@ -310,5 +324,6 @@ def _kept(name: str) -> Check:
     return check
 
 
-for _name in ("delivered", "dismissed", "failed", "payload", "failed_payload", "attempts", "key"):
+KEPT = ("delivered", "dismissed", "failed", "payload", "failed_payload", "attempts", "key")
+for _name in (*KEPT, "dead_letter"):
     EFFECTS[f"routes.<name>.retention.{_name}"] = _kept(_name)

@@ -6,8 +6,9 @@ import pytest
 
 from homing.app import Homing
 from homing.domain.errors import SettingsError
+from homing.domain.loopback import is_loopback
 from homing.web.application import application
-from homing.web.auth import MAX_TRUSTED, Gate, is_loopback
+from homing.web.auth import MAX_TRUSTED, Gate
 from homing.web.calls import Call
 from tests.unit.web.conftest import CLOSED, Api
 

@@ -10,9 +10,10 @@ from starlette.types import Message
 
 from homing.app import Homing
 from homing.web.answers import SECURITY_HEADERS
-from homing.web.application import application, resources
+from homing.web.application import application
 from homing.web.auth import Gate
 from homing.web.operations import OPERATIONS
+from homing.web.resources import resources
 from tests.unit.web.conftest import CLOSED, OPEN, Api, running
 
 PLAIN = sorted({operation.path for operation in OPERATIONS if "{" not in operation.path})

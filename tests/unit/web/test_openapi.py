@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from starlette.routing import Route
 
-from homing.web.application import Resource
 from homing.web.openapi import describe, document
+from homing.web.resources import Resource
 from tests.unit.web.conftest import Api
 
 FILE = Path(__file__).parents[3] / "docs" / "openapi.json"

@@ -2,3 +2,7 @@
 
 What fails for good stays in its row and is replayed in place, with its history kept on it.
 """
+
+from homing.assemblies.events.assembly import ASSEMBLY
+
+__all__ = ["ASSEMBLY"]

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from homing.assemblies.events.route import LABELS, NAME, EventFields, Subscription, request_for
-from homing.domain import identity
-from homing.domain.delivery import Cycle, Delivery, Key, New
+from homing.assemblies.events.route import LABELS, EventFields, Subscription, request_for
+from homing.domain.delivery import Cycle, Delivery
 from homing.domain.errors import InvalidRequest
-from homing.domain.message import Event, Json, decode_message, encode_message
-from homing.engine.handlers import HANDLE, event_lane
+from homing.domain.message import Event, Json, decode_message
+from homing.engine.adopting import Foreign, Standing
 from homing.stores.shape import Record, Shape, Stored, iso_utc, iso_utc_or_none, ms_from_iso
 
 
@@ -85,7 +84,7 @@ def _write(stored: Stored) -> Record:
     }
 
 
-def _read(row: Record) -> New:
+def _read(row: Record) -> Foreign:
     """A row as a producer inserts it, in whatever language: new, and due at once."""
     if row["status"] != "pending" or row["deleted_at"] is not None:
         raise InvalidRequest("status", "of a new event is pending")
@@ -100,26 +99,7 @@ def _read(row: Record) -> New:
             generation=row["generation"],
         )
     )
-    payload = encode_message(request.message)
-    fingerprint = identity.fingerprint(NAME, payload, None, None)
-    created_at_ms = ms_from_iso(row["created_at"], "created_at")
-    delivery = Delivery(
-        id=row["event_id"],
-        route=NAME,
-        lane=event_lane(row["event_type"], row["generation"]),
-        stage=HANDLE,
-        created_at_ms=created_at_ms,
-        updated_at_ms=created_at_ms,
-        due_at_ms=created_at_ms,
-        source=row["source"],
-        key=row["idempotency_key"],
-        fingerprint=fingerprint,
-        topic=row["event_type"],
-        generation=row["generation"],
-        metadata=dict(request.metadata),
-    )
-    key = Key(delivery.source, row["idempotency_key"], delivery.id, fingerprint)
-    return New(delivery, payload, keys=(key,))
+    return Foreign(request, Standing(created_at_ms=ms_from_iso(row["created_at"], "created_at")))
 
 
 def _data(payload: bytes) -> Json:

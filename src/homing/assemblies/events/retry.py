@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from homing.domain.errors import TerminalError
 from homing.domain.failure import Disposition, Failure
-from homing.domain.policy import Exponential, FullJitter, Retry
-from homing.engine.route import classify_exception
+from homing.domain.policy import Exponential, FullJitter, Retry, Stage
+from homing.engine.route import classify_exception, judge_as_is
 
 
 class TerminalHandlerError(TerminalError):
@@ -60,9 +60,12 @@ RULES: tuple[Rule, ...] = (
 DEFAULT: Disposition = "retry"
 
 
-def classify(error: Exception) -> Failure:
-    """The verdict on an error that a handler raised."""
-    return replace(classify_exception(error), disposition=disposition_of(error))
+def judge(problem: Exception | Failure, stage: Stage) -> Failure:
+    """An error that a handler raised is judged by its type; what it returned stands."""
+    failure = judge_as_is(problem, stage)
+    if isinstance(problem, Failure):
+        return failure
+    return replace(failure, disposition=disposition_of(problem))
 
 
 def disposition_of(error: Exception) -> Disposition:

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from homing.assemblies.events.retry import (
     DEFAULT_RETRY_POLICY,
     RetryPolicy,
-    classify,
     invalid_payload,
+    judge,
 )
 from homing.domain.delivery import Delivery
 from homing.domain.message import Event, Json
@@ -24,7 +24,6 @@ from homing.engine.handlers import HANDLE, Assignment, Handlers
 from homing.engine.labels import Label, LabelTable
 from homing.engine.route import Route
 
-NAME = "events"
 HANDLE_TIMEOUT_S = 30.0
 
 WasHandled: TypeAlias = Callable[[str, Assignment], Awaitable[bool]]
@@ -97,13 +96,12 @@ def events_route(
         )
     return replace(
         handlers.route(generation),
-        name=NAME,
         # The plan of an event with several handlers: each of them alerts for itself.
         plan=Plan(
             stages=(Stage(name=HANDLE, retry=DEFAULT_RETRY_POLICY.retry),), notify_on_failed=()
         ),
         needs_key=True,
-        classify=classify,
+        judge=judge,
         verbs=frozenset({"replay", "dismiss", "restore", "annotate"}),
         labels=LABELS,
     )

@@ -2,3 +2,7 @@
 
 What is accepted is queued first; whether an event should become a mail is decided elsewhere.
 """
+
+from homing.assemblies.mail.assembly import ASSEMBLY
+
+__all__ = ["ASSEMBLY"]

@@ -54,7 +54,7 @@ def attempt_record(attempt: Attempt) -> Record:
     interrupted = attempt.status == "interrupted"
     return {
         "delivery_id": attempt.delivery_id,
-        "attempts_ended": attempt.number,
+        "attempt_no": attempt.number,
         "status": attempt_word(attempt),
         "scheduled_for_ms": attempt.scheduled_for_ms,
         "started_at_ms": attempt.started_at_ms,

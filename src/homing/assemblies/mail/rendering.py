@@ -31,6 +31,9 @@ class RenderStep:
         self._render = render
 
     async def __call__(self, work: Work) -> Outcome:
+        kept = work.content.results.get(RENDER)
+        if kept is not None:
+            return Done(result=kept)  # a clone sends what its original has sent
         email = email_in(work.content)
         try:
             made = self._render(email.template_id or "", email.locale, email.variables)

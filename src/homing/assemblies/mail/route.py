@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from msgspec import Struct
 
 from homing.assemblies.mail.login_codes import suppressed_in_stub_mode
@@ -10,13 +12,15 @@ from homing.content import addresses
 from homing.content.validation import envelope_of, validate_email
 from homing.domain.message import Email
 from homing.domain.policy import Ladder, Plan, Retention, Retry, Stage
+from homing.engine.admitted import Admitted
 from homing.engine.labels import Label, LabelTable
 from homing.engine.route import Route
 from homing.engine.steps import SendStep
 from homing.ports import Provider
 
-NAME = "mail"
-TEMPLATE_LANE = "mail/template"
+# `mail` is the route of `homing serve`.
+NAME = "mail-service"
+TEMPLATE = "template"
 SEND = "send"
 # The same sending, of what a template made: its first wait is shown as `rendered`.
 SEND_RENDERED = "send_rendered"
@@ -63,25 +67,27 @@ def mail_route(provider: Provider, render: Render, rules: MailRules) -> Route:
     return Route(
         name=NAME,
         plan=_plan(rules, _sending(SEND, rules)),
-        plans={TEMPLATE_LANE: _plan(rules, _rendering(rules), _sending(SEND_RENDERED, rules))},
+        plans={TEMPLATE: _plan(rules, _rendering(rules), _sending(SEND_RENDERED, rules))},
         steps={RENDER: RenderStep(render), SEND: send, SEND_RENDERED: send},
         provider=provider,
-        lanes=(NAME, TEMPLATE_LANE),
-        lane_of=lane_of,
         concurrency=rules.concurrency,
         needs_key=True,
         on_mismatch="conflict",
-        normalise=validate_email,
-        recipients_of=envelope_of,
-        suppress=suppressed_in_stub_mode if rules.stub_mode else None,
+        admit=partial(admit_mail, stub_mode=rules.stub_mode),
         verbs=frozenset({"resend"}),
         labels=LABELS,
     )
 
 
-def lane_of(message: Email, generation: int) -> str:
-    del generation
-    return NAME if message.template_id is None else TEMPLATE_LANE
+def admit_mail(message: Email, *, stub_mode: bool) -> Admitted:
+    """A mail with a template is rendered before it is sent."""
+    email = validate_email(message)
+    return Admitted.of(
+        email,
+        recipients=envelope_of(email),
+        plan="" if email.template_id is None else TEMPLATE,
+        suppressed_because=suppressed_in_stub_mode(email) if stub_mode else None,
+    )
 
 
 def _rendering(rules: MailRules) -> Stage:

@@ -2,3 +2,7 @@
 
 Each stage has a budget of its own; what fails for good waits for an operator with its evidence.
 """
+
+from homing.assemblies.reviews.assembly import ASSEMBLY
+
+__all__ = ["ASSEMBLY"]

@@ -125,9 +125,10 @@ def classify(error: Exception) -> Failure:
     )
 
 
-def judge(failure: Failure, stage: Stage) -> Failure:
+def judge(problem: Exception | Failure, stage: Stage) -> Failure:
     """A write conflict may be tried again only where doing the work twice does no harm, and
     whoever is on a suppression list has not been told."""
+    failure = classify(problem) if isinstance(problem, Exception) else problem
     if failure.disposition == "suppress":
         return replace(failure, disposition="reject")
     if failure.error_class == TIMED_OUT:

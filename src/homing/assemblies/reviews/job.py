@@ -9,6 +9,7 @@ from homing.domain.delivery import Content
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Job, decode_message
 from homing.engine.admission import Request
+from homing.engine.admitted import Admitted
 
 JOB = "review"
 
@@ -32,8 +33,8 @@ def request_for(review: Review, *, idempotency_key: str | None, source: str = ""
     )
 
 
-def check_review(message: Job) -> None:
-    """Refused at the door: what no later attempt could mend."""
+def admit_review(message: Job) -> Admitted:
+    """Refuse what no later attempt could mend."""
     review = review_of(message)
     if not review.changelist_id:
         raise InvalidRequest("changelist_id", "is empty")
@@ -41,6 +42,9 @@ def check_review(message: Job) -> None:
         raise InvalidRequest("review_version", "must be 1 or more")
     if not any(recipient.required for recipient in review.recipients):
         raise InvalidRequest("recipients", "must name at least one who is required")
+    # One job for one version of a changelist's review, whatever key it came under.
+    intent = _intent(review.changelist_id, review.review_version)
+    return Admitted.of(message, intent=intent)
 
 
 def review_of(message: Job) -> Review:
@@ -55,12 +59,6 @@ def review_in(content: Content) -> Review:
     if not isinstance(message, Job):
         raise InvalidRequest("payload", "is not a review job")
     return review_of(message)
-
-
-def version_intent(message: Job) -> str:
-    """One job for one version of a changelist's review, whatever key it came under."""
-    review = review_of(message)
-    return _intent(review.changelist_id, review.review_version)
 
 
 def recipient_intent(review: Review, address: str) -> str:

@@ -7,14 +7,12 @@ from collections.abc import Callable
 from homing.assemblies.reviews.classification import (
     POLICY_UNEXPECTED,
     RUNTIME_BUG,
-    classify,
     judge,
 )
 from homing.assemblies.reviews.job import (
-    check_review,
+    admit_review,
     recipient_intent,
     review_in,
-    version_intent,
 )
 from homing.domain.delivery import Content, Delivery
 from homing.domain.policy import Exponential, FullJitter, Plan, Retry, RetryAfter, Stage
@@ -25,9 +23,8 @@ from homing.ports import FanOut, Outcome, Provider, Step, Work
 
 NAME = "reviews"
 FETCH, LLM, NOTIFY = "fetch", "llm", "notify"
-# The stage of a recipient's own row, below `notify`.
+# The stage of a recipient's own row, below `notify`; its lane and its plan have the same name.
 RECIPIENT = "recipient"
-RECIPIENT_LANE = "reviews/recipient"
 
 RETRY = Retry(
     FullJitter(Exponential(initial_s=1.0, multiplier=2.0, max_s=60.0)),
@@ -47,6 +44,7 @@ LABELS = LabelTable(
         Label("retryable_failed", "pending", attempted=True),
         Label("in_progress", "pending"),
         Label("in_progress", "in_flight"),
+        Label("retryable_failed", "waiting", retrying_children=True),
         Label("in_progress", "waiting"),
         Label("succeeded", "delivered"),
         # Blocked until somebody acts.
@@ -82,7 +80,7 @@ def reviews_route(
     return Route(
         name=NAME,
         plan=_plan(*stages),
-        plans={RECIPIENT_LANE: _plan(sending)},
+        plans={RECIPIENT: _plan(sending)},
         steps={
             FETCH: fetch,
             LLM: llm,
@@ -90,12 +88,10 @@ def reviews_route(
             RECIPIENT: SendStep(provider, _as_written),
         },
         provider=provider,
-        lanes=(NAME, RECIPIENT_LANE),
+        lanes=("", RECIPIENT),
         needs_key=True,
         on_mismatch="return_existing",
-        guards=(check_review,),
-        intent=version_intent,
-        classify=classify,
+        admit=admit_review,
         judge=judge,
         verbs=ALL_VERBS - {"resend", "cancel"},
         labels=LABELS,
@@ -117,7 +113,7 @@ class NotifyStep:
         return FanOut(
             tuple(
                 work.child(
-                    lane=RECIPIENT_LANE,
+                    lane=RECIPIENT,
                     stage=RECIPIENT,
                     payload=self._write(work.content, recipient.address),
                     intent=recipient_intent(review, recipient.address),

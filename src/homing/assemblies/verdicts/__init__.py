@@ -3,3 +3,7 @@
 The queue is a JSONL file of retry records. Every paid session with an address ends DELIVERED, or
 DEAD with a dead-letter line and an alert line.
 """
+
+from homing.assemblies.verdicts.assembly import ASSEMBLY
+
+__all__ = ["ASSEMBLY"]

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from homing.domain.failure import RATE_LIMITED, Failure
 from homing.domain.policy import Stage
+from homing.engine.route import judge_as_is
 
 GraphAnswer: TypeAlias = Literal["accepted", "retry", "abort"]
 
@@ -49,9 +50,9 @@ def error_code(code: str | None) -> int:
         return NO_CODE
 
 
-def judge(failure: Failure, stage: Stage) -> Failure:
-    """By the code alone; a failure without one has been judged by whoever found it."""
-    del stage
+def judge(problem: Exception | Failure, stage: Stage) -> Failure:
+    """By the code alone; a failure without one stands as it is."""
+    failure = judge_as_is(problem, stage)
     if failure.code is None:
         return failure
     code = error_code(failure.code)

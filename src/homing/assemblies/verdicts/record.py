@@ -8,13 +8,12 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from homing.assemblies.verdicts.graph_answers import error_code
-from homing.assemblies.verdicts.route import DEFAULT_MAX_ATTEMPTS, LABELS, NAME, SEND
+from homing.assemblies.verdicts.route import DEFAULT_MAX_ATTEMPTS, LABELS
 from homing.assemblies.verdicts.verdict import PAID, Verdict, request_for, variables_of
-from homing.domain import identity
-from homing.domain.delivery import Attempt, Delivery, Key, New, Receipt, Recipient
+from homing.domain.delivery import Attempt
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
-from homing.domain.message import encode_message
+from homing.engine.adopting import Foreign, Standing
 from homing.stores.shape import Record, Shape, Stored, iso_utc, iso_utc_or_none, ms_from_iso
 
 FIELDS = (
@@ -72,7 +71,7 @@ def _next_attempt_at_ms(stored: Stored) -> int:
     return max(at_ms or 0, delivery.created_at_ms + 1)
 
 
-def _read(record: Record) -> New:
+def _read(record: Record) -> Foreign:
     """A line of another program's: it goes on here where it stood there."""
     verdict = Verdict(
         session_id=record["session_id"],
@@ -82,46 +81,29 @@ def _read(record: Record) -> New:
         verdict=bytes(record["verdict"]).decode(),
         payment_status=PAID,
     )
-    request = request_for(verdict, retry_id=record["retry_id"])
-    payload = encode_message(request.message)
-    fingerprint = identity.fingerprint(NAME, payload, None, None)
-    created_at_ms = ms_from_iso(record["created_at"], "created_at")
-    last_at = record["last_attempt_at"]
-    last_at_ms = created_at_ms if last_at is None else ms_from_iso(last_at, "last_attempt_at")
-    code = record["last_error_code"]
-    delivery = Delivery(
-        id=record["retry_id"],
-        route=NAME,
-        lane=NAME,
-        stage=SEND,
-        created_at_ms=created_at_ms,
-        updated_at_ms=last_at_ms,
+    code, last_at = record["last_error_code"], record["last_attempt_at"]
+    standing = Standing(
+        created_at_ms=ms_from_iso(record["created_at"], "created_at"),
+        updated_at_ms=None if last_at is None else ms_from_iso(last_at, "last_attempt_at"),
         due_at_ms=ms_from_iso(record["next_attempt_at"], "next_attempt_at"),
-        source=request.source,
-        key=request.key,
-        fingerprint=fingerprint,
         attempts_spent=record["attempt_count"],
-        recipients=(Recipient(record["customer_email"]),),
         failure=None
         if code is None
         else Failure("imported", code=str(code), detail=record["last_error_detail"] or ""),
-        metadata=dict(request.metadata),
     )
-    key = Key(delivery.source, record["session_id"], delivery.id, fingerprint)
-    return New(_ended_as(record["status"], delivery, last_at_ms), payload, keys=(key,))
+    request = request_for(verdict, retry_id=record["retry_id"])
+    return Foreign(request, _standing_as(record["status"], standing))
 
 
-def _ended_as(word: str, delivery: Delivery, at_ms: int) -> Delivery:
+def _standing_as(word: str, standing: Standing) -> Standing:
     if word in ("PENDING", "RETRYING"):
-        return delivery
-    ended = replace(delivery, due_at_ms=None, ended_at_ms=at_ms)
+        return standing
     if word == "DELIVERED":
-        receipt = Receipt(accepted_at_ms=at_ms, evidence="late")
-        return replace(ended, state="delivered", receipt=receipt)
+        return replace(standing, state="delivered")
     if word == "DEAD":
-        is_spent = delivery.attempts_spent >= DEFAULT_MAX_ATTEMPTS
+        is_spent = standing.attempts_spent >= DEFAULT_MAX_ATTEMPTS
         because = "exhausted" if is_spent else "rejected"
-        return replace(ended, state="failed", failed_because=because)
+        return replace(standing, state="failed", failed_because=because)
     raise InvalidRequest("status", f"{word!r} is no status of this queue")
 
 

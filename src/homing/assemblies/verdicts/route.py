@@ -1,11 +1,11 @@
-"""How a verdict mail lives: its ladder, its guards, and what it owes when it ends."""
+"""How a verdict mail lives: its ladder, its guards, and the notices due when it ends."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
 from homing.assemblies.verdicts.graph_answers import judge
-from homing.assemblies.verdicts.verdict import check_paid, check_tier, check_words
+from homing.assemblies.verdicts.verdict import admit_verdict
 from homing.domain.delivery import Content, Delivery, Receipt
 from homing.domain.errors import SettingsError
 from homing.domain.policy import Ladder, Plan, Retry, RetryAfter, Stage
@@ -82,7 +82,7 @@ def verdicts_route(
         poll_s=POLL_S,
         needs_key=True,
         on_mismatch="return_existing",
-        guards=(check_paid, check_tier, check_words),
+        admit=admit_verdict,
         judge=judge,
         verbs=verbs,
         labels=LABELS,

@@ -9,6 +9,7 @@ from msgspec import Struct
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Email, decode_message
 from homing.engine.admission import Request
+from homing.engine.admitted import Admitted
 
 SOURCE = "verdicts"
 TEMPLATE = "verdict"
@@ -57,19 +58,26 @@ def variables_of(payload: bytes) -> Mapping[str, str]:
     return message.variables
 
 
-def check_paid(message: Email) -> None:
-    """An unpaid or unknown payment leaves no record."""
+def admit_verdict(message: Email) -> Admitted:
+    """What may never be sent is refused here and leaves no record."""
+    _check_paid(message)
+    _check_tier(message)
+    _check_words(message)
+    return Admitted.of(message)
+
+
+def _check_paid(message: Email) -> None:
     if message.variables.get("payment_status") != PAID:
         raise InvalidRequest("payment_status", "is not paid")
 
 
-def check_tier(message: Email) -> None:
+def _check_tier(message: Email) -> None:
     if message.variables.get("tier") not in TIERS:
         raise InvalidRequest("tier", f"must be one of {', '.join(TIERS)}")
 
 
-def check_words(message: Email) -> None:
-    """No address, no record; and nothing that could forge a word or a line in the logs."""
+def _check_words(message: Email) -> None:
+    """One address, and nothing that could forge a word or a line in the logs."""
     if len(message.to) != 1 or not _is_one_word(message.to[0]):
         raise InvalidRequest("customer_email", "must be one address")
     if not _is_one_word(str(message.variables.get("session_id"))):

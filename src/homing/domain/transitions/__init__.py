@@ -5,6 +5,8 @@ table is enforced at every call and drawn in docs/STATE_MACHINE.md. Stores apply
 themselves, `claim`, and nothing else.
 """
 
+from homing.domain.transitions.attempts import overspent
+from homing.domain.transitions.children import fail_with_children, fan_out, keep_waiting
 from homing.domain.transitions.claiming import (
     claim,
     end_lease,
@@ -15,36 +17,32 @@ from homing.domain.transitions.claiming import (
     suspicion,
     try_alone,
 )
-from homing.domain.transitions.declaring import EDGES, Edge
-from homing.domain.transitions.families import fail_with_children, fan_out, keep_waiting
-from homing.domain.transitions.moves import overspent
-from homing.domain.transitions.outcomes import (
-    advance,
+from homing.domain.transitions.doubt import (
     await_evidence,
     dispel_doubt,
-    fail,
-    give_up,
+    rely_on_token,
     settle_found,
-    succeed,
-    suppress,
-    suppress_at_intake,
     waive_doubt,
 )
-from homing.domain.transitions.repairing import (
+from homing.domain.transitions.endings import mark_notified
+from homing.domain.transitions.intake import accept_claimed, suppress_at_intake
+from homing.domain.transitions.operator import (
     amend,
     cancel,
     clone,
     confirm,
     dismiss,
-    mark_notified,
     replay,
     restart,
     restore,
 )
+from homing.domain.transitions.outcomes import advance, dead_letter, fail, succeed, suppress
+from homing.domain.transitions.table import EDGES, Edge
 
 __all__ = [
     "EDGES",
     "Edge",
+    "accept_claimed",
     "advance",
     "amend",
     "await_evidence",
@@ -52,13 +50,13 @@ __all__ = [
     "claim",
     "clone",
     "confirm",
+    "dead_letter",
     "dismiss",
     "dispel_doubt",
     "end_lease",
     "fail",
     "fail_with_children",
     "fan_out",
-    "give_up",
     "keep_claim",
     "keep_waiting",
     "mark_committing",
@@ -66,6 +64,7 @@ __all__ = [
     "note_interruption",
     "overspent",
     "release",
+    "rely_on_token",
     "replay",
     "restart",
     "restore",

@@ -1,4 +1,4 @@
-"""Whose it is: claims, their end, the mark before a send, and what a lost holder leaves."""
+"""Claims and how they end: release, a dead holder, the mark before a send, an interruption."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from homing.domain.delivery import Attempt, Change, Delivery
 from homing.domain.errors import NotAllowed
 from homing.domain.failure import Failure
 from homing.domain.policy import Plan
-from homing.domain.transitions.declaring import transition
-from homing.domain.transitions.moves import (
+from homing.domain.transitions.attempts import (
     attempt_of,
-    back_in_line,
+    counts_as_attempt,
     next_attempt_ms,
     note_failure,
     overspent,
-    to_state,
 )
+from homing.domain.transitions.states import requeue, to_state
+from homing.domain.transitions.table import transition
 
 MANY_DEATHS = 3
 """From so many deaths in a row on, a suspect is tried alone."""
@@ -42,18 +42,18 @@ def claim(delivery: Delivery, *, holder: str, now_ms: int, lease_until_ms: int) 
 
 @transition(sources=("in_flight",), targets=("pending",))
 def release(delivery: Delivery, *, plan: Plan, now_ms: int, roll: float) -> Change:
-    """The holder gives it back untouched; that is no attempt and no crash of its own.
+    """The holder gives it back untouched: neither an attempt nor a crash.
 
-    What earlier holders left is noted first, so that their doubt is not given away with it.
+    Interrupted attempts of earlier holders are noted first, so that their doubt is kept.
     """
     if delivery.committing and delivery.unsettled_claims <= 1:
         raise NotAllowed(f"cannot release delivery {delivery.id}: it may have been sent")
     if delivery.unsettled_claims <= 1:
-        return Change(back_in_line(delivery, now_ms))
+        return Change(requeue(delivery, now_ms))
     noted = note_interruption(delivery, plan=plan, now_ms=now_ms, roll=roll)
     if noted.delivery.state == "pending":
         return noted
-    return replace(noted, delivery=back_in_line(noted.delivery, now_ms))
+    return replace(noted, delivery=requeue(noted.delivery, now_ms))
 
 
 @transition(sources=("pending",), targets=("in_flight",))
@@ -75,7 +75,7 @@ def keep_claim(
 
 @transition(sources=("in_flight",), targets=("in_flight",))
 def end_lease(delivery: Delivery, *, now_ms: int) -> Change:
-    """Its holder is dead or does not know of it: the lease has ended, by everybody's clock."""
+    """Its holder is dead or does not know of it: the lease ends at once, by every clock."""
     return Change(replace(delivery, due_at_ms=0, holder=None, updated_at_ms=now_ms))
 
 
@@ -101,9 +101,6 @@ def mark_committing(
             updated_at_ms=now_ms,
         ),
         results=dict(frozen),
-        marks_only=lease_until_ms is None
-        and delivery.unsettled_claims == 1
-        and not delivery.committing,
     )
 
 
@@ -138,7 +135,7 @@ def note_interruption(
     that its owner tries it as the only suspect.
     """
     lost_claims = max(delivery.unsettled_claims - 1, 0)
-    may_count = delivery.phase == "worker" or plan.inline_counts
+    may_count = counts_as_attempt(delivery, plan)
     counts = may_count and (delivery.committing or plan.interrupted_counts)
     # An owner without budget never called the step; its end costs nothing.
     counts = counts and (delivery.committing or overspent(delivery, plan) is None)
@@ -147,7 +144,7 @@ def note_interruption(
         detail="the worker ended before the outcome was recorded",
         maybe_sent=delivery.committing,
     )
-    # Whose claim and when is gone with them; the new owner's own claim is another story.
+    # The ledger rows are of the lost claims, whose holder and time are not stored any more.
     after = replace(delivery, holder=None, claimed_at_ms=None)
     ended: list[Attempt] = []
     for nth in range(lost_claims):

@@ -1,4 +1,4 @@
-"""What an attempt comes to: accepted, failed, suppressed, in doubt, given up."""
+"""How an attempt ends: the stage or the delivery is done, suppressed, failed, dead-lettered."""
 
 from __future__ import annotations
 
@@ -7,34 +7,26 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from homing.domain import recipients
-from homing.domain.delivery import (
-    Attempt,
-    AttemptStatus,
-    Change,
-    Delivery,
-    FailedBecause,
-    Receipt,
-    Recipient,
-)
+from homing.domain.delivery import AttemptStatus, Change, Delivery, FailedBecause, Receipt
 from homing.domain.failure import Failure, Refusal
 from homing.domain.policy import Plan
-from homing.domain.transitions.declaring import transition
-from homing.domain.transitions.moves import (
+from homing.domain.transitions.attempts import (
     attempt_of,
-    back_in_line,
-    closing,
     counts_as_attempt,
-    dead_letter,
-    deliver,
-    end,
-    evidence_of,
     next_attempt_ms,
     note_failure,
-    owing,
+)
+from homing.domain.transitions.doubt import dated
+from homing.domain.transitions.endings import end_delivered, end_failed, evidence_of
+from homing.domain.transitions.plain_success import succeed_plainly
+from homing.domain.transitions.states import (
+    count_ended,
+    end,
+    requeue,
     result_of_stage,
-    settle_by_evidence,
     to_state,
 )
+from homing.domain.transitions.table import transition
 
 
 @transition(sources=("in_flight",), targets=("pending", "in_flight"))
@@ -92,16 +84,16 @@ def succeed(
     refused: Mapping[str, Refusal] | None = None,
     result: bytes | None = None,
 ) -> Change:
-    """The last stage was accepted; recipients refused apart keep it from being delivered."""
+    """The last stage was accepted; a recipient refused apart keeps it from being delivered."""
     in_question = delivery.recipients and [
         r for r in delivery.recipients if r.outcome in ("maybe", "refused")
     ]
     if not (in_question or refused or delivery.maybe_sent_at_ms):
-        return _succeed_plainly(delivery, plan, now_ms, receipt, result)
-    return _succeed_in_part(delivery, plan, now_ms, roll, receipt, refused or {}, result)
+        return succeed_plainly(delivery, plan, now_ms, receipt, result)
+    return succeed_in_part(delivery, plan, now_ms, roll, receipt, refused or {}, result)
 
 
-def _succeed_in_part(
+def succeed_in_part(
     delivery: Delivery,
     plan: Plan,
     now_ms: int,
@@ -112,91 +104,22 @@ def _succeed_in_part(
 ) -> Change:
     answered = recipients.accept_open(delivery.recipients, refused)
     counts = counts_as_attempt(delivery, plan)
-    evidence = evidence_of(delivery, answered, _dated(receipt, now_ms))
+    evidence = evidence_of(delivery, answered, dated(receipt, now_ms))
     if recipients.left_to_try(answered, refused):
         after = replace(delivery, **evidence)
         deferred = recipients.summary(answered, permanent=False)
         return _failed(after, deferred, plan, now_ms, roll=roll, can_look=False)
-    everybody = all(r.outcome == "accepted" for r in answered)
-    failure = None if everybody else recipients.summary(answered, permanent=True)
+    all_accepted = all(r.outcome == "accepted" for r in answered)
+    failure = None if all_accepted else recipients.summary(answered, permanent=True)
     status: AttemptStatus = "done" if failure is None else "rejected"
     ended = attempt_of(delivery, status, now_ms, counted=counts, failure=failure, receipt=receipt)
     evidence["attempts_ended"] = delivery.attempts_ended + 1
     evidence["attempts_spent"] = delivery.attempts_spent + int(counts)
     if failure is not None:
         after = note_failure(replace(delivery, **evidence), failure, now_ms)
-        return dead_letter(after, "rejected", plan, now_ms, ended=(ended,))
+        return end_failed(after, "rejected", plan, now_ms, ended=(ended,))
     kept = result_of_stage(delivery, result)
-    return deliver(delivery, plan, now_ms, evidence, ended=(ended,), results=kept)
-
-
-def _succeed_plainly(
-    delivery: Delivery, plan: Plan, now_ms: int, receipt: Receipt | None, result: bytes | None
-) -> Change:
-    """No recipient is refused and nothing is in doubt, so all that are open have it now.
-
-    Most deliveries end here. It is the same as `_succeed_in_part`, written out in few calls.
-    """
-    counts = delivery.phase == "worker" or plan.inline_counts
-    number = delivery.attempts_ended + 1
-    notices_due = delivery.notices_due
-    if plan.notify_on_delivered:
-        notices_due = owing(delivery, plan.notify_on_delivered)
-    answered = delivery.recipients and tuple(
-        [
-            Recipient(r.address, "accepted") if r.outcome == "open" else r
-            for r in delivery.recipients
-        ]
-    )
-    after = replace(
-        delivery,
-        state="delivered",
-        holder=None,
-        unsettled_claims=0,
-        claimed_at_ms=None,
-        committing=False,
-        interruption_noted=False,
-        interruptions=0,
-        tried_alone=False,
-        phase="worker",
-        due_at_ms=None,
-        updated_at_ms=now_ms,
-        ended_at_ms=now_ms,
-        crashes=0,
-        failed_because=None,
-        notices_due=notices_due,
-        receipt=Receipt(accepted_at_ms=now_ms) if receipt is None else _dated(receipt, now_ms),
-        recipients=answered,
-        doubt_waived=False,
-        attempts_ended=number,
-        attempts_spent=delivery.attempts_spent + counts,
-    )
-    ended = Attempt(
-        delivery_id=delivery.id,
-        number=number,
-        stage=delivery.stage,
-        status="done",
-        cycle=delivery.cycle,
-        phase=delivery.phase,
-        counted=counts,
-        started_at_ms=delivery.claimed_at_ms,
-        ended_at_ms=now_ms,
-        holder=delivery.holder,
-        notification_id=receipt.notification_id if receipt else None,
-    )
-    return Change(
-        after,
-        ended=(ended,),
-        results={} if result is None else {delivery.stage: result},
-        child_delta=-1 if delivery.parent_id else 0,
-        forget=not (plan.keep_delivered or notices_due),
-    )
-
-
-@transition(sources=("in_flight",), targets=("delivered", "failed"))
-def settle_found(delivery: Delivery, *, plan: Plan, now_ms: int, receipt: Receipt) -> Change:
-    """Evidence shows that an attempt in doubt was accepted: no second send is made."""
-    return settle_by_evidence(delivery, plan, now_ms, _dated(receipt, now_ms))
+    return end_delivered(delivery, plan, now_ms, evidence, ended=(ended,), results=kept)
 
 
 @transition(sources=("in_flight",), targets=("suppressed", "failed"))
@@ -210,16 +133,9 @@ def suppress(delivery: Delivery, failure: Failure, *, plan: Plan, now_ms: int) -
         attempts_spent=delivery.attempts_spent + int(counts),
         failure=failure,
     )
-    if delivery.maybe_sent:
-        return dead_letter(after, "uncertain", plan, now_ms, ended=(ended,))
-    return closing(Change(end(after, "suppressed", now_ms), ended=(ended,)))
-
-
-@transition(sources=("pending",), targets=("suppressed",))
-def suppress_at_intake(delivery: Delivery, reason: str, *, now_ms: int) -> Change:
-    """Skipped on purpose before it is stored: no attempt is ever made."""
-    failure = Failure("suppressed", "suppress", detail=reason)
-    return Change(replace(end(delivery, "suppressed", now_ms), failure=failure))
+    if delivery.possibly_sent:
+        return end_failed(after, "uncertain", plan, now_ms, ended=(ended,))
+    return count_ended(Change(end(after, "suppressed", now_ms), ended=(ended,)))
 
 
 @transition(sources=("in_flight",), targets=("pending", "failed"))
@@ -265,38 +181,20 @@ def _failed(
         crashes=0,
     )
     if disposition == "reject":
-        return dead_letter(after, "rejected", plan, now_ms, ended=(ended,))
+        return end_failed(after, "rejected", plan, now_ms, ended=(ended,))
     retry = plan.stage(delivery.stage).retry
     spent = after.attempts_spent >= (delivery.max_attempts or retry.max_attempts)
     # Out of budget but in doubt: one more claim, for the lookup alone, before any verdict.
     if spent and not (after.maybe_sent and can_look):
-        return dead_letter(after, "exhausted", plan, now_ms, ended=(ended,))
+        return end_failed(after, "exhausted", plan, now_ms, ended=(ended,))
     due_at_ms = next_attempt_ms(after, failure, plan, now_ms, roll)
     return Change(to_state(after, due_at_ms=due_at_ms, now_ms=now_ms), ended=(ended,))
 
 
 @transition(sources=("in_flight",), targets=("failed",))
-def give_up(delivery: Delivery, because: FailedBecause, *, plan: Plan, now_ms: int) -> Change:
+def dead_letter(delivery: Delivery, because: FailedBecause, *, plan: Plan, now_ms: int) -> Change:
     """No further attempt is allowed: expired, out of budget, in doubt on hold, or poison."""
-    return dead_letter(delivery, because, plan, now_ms)
-
-
-@transition(sources=("in_flight",), targets=("pending",))
-def await_evidence(delivery: Delivery, *, now_ms: int, due_at_ms: int) -> Change:
-    """In doubt, and the provider cannot tell yet: ask again later. That is no attempt."""
-    return Change(to_state(delivery, due_at_ms=due_at_ms, now_ms=now_ms))
-
-
-def waive_doubt(delivery: Delivery) -> Delivery:
-    """Send again although an attempt may have been accepted; whoever asks is told so."""
-    return replace(delivery, maybe_duplicate=True, doubt_waived=True)
-
-
-def dispel_doubt(delivery: Delivery) -> Delivery:
-    """The provider has shown that the attempt in doubt was not accepted."""
-    return replace(
-        delivery, maybe_sent_at_ms=None, recipients=recipients.dispel_doubt(delivery.recipients)
-    )
+    return end_failed(delivery, because, plan, now_ms)
 
 
 def _back_to_route(delivery: Delivery, failure: Failure, now_ms: int) -> Change:
@@ -304,12 +202,4 @@ def _back_to_route(delivery: Delivery, failure: Failure, now_ms: int) -> Change:
     ended = attempt_of(delivery, "route_fault", now_ms, counted=False, failure=failure)
     after = note_failure(delivery, failure, now_ms)
     after = replace(after, attempts_ended=delivery.attempts_ended + 1, crashes=0)
-    return Change(back_in_line(after, now_ms), ended=(ended,))
-
-
-def _dated(receipt: Receipt | None, now_ms: int) -> Receipt:
-    if receipt is None:
-        return Receipt(accepted_at_ms=now_ms)
-    if receipt.accepted_at_ms is not None:
-        return receipt
-    return replace(receipt, accepted_at_ms=now_ms)
+    return Change(requeue(after, now_ms), ended=(ended,))

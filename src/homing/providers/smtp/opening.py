@@ -9,12 +9,13 @@ import ssl
 from typing import Any, NamedTuple
 
 from homing.domain.failure import Failure
+from homing.domain.loopback import is_loopback
 from homing.providers.smtp.classification import Heard, failure
 from homing.providers.smtp.exchange import Phase
 from homing.providers.smtp.features import Features
 from homing.providers.smtp.handshake import Refused, Say, handshake
 from homing.providers.smtp.replies import Reply, ReplyParser
-from homing.providers.smtp.url import SmtpSettings, is_loopback
+from homing.providers.smtp.url import SmtpSettings
 from homing.providers.smtp.wire import is_host
 
 HAPPY_EYEBALLS_DELAY_S = 0.25

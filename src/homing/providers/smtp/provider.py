@@ -9,7 +9,8 @@ from typing import Self
 from msgspec.structs import replace
 
 from homing.domain.failure import Failure
-from homing.ports import Accepted, Envelope
+from homing.domain.loopback import is_loopback
+from homing.ports import Accepted, Envelope, Finding
 from homing.providers.smtp.connection import Job
 from homing.providers.smtp.letter import Letter, compose, fit
 from homing.providers.smtp.opening import open_session
@@ -42,6 +43,10 @@ class SmtpProvider:
     def from_url(cls, url: str) -> Self:
         """Raises SettingsError that names the option at fault and shows no secret."""
         return cls(parse_url(url))
+
+    @property
+    def stays_local(self) -> bool:
+        return is_loopback(self.settings.host)
 
     async def prepare(self, envelope: Envelope) -> Sending | Failure:
         """Check it, make its bytes, and have a session that is secured and logged in.
@@ -87,6 +92,15 @@ class SmtpProvider:
             return reserved
         self._pool.release()
         return None
+
+    async def findings(self) -> list[Finding]:
+        """For `doctor`: what is weaker than it should be, and whether the server is there."""
+        found = [Finding("provider", "warning", str(warning)) for warning in self.warnings]
+        failure = await self.check()
+        if failure is not None:
+            said = " ".join(part for part in (failure.code, failure.detail) if part)
+            return [*found, Finding("provider", "bad", f"{failure.error_class}: {said}")]
+        return [*found, Finding("provider", "good", "reachable, trusted, credentials taken")]
 
     async def close(self) -> None:
         await self._pool.close()

@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from msgspec import Struct
 
 from homing.domain.errors import SettingsError
+from homing.domain.loopback import is_loopback
 from homing.providers.smtp.wire import address_problem, is_host
 
 Tls: TypeAlias = Literal["starttls", "implicit", "none"]
@@ -84,15 +85,6 @@ def parse_url(url: str) -> SmtpSettings:
         credentials=credentials,
         warnings=warnings,
     )
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _host(parts: SplitResult) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.ports import Query
 from homing.stores.memory.due import DueQueue
+from homing.stores.memory.showing import ShownRecords
 
 
 class MemoryDisk:
@@ -23,6 +24,7 @@ class MemoryDisk:
         # With the route it was written under: an attempt may outlive its delivery.
         self.attempts: dict[str, dict[int, tuple[str, Attempt]]] = {}
         self.facts: dict[str, dict[str, Fact]] = {}
+        self.shown = ShownRecords()
         self.due = DueQueue()
         self.news = 0
         # Dictionaries, not sets: their order is the same in every run of a simulation.
@@ -33,20 +35,19 @@ class MemoryDisk:
 
     def put(self, delivery: Delivery) -> None:
         """Write one record over what was there."""
-        before = self.deliveries.get(delivery.id)
+        if delivery.id in self.deliveries:
+            self._drop_from_indexes(self.deliveries[delivery.id])
         self.deliveries[delivery.id] = delivery
         self.due.place(delivery)
-        if before is not None:
-            self._drop_from_indexes(before)
-        self._add_to_indexes(delivery)
-        if _may_be_news(before, delivery):
-            self.tell()
+        if delivery.parent_id is not None or delivery.holder is not None or delivery.notices_due:
+            self._add_to_indexes(delivery)
 
     def remove(self, delivery_id: str) -> None:
         """Take away a record and what it carries; keys and attempts have lives of their own."""
         self._drop_from_indexes(self.deliveries.pop(delivery_id))
         del self.contents[delivery_id]
         self.due.remove(delivery_id)
+        self.shown.remove(delivery_id)
 
     def note(self, facts: Iterable[Fact]) -> None:
         for fact in facts:
@@ -54,6 +55,9 @@ class MemoryDisk:
                 self.facts.get(fact.kind, {}).pop(fact.key, None)
             else:
                 self.facts.setdefault(fact.kind, {})[fact.key] = fact
+
+    def children_of(self, parent_id: str) -> Iterable[Delivery]:
+        return (self.deliveries[child_id] for child_id in self._children.get(parent_id, {}))
 
     def candidates(self, query: Query) -> Iterable[Delivery]:
         """The smallest indexed set that holds every match."""
@@ -68,7 +72,7 @@ class MemoryDisk:
         return (self.deliveries[delivery_id] for delivery_id in ids)
 
     def tell(self) -> None:
-        """Wake whoever waits: something may have become due."""
+        """Wake those who wait: something may have become due."""
         self.news += 1
         for waiter in self._waiters:
             if not waiter.done():
@@ -97,14 +101,3 @@ class MemoryDisk:
                 del index[name][delivery.id]
                 if not index[name]:
                     del index[name]
-
-
-def _may_be_news(before: Delivery | None, after: Delivery) -> bool:
-    """A lease that begins or grows makes nothing due; anything else with a due time may."""
-    if after.due_at_ms is None or after.is_terminal:
-        return False
-    if after.state != "in_flight":
-        return True
-    if before is None:
-        return False
-    return before.due_at_ms is None or after.due_at_ms < before.due_at_ms

@@ -25,6 +25,8 @@ class DueQueue:
         self._places: dict[str, tuple[str, int, int]] = {}
         self._heaps: dict[str, dict[int, list[Entry]]] = {}
         self._entries = 0
+        # With more entries than this, it is worth a look how many still count.
+        self._entries_allowed = _SPARE_ENTRIES
 
     def place(self, delivery: Delivery) -> None:
         """Note when this delivery is due, if ever."""
@@ -32,13 +34,19 @@ class DueQueue:
         if due_at_ms is None or delivery.state not in CLAIMABLE_STATES:
             self._places.pop(delivery.id, None)
             return
-        place = (delivery.lane, delivery.priority, due_at_ms)
-        if self._places.get(delivery.id) == place:
+        delivery_id, lane, priority = delivery.id, delivery.lane, delivery.priority
+        place = (lane, priority, due_at_ms)
+        if delivery_id in self._places and self._places[delivery_id] == place:
             return
-        self._places[delivery.id] = place
-        self._push(delivery.id, place)
-        if self._entries > 2 * len(self._places) + _SPARE_ENTRIES:
-            self._rebuild()
+        self._places[delivery_id] = place
+        try:
+            heap = self._heaps[lane][priority]
+        except KeyError:
+            heap = self._heaps.setdefault(lane, {}).setdefault(priority, [])
+        heapq.heappush(heap, (due_at_ms, delivery_id))
+        self._entries += 1
+        if self._entries > self._entries_allowed:
+            self._tidy()
 
     def remove(self, delivery_id: str) -> None:
         self._places.pop(delivery_id, None)
@@ -73,13 +81,12 @@ class DueQueue:
                 first = heap[0], heap
         return first
 
-    def _push(self, delivery_id: str, place: tuple[str, int, int]) -> None:
-        lane, priority, due_at_ms = place
-        heap = self._heaps.setdefault(lane, {}).setdefault(priority, [])
-        heapq.heappush(heap, (due_at_ms, delivery_id))
-        self._entries += 1
-
-    def _rebuild(self) -> None:
-        self._heaps, self._entries = {}, 0
-        for delivery_id, place in self._places.items():
-            self._push(delivery_id, place)
+    def _tidy(self) -> None:
+        """Drop the entries that no longer count, once they are the greater part."""
+        self._entries_allowed = 2 * len(self._places) + _SPARE_ENTRIES
+        if self._entries <= self._entries_allowed:
+            return
+        self._heaps, self._entries = {}, len(self._places)
+        for delivery_id, (lane, priority, due_at_ms) in self._places.items():
+            heap = self._heaps.setdefault(lane, {}).setdefault(priority, [])
+            heapq.heappush(heap, (due_at_ms, delivery_id))

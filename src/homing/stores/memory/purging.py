@@ -1,119 +1,96 @@
-"""What may be taken away for good, and what never.
-
-A delivery that has not ended is never touched, whatever the rule names. An open dead letter
-(`failed`) and its payload go only where the rule names it; a rule that names no state means the
-other ends. A child is kept as long as its parent's record: a replay of the parent must find it.
-The oldest go first.
-"""
+"""Take away what a rule of `stores/purging` means."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
-from homing.domain.delivery import TERMINAL_STATES, Content, Delivery, State
-from homing.ports import PurgeRule
+from homing.domain.delivery import Content
+from homing.ports import PurgeKind, PurgeRule
 from homing.stores.memory.disk import MemoryDisk
+from homing.stores.purging import PURGES, purged_states
 
-CLOSED_STATES: frozenset[State] = TERMINAL_STATES - {"failed"}
 NOTHING = Content()
+
+Place: TypeAlias = tuple[str, ...] | tuple[str, int]
+"""Where a record lies: its id, its name, or id and number."""
 
 
 def purge(disk: MemoryDisk, rule: PurgeRule) -> int:
-    return _PURGES[rule.what](disk, rule)
-
-
-def _purge_deliveries(disk: MemoryDisk, rule: PurgeRule) -> int:
+    records, take_away = _KINDS[rule.what]
+    how, states = PURGES[rule.what], purged_states(rule)
     gone = heapq.nsmallest(
         max(rule.limit, 0),
         (
-            (d.ended_at_ms, d.id)
-            for d in _ended_before(disk, rule)
-            if d.parent_id not in disk.deliveries
+            (at_ms, place)
+            for place, record, route in records(disk)
+            if (at_ms := getattr(record, how.time)) is not None
+            and at_ms < rule.before_ms
+            and (not how.by_route or rule.route in (None, route))
+            and (not how.by_state or record.state in states)
+            and (not how.by_fact_kind or rule.fact_kind in (None, record.kind))
+            and (not how.keeps_family or record.parent_id not in disk.deliveries)
         ),
     )
-    for _, delivery_id in gone:
-        disk.remove(delivery_id)
+    for _, place in gone:
+        take_away(disk, *place)
     return len(gone)
 
 
-def _purge_payloads(disk: MemoryDisk, rule: PurgeRule) -> int:
-    emptied = heapq.nsmallest(
-        max(rule.limit, 0),
-        (
-            (d.ended_at_ms, d.id)
-            for d in _ended_before(disk, rule)
-            if disk.contents[d.id] != NOTHING
-        ),
-    )
-    for _, delivery_id in emptied:
-        disk.contents[delivery_id] = NOTHING
-    return len(emptied)
-
-
-def _ended_before(disk: MemoryDisk, rule: PurgeRule) -> Iterator[Delivery]:
-    states = TERMINAL_STATES.intersection(rule.states or CLOSED_STATES)
+def _deliveries(disk: MemoryDisk) -> Iterator[tuple[Place, Any, str]]:
     for delivery in disk.deliveries.values():
-        if (
-            delivery.state in states
-            and delivery.ended_at_ms is not None
-            and delivery.ended_at_ms < rule.before_ms
-            and rule.route in (None, delivery.route)
-        ):
-            yield delivery
+        yield (delivery.id,), delivery, delivery.route
 
 
-def _purge_attempts(disk: MemoryDisk, rule: PurgeRule) -> int:
-    gone = heapq.nsmallest(
-        max(rule.limit, 0),
-        (
-            (attempt.ended_at_ms, delivery_id, number)
-            for delivery_id, ledger in disk.attempts.items()
-            for number, (route, attempt) in ledger.items()
-            if attempt.ended_at_ms is not None
-            and attempt.ended_at_ms < rule.before_ms
-            and rule.route in (None, route)
-        ),
-    )
-    for _, delivery_id, number in gone:
-        del disk.attempts[delivery_id][number]
-    return len(gone)
+def _with_content(disk: MemoryDisk) -> Iterator[tuple[Place, Any, str]]:
+    return (found for found in _deliveries(disk) if disk.contents[found[1].id] != NOTHING)
 
 
-def _purge_keys(disk: MemoryDisk, rule: PurgeRule) -> int:
-    gone = heapq.nsmallest(
-        max(rule.limit, 0),
-        (
-            (key.expires_at_ms, name)
-            for name, key in disk.keys.items()
-            if key.expires_at_ms is not None and key.expires_at_ms < rule.before_ms
-        ),
-    )
-    for _, name in gone:
-        del disk.keys[name]
-    return len(gone)
+def _attempts(disk: MemoryDisk) -> Iterator[tuple[Place, Any, str]]:
+    for delivery_id, ledger in disk.attempts.items():
+        for number, (route, attempt) in ledger.items():
+            yield (delivery_id, number), attempt, route
 
 
-def _purge_facts(disk: MemoryDisk, rule: PurgeRule) -> int:
-    gone = heapq.nsmallest(
-        max(rule.limit, 0),
-        (
-            (fact.at_ms, kind, key)
-            for kind, facts in disk.facts.items()
-            if rule.fact_kind in (None, kind)
-            for key, fact in facts.items()
-            if fact.at_ms < rule.before_ms
-        ),
-    )
-    for _, kind, key in gone:
-        del disk.facts[kind][key]
-    return len(gone)
+def _keys(disk: MemoryDisk) -> Iterator[tuple[Place, Any, str]]:
+    for name, key in disk.keys.items():
+        yield name, key, ""
 
 
-_PURGES = {
-    "delivery": _purge_deliveries,
-    "payload": _purge_payloads,
-    "attempts": _purge_attempts,
-    "keys": _purge_keys,
-    "facts": _purge_facts,
+def _facts(disk: MemoryDisk) -> Iterator[tuple[Place, Any, str]]:
+    for kind, facts in disk.facts.items():
+        for key, fact in facts.items():
+            yield (kind, key), fact, ""
+
+
+def _remove(disk: MemoryDisk, delivery_id: str) -> None:
+    disk.remove(delivery_id)
+
+
+def _empty(disk: MemoryDisk, delivery_id: str) -> None:
+    disk.contents[delivery_id] = NOTHING
+
+
+def _drop_attempt(disk: MemoryDisk, delivery_id: str, number: int) -> None:
+    del disk.attempts[delivery_id][number]
+
+
+def _drop_key(disk: MemoryDisk, source: str, key: str) -> None:
+    del disk.keys[source, key]
+
+
+def _drop_fact(disk: MemoryDisk, kind: str, key: str) -> None:
+    del disk.facts[kind][key]
+
+
+_KINDS: dict[
+    PurgeKind,
+    tuple[Callable[[MemoryDisk], Iterator[tuple[Place, Any, str]]], Callable[..., None]],
+] = {
+    "delivery": (_deliveries, _remove),
+    "payload": (_with_content, _empty),
+    "attempts": (_attempts, _drop_attempt),
+    "keys": (_keys, _drop_key),
+    "facts": (_facts, _drop_fact),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import sys
 from collections import Counter
 from collections.abc import Sequence
 
@@ -10,11 +11,27 @@ from msgspec.structs import replace
 
 from homing.domain import transitions
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
-from homing.ports import Added, Claim, Claimed, Cursor, Existing, GroupBy, Page, PurgeRule, Query
+from homing.domain.shown import Projection
+from homing.domain.writes import write_of_change, write_of_new
+from homing.ports import (
+    Added,
+    Claim,
+    Claimed,
+    Cursor,
+    Existing,
+    FactCursor,
+    FactOrder,
+    Finding,
+    GroupBy,
+    Page,
+    PurgeRule,
+    Query,
+    Seen,
+)
 from homing.stores.memory.disk import MemoryDisk
 from homing.stores.memory.purging import purge
-from homing.stores.memory.queries import GROUPS, predicate
 from homing.stores.memory.writing import add_one, save_one
+from homing.stores.queries import group_words, listed, predicate
 
 
 class MemoryStore:
@@ -23,27 +40,39 @@ class MemoryStore:
     def __init__(self, disk: MemoryDisk | None = None) -> None:
         self.disk = MemoryDisk() if disk is None else disk
         self._news_seen = self.disk.news
+        self._projection: Projection | None = None
 
     async def open(self) -> None:
         """There is nothing to connect to, and nothing to check."""
+
+    async def findings(self) -> list[Finding]:
+        detail = "in memory only: what is accepted dies with the process"
+        return [Finding("store", "warning", detail)]
 
     async def close(self) -> None:
         """The disk keeps what was stored."""
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        answers = [add_one(self.disk, one) for one in new]
-        self.disk.note(facts)
+        writes = [write_of_new(one, self._projection) for one in new]
+        answers = [add_one(self.disk, write) for write in writes]
+        self._note(facts)
         return answers
 
     async def claim(self, claim: Claim) -> list[Claimed]:
+        self.disk.shown.expire(claim.now_ms)
         taken: list[Delivery] = []
         spared: list[Delivery] = []
+        left_bytes = sys.maxsize if claim.limit_bytes is None else claim.limit_bytes
         if claim.limit > 0:
             for delivery_id in self.disk.due.take_due(claim.lanes, claim.now_ms):
                 delivery = self.disk.deliveries[delivery_id]
                 if delivery.state == "in_flight" and delivery.holder in claim.spare:
                     spared.append(delivery)
                     continue
+                left_bytes -= len(self.disk.contents[delivery_id].payload)
+                if taken and left_bytes < 0:
+                    spared.append(delivery)
+                    break
                 taken.append(delivery)
                 if len(taken) == claim.limit:
                     break
@@ -59,6 +88,8 @@ class MemoryStore:
             lease_until_ms=claim.lease_until_ms,
         )
         self.disk.put(change.delivery)
+        if self.disk.shown.by_delivery:
+            self.disk.shown.claim(delivery.id, claim.now_ms)
         return Claimed(change.delivery, self.disk.contents[delivery.id])
 
     async def renew(
@@ -76,12 +107,30 @@ class MemoryStore:
         return True
 
     async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        answers = [save_one(self.disk, change) for change in changes]
-        self.disk.note(facts)
+        writes = [write_of_change(change, self._projection) for change in changes]
+        answers = [save_one(self.disk, write) for write in writes]
+        self._note(facts)
         return answers
+
+    def _note(self, facts: Sequence[Fact]) -> None:
+        self.disk.note(facts)
+        if self._projection is not None:
+            self.disk.shown.put(self._projection.of_facts(facts))
+
+    def show(self, projection: Projection) -> None:
+        self._projection = projection
+
+    async def shown(self, key: str) -> Seen | None:
+        return self.disk.shown.get(key)
+
+    async def shown_under(self, name: str) -> list[str]:
+        return self.disk.shown.under(name)
 
     async def get(self, delivery_id: str) -> Delivery | None:
         return self.disk.deliveries.get(delivery_id)
+
+    async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
+        return [self.disk.deliveries.get(delivery_id) for delivery_id in delivery_ids]
 
     async def content(self, delivery_id: str) -> Content | None:
         return self.disk.contents.get(delivery_id)
@@ -90,7 +139,7 @@ class MemoryStore:
         return self.disk.keys.get((source, key))
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
-        wanted = predicate(query)
+        wanted = predicate(query, self.disk.children_of)
         below = None if cursor is None else (cursor.created_at_ms, cursor.delivery_id)
         found = heapq.nlargest(
             limit + 1,
@@ -106,21 +155,25 @@ class MemoryStore:
         return Page(items, Cursor(items[-1].created_at_ms, items[-1].id))
 
     async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
-        wanted = predicate(query)
-        groups = [GROUPS[name] for name in by]
-        counts = Counter(
-            tuple(group(d) for group in groups) for d in self.disk.candidates(query) if wanted(d)
-        )
+        wanted = predicate(query, self.disk.children_of)
+        counts = Counter(group_words(d, by) for d in self.disk.candidates(query) if wanted(d))
         return dict(counts) if by else {(): counts[()]}
 
     async def attempts(self, delivery_id: str) -> list[Attempt]:
         ledger = self.disk.attempts.get(delivery_id, {})
         return [ledger[number][1] for number in sorted(ledger)]
 
-    async def facts(self, kind: str, prefix: str = "", limit: int = 1000) -> list[Fact]:
-        stored = self.disk.facts.get(kind, {})
-        keys = heapq.nsmallest(limit, (key for key in stored if key.startswith(prefix)))
-        return [stored[key] for key in keys]
+    async def facts(
+        self,
+        kind: str,
+        prefix: str = "",
+        limit: int = 1000,
+        *,
+        after: FactCursor | None = None,
+        order: FactOrder = "key",
+    ) -> list[Fact]:
+        stored = self.disk.facts.get(kind, {}).values()
+        return listed((fact for fact in stored if fact.key.startswith(prefix)), limit, after, order)
 
     async def purge(self, rule: PurgeRule) -> int:
         return purge(self.disk, rule)

@@ -1,109 +1,122 @@
-"""The two writes, each on one item: add unless taken, and save over the version that was read."""
+"""Execute Writes, each all or nothing, in the order that `domain/writes` sets down."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from homing.domain.delivery import Change, Content, Delivery, Key, New
-from homing.domain.writes import write_of_change
+from homing.domain.delivery import Content, Delivery
+from homing.domain.writes import Count, Write
 from homing.ports import Added, Existing
 from homing.stores.memory.disk import MemoryDisk
 
-KEPT_PAYLOAD = "payload."
-"""Replaced payloads stay readable among the results as `payload.<number>`."""
 
-
-def add_one(disk: MemoryDisk, new: New) -> Added | Existing:
-    """All of it or nothing. A child that is taken is left out, as in `save_one`."""
-    delivery = new.delivery
-    taken = _taken(disk, new)
+def add_one(disk: MemoryDisk, write: Write) -> Added | Existing:
+    taken = _taken(disk, write)
     if taken is not None:
         return taken
-    for key in new.keys:
+    delivery = write.delivery
+    for key in write.keys:
         disk.keys[key.source, key.key] = key
-    disk.contents[delivery.id] = Content(new.payload)
+    disk.contents[delivery.id] = Content(write.payload or b"", write.results)
     # Itself first, so that its children see its id and keys as taken.
-    disk.put(_settled(delivery, 0, delivery.updated_at_ms))
-    if new.children:
-        open_children = _add_children(disk, new.children)
-        disk.put(_settled(delivery, open_children, delivery.updated_at_ms))
-    disk.note(new.facts)
+    is_settled = write.due_at_zero_ms is None and not delivery.open_children
+    disk.put(delivery if is_settled else _counted(write, 0, delivery.version))
+    if write.children:
+        disk.put(_counted(write, _add_children(disk, write), delivery.version))
+    if write.shown:
+        disk.shown.put(write.shown, delivery.id, [(key.source, key.key) for key in write.keys])
+    _finish(disk, write)
     return Added(delivery.id)
 
 
-def _taken(disk: MemoryDisk, new: New) -> Existing | None:
-    for key in new.keys:
-        stored = disk.keys.get((key.source, key.key))
-        if stored is not None and not _is_expired(stored, new.delivery.created_at_ms):
-            return Existing(stored.delivery_id, stored)
-    return Existing(new.delivery.id) if new.delivery.id in disk.deliveries else None
-
-
-def _is_expired(key: Key, now_ms: int) -> bool:
-    return key.expires_at_ms is not None and key.expires_at_ms <= now_ms
-
-
-def _add_children(disk: MemoryDisk, children: tuple[New, ...]) -> int:
-    """How many of them are newly open."""
-    return sum(
-        isinstance(add_one(disk, child), Added) and not child.delivery.is_terminal
-        for child in children
-    )
-
-
-def _settled(delivery: Delivery, open_children: int, now_ms: int) -> Delivery:
-    """With its true count of open children; waiting, it is due exactly when there are none."""
-    due_at_ms = delivery.due_at_ms
-    if delivery.state == "waiting":
-        due_at_ms = now_ms if open_children == 0 else None
-    return replace(delivery, open_children=open_children, due_at_ms=due_at_ms)
-
-
-def save_one(disk: MemoryDisk, change: Change) -> bool:
-    """All of it, if the stored version is the one that was read; else nothing."""
-    delivery = change.delivery
-    stored = disk.deliveries.get(delivery.id)
-    if stored is None or stored.version != delivery.version:
+def save_one(disk: MemoryDisk, write: Write) -> bool:
+    delivery_id = write.delivery.id
+    stored = disk.deliveries.get(delivery_id)
+    if stored is None or stored.version != write.over:
         return False
-    open_children = stored.open_children + _add_children(disk, change.children)
-    if change.forget:
-        disk.remove(delivery.id)
-        disk.attempts.pop(delivery.id, None)
+    open_children = stored.open_children + _add_children(disk, write)
+    if write.removes:
+        disk.remove(delivery_id)
+        disk.attempts.pop(delivery_id, None)
     else:
-        disk.contents[delivery.id] = _content(disk.contents[delivery.id], change, stored)
-        ledger = disk.attempts.setdefault(delivery.id, {}) if change.ended else {}
-        for attempt in change.ended:
-            ledger[attempt.number] = (delivery.route, attempt)
-        written = replace(delivery, version=delivery.version + 1)
-        disk.put(_settled(written, open_children, delivery.updated_at_ms))
-    for key in write_of_change(change).terms:
+        disk.contents[delivery_id] = _content(disk.contents[delivery_id], write)
+        if write.attempts:
+            ledger = disk.attempts.setdefault(delivery_id, {})
+            for attempt in write.attempts:
+                ledger[attempt.number] = (write.delivery.route, attempt)
+        disk.put(_counted(write, open_children, stored.version + 1))
+    keys_put = []
+    for key in write.terms:
         name = key.source, key.key
-        if name in disk.keys and disk.keys[name].delivery_id == delivery.id:
+        if name in disk.keys and disk.keys[name].delivery_id == delivery_id:
             disk.keys[name] = key
-    _tell_parent(disk, change)
-    disk.note(change.facts)
+            keys_put.append(name)
+    if write.shown:
+        disk.shown.put(write.shown, delivery_id, keys_put)
+    if write.count is not None:
+        _count(disk, write.count)
+    _finish(disk, write)
     return True
 
 
-def _content(before: Content, change: Change, stored: Delivery) -> Content:
-    if not (change.results or change.drop_results or change.payload is not None):
+def _taken(disk: MemoryDisk, write: Write) -> Existing | None:
+    for key in write.keys:
+        name = key.source, key.key
+        if name not in disk.keys:
+            continue
+        stored = disk.keys[name]
+        if stored.expires_at_ms is None or stored.expires_at_ms > write.free_by_ms:
+            return Existing(stored.delivery_id, stored)
+    return Existing(write.delivery.id) if write.delivery.id in disk.deliveries else None
+
+
+def _add_children(disk: MemoryDisk, write: Write) -> int:
+    """How many of them are newly open."""
+    return sum([child.opens for child in write.children if type(add_one(disk, child)) is Added])
+
+
+def _counted(write: Write, open_children: int, version: int) -> Delivery:
+    """The record with the store's own count of open children."""
+    delivery = write.delivery
+    due_at_ms = delivery.due_at_ms
+    if write.due_at_zero_ms is not None:
+        due_at_ms = write.due_at_zero_ms if open_children == 0 else None
+    if (version, open_children, due_at_ms) == (
+        delivery.version,
+        delivery.open_children,
+        delivery.due_at_ms,
+    ):
+        return delivery
+    return replace(delivery, version=version, open_children=open_children, due_at_ms=due_at_ms)
+
+
+def _content(before: Content, write: Write) -> Content:
+    if not write.changes_content:
         return before
-    results = before.results
-    if change.drop_results:
-        # What a stage made is dropped; what somebody asked for is history and stays.
-        results = {n: r for n, r in results.items() if n.startswith(KEPT_PAYLOAD)}
-    payload = before.payload
-    if change.payload is not None:
-        results = {**results, f"{KEPT_PAYLOAD}{stored.payload_no}": before.payload}
-        payload = change.payload
-    return Content(payload, {**results, **change.results})
+    payload, results = before.payload, before.results
+    if (kept := write.drop_results_but) is not None:
+        results = {name: result for name, result in results.items() if name.startswith(kept)}
+    if write.keep_payload_as is not None:
+        results = {**results, write.keep_payload_as: payload}
+    if write.payload is not None:
+        payload = write.payload
+    return Content(payload, {**results, **write.results})
 
 
-def _tell_parent(disk: MemoryDisk, change: Change) -> None:
+def _count(disk: MemoryDisk, count: Count) -> None:
     """The parent's version stays: a child that ends must not cost its parent's holder the claim."""
-    parent_id = change.delivery.parent_id
-    parent = disk.deliveries.get(parent_id) if parent_id is not None else None
-    if parent is None or change.child_delta == 0:
+    parent = disk.deliveries.get(count.parent_id)
+    if parent is None:
         return
-    open_children = max(parent.open_children + change.child_delta, 0)
-    disk.put(_settled(parent, open_children, change.delivery.updated_at_ms))
+    open_children = max(parent.open_children + count.delta, 0)
+    due_at_ms = parent.due_at_ms
+    if parent.state == "waiting":
+        due_at_ms = count.at_ms if open_children == 0 else None
+    disk.put(replace(parent, open_children=open_children, due_at_ms=due_at_ms))
+
+
+def _finish(disk: MemoryDisk, write: Write) -> None:
+    if write.facts:
+        disk.note(write.facts)
+    if write.wakes:
+        disk.tell()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from itertools import chain
 from typing import Any
@@ -12,13 +12,18 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _ROW = re.compile(r"(?<=values )\((?:[^()]|\([^()]*\))*\)")
 
 
-def load(package: str, name: str) -> dict[str, str]:
-    """The statements of one file by the name that stands in the comment above each."""
+def load(package: str, name: str, parts: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The statements of one file by the name that stands in the comment above each.
+
+    `:word:` in a statement stands for that one of the `parts`, such as a list of columns.
+    """
     text = files(package).joinpath("queries", name).read_text("utf-8")
-    parts = _NAME.split(text)
+    for word, part in (parts or {}).items():
+        text = text.replace(f":{word}:", part)
+    pieces = _NAME.split(text)
     return {
         name: re.sub(r"^--.*\n?", "", body, flags=re.MULTILINE).strip().rstrip(";")
-        for name, body in zip(parts[1::2], parts[2::2], strict=True)
+        for name, body in zip(pieces[1::2], pieces[2::2], strict=True)
     }
 
 

@@ -25,8 +25,10 @@ pytest.register_assert_rewrite(
             "filtering",
             "histories",
             "history",
+            "marking",
             "naming",
             "noting",
+            "ordering",
             "paging",
             "purging",
             "racing",
@@ -34,6 +36,8 @@ pytest.register_assert_rewrite(
             "reopening",
             "saving",
             "sharing",
+            "showing",
+            "terms",
             "waiting",
         )
     )
@@ -53,6 +57,13 @@ from homing.testing.contract.marking import Marking
 from homing.testing.contract.naming import Naming
 from homing.testing.contract.noting import Noting
 from homing.testing.contract.opening import Opener
+from homing.testing.contract.ordering import (
+    ContentWithItsRecord,
+    CountingBeside,
+    EncodingFirst,
+    JudgingChildren,
+    JudgingInTurn,
+)
 from homing.testing.contract.paging import Paging
 from homing.testing.contract.purging import PurgingDeliveries
 from homing.testing.contract.racing import RacingHandles, RacingProcesses
@@ -60,9 +71,11 @@ from homing.testing.contract.reading import Reading
 from homing.testing.contract.reopening import Reopening
 from homing.testing.contract.saving import Saving
 from homing.testing.contract.sharing import Sharing
+from homing.testing.contract.showing import ShowingContract
+from homing.testing.contract.terms import Terms
 from homing.testing.contract.waiting import KnowingWhen, Waiting
 
-__all__ = ["Opener", "StoreContract"]
+__all__ = ["Opener", "ShowingStoreContract", "StoreContract"]
 
 
 @pytest.mark.asyncio
@@ -75,6 +88,12 @@ class StoreContract(
     Carrying,
     FanningOut,
     Closing,
+    EncodingFirst,
+    JudgingInTurn,
+    JudgingChildren,
+    CountingBeside,
+    ContentWithItsRecord,
+    Terms,
     Reading,
     Filtering,
     Counting,
@@ -94,3 +113,8 @@ class StoreContract(
     Histories,
 ):
     """Everything that the engine relies on."""
+
+
+@pytest.mark.asyncio
+class ShowingStoreContract(ShowingContract):
+    """Further cases for a store that writes the records of Shapes (`homing.ports.Showing`)."""

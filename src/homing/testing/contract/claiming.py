@@ -130,6 +130,20 @@ class Claiming(Opened):
 
         assert await store.claim(samples.claim(limit=0)) == []
 
+    async def test_payloads_are_bounded_together_but_the_first_is_always_given(
+        self, store: Store
+    ) -> None:
+        sizes = {"a": 5, "b": 3, "c": 90, "d": 2, "e": 0}
+        await store.add([samples.new(name, payload=b"x" * size) for name, size in sizes.items()])
+
+        assert await claimed_ids(store, samples.claim(limit_bytes=8)) == ["a", "b"]
+        assert await claimed_ids(store, samples.claim(limit_bytes=0)) == ["c"]
+        assert await claimed_ids(store, samples.claim(limit_bytes=1)) == ["d"]
+        await store.add([samples.new("f", payload=b"x"), samples.new("g", priority=1)])
+        assert await claimed_ids(store, samples.claim(limit_bytes=5)) == ["g", "e"]
+        assert await claimed_ids(store, samples.claim(limit_bytes=5, limit=0)) == []
+        assert await claimed_ids(store, samples.claim(limit_bytes=None)) == ["f"]
+
     @pytest.mark.parametrize("state", sorted(TERMINAL_STATES))
     async def test_what_has_ended_is_never_claimed_i6(self, store: Store, state: State) -> None:
         await store.add([samples.new("d1", state=state, ended_at_ms=NOW_MS, due_at_ms=NOW_MS)])

@@ -101,3 +101,21 @@ class Filtering(Opened):
 
         assert (await store.page(Query(facets=()))).items == ()
         assert await store.count(Query(facets=()), by=("state",)) == {}
+
+    async def test_a_waiting_parent_is_told_by_its_children_that_wait_for_a_retry(
+        self, store: Store
+    ) -> None:
+        retrying = samples.child("c1", "p1", attempts_spent=1)
+        untried, failed = samples.child("c2", "p2"), samples.child("c3", "p2", state="failed")
+        parents = [samples.new(name, state="waiting", due_at_ms=None) for name in ("p1", "p2")]
+        await store.add([*parents, retrying, untried, failed, samples.new("p3", state="waiting")])
+
+        async def found(*, retrying_children: bool) -> list[str]:
+            facet = Facet(state="waiting", retrying_children=retrying_children)
+            query = Query(facets=(facet,))
+            ids = [delivery.id for delivery in (await store.page(query)).items]
+            assert await store.count(query) == {(): len(ids)}
+            return sorted(ids)
+
+        assert await found(retrying_children=True) == ["p1"]
+        assert await found(retrying_children=False) == ["p2", "p3"]

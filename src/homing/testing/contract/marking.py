@@ -1,4 +1,4 @@
-"""Marks: a change that is the mark alone may be stored in fewer strokes, and reads no different."""
+"""Marks: however a store writes the mark alone, it is read back like any other change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ class Marking(Opened):
     async def test_a_mark_is_read_back_by_every_way_i12(self, store: Store) -> None:
         [before] = await held(store)
         change = transitions.mark_committing(before, now_ms=NOW_MS + 5, frozen=FROZEN)
-        assert change.marks_only
 
         assert await store.save([change]) == [True]
 

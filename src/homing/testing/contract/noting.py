@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from homing.domain.delivery import Fact
-from homing.ports import Store
+from homing.ports import FactCursor, FactOrder, Store
 from homing.testing import samples
 from homing.testing.contract.opening import Opened
 from homing.testing.samples import NOW_MS
@@ -99,3 +101,43 @@ class Noting(Opened):
         await store.save([], facts=[samples.fact(key) for key in keys])
 
         assert [fact.key for fact in await store.facts("note", prefix)] == found
+
+    async def test_a_listing_by_key_goes_on_after_its_cursor(self, store: Store) -> None:
+        keys = ["a", "b/1", "b/2", "b/3", "c"]
+        await store.save([], facts=[samples.fact(key) for key in keys])
+
+        assert await _keys(store, "note", after=FactCursor("b/2")) == ["b/3", "c"]
+        assert await _keys(store, "note", "b/", after=FactCursor("b/1"), limit=1) == ["b/2"]
+        assert await _keys(store, "note", "b/", after=FactCursor("a")) == ["b/1", "b/2", "b/3"]
+        assert await _keys(store, "note", after=FactCursor("b/22")) == ["b/3", "c"]
+        assert await _keys(store, "note", after=FactCursor("c")) == []
+
+    @pytest.mark.parametrize("order", ["oldest", "newest"])
+    async def test_they_come_in_the_order_of_their_times_page_by_page(
+        self, store: Store, order: FactOrder
+    ) -> None:
+        """Those of one time stand in the order of their keys."""
+        oldest_first = ["d", "a", "c", "e", "b"]
+        times = {"d": 0, "a": 1, "c": 1, "e": 1, "b": 2}
+        facts = [samples.fact(key, at_ms=NOW_MS + at) for key, at in times.items()]
+        await store.save([], facts=[*facts, samples.fact("f", kind="other")])
+        wanted = oldest_first if order == "oldest" else oldest_first[::-1]
+
+        assert await _keys(store, "note", order=order) == wanted
+        seen: list[str] = []
+        after = None
+        while page := await store.facts("note", limit=2, after=after, order=order):
+            seen += [fact.key for fact in page]
+            after = FactCursor(page[-1].key, page[-1].at_ms)
+        assert seen == wanted
+
+    async def test_a_prefix_holds_in_time_order_too(self, store: Store) -> None:
+        facts = [samples.fact(key, at_ms=NOW_MS - n) for n, key in enumerate(["a/1", "b", "a/2"])]
+        await store.save([], facts=facts)
+
+        assert await _keys(store, "note", "a/", order="oldest") == ["a/2", "a/1"]
+        assert await _keys(store, "note", "a/", order="newest", limit=1) == ["a/1"]
+
+
+async def _keys(store: Store, kind: str, prefix: str = "", **page: Any) -> list[str]:
+    return [fact.key for fact in await store.facts(kind, prefix, **page)]

@@ -40,6 +40,7 @@ CONDITIONS: dict[str, tuple[tuple[Any, ...], Callable[[Delivery, Any], bool]]] =
     "clone_of": (("c1", "none"), lambda d, v: d.clone_of == v),
     "holder": (("w1", "w2", "none"), lambda d, v: d.holder == v),
     "owing": ((True, False), lambda d, v: (len(d.notices_due) > 0) == v),
+    "top_only": ((True, False), lambda d, v: not v or d.parent_id is None),
     "facets": (
         FACETS,
         lambda d, v: any(

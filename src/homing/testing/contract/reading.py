@@ -33,6 +33,14 @@ class Reading(Opened):
         assert (await store.page(Query())).items == ()
         assert await store.count(Query()) == {(): 0}
 
+    async def test_many_are_read_in_the_order_asked_for(self, store: Store) -> None:
+        await store.add([samples.new("d1"), samples.new("d2")])
+
+        found = await store.get_many(["d2", "unknown", "d1", "d2"])
+
+        assert [one and one.id for one in found] == ["d2", None, "d1", "d2"]
+        assert await store.get_many([]) == []
+
     async def test_every_field_of_a_delivery_is_kept(self, store: Store) -> None:
         whole = filled_delivery("d1")
 

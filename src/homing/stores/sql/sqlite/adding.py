@@ -1,6 +1,7 @@
 """Add unless taken: first ask which ids and keys are, then write all that is new in wide rows.
 
-Nobody else writes in between, so the answer stays true until the commit.
+No other connection writes in between, so the answer stays true until the commit. Ids are made to
+be unique, so at first they are taken as free and the insert proves it (`Session.exact`).
 """
 
 from __future__ import annotations
@@ -9,45 +10,63 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from homing.domain.delivery import Delivery, Fact, Key, New
+from homing.domain.delivery import Delivery, Fact, Key
+from homing.domain.writes import Write
 from homing.ports import Added, Existing
-from homing.stores.sql.sqlite.rows import CARRIES_PAYLOAD, Row, delivery_row, number, with_children
+from homing.stores.codec import encode_text
+from homing.stores.sql.columns import PLACES, Row
+from homing.stores.sql.sqlite.rows import (
+    CARRIES_PAYLOAD,
+    CARRIES_RESULTS,
+    PARTS,
+    bound,
+    delivery_row,
+)
 from homing.stores.sql.sqlite.session import Session
 from homing.stores.sql.statements import Bulk, load
 
-_SQL = load(__package__, "add.sql")
+_SQL = load(__package__, "add.sql", PARTS)
 _TAKEN_IDS = Bulk(_SQL["taken_ids"], widest=256)
 _TAKEN_KEYS = Bulk(_SQL["taken_keys"], widest=256)
 _INSERT_DELIVERIES = Bulk(_SQL["insert_deliveries"])
-_INSERT_CONTENTS = Bulk(_SQL["insert_contents"])
 _INSERT_RECIPIENTS = Bulk(_SQL["insert_recipients"])
 _PUT_KEYS = Bulk(_SQL["put_keys"])
+PUT_RECORDS = Bulk(_SQL["put_records"])
+PUT_PAYLOADS = Bulk(_SQL["put_payloads"])
+PUT_RESULTS = Bulk(_SQL["put_results"])
+_DUE = PLACES["due_at_ms"]
 
 
-class Entry(Struct, gc=False):
-    """A new delivery with its row, encoded before it comes to the writer."""
+class NewEntry(Struct, gc=False):
+    """A write of a new delivery, encoded before it comes to the writer, which gives it its seq."""
 
-    new: New
+    write: Write
     row: Row
-    children: Sequence[Entry] = ()
+    record: str
+    carries: int
+    children: Sequence[NewEntry] = ()
+    seq: int = 0
 
 
 class AddRequest(Struct, gc=False):
-    entries: list[Entry]
+    entries: list[NewEntry]
     facts: Sequence[Fact]
 
 
-def entry_of(new: New) -> Entry:
-    carries = CARRIES_PAYLOAD if new.payload else 0
-    row = delivery_row(new.delivery, carries)
-    if not new.children:
-        return Entry(new, row)
-    return Entry(new, row, [entry_of(child) for child in new.children])
+def new_entry(write: Write) -> NewEntry:
+    carries = CARRIES_PAYLOAD if write.payload else 0
+    if write.results:
+        carries |= CARRIES_RESULTS
+    entry = NewEntry(write, delivery_row(write.delivery), encode_text(write.delivery), carries)
+    if write.children:
+        entry.children = [new_entry(child) for child in write.children]
+    return entry
 
 
 def add_all(session: Session, requests: Sequence[AddRequest]) -> list[list[Added | Existing]]:
     """Each request in turn sees what those before it have added."""
-    adding = Adding(session, [entry for request in requests for entry in request.entries])
+    entries = [entry for request in requests for entry in request.entries]
+    adding = Adding(session, entries, look_at_ids=session.exact)
     answers = []
     for request in requests:
         answers.append([adding.add(entry) for entry in request.entries])
@@ -59,84 +78,98 @@ def add_all(session: Session, requests: Sequence[AddRequest]) -> list[list[Added
 class Adding:
     """What is taken, and the rows that are new."""
 
-    def __init__(self, session: Session, entries: Sequence[Entry]) -> None:
+    def __init__(
+        self, session: Session, entries: Sequence[NewEntry], *, look_at_ids: bool = True
+    ) -> None:
         self._session = session
         self._ids: set[str] = set()
         self._keys: dict[tuple[str, str], Key] = {}
         self._next_seq = 1
         self._deliveries: list[Row] = []
-        self._contents: list[Row] = []
+        self._records: list[Row] = []
+        self._payloads: list[Row] = []
+        self._results: list[Row] = []
         self._recipients: list[Row] = []
         self._new_keys: dict[tuple[str, str], Key] = {}
         if entries:
-            self._look_up([new for entry in entries for new in _family(entry.new)])
+            family = [write for entry in entries for write in _family(entry.write)]
+            self._look_up(family, ids=look_at_ids)
 
-    def _look_up(self, family: list[New]) -> None:
-        for newest, taken in self._session.ask_about(
-            _TAKEN_IDS, [(new.delivery.id,) for new in family]
-        ):
-            if taken is not None:
-                self._ids.add(taken.decode())
-            elif newest is not None:
-                self._next_seq = newest + 1
-        keys = [(key.source, key.key) for new in family for key in new.keys]
+    def _look_up(self, family: list[Write], *, ids: bool) -> None:
+        [(newest,)] = self._session.ask(_SQL["newest"])
+        self._next_seq = (newest or 0) + 1
+        if ids:
+            asked = [(write.delivery.id,) for write in family]
+            self._ids.update(
+                taken.decode() for (taken,) in self._session.ask_about(_TAKEN_IDS, asked)
+            )
+        keys = [(key.source, key.key) for write in family for key in write.keys]
         for *texts, expires_at_ms in self._session.ask_about(_TAKEN_KEYS, keys):
             source, name, delivery_id, fingerprint = (text.decode() for text in texts)
             key = Key(source, name, delivery_id, fingerprint, expires_at_ms)
             self._keys[source, name] = key
 
-    def add(self, entry: Entry) -> Added | Existing:
+    def add(self, entry: NewEntry) -> Added | Existing:
         """All of it or nothing; but a child that is taken is left out and not counted."""
-        new, row = entry.new, entry.row
-        delivery = new.delivery
-        taken = self._taken(new)
+        write = entry.write
+        delivery = write.delivery
+        taken = self._taken(write)
         if taken is not None:
             return taken
-        seq = self._next_seq
-        self._next_seq += 1
+        seq = entry.seq = self._next_seq
+        self._next_seq = seq + 1
         self._ids.add(delivery.id)
-        for key in new.keys:
-            self._keys[key.source, key.key] = self._new_keys[key.source, key.key] = key
-        open_children = self.add_children(entry.children)
-        due_at_ms = delivery.due_at_ms
-        if delivery.state == "waiting":
-            due_at_ms = None if open_children else delivery.updated_at_ms
-        if open_children or due_at_ms != delivery.due_at_ms:
-            row = with_children(row, open_children, due_at_ms)
-        self._deliveries.append((*row, seq))
-        if new.payload:
-            # As with None: bytes go a long way round, a bytearray does not.
-            self._contents.append((seq, bytearray(new.payload)))
+        for key in write.keys:
+            self._keys[key.source, key.key] = key
+            self._new_keys[key.source, key.key] = key
+        row, open_children = entry.row, 0
+        if entry.children:
+            open_children = self.add_children(entry.children)
+        if write.due_at_zero_ms is not None:
+            due = bound(None if open_children else write.due_at_zero_ms)
+            row = (*row[:_DUE], due, *row[_DUE + 1 :])
+        self._deliveries.append((*row, open_children, entry.carries, seq))
+        self._records.append((seq, entry.record))
+        if entry.carries:
+            self._carry(write, seq)
         if delivery.recipients:
             self._recipients += _addresses(seq, delivery)
-        if due_at_ms is not None and delivery.state != "in_flight":
+        if write.wakes:
             self._session.news = True
-        self._session.note(new.facts)
+        if write.facts:
+            self._session.note(write.facts)
         return Added(delivery.id)
 
-    def add_children(self, children: Sequence[Entry]) -> int:
-        """How many of them are newly open."""
-        return sum(
-            isinstance(self.add(child), Added) and not child.new.delivery.is_terminal
-            for child in children
-        )
+    def _carry(self, write: Write, seq: int) -> None:
+        if write.payload:
+            # Python binds bytes by a long search for an adapter, as None; a bytearray it does not.
+            self._payloads.append((seq, bytearray(write.payload)))
+        for name, data in write.results.items():
+            self._results.append((seq, name, bytearray(data)))
 
-    def _taken(self, new: New) -> Existing | None:
-        for key in new.keys:
+    def add_children(self, children: Sequence[NewEntry]) -> int:
+        """What they add to their parent's counter."""
+        return sum(child.write.opens for child in children if isinstance(self.add(child), Added))
+
+    def _taken(self, write: Write) -> Existing | None:
+        for key in write.keys:
             stored = self._keys.get((key.source, key.key))
-            if stored is not None and not _is_expired(stored, new.delivery.created_at_ms):
+            if stored is not None and not _is_free(stored, write.free_by_ms):
                 return Existing(stored.delivery_id, stored)
-        return Existing(new.delivery.id) if new.delivery.id in self._ids else None
+        return Existing(write.delivery.id) if write.delivery.id in self._ids else None
 
     def write(self) -> None:
         session = self._session
-        session.write(_INSERT_DELIVERIES, self._deliveries)
-        session.write(_INSERT_CONTENTS, self._contents)
+        with session.assuming_unique():
+            session.write(_INSERT_DELIVERIES, self._deliveries)
+        session.write(PUT_RECORDS, self._records)
+        session.write(PUT_PAYLOADS, self._payloads)
+        session.write(PUT_RESULTS, self._results)
         session.write(_INSERT_RECIPIENTS, self._recipients)
         session.write(
             _PUT_KEYS,
             [
-                (key.source, key.key, key.delivery_id, key.fingerprint, number(key.expires_at_ms))
+                (key.source, key.key, key.delivery_id, key.fingerprint, bound(key.expires_at_ms))
                 for key in self._new_keys.values()
             ],
         )
@@ -150,11 +183,11 @@ def _addresses(seq: int, delivery: Delivery) -> list[Row]:
     return [(recipient.address, seq) for recipient in delivery.recipients]
 
 
-def _family(new: New) -> Iterator[New]:
-    yield new
-    for child in new.children:
+def _family(write: Write) -> Iterator[Write]:
+    yield write
+    for child in write.children:
         yield from _family(child)
 
 
-def _is_expired(key: Key, now_ms: int) -> bool:
-    return key.expires_at_ms is not None and key.expires_at_ms <= now_ms
+def _is_free(key: Key, by_ms: int) -> bool:
+    return key.expires_at_ms is not None and key.expires_at_ms <= by_ms

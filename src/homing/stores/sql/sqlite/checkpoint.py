@@ -14,6 +14,7 @@ import os
 import sqlite3
 from pathlib import Path
 
+CHECKPOINTS_ARE_SAFE_SINCE = (3, 51, 3)
 PAGES = 2000
 _PAGE_BYTES = 4096
 LONG_LOG_BYTES = 2 * PAGES * _PAGE_BYTES

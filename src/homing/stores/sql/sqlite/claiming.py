@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from msgspec import Struct, json
+from msgspec.structs import force_setattr
 
-from homing.domain.delivery import FIRST_PRIORITY, LAST_PRIORITY, Content
+from homing.domain.delivery import FIRST_PRIORITY, LAST_PRIORITY, Content, Delivery
 from homing.ports import Claim, Claimed
 from homing.stores.codec import decode_deliveries, encode
-from homing.stores.sql.sqlite.rows import CARRIES_RESULTS, overlay_columns
+from homing.stores.sql.columns import overlay_columns
+from homing.stores.sql.sqlite.rows import CARRIES_RESULTS, PARTS
 from homing.stores.sql.sqlite.session import Session
 from homing.stores.sql.statements import load
 
-_SQL = load(__package__, "claim.sql")
+_SQL = load(__package__, "claim.sql", PARTS)
 PRIORITIES = range(FIRST_PRIORITY, LAST_PRIORITY + 1)
 LONG_PAYLOAD_BYTES = 65_536
 # Lanes are merged two by two, each merge on top of the other: no deeper than this.
@@ -25,28 +28,30 @@ class Due(Struct, frozen=True, array_like=True, order=True, gc=False):
     due_at_ms: int
     id: str
     seq: int
+    payload_bytes: int
 
 
 class Head(Struct, frozen=True, array_like=True, gc=False):
-    """What a row's columns know better than its record; and how long its payload is."""
+    """What a claim changes beside what it was asked for, and what else has to be read."""
 
     seq: int
     version: int
-    claims: int
+    unsettled_claims: int
     open_children: int
-    marked_at_ms: int | None
+    is_stale: int
     carries: int
-    payload_bytes: int
 
 
 class Held(Struct):
     """What was claimed, as it was read; it is decoded where the claim was asked for."""
 
+    due: list[Due] = []
     heads: list[Head] = []
     records: bytes = b"[]"
     payloads: bytes = b""
     long_payloads: dict[int, bytes] = {}
     results: dict[int, dict[str, bytes]] = {}
+    fresh: dict[int, list[Any]] = {}
 
 
 class RenewRequest(Struct):
@@ -64,33 +69,67 @@ def claim_all(session: Session, claims: Sequence[Claim]) -> list[Held]:
 
 
 def _claim(session: Session, claim: Claim) -> Held:
-    due: list[Due] = []
-    for priority in PRIORITIES:
-        if len(due) < claim.limit:
-            due += _first_due(session, claim, priority, claim.limit - len(due))
+    due = _affordable(claim, _due(session, claim))
     if not due:
         return Held()
     taken = encode([one.seq for one in due]).decode()
     session.run(_SQL["take"], (claim.worker, claim.lease_until_ms, claim.now_ms, taken))
     [(heads, records, payloads)] = session.ask(_SQL["taken"], (taken, LONG_PAYLOAD_BYTES))
-    held = Held(_decode_heads(heads), records, payloads)
-    if any(head.payload_bytes > LONG_PAYLOAD_BYTES for head in held.heads):
+    held = Held(due, _decode_heads(heads), records, payloads)
+    if any(one.payload_bytes > LONG_PAYLOAD_BYTES for one in due):
         long = session.ask(_SQL["long_payloads"], (taken, LONG_PAYLOAD_BYTES))
         held.long_payloads = dict(long)
     if any(head.carries & CARRIES_RESULTS for head in held.heads):
         for seq, name, data in session.ask(_SQL["results"], (taken,)):
             held.results.setdefault(seq, {})[name] = data
+    if any(head.is_stale for head in held.heads):
+        held.fresh = {seq: fresh for seq, *fresh in session.ask(_SQL["fresh"], (taken,))}
     return held
 
 
-def _first_due(session: Session, claim: Claim, priority: int, limit: int) -> list[Due]:
-    """Those due first of all lanes; what a living holder has is passed over."""
+def _affordable(claim: Claim, due: list[Due]) -> list[Due]:
+    """As many as fit into the limit of bytes, and always the first."""
+    if claim.limit_bytes is None:
+        return due
+    left = claim.limit_bytes
+    for nth, one in enumerate(due):
+        left -= one.payload_bytes
+        if left < 0:
+            return due[: max(nth, 1)]
+    return due
+
+
+def _due(session: Session, claim: Claim) -> list[Due]:
+    """Those due first, by priority."""
+    expired = _expired(session, claim)
+    due: list[Due] = []
+    for priority in PRIORITIES:
+        limit = claim.limit - len(due)
+        if limit <= 0:
+            break
+        found = _ready(session, claim, priority, limit)
+        if priority in expired:
+            found = sorted(found + expired[priority])[:limit]
+        due += found
+    return due
+
+
+def _expired(session: Session, claim: Claim) -> dict[int, list[Due]]:
+    """Leases that have ended, by priority; what a living holder has is passed over."""
+    found: dict[int, list[Due]] = {}
+    lanes = encode(list(dict.fromkeys(claim.lanes))).decode()
     spared = encode(sorted(claim.spare)).decode()
+    for priority, *due in session.ask(_SQL["expired"], (lanes, claim.now_ms, spared)):
+        found.setdefault(priority, []).append(Due(*due))
+    return found
+
+
+def _ready(session: Session, claim: Claim, priority: int, limit: int) -> list[Due]:
     lanes = list(dict.fromkeys(claim.lanes))
     found: list[Due] = []
     for start in range(0, len(lanes), MOST_LANES_AT_ONCE):
         some = lanes[start : start + MOST_LANES_AT_ONCE]
-        ranges = [value for lane in some for value in (lane, priority, claim.now_ms, spared)]
+        ranges = [value for lane in some for value in (lane, priority, claim.now_ms)]
         [(picked,)] = session.ask(_pick(len(some)), (*ranges, limit))
         found += _decode_due(picked)
     return found if len(lanes) <= MOST_LANES_AT_ONCE else sorted(found)[:limit]
@@ -98,34 +137,34 @@ def _first_due(session: Session, claim: Claim, priority: int, limit: int) -> lis
 
 @functools.cache
 def _pick(lanes: int) -> str:
-    return _SQL["pick"].replace(":lanes:", "\nunion all\n".join([_SQL["due"]] * lanes))
+    return _SQL["pick"].replace(":lanes:", "\nunion all\n".join([_SQL["ready"]] * lanes))
 
 
-def claimed_of(claim: Claim, held: Held) -> list[Claimed]:
-    """What the worker gets: the record as it was, with the claim upon it."""
-    claimed: list[Claimed] = []
+def claimed_of(claim: Claim, held: Held) -> Iterator[tuple[Claimed, int]]:
+    """What the worker gets, each with its place: the record as it was, with the claim upon it."""
     start = 0
-    for head, delivery in zip(held.heads, decode_deliveries(held.records), strict=True):
-        overlay_columns(
-            delivery,
-            (
-                "in_flight",
-                claim.worker,
-                claim.lease_until_ms,
-                claim.now_ms,
-                head.claims,
-                head.version,
-                head.open_children,
-                head.marked_at_ms,
-            ),
-        )
+    deliveries = decode_deliveries(held.records)
+    for one, head, delivery in zip(held.due, held.heads, deliveries, strict=True):
+        if head.is_stale:
+            overlay_columns(delivery, held.fresh[head.seq])
+        else:
+            _overlay_claim(delivery, claim, head)
         payload = held.long_payloads.get(head.seq)
         if payload is None:
-            payload = held.payloads[start : start + head.payload_bytes]
-            start += head.payload_bytes
+            payload = held.payloads[start : start + one.payload_bytes]
+            start += one.payload_bytes
         results = held.results.get(head.seq)
-        claimed.append(Claimed(delivery, Content(payload, {} if results is None else results)))
-    return claimed
+        yield Claimed(delivery, Content(payload, {} if results is None else results)), head.seq
+
+
+def _overlay_claim(delivery: Delivery, claim: Claim, head: Head) -> None:
+    force_setattr(delivery, "state", "in_flight")
+    force_setattr(delivery, "holder", claim.worker)
+    force_setattr(delivery, "due_at_ms", claim.lease_until_ms)
+    force_setattr(delivery, "claimed_at_ms", claim.now_ms)
+    force_setattr(delivery, "unsettled_claims", head.unsettled_claims)
+    force_setattr(delivery, "version", head.version)
+    force_setattr(delivery, "open_children", head.open_children)
 
 
 def renew_all(session: Session, requests: Sequence[RenewRequest]) -> list[list[bool]]:

@@ -17,7 +17,7 @@ from homing.stores.sql.sqlite.claiming import claim_all, renew_all
 from homing.stores.sql.sqlite.faults import store_error
 from homing.stores.sql.sqlite.purging import purge_all
 from homing.stores.sql.sqlite.saving import save_all
-from homing.stores.sql.sqlite.session import Session
+from homing.stores.sql.sqlite.session import NotAsAssumed, Session
 
 Work: TypeAlias = Callable[[Session, Sequence[Any]], Sequence[Any]]
 # Concurrent requests have no order among them, so kinds are done together; claims come last
@@ -50,12 +50,14 @@ class Committer:
         self._path = path
         self._committing = False
 
-    def commit(self, jobs: list[Job]) -> bool:
+    def commit(self, jobs: list[Job], *, exact: bool = False) -> bool:
         """Every job has its answer or its error afterwards; true if something may be due."""
         try:
-            return self._transact(jobs)
+            return self._transact(jobs, exact=exact)
         except Exception as error:
             fault = self._back_out(error)
+        if isinstance(fault, NotAsAssumed) and not exact:
+            return self.commit(jobs, exact=True)
         if len(jobs) == 1:
             jobs[0].error = fault
             return False
@@ -63,12 +65,13 @@ class Committer:
             for job in jobs:
                 job.error = type(fault)(*fault.args)
             return False
-        news = [self.commit([job]) for job in jobs]
+        # What the group has noted in its requests holds no longer: each looks for itself.
+        news = [self.commit([job], exact=True) for job in jobs]
         return any(news)
 
-    def _transact(self, jobs: list[Job]) -> bool:
+    def _transact(self, jobs: list[Job], *, exact: bool) -> bool:
         connection = self._connection
-        session = Session(connection)
+        session = Session(connection, exact=exact)
         self._begin()
         for work in ORDER:
             group = [job for job in jobs if job.work is work]

@@ -130,7 +130,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
         connection.execute(_SQL["create_migrations"])
         applied = dict(connection.execute(_SQL["applied_migrations"]))
         for migration in outstanding(shipped(__package__), applied):
-            for statement in _statements(migration.script):
+            for statement in statements_of(migration.script):
                 connection.execute(statement)
             row = (migration.number, migration.name, migration.checksum)
             connection.execute(_SQL["note_migration"], row)
@@ -141,7 +141,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
         raise
 
 
-def _statements(script: str) -> list[str]:
+def statements_of(script: str) -> list[str]:
     """One by one, because running a script as a whole would first commit what is open."""
     found: list[str] = []
     gathered = ""

@@ -1,35 +1,35 @@
-"""What may be taken away for good. What has not ended never may.
-
-An open dead letter (`failed`) and its payload go only where the rule names that state. A child is
-kept as long as its parent's record. The oldest go first.
-"""
+"""Taking away for good what a rule means (stores/purging.py), the oldest first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice, product
 
-from homing.domain.delivery import TERMINAL_STATES, Delivery, State
+from homing.domain.delivery import Delivery
 from homing.ports import PurgeRule
-from homing.stores.codec import decode_delivery
-from homing.stores.sql.sqlite.rows import Row
+from homing.stores.purging import purged_states
+from homing.stores.sql.columns import Row, delivery_of
+from homing.stores.sql.ledger import implied_attempt
+from homing.stores.sql.sqlite.rows import CARRIES_ATTEMPT, PARTS, attempt_row
 from homing.stores.sql.sqlite.session import Session
-from homing.stores.sql.statements import load
+from homing.stores.sql.statements import Bulk, load
 
-_SQL = load(__package__, "purge.sql")
-CLOSED_STATES: frozenset[State] = TERMINAL_STATES - {"failed"}
+_SQL = load(__package__, "purge.sql", PARTS)
+_PUT_ATTEMPTS = Bulk(load(__package__, "save.sql", PARTS)["put_attempts"])
+
+ALL_KINDS = range(8)
+WITH_ATTEMPT = tuple(bits for bits in ALL_KINDS if bits & CARRIES_ATTEMPT)
+WITH_CONTENT = tuple(bits for bits in ALL_KINDS if bits & ~CARRIES_ATTEMPT)
 
 
 def purge_all(session: Session, rules: Sequence[PurgeRule]) -> list[int]:
     return [_PURGES[rule.what](session, rule) for rule in rules]
 
 
-def remove(session: Session, gone: Iterable[tuple[int, Delivery]]) -> None:
-    """Take away records and what they carry; keys and attempts have lives of their own."""
-    for seq, delivery in gone:
-        session.run(_SQL["remove_delivery"], (seq,))
-        _remove_content(session, seq)
-        forget_recipients(session, seq, delivery)
+def remove(session: Session, seq: int | None) -> None:
+    """Take away a record and its content; recipients go by `forget_recipients`."""
+    for table in ("delivery", "record", "content", "results"):
+        session.run(_SQL[f"remove_{table}"], (seq,))
 
 
 def forget_recipients(session: Session, seq: int, delivery: Delivery) -> None:
@@ -37,42 +37,49 @@ def forget_recipients(session: Session, seq: int, delivery: Delivery) -> None:
         session.run(_SQL["remove_recipient"], (recipient.address, seq))
 
 
-def _remove_content(session: Session, seq: int) -> None:
-    session.run(_SQL["remove_content"], (seq,))
-    session.run(_SQL["remove_results"], (seq,))
-
-
 def _purge_deliveries(session: Session, rule: PurgeRule) -> int:
-    gone = _oldest(session, rule, "removable", carrying=(0, 1, 2, 3))
-    remove(session, [(seq, decode_delivery(record)) for _, _, seq, record in gone])
+    """Keys and attempts have lives of their own: an attempt that a record implied gets its row."""
+    gone = _oldest(session, rule, "removable", ALL_KINDS)
+    for _, _, seq, carries, done_by, done_since_ms, record, *fresh in gone:
+        delivery = delivery_of(record, fresh)
+        if carries & CARRIES_ATTEMPT:
+            attempt = implied_attempt(delivery, done_by, done_since_ms)
+            session.write(_PUT_ATTEMPTS, [attempt_row(delivery.route, attempt)])
+        forget_recipients(session, seq, delivery)
+        remove(session, seq)
     return len(gone)
 
 
 def _purge_payloads(session: Session, rule: PurgeRule) -> int:
-    emptied = _oldest(session, rule, "emptiable", carrying=(1, 2, 3))
-    for _, _, seq, _ in emptied:
-        _remove_content(session, seq)
+    emptied = _oldest(session, rule, "emptiable", WITH_CONTENT)
+    for _, _, seq in emptied:
+        session.run(_SQL["remove_content"], (seq,))
+        session.run(_SQL["remove_results"], (seq,))
         session.run(_SQL["empty"], (seq,))
     return len(emptied)
 
 
 def _oldest(
-    session: Session, rule: PurgeRule, statement: str, carrying: tuple[int, ...]
+    session: Session, rule: PurgeRule, statement: str, carrying: Sequence[int]
 ) -> list[Row]:
     routes = _routes(session, rule, "routes_of_deliveries")
-    states = TERMINAL_STATES.intersection(rule.states or CLOSED_STATES)
     ranges = [
-        (route, state, carries, rule.before_ms)
-        for route, state, carries in product(routes, sorted(states), carrying)
+        (_SQL[statement], (route, state, carries, rule.before_ms))
+        for route, state, carries in product(routes, sorted(purged_states(rule)), carrying)
     ]
-    return _first(session, statement, ranges, rule.limit)
+    return _first(session, ranges, rule.limit)
 
 
 def _purge_attempts(session: Session, rule: PurgeRule) -> int:
     routes = _routes(session, rule, "routes_of_attempts")
-    ranges = [(route, rule.before_ms) for route in routes]
-    gone = _first(session, "old_attempts", ranges, rule.limit)
-    session.run_each(_SQL["remove_attempt"], [(row[1], row[2]) for row in gone])
+    ranges: list[tuple[str, Row]] = [
+        (_SQL["old_attempts"], (route, rule.before_ms)) for route in routes
+    ]
+    for route, carries in product(routes, WITH_ATTEMPT):
+        ranges.append((_SQL["old_implied_attempts"], (route, carries, rule.before_ms)))
+    gone = _first(session, ranges, rule.limit)
+    session.run_each(_SQL["remove_attempt"], [row[1:3] for row in gone if not row[3]])
+    session.run_each(_SQL["remove_implied_attempt"], [row[3:] for row in gone if row[3]])
     return len(gone)
 
 
@@ -90,8 +97,8 @@ def _routes(session: Session, rule: PurgeRule, all_routes: str) -> list[str]:
     return [route for (route,) in session.ask(_SQL[all_routes])]
 
 
-def _first(session: Session, statement: str, ranges: Sequence[Row], limit: int) -> list[Row]:
-    with session.stream(_SQL[statement], ranges) as rows:
+def _first(session: Session, ranges: Sequence[tuple[str, Row]], limit: int) -> list[Row]:
+    with session.stream(ranges) as rows:
         return list(islice(rows, max(limit, 0)))
 
 

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from itertools import islice, takewhile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import dropwhile, islice, takewhile
 from typing import Any
 
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
-from homing.ports import Cursor, GroupBy, Page, Query
+from homing.ports import Cursor, FactCursor, FactOrder, GroupBy, Page, Query
 from homing.stores.codec import decode_attempt, decode_fact_value
+from homing.stores.sql import filters
+from homing.stores.sql.columns import delivery_of
+from homing.stores.sql.filters import BELOW, DELIVERIES, GROUPS, STATES
+from homing.stores.sql.ledger import implied_attempt
 from homing.stores.sql.sqlite.claiming import PRIORITIES
-from homing.stores.sql.sqlite.filters import BELOW, GROUPS, conditions
-from homing.stores.sql.sqlite.rows import FRESH_COLUMNS, delivery_of
+from homing.stores.sql.sqlite.rows import PARTS
 from homing.stores.sql.statements import load
 
-_SQL = load(__package__, "read.sql")
+_SQL = load(__package__, "read.sql", PARTS)
+# The planner does not know that what is in flight is little.
+_IN_FLIGHT = f"{DELIVERIES} indexed by homing_deliveries_leases"
+_RECORDS = "cross join homing_records as r on r.seq = d.seq"
+# Before every fact in this order.
+FIRST_FACT = {"oldest": FactCursor("", -(2**63)), "newest": FactCursor("", 2**63 - 1)}
 
 
 def get(connection: sqlite3.Connection, delivery_id: str) -> Delivery | None:
@@ -23,20 +32,31 @@ def get(connection: sqlite3.Connection, delivery_id: str) -> Delivery | None:
     return None if row is None else _delivery(row)
 
 
+def get_many(connection: sqlite3.Connection, delivery_ids: Sequence[str]) -> list[Delivery | None]:
+    return [get(connection, delivery_id) for delivery_id in delivery_ids]
+
+
 def _delivery(row: tuple[Any, ...]) -> Delivery:
-    return delivery_of(row[FRESH_COLUMNS], row[:FRESH_COLUMNS])
+    return delivery_of(row[0], row[1:])
+
+
+@contextmanager
+def _one_moment(connection: sqlite3.Connection) -> Iterator[None]:
+    """Several questions about the same state of the database."""
+    connection.execute("begin")
+    try:
+        yield
+    finally:
+        connection.execute("commit")
 
 
 def content(connection: sqlite3.Connection, delivery_id: str) -> Content | None:
-    connection.execute("begin")
-    try:
+    with _one_moment(connection):
         row = connection.execute(_SQL["payload"], (delivery_id,)).fetchone()
         if row is None:
             return None
         seq, payload = row
         return Content(payload or b"", dict(connection.execute(_SQL["results"], (seq,))))
-    finally:
-        connection.execute("commit")
 
 
 def find(connection: sqlite3.Connection, source: str, key: str) -> Key | None:
@@ -44,8 +64,15 @@ def find(connection: sqlite3.Connection, source: str, key: str) -> Key | None:
     return None if row is None else Key(*row)
 
 
+def _conditions(query: Query) -> tuple[str, list[str], dict[str, Any]]:
+    where, wanted, values = filters.conditions(query)
+    if where == DELIVERIES and query.holder is not None and STATES["in_flight"] in wanted:
+        where = _IN_FLIGHT
+    return where, wanted, values
+
+
 def page(connection: sqlite3.Connection, query: Query, cursor: Cursor | None, limit: int) -> Page:
-    where, wanted, values = conditions(query)
+    where, wanted, values = _conditions(query)
     if cursor is not None:
         wanted.append(BELOW)
         values |= {"seen_at_ms": cursor.created_at_ms, "seen_id": cursor.delivery_id}
@@ -54,6 +81,7 @@ def page(connection: sqlite3.Connection, query: Query, cursor: Cursor | None, li
         (
             _SQL["page"],
             where,
+            _RECORDS,
             f"where {' and '.join(wanted)}" if wanted else "",
             "order by d.created_at_ms desc, d.id desc limit :limit",
         )
@@ -68,7 +96,7 @@ def page(connection: sqlite3.Connection, query: Query, cursor: Cursor | None, li
 def count(
     connection: sqlite3.Connection, query: Query, by: tuple[GroupBy, ...]
 ) -> dict[tuple[str, ...], int]:
-    where, wanted, values = conditions(query)
+    where, wanted, values = _conditions(query)
     groups = [GROUPS[name] for name in by]
     statement = " ".join(
         (
@@ -82,14 +110,25 @@ def count(
 
 
 def attempts(connection: sqlite3.Connection, delivery_id: str) -> list[Attempt]:
-    rows = connection.execute(_SQL["attempts"], (delivery_id,))
-    return [decode_attempt(record) for (record,) in rows]
+    with _one_moment(connection):
+        rows = connection.execute(_SQL["attempts"], (delivery_id,)).fetchall()
+        implied = connection.execute(_SQL["implied_attempt"], (delivery_id,)).fetchone()
+    found = [decode_attempt(record) for (record,) in rows]
+    if implied is not None:
+        done_by, done_since_ms, *row = implied
+        found.append(implied_attempt(_delivery(tuple(row)), done_by, done_since_ms))
+    return sorted(found, key=lambda attempt: attempt.number)
 
 
-def facts(connection: sqlite3.Connection, kind: str, prefix: str, limit: int) -> list[Fact]:
-    rows = connection.execute(_SQL["facts"], (kind, prefix))
-    # Those that start with the prefix stand together, and first.
-    matching = takewhile(lambda row: row[1].startswith(prefix), rows)
+def facts(
+    connection: sqlite3.Connection,
+    kind: str,
+    prefix: str,
+    limit: int,
+    after: FactCursor | None = None,
+    order: FactOrder = "key",
+) -> list[Fact]:
+    rows, matching = _facts_in_order(connection, kind, prefix, after, order)
     found = [
         Fact(kind, key, at_ms, decode_fact_value(value))
         for kind, key, at_ms, value in islice(matching, max(limit, 0))
@@ -98,10 +137,28 @@ def facts(connection: sqlite3.Connection, kind: str, prefix: str, limit: int) ->
     return found
 
 
+def _facts_in_order(
+    connection: sqlite3.Connection,
+    kind: str,
+    prefix: str,
+    after: FactCursor | None,
+    order: FactOrder,
+) -> tuple[sqlite3.Cursor, Iterator[tuple[Any, ...]]]:
+    if order != "key":
+        start = FIRST_FACT[order] if after is None else after
+        rows = connection.execute(_SQL[f"{order}_facts"], (kind, start.at_ms, start.key))
+        return rows, (row for row in rows if row[1].startswith(prefix))
+    start_key = prefix if after is None else max(prefix, after.key)
+    rows = connection.execute(_SQL["facts"], (kind, start_key))
+    behind = rows if after is None else dropwhile(lambda row: row[1] <= after.key, rows)
+    # Those that start with the prefix stand together, and first.
+    return rows, takewhile(lambda row: row[1].startswith(prefix), behind)
+
+
 def next_due_ms(connection: sqlite3.Connection, lanes: Sequence[str]) -> int | None:
-    firsts = [
-        connection.execute(_SQL["next_due"], (lane, priority)).fetchone()
-        for lane in dict.fromkeys(lanes)
-        for priority in PRIORITIES
-    ]
-    return min((first[0] for first in firsts if first is not None), default=None)
+    found: list[tuple[int]] = []
+    for lane in dict.fromkeys(lanes):
+        for priority in PRIORITIES:
+            found += connection.execute(_SQL["next_ready"], (lane, priority))
+        found += connection.execute(_SQL["next_lease_end"], (lane,))
+    return min((due_at_ms for (due_at_ms,) in found), default=None)

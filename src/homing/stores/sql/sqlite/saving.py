@@ -1,204 +1,180 @@
-"""Save over the version that was read: ask which claims were lost, write the others in wide rows.
+"""Save over the version that was read.
 
-Most changes are plain: a row, perhaps an ended attempt, perhaps results. They are written many
-at a time. The few that add children, change the payload or forget the record go one by one,
-between the runs of plain ones, so that the order in which they were asked for is kept.
+A save takes the claims as kept and writes many rows at a time; the number of rows changed proves
+it. If it differs, everything is rolled back and done again, asking first (`Session.exact`).
+What has no known place is always asked for first. A write that adds children, changes the content
+or removes the record goes alone, between the runs of plain ones, so that the order is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
-from homing.domain.delivery import Change, Delivery, Fact, Key
-from homing.domain.writes import write_of_change
-from homing.stores.codec import decode_delivery
-from homing.stores.sql.sqlite.adding import Adding, Entry, entry_of, note_recipients
+from homing.domain.writes import Write
+from homing.stores.codec import encode
+from homing.stores.sql.columns import FRESH, Row, delivery_of
+from homing.stores.sql.ledger import implied_attempt
+from homing.stores.sql.sqlite.adding import (
+    PUT_PAYLOADS,
+    PUT_RECORDS,
+    PUT_RESULTS,
+    Adding,
+    note_recipients,
+)
+from homing.stores.sql.sqlite.changes import ChangeEntry, SaveRequest, addresses
 from homing.stores.sql.sqlite.purging import forget_recipients, remove
 from homing.stores.sql.sqlite.rows import (
-    CARRIES_PAYLOAD,
-    CARRIES_RESULTS,
-    ENVELOPE,
-    Row,
+    CARRIES_ATTEMPT,
+    PARTS,
+    SET_FRESH,
+    SET_IN_HAND,
     attempt_row,
-    delivery_row,
-    number,
+    bound,
 )
 from homing.stores.sql.sqlite.session import Session
 from homing.stores.sql.statements import Bulk, load
 
-_SQL = load(__package__, "save.sql")
-_CHANGED_SINCE_READ = Bulk(_SQL["changed_since_read"], widest=256)
-_PUT_DELIVERIES = Bulk(_SQL["put_deliveries"])
-_MARK = Bulk(_SQL["mark"])
+_SQL = load(__package__, "save.sql", PARTS)
+_STORED = Bulk(_SQL["stored"], widest=256)
+_UPDATE_DELIVERIES = Bulk(_SQL["update_deliveries"])
 _PUT_ATTEMPTS = Bulk(_SQL["put_attempts"])
-_PUT_RESULTS = Bulk(_SQL["put_results"])
-
-KEPT_PAYLOAD = "payload."
-"""Replaced payloads stay readable among the results as `payload.<number>`."""
-
-
-class Saved(Struct, gc=False):
-    """A change with its rows, encoded before it comes to the writer, and its answer."""
-
-    change: Change
-    row: Row
-    attempts: Sequence[Row]
-    may_wake: bool
-    children: Sequence[Entry] = ()
-    terms: Sequence[Key] = ()
-    plain: bool = True
-    kept: bool = False
-
-
-class SaveRequest(Struct, gc=False):
-    entries: list[Saved]
-    facts: Sequence[Fact]
-
-
-def saved_of(change: Change) -> Saved:
-    delivery, ended = change.delivery, change.ended
-    carries = CARRIES_RESULTS if change.results else 0
-    if change.marks_only:
-        row = (delivery.id, delivery.version, delivery.updated_at_ms, carries)
-        return Saved(change, row, (), may_wake=False)
-    if change.payload is not None:
-        carries = CARRIES_PAYLOAD | CARRIES_RESULTS
-    terms = write_of_change(change).terms
-    saved = Saved(
-        change,
-        delivery_row(delivery, carries),
-        [attempt_row(delivery, attempt) for attempt in ended] if ended else (),
-        terms=terms,
-        may_wake=bool(terms)
-        or change.child_delta != 0
-        or bool(change.facts)
-        or (delivery.state != "in_flight" and not delivery.is_terminal),
-    )
-    if change.children or change.drop_results or change.forget or change.payload is not None:
-        saved.plain = False
-        saved.children = [entry_of(child) for child in change.children]
-    return saved
+_PUT_TERMS = Bulk(_SQL["put_terms"])
+_VERSION = FRESH.index("version")
 
 
 def save_all(session: Session, requests: Sequence[SaveRequest]) -> list[list[bool]]:
     """Each change in turn, as if it were alone."""
-    run: dict[str, Saved] = {}
+    run: dict[str, ChangeEntry] = {}
     for request in requests:
-        for saved in request.entries:
-            delivery_id = saved.change.delivery.id
-            if not saved.plain or delivery_id in run:
-                _save_plain(session, list(run.values()))
+        for entry in request.entries:
+            delivery_id = entry.write.delivery.id
+            is_plain = entry.write.is_plain
+            if not is_plain or delivery_id in run:
+                _save_run(session, list(run.values()))
                 run = {}
-            if saved.plain:
-                run[delivery_id] = saved
+            if is_plain:
+                run[delivery_id] = entry
             else:
-                _save_special(session, saved)
-    _save_plain(session, list(run.values()))
+                _save_alone(session, entry)
+    _save_run(session, list(run.values()))
     for request in requests:
         session.note(request.facts)
-    return [[saved.kept for saved in request.entries] for request in requests]
+    return [[entry.kept for entry in request.entries] for request in requests]
 
 
-def _find_lost(session: Session, run: list[Saved]) -> None:
-    """Mark what may be written."""
-    asked: list[Row] = []
-    for nth, saved in enumerate(run):
-        delivery = saved.change.delivery
-        saved.kept = True
-        leased_until_ms = number(delivery.due_at_ms if delivery.state == "in_flight" else None)
-        envelope = saved.row[ENVELOPE]
-        asked.append((nth, delivery.id, delivery.version, leased_until_ms, envelope))
-    for nth, lost, cut_short, other_envelope in session.ask_about(_CHANGED_SINCE_READ, asked):
-        if lost:
-            run[nth].kept = False
-            continue
-        if cut_short:
-            session.news = True
-        if other_envelope:
-            _readdress(session, run[nth].change.delivery)
-
-
-def _readdress(session: Session, delivery: Delivery) -> None:
-    [(seq, _, record)] = session.ask(_SQL["stored"], (delivery.id,))
-    forget_recipients(session, seq, decode_delivery(record))
-    note_recipients(session, seq, delivery)
-
-
-def _save_plain(session: Session, run: list[Saved]) -> None:
-    _mark(session, [saved for saved in run if saved.change.marks_only])
-    whole = [saved for saved in run if not saved.change.marks_only]
-    _find_lost(session, whole)
-    session.write(_PUT_DELIVERIES, [saved.row for saved in whole if saved.kept])
-    run = [saved for saved in run if saved.kept]
-    session.write(_PUT_ATTEMPTS, [row for saved in run for row in saved.attempts])
-    session.write(
-        _PUT_RESULTS,
-        [
-            (saved.change.delivery.id, name, bytearray(data))
-            for saved in run
-            if saved.change.results
-            for name, data in saved.change.results.items()
-        ],
-    )
+def _save_run(session: Session, run: list[ChangeEntry]) -> None:
+    _judge(session, [entry for entry in run if session.exact or entry.seq is None])
+    run = [entry for entry in run if entry.kept]
+    _write_columns(session, run)
+    _write_records(session, run)
+    session.write(_PUT_ATTEMPTS, [row for entry in run for row in entry.attempts])
+    carrying = [entry for entry in run if entry.write.results]
+    session.write(PUT_RESULTS, [row for entry in carrying for row in _results(entry)])
     # After the rows: a parent among them keeps its count, and hears of its children here.
-    for saved in run:
-        if saved.may_wake:
-            _conclude(session, saved)
+    _conclude(session, [entry.write for entry in run])
 
 
-def _mark(session: Session, marks: list[Saved]) -> None:
-    kept = {row[0] for row in session.write_asking(_MARK, [saved.row for saved in marks])}
-    for saved in marks:
-        saved.kept = saved.change.delivery.id in kept
+def _judge(session: Session, run: list[ChangeEntry]) -> None:
+    """Ask what is stored: whether the claim was lost, and where the row is."""
+    for entry in run:
+        entry.kept = False
+    asked = [(nth, entry.write.delivery.id) for nth, entry in enumerate(run)]
+    for nth, seq, carries, done_by, done_since_ms, record, *fresh in session.ask_about(
+        _STORED, asked
+    ):
+        entry = run[nth]
+        write = entry.write
+        if fresh[_VERSION] != write.over or entry.kept:
+            continue
+        entry.kept, entry.seq = True, seq
+        stored = delivery_of(record, fresh)
+        if carries & CARRIES_ATTEMPT and not write.removes:
+            implied = implied_attempt(stored, done_by, done_since_ms)
+            session.write(_PUT_ATTEMPTS, [attempt_row(stored.route, implied)])
+        if write.removes:
+            forget_recipients(session, seq, stored)
+        elif addresses(stored) != addresses(write.delivery):
+            forget_recipients(session, seq, stored)
+            note_recipients(session, seq, write.delivery)
 
 
-def _conclude(session: Session, saved: Saved) -> None:
-    """What it means for others: its parent, whoever waits for work, whoever reads facts."""
-    change = saved.change
-    delivery = change.delivery
-    if change.child_delta and delivery.parent_id is not None:
-        told = (change.child_delta, delivery.updated_at_ms, delivery.parent_id)
-        session.run(_SQL["tell_parent"], told)
-        session.news = True
-    if delivery.state != "in_flight" and not delivery.is_terminal:
-        session.news = True
-    for key in saved.terms:
-        term = (number(key.expires_at_ms), key.source, key.key, key.delivery_id)
-        session.run(_SQL["put_term"], term)
-    session.note(change.facts)
+def _write_columns(session: Session, run: list[ChangeEntry]) -> None:
+    """Those that change alike go together: a statement for all of them, not for each."""
+    alike: dict[Row, list[int | None]] = {}
+    rows: list[Row] = []
+    for entry in run:
+        if entry.fresh is None:
+            too = (entry.write.due_at_zero_ms, entry.carries, *entry.done, entry.seq)
+            rows.append((*entry.row, *[bound(value) for value in too]))
+            continue
+        marks = (entry.in_hand and not session.exact, entry.carries, entry.record is None)
+        alike.setdefault((entry.fresh, marks, entry.done), []).append(entry.seq)
+    for (fresh, marks, done), places in alike.items():
+        in_hand, *flags = marks
+        values = dict(zip(FRESH, fresh, strict=False))
+        where = (encode(places).decode(), values["version"])
+        if in_hand:
+            new = [values[name] for name in SET_IN_HAND]
+            changed = session.run(
+                _SQL["update_in_hand"], (*new, *flags, *where, values["due_at_ms"])
+            )
+        else:
+            new = [values[name] for name in SET_FRESH]
+            changed = session.run(_SQL["update_fresh"], (*new, *flags, *done, *where))
+        session.prove(changed, len(places))
+    session.prove(session.write(_UPDATE_DELIVERIES, rows), len(rows))
 
 
-def _save_special(session: Session, saved: Saved) -> None:
-    change = saved.change
-    _find_lost(session, [saved])
-    if not saved.kept:
+def _write_records(session: Session, run: list[ChangeEntry]) -> None:
+    session.write(
+        PUT_RECORDS, [(entry.seq, entry.record) for entry in run if entry.record is not None]
+    )
+
+
+def _results(entry: ChangeEntry) -> list[Row]:
+    return [(entry.seq, name, bytearray(data)) for name, data in entry.write.results.items()]
+
+
+def _conclude(session: Session, writes: Sequence[Write]) -> None:
+    """What they mean for others: parents, keys, those who wait for work or read facts."""
+    terms: list[Row] = []
+    for write in writes:
+        if write.count is not None:
+            count = write.count
+            session.run(_SQL["tell_parent"], (count.delta, count.at_ms, count.parent_id))
+        terms += [
+            (bound(key.expires_at_ms), key.source, key.key, key.delivery_id) for key in write.terms
+        ]
+        if write.wakes:
+            session.news = True
+        if write.facts:
+            session.note(write.facts)
+    session.write(_PUT_TERMS, terms)
+
+
+def _save_alone(session: Session, entry: ChangeEntry) -> None:
+    _judge(session, [entry])
+    if not entry.kept:
         return
-    delivery = change.delivery
-    [(seq, payload_no, record)] = session.ask(_SQL["stored"], (delivery.id,))
-    if saved.children:
-        adding = Adding(session, saved.children)
-        opened = adding.add_children(saved.children)
+    write, seq = entry.write, entry.seq
+    if entry.children:
+        adding = Adding(session, entry.children)
+        opened = adding.add_children(entry.children)
         adding.write()
         session.run(_SQL["count_children"], (opened, seq))
-    if change.forget:
-        remove(session, [(seq, decode_delivery(record))])
-        session.run(_SQL["forget_attempts"], (delivery.id,))
-        _conclude(session, saved)
+    if write.removes:
+        remove(session, seq)
+        session.run(_SQL["forget_attempts"], (write.delivery.id,))
+        _conclude(session, [write])
         return
-    if change.drop_results:
-        session.run(_SQL["drop_results"], (seq,))
-    if change.payload is not None:
-        session.run(_SQL["keep_payload"], (seq, f"{KEPT_PAYLOAD}{payload_no}"))
-        session.run(_SQL["put_payload"], (seq, change.payload))
-    _write_alone(session, saved)
-
-
-def _write_alone(session: Session, saved: Saved) -> None:
-    change = saved.change
-    session.write(_PUT_DELIVERIES, [saved.row])
-    session.write(_PUT_ATTEMPTS, saved.attempts)
-    results = [(change.delivery.id, name, bytearray(data)) for name, data in change.results.items()]
-    session.write(_PUT_RESULTS, results)
-    _conclude(session, saved)
+    if write.drop_results_but is not None:
+        session.run(_SQL["drop_results"], (seq, write.drop_results_but))
+    if write.payload is not None:
+        if write.keep_payload_as is not None:
+            session.run(_SQL["keep_payload"], (seq, write.keep_payload_as))
+        session.write(PUT_PAYLOADS, [(seq, bytearray(write.payload))])
+    session.write(PUT_RESULTS, _results(entry))
+    _write_columns(session, [entry])
+    _write_records(session, [entry])
+    session.write(_PUT_ATTEMPTS, entry.attempts)
+    _conclude(session, [write])

@@ -9,22 +9,30 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 from homing.domain.delivery import Fact
-from homing.stores.sql.sqlite.rows import Row, fact_row
+from homing.domain.errors import StoreError
+from homing.stores.sql.columns import Row
+from homing.stores.sql.sqlite.rows import PARTS, fact_row
 from homing.stores.sql.statements import Bulk, load
 
-_ADD = load(__package__, "add.sql")
+_ADD = load(__package__, "add.sql", PARTS)
 _PUT_FACTS = Bulk(_ADD["put_facts"])
 _DROP_FACT = _ADD["drop_fact"]
 
 
+class NotAsAssumed(StoreError):
+    """A statement met other rows than were assumed: roll back, and look before writing."""
+
+
 class Session:
-    """Statements inside a transaction that somebody else begins and commits.
+    """Statements inside a transaction that its maker begins and commits.
 
     It uses cursors of its own, so that a caller's row factory is neither met nor changed.
-    `news` becomes true when something may have become due for whoever waits.
+    `news` becomes true when something may have become due. `exact` asks for a look at what is
+    stored before anything is written; without it a session may end in NotAsAssumed.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, *, exact: bool = True) -> None:
+        self.exact = exact
         self._connection = connection
         self._cursor = sqlite3.Cursor(connection)
         self._facts: dict[tuple[str, str], Fact] = {}
@@ -41,32 +49,42 @@ class Session:
         return self._cursor.execute(statement, parameters).fetchall()
 
     @contextmanager
-    def stream(self, statement: str, ranges: Sequence[Row]) -> Iterator[Iterator[Row]]:
-        """Rows of one ordered statement over several ranges, merged; what is not taken from it
-        is not read. Write only after its end."""
+    def stream(self, ranges: Sequence[tuple[str, Row]]) -> Iterator[Iterator[Row]]:
+        """Rows of several ordered statements, merged; what is not taken from it is not read.
+        Write only after its end."""
         with ExitStack() as stack:
             cursors = []
-            for parameters in ranges:
+            for statement, parameters in ranges:
                 cursor = stack.enter_context(closing(sqlite3.Cursor(self._connection)))
                 cursors.append(cursor.execute(statement, parameters))
             yield cursors[0] if len(cursors) == 1 else heapq.merge(*cursors)
 
-    def write(self, bulk: Bulk, rows: Sequence[Row]) -> None:
+    def write(self, bulk: Bulk, rows: Sequence[Row]) -> int:
+        """Write many rows; how many were changed."""
+        changed = 0
         for statement, parameters in bulk.whole(rows):
-            self._cursor.execute(statement, parameters)
+            changed += self._cursor.execute(statement, parameters).rowcount
+        return changed
 
-    def write_asking(self, bulk: Bulk, rows: Sequence[Row]) -> list[Row]:
-        """As `write`, for a statement that returns rows."""
-        found: list[Row] = []
-        for statement, parameters in bulk.whole(rows):
-            found += self._cursor.execute(statement, parameters).fetchall()
-        return found
+    def prove(self, changed: int, assumed: int) -> None:
+        if changed != assumed:
+            raise NotAsAssumed(f"{changed} row(s) were changed instead of {assumed}")
 
     def ask_about(self, bulk: Bulk, rows: Sequence[Row]) -> list[Row]:
         found: list[Row] = []
         for statement, parameters in bulk.padded(rows):
             found += self._cursor.execute(statement, parameters).fetchall()
         return found
+
+    @contextmanager
+    def assuming_unique(self) -> Iterator[None]:
+        """What is inserted was not looked for: a unique index proves that it was free."""
+        try:
+            yield
+        except sqlite3.IntegrityError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
+                raise
+            raise NotAsAssumed(str(error)) from error
 
     def note(self, facts: Iterable[Fact]) -> None:
         """Facts are written at the end; the last word on a key is the one that counts."""

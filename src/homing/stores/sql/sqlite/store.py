@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,19 +11,28 @@ from msgspec import Struct
 
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.domain.errors import StoreUnavailable
+from homing.domain.writes import write_of_change, write_of_new
 from homing.ports import (
     Added,
     Claim,
     Claimed,
     Cursor,
     Existing,
+    FactCursor,
+    FactOrder,
+    Finding,
     GroupBy,
     Page,
     PurgeRule,
     Query,
 )
-from homing.stores.sql.sqlite import reading
-from homing.stores.sql.sqlite.adding import AddRequest, add_all, entry_of
+from homing.stores.host import ProcessLocks, WakePipes
+from homing.stores.host.pipes import DUE, SOON
+from homing.stores.sql.assembly_files import AssemblyFile, files_of
+from homing.stores.sql.sqlite import checks, reading
+from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
+from homing.stores.sql.sqlite.assembly_files import apply_files, pending_files
+from homing.stores.sql.sqlite.changes import SaveRequest, change_entry
 from homing.stores.sql.sqlite.claiming import (
     Held,
     RenewRequest,
@@ -30,9 +41,10 @@ from homing.stores.sql.sqlite.claiming import (
     renew_all,
 )
 from homing.stores.sql.sqlite.due_signal import DueSignal
+from homing.stores.sql.sqlite.places import Places
 from homing.stores.sql.sqlite.purging import purge_all
 from homing.stores.sql.sqlite.reader import Reader
-from homing.stores.sql.sqlite.saving import SaveRequest, save_all, saved_of
+from homing.stores.sql.sqlite.saving import save_all
 from homing.stores.sql.sqlite.within import SqliteTransaction, join
 from homing.stores.sql.sqlite.writer import Writer
 
@@ -52,18 +64,33 @@ class SqliteStore:
         self.path = Path(path)
         self._busy_timeout_s = busy_timeout_s
         self._news = DueSignal()
+        self._places = Places()
+        self._assembly_files: list[AssemblyFile] = []
+        self._processes = self.path.with_name(self.path.name + ".processes")
+        self._pipes = WakePipes(self._processes)
+        self.presence = ProcessLocks(self._processes)
         self._threads: _Threads | None = None
 
     async def open(self) -> None:
         if self._threads is not None:
             raise StoreUnavailable(f"{self.path.name}: the store is already open")
-        writer = Writer(self.path, self._busy_timeout_s, self._news.tell)
+        writer = Writer(self.path, self._busy_timeout_s, self._news.tell, self._wake_others)
         await writer.start()
         self._threads = _Threads(
             writer,
             Reader(self.path, self._busy_timeout_s),
             Reader(self.path, self._busy_timeout_s),
         )
+        if self._assembly_files:
+            given = (self.path, self._busy_timeout_s, self._assembly_files)
+            try:
+                await asyncio.to_thread(apply_files, *given)
+            except BaseException:
+                await self.close()
+                raise
+
+    def add_sql_files(self, assembly: str, package: str) -> None:
+        self._assembly_files += files_of(assembly, package)
 
     async def close(self) -> None:
         """What was asked for is finished first."""
@@ -73,14 +100,34 @@ class SqliteStore:
             await threads.quick.stop()
             await threads.slow.stop()
             await threads.writer.stop()
+            self._pipes.close()
+            with contextlib.suppress(OSError):  # others are in it
+                self._processes.rmdir()
             self._news.tell()
 
+    @property
+    def journal_path(self) -> Path:
+        """Beside the database, so that both are moved and backed up together."""
+        return self.path.with_name(self.path.name + checks.JOURNAL)
+
+    async def findings(self) -> list[Finding]:
+        return await asyncio.to_thread(lambda: list(checks.findings(self.path)))
+
+    async def pending_migrations(self) -> list[str]:
+        own = await asyncio.to_thread(checks.pending_migrations, self.path)
+        return own + await asyncio.to_thread(pending_files, self.path, self._assembly_files)
+
     def within(self, connection: object) -> SqliteTransaction:
-        return join(connection, self.path)
+        return join(connection, self.path, self._announce_commit)
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        request = AddRequest([entry_of(one) for one in new], facts)
+        entries = [new_entry(write_of_new(one)) for one in new]
+        request = AddRequest(entries, facts)
         answer: list[Added | Existing] = await self._open.writer.submit(add_all, request, len(new))
+        for entry, added in zip(entries, answer, strict=True):
+            # Stored already claimed: its outcome will be saved here.
+            if entry.write.delivery.state == "in_flight" and isinstance(added, Added):
+                self._places.remember(entry.write.delivery, entry.seq)
         return answer
 
     async def claim(self, claim: Claim) -> list[Claimed]:
@@ -88,7 +135,11 @@ class SqliteStore:
         if claim.limit <= 0:
             return []
         held: Held = await self._open.writer.submit(claim_all, claim, claim.limit)
-        return claimed_of(claim, held)
+        claimed: list[Claimed] = []
+        for one, seq in claimed_of(claim, held):
+            self._places.remember(one.delivery, seq)
+            claimed.append(one)
+        return claimed
 
     async def renew(
         self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
@@ -98,8 +149,11 @@ class SqliteStore:
         return answer
 
     async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        request = SaveRequest([saved_of(change) for change in changes], facts)
+        writes = [write_of_change(change) for change in changes]
+        entries = [change_entry(write, self._places.of(write)) for write in writes]
+        request = SaveRequest(entries, facts)
         answer: list[bool] = await self._open.writer.submit(save_all, request, len(changes))
+        self._places.saved(entries)
         return answer
 
     async def purge(self, rule: PurgeRule) -> int:
@@ -108,6 +162,9 @@ class SqliteStore:
 
     async def get(self, delivery_id: str) -> Delivery | None:
         return await self._open.quick.ask(reading.get, delivery_id)
+
+    async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
+        return await self._open.quick.ask(reading.get_many, delivery_ids)
 
     async def content(self, delivery_id: str) -> Content | None:
         return await self._open.quick.ask(reading.content, delivery_id)
@@ -118,8 +175,16 @@ class SqliteStore:
     async def attempts(self, delivery_id: str) -> list[Attempt]:
         return await self._open.quick.ask(reading.attempts, delivery_id)
 
-    async def facts(self, kind: str, prefix: str = "", limit: int = 1000) -> list[Fact]:
-        return await self._open.quick.ask(reading.facts, kind, prefix, limit)
+    async def facts(
+        self,
+        kind: str,
+        prefix: str = "",
+        limit: int = 1000,
+        *,
+        after: FactCursor | None = None,
+        order: FactOrder = "key",
+    ) -> list[Fact]:
+        return await self._open.quick.ask(reading.facts, kind, prefix, limit, after, order)
 
     async def next_due_ms(self, lanes: Sequence[str]) -> int | None:
         return await self._open.quick.ask(reading.next_due_ms, lanes)
@@ -131,9 +196,23 @@ class SqliteStore:
         return await self._open.slow.ask(reading.count, query, by)
 
     async def wait(self, timeout_s: float) -> None:
-        """Commits of other processes and of `within` are noticed within 5 ms."""
-        self._open.writer.listen()
+        """Commits of other Homing processes and of `within` are noticed within 5 ms, those of
+        other programs within 250 ms."""
+        writer = self._open.writer
+        writer.listen(is_signalled=self._pipes.listen(self._receive))
         await self._news.wait(timeout_s)
+
+    def _receive(self, signals: bytes) -> None:
+        if SOON in signals and self._threads is not None:
+            self._threads.writer.look_closely()
+        if DUE in signals:
+            self._news.tell()
+
+    def _wake_others(self) -> None:
+        self._pipes.send(DUE)
+
+    def _announce_commit(self) -> None:
+        self._pipes.send(SOON, to_own=True)
 
     @property
     def _open(self) -> _Threads:

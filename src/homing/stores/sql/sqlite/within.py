@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from homing.domain.delivery import Fact, New
 from homing.domain.errors import InvalidRequest, StoreUnsafe
+from homing.domain.writes import write_of_new
 from homing.ports import Added, Existing
-from homing.stores.sql.sqlite.adding import AddRequest, add_all, entry_of
+from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
+from homing.stores.sql.sqlite.checkpoint import CHECKPOINTS_ARE_SAFE_SINCE
 from homing.stores.sql.sqlite.connection import check_durability, database_file
 from homing.stores.sql.sqlite.faults import store_error
 from homing.stores.sql.sqlite.session import Session
 
-CHECKPOINTS_ARE_SAFE_SINCE = (3, 51, 3)
 # Where other libraries keep the connection that they wrap, outermost first: the async sides of
 # SQLAlchemy, its pool, aiosqlite, its connections and sessions, Django.
 _INNER = ("sync_session", "sync_connection", "driver_connection", "_conn", "connection")
@@ -26,17 +27,22 @@ _DEEPEST = 6
 class SqliteTransaction:
     """The caller's open transaction. What is added stands or falls with it."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, added: Callable[[], None]
+    ) -> None:
         self._connection = connection
         self._path = path
+        self._added = added
 
     def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        request = AddRequest([entry_of(one) for one in new], facts)
+        request = AddRequest([new_entry(write_of_new(one)) for one in new], facts)
         try:
             self._begin()
-            return self._add(request)
+            answers = self._add(request)
         except sqlite3.Error as error:
             raise store_error(error, self._path) from error
+        self._added()
+        return answers
 
     def _begin(self) -> None:
         """A transaction is open, or the connection is one that opens it with the first write."""
@@ -65,8 +71,11 @@ class SqliteTransaction:
         return answers
 
 
-def join(connection: object, path: Path) -> SqliteTransaction:
-    """Find the SQLite connection inside, and refuse it unless it keeps the store's promise."""
+def join(connection: object, path: Path, added: Callable[[], None]) -> SqliteTransaction:
+    """Find the SQLite connection inside, and refuse it unless it keeps the store's promise.
+
+    `added` is called after each add: the caller's commit will follow, and tells nobody.
+    """
     inner = _sqlite_connection(connection)
     try:
         file = database_file(inner)
@@ -77,7 +86,7 @@ def join(connection: object, path: Path) -> SqliteTransaction:
             sqlite3.Cursor(inner).execute("pragma wal_autocheckpoint = 0")
     except sqlite3.Error as error:
         raise store_error(error, path) from error
-    return SqliteTransaction(inner, path)
+    return SqliteTransaction(inner, path, added)
 
 
 def _sqlite_connection(connection: object) -> sqlite3.Connection:

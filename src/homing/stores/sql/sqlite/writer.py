@@ -19,7 +19,10 @@ from homing.stores.sql.sqlite.connection import connect_to_write
 from homing.stores.sql.sqlite.faults import store_error
 
 LARGEST_GROUP = 4096
-LISTEN_EVERY_S = 0.004
+# Processes that commit signal the listeners; a look only finds what other programs commit.
+LOOK_EVERY_S = 0.25
+CLOSE_LOOK_EVERY_S = 0.004
+LOOK_CLOSELY_FOR_S = 1.0
 IDLE_EVERY_S = 1.0
 
 
@@ -27,17 +30,27 @@ class Writer:
     """Runs requests in groups: one durable commit, then all their answers at once.
 
     `tell` is called in the event loop when something may have become due, be it by a commit of
-    ours or by one of another connection or process.
+    ours or by one of another connection or process. `wake_others` is called in the writer's
+    thread after a commit of ours that may have made something due.
     """
 
-    def __init__(self, path: Path, busy_timeout_s: float, tell: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        busy_timeout_s: float,
+        tell: Callable[[], None],
+        wake_others: Callable[[], None],
+    ) -> None:
         self._path = path
         self._busy_timeout_s = busy_timeout_s
         self._tell = tell
+        self._wake_others = wake_others
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread: threading.Thread | None = None
         self._listening = False
+        self._is_signalled = False
+        self._closely_until_s = 0.0
         self._closing = False
 
     async def start(self) -> None:
@@ -60,11 +73,16 @@ class Writer:
         self._queue.put(Job(work, request, size, future))
         return future
 
-    def listen(self) -> None:
-        """From now on notice quickly what other connections commit."""
-        if not self._listening:
-            self._listening = True
+    def listen(self, *, is_signalled: bool) -> None:
+        """From now on notice what other connections commit; often, unless they send signals."""
+        if not self._listening or is_signalled != self._is_signalled:
+            self._listening, self._is_signalled = True, is_signalled
             self._queue.put(None)
+
+    def look_closely(self) -> None:
+        """Another connection is about to commit something, and cannot send a signal after that."""
+        self._closely_until_s = time.monotonic() + LOOK_CLOSELY_FOR_S
+        self._queue.put(None)
 
     async def stop(self) -> None:
         """Finish what was submitted, then leave the file in order."""
@@ -97,11 +115,13 @@ class Writer:
             jobs = self._gather()
             if jobs:
                 news = committer.commit(jobs)
+                if news:
+                    self._wake_others()
                 self._call(_answer, jobs, self._tell if news else None)
             if self._closing and self._queue.empty():
                 return
             now_s = time.monotonic()
-            if now_s - looked_at_s < LISTEN_EVERY_S:
+            if now_s - looked_at_s < min(self._look_every_s(), LOOK_EVERY_S):
                 continue
             looked_at_s = now_s
             # A database that is locked or full now is met again by the next request, and told.
@@ -113,12 +133,18 @@ class Writer:
                     self._call(self._tell)
                 checkpointer.care(now_s)
 
+    def _look_every_s(self) -> float:
+        if not self._listening:
+            return IDLE_EVERY_S
+        is_close = not self._is_signalled or time.monotonic() < self._closely_until_s
+        return CLOSE_LOOK_EVERY_S if is_close else LOOK_EVERY_S
+
     def _gather(self) -> list[Job]:
         """All that waits, or nothing when it is time to look around."""
         jobs: list[Job] = []
         size = 0
         try:
-            first = self._queue.get(timeout=LISTEN_EVERY_S if self._listening else IDLE_EVERY_S)
+            first = self._queue.get(timeout=self._look_every_s())
             while first is not None:
                 jobs.append(first)
                 size += first.size

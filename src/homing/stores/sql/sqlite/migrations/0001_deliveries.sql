@@ -1,43 +1,54 @@
 -- Names carry a prefix because the tables may live in an application's own database.
 
--- The columns that a claim, a filter or a count needs stand beside the record. Where both say
--- something, the column is right: a claim does not rewrite the record.
+-- What a claim, a filter or a count needs, in narrow rows: these are written again and again. The
+-- record stands apart. Where both say something, the column is right (see stores/sql/columns.py).
+-- A number in `seq` is never given twice: a save may name its row by it.
 create table homing_deliveries (
-    seq integer primary key,
+    seq integer primary key autoincrement,
     id text not null unique,
+    created_at_ms integer not null,
     route text not null,
     lane text not null,
     priority integer not null check (priority between 1 and 4),
-    state text not null,
     stage text not null,
     phase text not null,
-    failed_because text,
-    error_class text,
     source text not null,
-    key text,
-    topic text,
+    state text not null,
+    version integer not null,
+    unsettled_claims integer not null,
+    updated_at_ms integer not null,
+    attempts_ended integer not null,
+    attempts_spent integer not null,
     parent_id text,
     clone_of text,
+    key text,
+    topic text,
+    failed_because text,
     holder text,
-    owing integer not null,
-    attempted integer not null,
-    required integer not null,
-    created_at_ms integer not null,
-    updated_at_ms integer not null,
     due_at_ms integer,
-    ended_at_ms integer,
-    version integer not null,
-    claims integer not null,
     claimed_at_ms integer,
+    ended_at_ms integer,
+    committed_at_ms integer,
+    error_class text,
+    owing integer not null,
+    required integer not null,
+    committing integer not null,
+    accepted_at_ms integer, -- of a receipt that says no more than this
     open_children integer not null,
-    carries integer not null, -- 1: a payload, 2: results of stages, 3: both
-    envelope integer, -- a digest of the recipients' addresses
-    record text not null
+    carries integer not null, -- bits: 1 a payload, 2 results of stages, 4 the attempt that delivered
+    done_by text, -- with bit 4: who made that attempt,
+    done_since_ms integer, -- and since when
+    is_stale integer not null -- 1: a save has changed columns and left the record as it was
 ) strict;
 
 -- A claim reads its front alone; the id is the last word between equals.
-create index homing_deliveries_due
-on homing_deliveries (lane, priority, due_at_ms, id) where due_at_ms is not null;
+create index homing_deliveries_ready
+on homing_deliveries (lane, priority, due_at_ms, id)
+where state in ('pending', 'waiting') and due_at_ms is not null;
+
+-- Only what is in flight: few, however many are stored.
+create index homing_deliveries_leases
+on homing_deliveries (lane, due_at_ms, holder) where state = 'in_flight';
 
 create index homing_deliveries_created
 on homing_deliveries (created_at_ms, id);
@@ -54,12 +65,14 @@ on homing_deliveries (parent_id, created_at_ms, id) where parent_id is not null;
 create index homing_deliveries_clone
 on homing_deliveries (clone_of, created_at_ms, id) where clone_of is not null;
 
--- Retention: `carries` keeps emptied ones out of the way of the next look for payloads.
+-- Retention: `carries` keeps emptied ones out of the way of the next look.
 create index homing_deliveries_ended
 on homing_deliveries (route, state, carries, ended_at_ms) where ended_at_ms is not null;
 
-create index homing_deliveries_holder
-on homing_deliveries (holder) where holder is not null;
+create table homing_records (
+    seq integer primary key,
+    record text not null
+) strict;
 
 create table homing_contents (
     seq integer primary key,
@@ -91,7 +104,8 @@ create table homing_keys (
 create index homing_keys_expiry
 on homing_keys (expires_at_ms) where expires_at_ms is not null;
 
--- The route stands here too, because an attempt may outlive its delivery.
+-- Ended attempts, but for the one that a delivered row implies (bit 4 of `carries`). The route
+-- stands here too, because an attempt may outlive its delivery.
 create table homing_attempts (
     delivery_id text not null,
     number integer not null,
@@ -114,6 +128,10 @@ create table homing_facts (
 
 create index homing_facts_at
 on homing_facts (at_ms);
+
+-- In time order, kind by kind.
+create index homing_facts_of_kind_at
+on homing_facts (kind, at_ms, key);
 
 -- One row, written only so that a commit exists which may then move the log (see checkpoint.py).
 create table homing_pulse (

@@ -1,12 +1,13 @@
--- Python binds None slowly, so rows say 0 for a text and '' for a number that is not there.
+-- Python binds None slowly, so rows say 0.5 for a value that is not there: `:row:` makes it null.
 
 -- What is read here may be read on a caller's connection, whose text factory and column
 -- converters are not ours: so text comes as blobs, and every column is an expression.
 
+-- name: newest
+select max(s.seq) from sqlite_sequence as s where s.name = 'homing_deliveries';
+
 -- name: taken_ids
-select max(seq), null from homing_deliveries
-union all
-select null, cast(d.id as blob)
+select cast(d.id as blob)
 from (values (?)) as w
 cross join homing_deliveries as d on d.id = w.column1;
 
@@ -21,22 +22,23 @@ from (values (?, ?)) as w
 cross join homing_keys as k on k.source = w.column1 and k.key = w.column2;
 
 -- name: insert_deliveries
-insert into homing_deliveries (
-    id, route, lane, priority, state, stage, phase, failed_because, error_class, source, key,
-    topic, parent_id, clone_of, holder, owing, attempted, required, created_at_ms,
-    updated_at_ms, due_at_ms, ended_at_ms, version, claims, claimed_at_ms, open_children, carries,
-    envelope, record, seq
-)
-values (
-    ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), nullif(?, 0), ?, nullif(?, 0),
-    nullif(?, 0), nullif(?, 0), nullif(?, 0), nullif(?, 0), ?, ?, ?, ?,
-    ?, nullif(?, ''), nullif(?, ''), ?, ?, nullif(?, ''), ?, ?,
-    nullif(?, ''), ?, ?
-);
+insert into homing_deliveries (:columns:, open_children, carries, is_stale, seq)
+values (:row:, ?, ?, 0, ?);
 
--- name: insert_contents
+-- name: put_records
+insert into homing_records (seq, record)
+values (?, ?)
+on conflict (seq) do update set record = excluded.record;
+
+-- name: put_payloads
 insert into homing_contents (seq, payload)
-values (?, ?);
+values (?, ?)
+on conflict (seq) do update set payload = excluded.payload;
+
+-- name: put_results
+insert into homing_results (seq, name, data)
+values (?, ?, ?)
+on conflict (seq, name) do update set data = excluded.data;
 
 -- name: insert_recipients
 insert or ignore into homing_recipients (address, seq)
@@ -45,7 +47,7 @@ values (?, ?);
 -- Only an expired key is ever written over.
 -- name: put_keys
 insert into homing_keys (source, key, delivery_id, fingerprint, expires_at_ms)
-values (?, ?, ?, ?, nullif(?, ''))
+values (?, ?, ?, ?, nullif(?, 0.5))
 on conflict (source, key) do update set
     delivery_id = excluded.delivery_id,
     fingerprint = excluded.fingerprint,

@@ -1,20 +1,32 @@
 -- Those due first of one lane; `pick` puts one of these for every lane.
--- name: due
+-- name: ready
 select d.due_at_ms, d.id, d.seq
-from homing_deliveries as d indexed by homing_deliveries_due
+from homing_deliveries as d indexed by homing_deliveries_ready
 where
     d.lane = ? and d.priority = ? and d.due_at_ms <= ?
-    and d.state in ('pending', 'in_flight', 'waiting')
-    and (
-        d.state <> 'in_flight'
-        or d.holder is null
-        or d.holder not in (select value from json_each(?))
-    )
+    and d.state in ('pending', 'waiting') and d.due_at_ms is not null
 
 -- The lanes are read side by side and no further than the limit; `picked` is no longer than that.
 -- name: pick
-select json_group_array(json_array(due_at_ms, id, seq))
+select
+    json_group_array(
+        json_array(
+            due_at_ms,
+            id,
+            seq,
+            coalesce((select length(c.payload) from homing_contents as c where c.seq = picked.seq), 0)
+        )
+    )
 from (select * from (:lanes:) as merged order by due_at_ms, id limit ?) as picked;
+
+-- Leases that have ended, but for those of holders known to be alive.
+-- name: expired
+select d.priority, d.due_at_ms, d.id, d.seq, coalesce(length(c.payload), 0)
+from json_each(?) as w
+cross join homing_deliveries as d indexed by homing_deliveries_leases
+    on d.lane = w.value and d.state = 'in_flight' and d.due_at_ms <= ?
+left join homing_contents as c on c.seq = d.seq
+where d.holder is null or d.holder not in (select value from json_each(?));
 
 -- name: take
 update homing_deliveries
@@ -23,7 +35,7 @@ set
     holder = ?1,
     due_at_ms = ?2,
     claimed_at_ms = ?3,
-    claims = claims + 1,
+    unsettled_claims = unsettled_claims + 1,
     version = version + 1
 where seq in (select value from json_each(?4));
 
@@ -36,20 +48,26 @@ select
         json_array(
             d.seq,
             d.version,
-            d.claims,
+            d.unsettled_claims,
             d.open_children,
-            d.marked_at_ms,
-            d.carries,
-            coalesce(length(c.payload), 0)
+            d.is_stale,
+            d.carries
         )
     ),
-    cast('[' || group_concat(d.record) || ']' as blob),
+    cast('[' || group_concat(r.record) || ']' as blob),
     cast(
         group_concat(iif(length(c.payload) <= ?2, cast(c.payload as text), ''), '') as blob
     )
 from json_each(?1) as w
 cross join homing_deliveries as d on d.seq = w.value
+cross join homing_records as r on r.seq = d.seq
 left join homing_contents as c on c.seq = d.seq;
+
+-- name: fresh
+select d.seq, :fresh:
+from json_each(?) as w
+cross join homing_deliveries as d on d.seq = w.value
+where d.is_stale = 1;
 
 -- name: long_payloads
 select c.seq, c.payload

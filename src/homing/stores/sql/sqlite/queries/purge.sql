@@ -5,24 +5,28 @@ select distinct route from homing_deliveries where ended_at_ms is not null;
 
 -- A child is kept as long as its parent's record.
 -- name: removable
-select d.ended_at_ms, d.id, d.seq, d.record
+select d.ended_at_ms, d.id, d.seq, d.carries, d.done_by, d.done_since_ms, r.record, :fresh:
 from homing_deliveries as d
+cross join homing_records as r on r.seq = d.seq
 where
     d.route = ? and d.state = ? and d.carries = ? and d.ended_at_ms < ?
     and not exists (select 1 from homing_deliveries as p where p.id = d.parent_id)
 order by d.ended_at_ms, d.id;
 
 -- name: emptiable
-select d.ended_at_ms, d.id, d.seq, null
+select d.ended_at_ms, d.id, d.seq
 from homing_deliveries as d
 where d.route = ? and d.state = ? and d.carries = ? and d.ended_at_ms < ?
 order by d.ended_at_ms, d.id;
 
 -- name: empty
-update homing_deliveries set carries = 0 where seq = ?;
+update homing_deliveries set carries = carries & 4 where seq = ?;
 
 -- name: remove_delivery
 delete from homing_deliveries where seq = ?;
+
+-- name: remove_record
+delete from homing_records where seq = ?;
 
 -- name: remove_content
 delete from homing_contents where seq = ?;
@@ -34,16 +38,29 @@ delete from homing_results where seq = ?;
 delete from homing_recipients where address = ? and seq = ?;
 
 -- name: routes_of_attempts
-select distinct route from homing_attempts where ended_at_ms is not null;
+select distinct route from homing_attempts where ended_at_ms is not null
+union
+select distinct route from homing_deliveries where ended_at_ms is not null;
 
 -- name: old_attempts
-select ended_at_ms, delivery_id, number
+select ended_at_ms, delivery_id, number, 0
 from homing_attempts
 where route = ? and ended_at_ms < ?
 order by ended_at_ms, delivery_id, number;
 
+-- name: old_implied_attempts
+select d.ended_at_ms, d.id, d.attempts_ended, d.seq
+from homing_deliveries as d
+where d.route = ? and d.state = 'delivered' and d.carries = ? and d.ended_at_ms < ?
+order by d.ended_at_ms, d.id;
+
 -- name: remove_attempt
 delete from homing_attempts where delivery_id = ? and number = ?;
+
+-- name: remove_implied_attempt
+update homing_deliveries
+set carries = carries & 3, done_by = null, done_since_ms = null
+where seq = ?;
 
 -- name: remove_keys
 delete from homing_keys

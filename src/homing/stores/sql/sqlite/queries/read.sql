@@ -1,16 +1,11 @@
--- The first eight columns are those that are truer than the record (rows.py, `Fresh`).
-
 -- name: get
-select
-    d.state, d.holder, d.due_at_ms, d.claimed_at_ms, d.claims, d.version, d.open_children,
-    d.marked_at_ms, d.record
+select r.record, :fresh:
 from homing_deliveries as d
+cross join homing_records as r on r.seq = d.seq
 where d.id = ?;
 
 -- name: page
-select
-    d.state, d.holder, d.due_at_ms, d.claimed_at_ms, d.claims, d.version, d.open_children,
-    d.marked_at_ms, d.record;
+select r.record, :fresh:
 
 -- name: payload
 select d.seq, c.payload
@@ -29,14 +24,39 @@ where source = ? and key = ?;
 -- name: attempts
 select record from homing_attempts where delivery_id = ? order by number;
 
+-- name: implied_attempt
+select d.done_by, d.done_since_ms, r.record, :fresh:
+from homing_deliveries as d
+cross join homing_records as r on r.seq = d.seq
+where d.id = ? and d.carries & 4 <> 0;
+
 -- name: facts
 select kind, key, at_ms, value from homing_facts where kind = ? and key >= ? order by key;
 
--- name: next_due
+-- name: oldest_facts
+select kind, key, at_ms, value
+from homing_facts
+where kind = ? and (at_ms, key) > (?, ?)
+order by at_ms, key;
+
+-- name: newest_facts
+select kind, key, at_ms, value
+from homing_facts
+where kind = ? and (at_ms, key) < (?, ?)
+order by at_ms desc, key desc;
+
+-- name: next_ready
 select d.due_at_ms
-from homing_deliveries as d indexed by homing_deliveries_due
+from homing_deliveries as d indexed by homing_deliveries_ready
 where
-    d.lane = ? and d.priority = ? and d.due_at_ms is not null
-    and d.state in ('pending', 'in_flight', 'waiting')
+    d.lane = ? and d.priority = ?
+    and d.state in ('pending', 'waiting') and d.due_at_ms is not null
+order by d.due_at_ms
+limit 1;
+
+-- name: next_lease_end
+select d.due_at_ms
+from homing_deliveries as d indexed by homing_deliveries_leases
+where d.lane = ? and d.state = 'in_flight' and d.due_at_ms is not null
 order by d.due_at_ms
 limit 1;

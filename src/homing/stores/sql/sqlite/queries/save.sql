@@ -1,90 +1,60 @@
--- Rows come back only for what is out of the ordinary: the claim was lost, the lease was cut
--- short (the fourth value is null unless it is leased), or other recipients are named.
--- name: changed_since_read
-select
-    w.column1,
-    d.version is not w.column3,
-    w.column4 < d.due_at_ms,
-    d.envelope is not w.column5
-from (values (?, ?, ?, nullif(?, ''), nullif(?, ''))) as w
-left join homing_deliveries as d on d.id = w.column2
-where
-    d.version is not w.column3
-    or w.column4 < d.due_at_ms
-    or d.envelope is not w.column5;
+-- What is stored under these ids, for a save that has to look first.
+-- name: stored
+select w.column1, d.seq, d.carries, d.done_by, d.done_since_ms, r.record, :fresh:
+from (values (?, ?)) as w
+cross join homing_deliveries as d on d.id = w.column2
+cross join homing_records as r on r.seq = d.seq;
 
--- The row is known to be there: the conflict is the rule. Who it is and where it came from
--- (id, creation, parent, original) never changes. Its open children are counted here alone.
--- name: put_deliveries
-insert into homing_deliveries (
-    id, route, lane, priority, state, stage, phase, failed_because, error_class, source, key,
-    topic, parent_id, clone_of, holder, owing, attempted, required, created_at_ms,
-    updated_at_ms, due_at_ms, ended_at_ms, version, claims, claimed_at_ms, open_children, carries,
-    envelope, record
-)
-values (
-    ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), nullif(?, 0), ?, nullif(?, 0),
-    nullif(?, 0), nullif(?, 0), nullif(?, 0), nullif(?, 0), ?, ?, ?, ?,
-    ?, nullif(?, ''), nullif(?, ''), ?, ?, nullif(?, ''), ?, ?,
-    nullif(?, ''), ?
-)
-on conflict (id) do update set
-    route = excluded.route,
-    lane = excluded.lane,
-    priority = excluded.priority,
-    state = excluded.state,
-    stage = excluded.stage,
-    phase = excluded.phase,
-    failed_because = excluded.failed_because,
-    error_class = excluded.error_class,
-    source = excluded.source,
-    key = excluded.key,
-    topic = excluded.topic,
-    holder = excluded.holder,
-    owing = excluded.owing,
-    attempted = excluded.attempted,
-    required = excluded.required,
-    updated_at_ms = excluded.updated_at_ms,
-    due_at_ms = case
-        when excluded.state <> 'waiting' then excluded.due_at_ms
-        when open_children = 0 then excluded.updated_at_ms
-    end,
-    ended_at_ms = excluded.ended_at_ms,
-    version = excluded.version + 1,
-    claims = excluded.claims,
-    claimed_at_ms = excluded.claimed_at_ms,
-    carries = carries | excluded.carries,
-    envelope = excluded.envelope,
-    marked_at_ms = null,
-    record = excluded.record;
-
--- No column of an index that holds what is in flight: the mark costs its row and no more.
--- name: mark
+-- Rows of which only fresh columns change, and to the same values.
+-- name: update_fresh
 update homing_deliveries
 set
+    :set_fresh:,
+    carries = carries | ?,
+    is_stale = ?,
     version = version + 1,
-    updated_at_ms = w.column3,
-    marked_at_ms = w.column3,
-    carries = carries | w.column4
-from (values (?, ?, ?, ?)) as w
-where homing_deliveries.id = w.column1 and homing_deliveries.version = w.column2
-returning homing_deliveries.id;
+    done_by = ?,
+    done_since_ms = ?
+where seq in (select value from json_each(?)) and version = ?;
+
+-- As `update_fresh` for what stays in the same hands, such as a mark: no column that an index of
+-- what is in flight holds. A lease that was made longer meanwhile shows, and is not left so.
+-- name: update_in_hand
+update homing_deliveries
+set
+    :set_in_hand:,
+    carries = carries | ?,
+    is_stale = ?,
+    version = version + 1
+where seq in (select value from json_each(?)) and version = ? and due_at_ms is ?;
+
+-- Open children are counted here alone; a waiting delivery is due exactly while there are none.
+-- name: update_deliveries
+update homing_deliveries
+set
+    :set_all:,
+    due_at_ms = case
+        when w.due_at_zero_ms is null then w.due_at_ms
+        when homing_deliveries.open_children = 0 then w.due_at_zero_ms
+    end,
+    version = w.version + 1,
+    carries = (homing_deliveries.carries & 3) | w.carries,
+    done_by = w.done_by,
+    done_since_ms = w.done_since_ms,
+    is_stale = 0
+from (
+    select :saved_columns:
+    from (values (:row:, nullif(?, 0.5), ?, nullif(?, 0.5), nullif(?, 0.5), ?)) as v
+) as w
+where homing_deliveries.seq = w.seq and homing_deliveries.version = w.version;
 
 -- name: put_attempts
 insert into homing_attempts (delivery_id, number, route, ended_at_ms, record)
-values (?, ?, ?, nullif(?, ''), ?)
+values (?, ?, ?, nullif(?, 0.5), ?)
 on conflict (delivery_id, number) do update set
     route = excluded.route,
     ended_at_ms = excluded.ended_at_ms,
     record = excluded.record;
-
--- name: put_results
-insert into homing_results (seq, name, data)
-select d.seq, w.column2, w.column3
-from (values (?, ?, ?)) as w
-cross join homing_deliveries as d on d.id = w.column1
-where true
-on conflict (seq, name) do update set data = excluded.data;
 
 -- The parent's version stays: a child that ends must not cost its parent's holder the claim.
 -- name: tell_parent
@@ -97,14 +67,11 @@ set
     end
 where id = ?3;
 
--- name: stored
-select seq, coalesce(record ->> '$.payload_no', 1), record from homing_deliveries where id = ?;
-
 -- name: count_children
 update homing_deliveries set open_children = open_children + ? where seq = ?;
 
 -- name: drop_results
-delete from homing_results where seq = ? and substr(name, 1, 8) <> 'payload.';
+delete from homing_results where seq = ?1 and substr(name, 1, length(?2)) <> ?2;
 
 -- name: keep_payload
 insert into homing_results (seq, name, data)
@@ -112,14 +79,14 @@ select ?1, ?2, coalesce((select payload from homing_contents where seq = ?1), x'
 where true
 on conflict (seq, name) do update set data = excluded.data;
 
--- name: put_payload
-insert into homing_contents (seq, payload)
-values (?, ?)
-on conflict (seq) do update set payload = excluded.payload;
-
 -- name: forget_attempts
 delete from homing_attempts where delivery_id = ?;
 
--- name: put_term
-update homing_keys set expires_at_ms = nullif(?, '')
-where source = ? and key = ? and delivery_id = ?;
+-- name: put_terms
+update homing_keys
+set expires_at_ms = w.column1
+from (values (nullif(?, 0.5), ?, ?, ?)) as w
+where
+    homing_keys.source = w.column2
+    and homing_keys.key = w.column3
+    and homing_keys.delivery_id = w.column4;

@@ -1,0 +1,23 @@
+"""The event outbox as one value. Its handlers are the application's own code, so programs that do
+not have it accept, show and repair events and leave the work to `homing worker --app`."""
+
+from __future__ import annotations
+
+from homing.assemblies.events.record import SHAPE
+from homing.assemblies.events.route import events_route
+from homing.assembly import Assembly, NoSettings, Setup
+from homing.engine.handlers import EVENT_ROUTE
+from homing.engine.route import Route
+
+
+def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
+    return (events_route((), generation=setup.generation),)
+
+
+ASSEMBLY = Assembly(
+    name="events",
+    about="An event outbox: events written with the producer's own change, replayed in place.",
+    settings=NoSettings,
+    routes=routes,
+    shapes={EVENT_ROUTE: SHAPE},
+)

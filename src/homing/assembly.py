@@ -1,0 +1,163 @@
+"""`Assembly`: the one value with which a design plugs into Homing's programs.
+
+A package offers it under the entry-point group `homing.assemblies`; `homing NAME serve`,
+`homing NAME worker` and the other commands follow from the value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from msgspec import NODEFAULT, Struct, field
+from msgspec.structs import fields
+
+from homing.app import Homing
+from homing.domain.delivery import Attempt, Delivery
+from homing.domain.errors import SettingsError
+from homing.engine.route import Route
+from homing.engine.tokens import Right
+from homing.mail_route import DEFAULT_SENDER
+from homing.ports import Finding, Provider
+from homing.settings import Settings
+from homing.settings.own_names import own_names
+from homing.stores.shape import Shape
+from homing.urls import sends_nowhere
+
+S = TypeVar("S", bound=Struct)
+
+NAME = re.compile(r"[a-z][a-z0-9-]*")
+
+
+class NoSettings(Struct, frozen=True):
+    """For an assembly that has no settings of its own."""
+
+
+class Setup(Struct, Generic[S], frozen=True):
+    """What an assembly makes its routes and notice writers from.
+
+    `settings` are its own, `general` those that hold for all (`HOMING_*`), `provider` the one
+    that `HOMING_PROVIDER` names. With `working` False the routes are only read and repaired:
+    required settings may be missing, and the provider sends nothing. `generation` is that of
+    this process's code (`homing NAME worker --generation N`).
+    """
+
+    settings: S
+    general: Settings
+    provider: Provider
+    working: bool = True
+    generation: int = 0
+
+    @property
+    def sender(self) -> str:
+        """The address that mail comes from; a program that really sends must be told it."""
+        given = self.general.sender
+        if given is None and self.working and not sends_nowhere(self.general.provider):
+            raise SettingsError("sender", "is required: whom does the mail come from?")
+        return given or DEFAULT_SENDER
+
+
+class Service(Struct, Generic[S], frozen=True):
+    """A running assembly: what its web handlers, commands and checks work with."""
+
+    homing: Homing
+    settings: S
+    general: Settings
+
+
+class HttpRequest(Struct, frozen=True, kw_only=True):
+    """A request, read whole within the limits of the server. Header names are in lower case.
+
+    `caller` is the name of the API token that was used, if any.
+    """
+
+    method: str
+    path: str
+    path_params: Mapping[str, str]
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes = b""
+    caller: str | None = None
+
+
+class HttpResponse(Struct, frozen=True, kw_only=True):
+    """An answer: `json` is encoded, or else `body` is sent as it is."""
+
+    status: int = 200
+    json: Any = None
+    body: bytes = b""
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Endpoint(Struct, frozen=True, kw_only=True):
+    """One method of one path. `{name}` in the path becomes a path parameter.
+
+    A refusal that the handler raises (`InvalidRequest`, `IdempotencyConflict`, …) is answered
+    as `application/problem+json`.
+    """
+
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+    path: str
+    handle: Callable[[Service[Any], HttpRequest], Awaitable[HttpResponse]]
+    right: Right | Literal["public"] = "send"
+    max_body_bytes: int = 1_000_000
+
+
+Access: TypeAlias = Literal["tokens", "trusted", "session"]
+"""Who may call: `tokens`, as `/api/v1` (API tokens, open on loopback while there are none);
+`trusted`, whoever reaches the port; `session`, people who have logged in."""
+
+
+class Web(Struct, frozen=True, kw_only=True):
+    """The web table of an assembly. `standard`: `/api/v1`, health and metrics are served too."""
+
+    access: Access
+    endpoints: tuple[Endpoint, ...] = ()
+    standard: bool = True
+
+
+NoticeWriter: TypeAlias = Callable[[Delivery, Sequence[Attempt]], Awaitable[bool]]
+"""Writes one notice; True once it is safely written. After a crash it is asked for again."""
+
+Notices: TypeAlias = Mapping[tuple[str, str], NoticeWriter]
+"""Notice writers by (route, notice)."""
+
+Check: TypeAlias = Callable[[Service[Any]], Awaitable[Sequence[Finding]]]
+"""A check for `doctor`: it gives findings and changes nothing."""
+
+
+class Assembly(Struct, Generic[S], frozen=True, kw_only=True):
+    """A design made of Homing's parts.
+
+    `settings` is a Struct whose fields name their own environment variables (`env`); each has
+    a default, so that routes can be made for reading where nothing is set. A variable that
+    begins with one of `prefixes` and is not a setting stops the start. `general` may fill in
+    what these settings say about store, provider and server. `sql_files` names, by the scheme of
+    the store, a package of SQL files that are applied after the store's own, in the order of the
+    times in their names (`20261116T1200_outbox_view.sql`).
+    """
+
+    name: str
+    about: str
+    settings: type[S]
+    routes: Callable[[Setup[S]], Sequence[Route]]
+    prefixes: tuple[str, ...] = ()
+    general: Callable[[S, Settings], Settings] | None = None
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    notices: Callable[[Setup[S]], Notices] | None = None
+    web: Web | None = None
+    commands: Mapping[str, Callable[..., None]] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
+    sql_files: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise ValueError(f"assembly {self.name!r}: a name has small letters, digits and -")
+        for each in fields(self.settings):
+            if each.default is NODEFAULT and each.default_factory is NODEFAULT:
+                raise ValueError(f"assembly {self.name}: setting {each.name} has no default")
+        for variable in (*own_names(self.settings), *self.prefixes):
+            if variable.startswith("HOMING_"):
+                raise ValueError(f"assembly {self.name}: {variable}: HOMING_ is for all assemblies")

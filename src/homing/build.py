@@ -1,0 +1,209 @@
+"""The public names to build with: routes, providers, stores and whole assemblies.
+
+What an application uses to send stands in `homing` itself. The guides show these names at work:
+`docs/guides/writing-an-assembly.md`, `writing-a-provider.md` and `writing-a-store.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct
+
+from homing.assembly import (
+    Assembly,
+    Endpoint,
+    HttpRequest,
+    HttpResponse,
+    NoSettings,
+    Service,
+    Setup,
+    Web,
+)
+from homing.domain.delivery import (
+    Attempt,
+    Change,
+    Content,
+    Delivery,
+    Fact,
+    Key,
+    New,
+    Receipt,
+    Recipient,
+)
+from homing.domain.failure import Failure, Refusal
+from homing.domain.loopback import is_loopback
+from homing.domain.message import decode_message, encode_message
+from homing.domain.policy import (
+    Exponential,
+    FullJitter,
+    Ladder,
+    Plan,
+    Retention,
+    Retry,
+    RetryAfter,
+    Stage,
+)
+from homing.domain.redaction import redact
+from homing.engine.admitted import Admitted
+from homing.engine.labels import Label, LabelTable
+from homing.engine.request import Request
+from homing.engine.route import ALL_VERBS, Route, classify_exception
+from homing.engine.steps import SendStep
+from homing.from_settings import assemble, load_program
+from homing.ports import (
+    Absent,
+    Accepted,
+    Added,
+    Alarm,
+    Alert,
+    Checked,
+    Claim,
+    Claimed,
+    Clock,
+    Cursor,
+    Dice,
+    Done,
+    Envelope,
+    Existing,
+    Facet,
+    FanOut,
+    Finding,
+    Found,
+    Journal,
+    JournalPath,
+    Lookup,
+    Migrated,
+    Notifier,
+    Observer,
+    Page,
+    Provider,
+    PurgeRule,
+    Query,
+    Ready,
+    Showing,
+    StaysLocal,
+    Step,
+    Store,
+    TakesSqlFiles,
+    Transaction,
+    TransactionalStore,
+    Transitioned,
+    Unknown,
+    Work,
+)
+from homing.settings import Seconds, Settings
+from homing.settings.own_names import env
+from homing.stores.shape import Shape
+
+__all__ = [
+    "ALL_VERBS",
+    "Absent",
+    "Accepted",
+    "Added",
+    "Admitted",
+    "Alarm",
+    "Alert",
+    "Assembly",
+    "Attempt",
+    "Change",
+    "Checked",
+    "Claim",
+    "Claimed",
+    "Clock",
+    "Content",
+    "Cursor",
+    "Delivery",
+    "Dice",
+    "Done",
+    "Endpoint",
+    "Envelope",
+    "Existing",
+    "Exponential",
+    "Facet",
+    "Fact",
+    "Failure",
+    "FanOut",
+    "Finding",
+    "Found",
+    "FullJitter",
+    "HttpRequest",
+    "HttpResponse",
+    "Journal",
+    "JournalPath",
+    "Key",
+    "Label",
+    "LabelTable",
+    "Ladder",
+    "Lookup",
+    "Migrated",
+    "New",
+    "NoSettings",
+    "Notifier",
+    "Observer",
+    "Page",
+    "Plan",
+    "Provider",
+    "PurgeRule",
+    "Query",
+    "Ready",
+    "Receipt",
+    "Recipient",
+    "Refusal",
+    "Request",
+    "Retention",
+    "Retry",
+    "RetryAfter",
+    "Route",
+    "Seconds",
+    "SendStep",
+    "Service",
+    "Settings",
+    "Setup",
+    "Shape",
+    "Showing",
+    "Stage",
+    "StaysLocal",
+    "Step",
+    "Store",
+    "TakesSqlFiles",
+    "Transaction",
+    "TransactionalStore",
+    "Transitioned",
+    "Unknown",
+    "Web",
+    "Work",
+    "classify_exception",
+    "decode_message",
+    "encode_message",
+    "env",
+    "is_loopback",
+    "redact",
+    "with_service",
+]
+
+S = TypeVar("S", bound=Struct)
+T = TypeVar("T")
+
+
+def with_service(
+    assembly: Assembly[S],
+    act: Callable[[Service[S]], Awaitable[T]],
+    *,
+    config: Path | None = None,
+) -> T:
+    """For a command of an assembly: open its store as the settings say, act, and close.
+
+    No worker runs: what is submitted here is delivered by `homing NAME worker` or `serve`.
+    """
+    program = load_program(assembly, config)
+    homing = assemble(program, worker=False)
+
+    async def run() -> T:
+        async with homing:
+            return await act(Service(homing, program.settings, program.general))
+
+    return asyncio.run(run())

@@ -1,0 +1,65 @@
+"""`homing NAME …` for every installed assembly: its programs, readers, verbs and own commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperGroup
+
+from homing.cli import session
+
+if TYPE_CHECKING:
+    from homing.assembly import Assembly
+
+# The default service: its commands need no name.
+UNNAMED = "default"
+
+Register = Callable[[typer.Typer], None]
+
+
+class Commands(TyperGroup):
+    """The commands of `homing`; an assembly is loaded when one of its commands is asked for."""
+
+    standard: Register
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        found = super().get_command(ctx, cmd_name)
+        if found is not None:
+            return found
+        from homing.installed import load, offered
+
+        if cmd_name == UNNAMED or cmd_name not in offered():
+            return None
+        return group_of(load(cmd_name), type(self).standard)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Installed assemblies are listed by their package: none of them is loaded for this."""
+        super().format_commands(ctx, formatter)
+        from homing.installed import packages
+
+        rows = [(name, f"From package {package}.") for name, package in packages().items()]
+        with formatter.section("Assemblies"):
+            formatter.write_dl(sorted(row for row in rows if row[0] != UNNAMED))
+
+
+def group_of(assembly: Assembly[Any], standard: Register) -> Any:
+    """Its own commands stand in the place of the standard ones of the same name."""
+    app = typer.Typer(
+        name=assembly.name,
+        help=assembly.about,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+    )
+
+    @app.callback()
+    def choose() -> None:
+        session.chosen.set(assembly)
+
+    choose.__doc__ = assembly.about
+    standard(app)
+    for name, function in assembly.commands.items():
+        app.command(name)(function)
+    return typer.main.get_command(app)

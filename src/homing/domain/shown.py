@@ -1,0 +1,48 @@
+"""Records in a design's own words, which a store writes in the same commit as the engine's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from homing.domain.delivery import Change, Fact, Key, New
+
+CLAIM_MS = b"\x00"
+"""Stands in `claimed_tail` for the time of the claim, in milliseconds."""
+CLAIM_ISO = b"\x01"
+"""As `CLAIM_MS`, for the time as ISO 8601 text. Neither byte ever stands in JSON."""
+
+
+class ShownRecord(Struct, frozen=True, gc=False, kw_only=True):
+    """What to put under `key`: the bytes `head + tail`, found under the index names `names`.
+
+    The head follows from what was asked for, and a change does not carry that: a head of None
+    leaves the stored one. An empty tail hides the record and keeps its head. A claim puts
+    `claimed_tail` and `claimed_names`, with the placeholders replaced by its time; a
+    `claimed_tail` of None leaves the record as it is. After `gone_at_ms` the record is gone.
+
+    An `owned` record without a `gone_at_ms` goes with that of its delivery. One with an `of_key`
+    is put only if the write puts that key.
+    """
+
+    key: str
+    head: bytes | None = None
+    tail: bytes = b""
+    names: tuple[str, ...] = ()
+    claimed_tail: bytes | None = None
+    claimed_names: tuple[str, ...] = ()
+    gone_at_ms: int | None = None
+    owned: bool = True
+    of_key: tuple[str, str] | None = None
+
+
+class Projection(Protocol):
+    """Which records follow from a write; `keys` are those that it puts, with their terms."""
+
+    def of_new(self, new: New, keys: Sequence[Key]) -> tuple[ShownRecord, ...]: ...
+
+    def of_change(self, change: Change, keys: Sequence[Key]) -> tuple[ShownRecord, ...]: ...
+
+    def of_facts(self, facts: Sequence[Fact]) -> tuple[ShownRecord, ...]: ...

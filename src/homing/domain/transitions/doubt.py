@@ -1,0 +1,60 @@
+"""An attempt may have been accepted: what evidence, patience and the route's policy make of it."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from homing.domain import recipients
+from homing.domain.delivery import Change, Delivery, Receipt
+from homing.domain.policy import Plan
+from homing.domain.transitions.endings import end_by_evidence
+from homing.domain.transitions.states import to_state
+from homing.domain.transitions.table import transition
+
+
+@transition(sources=("in_flight",), targets=("delivered", "failed"))
+def settle_found(delivery: Delivery, *, plan: Plan, now_ms: int, receipt: Receipt) -> Change:
+    """Evidence shows that an attempt in doubt was accepted: no second send is made."""
+    return end_by_evidence(delivery, plan, now_ms, dated(receipt, now_ms))
+
+
+@transition(sources=("in_flight",), targets=("pending",))
+def await_evidence(delivery: Delivery, *, now_ms: int, due_at_ms: int) -> Change:
+    """In doubt, and the provider cannot tell yet: ask again later. That is no attempt."""
+    return Change(to_state(delivery, due_at_ms=due_at_ms, now_ms=now_ms))
+
+
+@transition(sources=("in_flight",), targets=("in_flight",))
+def waive_doubt(delivery: Delivery) -> Change:
+    """Send again although an attempt may have been accepted, by the route's policy."""
+    return Change(replace(delivery, maybe_duplicate=True, doubt_waived=True))
+
+
+@transition(sources=("in_flight",), targets=("in_flight",))
+def rely_on_token(delivery: Delivery) -> Change:
+    """Send again under the same token, which the provider folds; flagged, as clocks may differ."""
+    return Change(replace(delivery, maybe_duplicate=True))
+
+
+@transition(sources=("in_flight",), targets=("in_flight",))
+def dispel_doubt(delivery: Delivery) -> Change:
+    """The provider has shown that the attempt in doubt was not accepted."""
+    if delivery.payload_no > 1 and delivery.earlier_maybe_sent:
+        # It was asked for the token of this payload, which says nothing about the earlier one.
+        return Change(replace(delivery, maybe_sent_at_ms=None))
+    return Change(
+        replace(
+            delivery,
+            maybe_sent_at_ms=None,
+            earlier_maybe_sent=False,
+            recipients=recipients.dispel_doubt(delivery.recipients),
+        )
+    )
+
+
+def dated(receipt: Receipt | None, now_ms: int) -> Receipt:
+    if receipt is None:
+        return Receipt(accepted_at_ms=now_ms)
+    if receipt.accepted_at_ms is not None:
+        return receipt
+    return replace(receipt, accepted_at_ms=now_ms)

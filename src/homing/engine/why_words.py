@@ -1,0 +1,99 @@
+"""The words of `why`: one table for what is sent, one for handlers and jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from homing.domain.delivery import AttemptStatus, Delivery, FailedBecause, RecipientOutcome
+from homing.domain.policy import Plan
+
+
+class Words(Struct, frozen=True):
+    """How attempts end, why a delivery has failed, and what an operator can do about it."""
+
+    ended: Mapping[AttemptStatus, str]
+    because: Mapping[FailedBecause, str]
+    next_step: Mapping[FailedBecause, str]
+
+
+_ENDED: dict[AttemptStatus, str] = {
+    "suppressed": "was suppressed on purpose",
+    "failed": "failed and may be tried again",
+    "timed_out": "got no answer in time",
+    "interrupted": "was cut off: its worker ended before the outcome was known",
+    "route_fault": "met a fault of the route, not of the message",
+}
+_BECAUSE: dict[FailedBecause, str] = {
+    "exhausted": "All attempts of its budget are used up.",
+    "uncertain": "An attempt may have been accepted, and there is no evidence either way.",
+    "expired": "Its time ran out before it could be delivered.",
+    "poison": "It made its worker crash again and again.",
+}
+_NEXT_STEP: dict[FailedBecause, str] = {
+    "exhausted": "When the other side works again, replay it; or dismiss it.",
+    "expired": "Resend it if it is still wanted; or dismiss it.",
+    "poison": "Look at the worker's log, mend the cause, then replay; or dismiss it.",
+}
+
+SENT = Words(
+    ended=_ENDED | {"done": "was accepted", "rejected": "was refused for good"},
+    because=_BECAUSE
+    | {"rejected": "It was refused for good; trying again unchanged would be refused again."},
+    next_step=_NEXT_STEP
+    | {
+        "rejected": "Mend the cause (address, content), amend it if needed, then replay or"
+        " dismiss it.",
+        "uncertain": "Ask the provider; then `confirm` it with evidence if it arrived, or `replay`"
+        " it (flagged as a possible duplicate) if it did not.",
+    },
+)
+WORKED = Words(
+    ended=_ENDED
+    | {
+        "done": "finished",
+        "rejected": "failed for good",
+        "timed_out": "did not finish in time",
+        "route_fault": "met a fault of the route, not of the work",
+    },
+    because=_BECAUSE
+    | {
+        "rejected": "It failed for good; trying again unchanged would fail again.",
+        "uncertain": "An attempt may have had its effect, and there is no evidence either way.",
+        "expired": "Its time ran out before it could be finished.",
+    },
+    next_step=_NEXT_STEP
+    | {
+        "rejected": "Mend the code or the data, amend it if needed, then replay or dismiss it.",
+        "exhausted": "When the cause is mended, replay it; or dismiss it.",
+        "uncertain": "Look whether it had its effect; then `confirm` it with evidence, or `replay`"
+        " it if it had none.",
+    },
+)
+PARTS_FAILED = (
+    "Parts of it have failed.",
+    "Mend the cause in its failed parts, then replay it: they are replayed with it.",
+)
+RECIPIENT: dict[RecipientOutcome, str] = {
+    "open": "still to be sent to",
+    "accepted": "accepted",
+    "refused": "refused",
+    "maybe": "maybe accepted",
+}
+EVIDENCE = {
+    "lookup": " (found by asking the provider)",
+    "operator": " (confirmed by a person)",
+    "late": " (known from a late answer)",
+}
+
+
+def words_for(delivery: Delivery, plan: Plan | None, stage: str | None = None) -> Words:
+    """Those for what is sent, if it has recipients or goes through a sending stage.
+
+    With `stage` those of that stage alone: rendering a mail is work, too.
+    """
+    stages = () if plan is None else plan.stages
+    if stage is not None and any(one.name == stage for one in stages):
+        return SENT if plan is not None and plan.stage(stage).sends else WORKED
+    return SENT if delivery.recipients or any(one.sends for one in stages) else WORKED

@@ -1,0 +1,92 @@
+"""The assemblies that are installed here: found by entry point, loaded when they are needed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from homing.domain.errors import HomingError
+
+if TYPE_CHECKING:
+    from homing.assembly import Assembly
+
+GROUP = "homing.assemblies"
+
+
+class BrokenAssembly(HomingError):
+    """An installed package offers an assembly that cannot be used."""
+
+    def __init__(self, name: str, package: str, problem: str) -> None:
+        super().__init__(f"assembly {name!r} of package {package} cannot be loaded: {problem}")
+        self.name = name
+
+
+class Installed(Struct, frozen=True):
+    """The assemblies that could be loaded, and why each of the others could not."""
+
+    assemblies: tuple[Assembly[Any], ...]
+    broken: tuple[BrokenAssembly, ...]
+
+
+def offered() -> Mapping[str, EntryPoint]:
+    """By name, without loading any. Of two under one name the first on the path counts."""
+    found: dict[str, EntryPoint] = {}
+    for entry in entry_points(group=GROUP):
+        found.setdefault(entry.name, entry)
+    return found
+
+
+def load(name: str) -> Assembly[Any]:
+    """Raises BrokenAssembly, which names the assembly, its package and the reason."""
+    return _loaded(offered()[name])
+
+
+@functools.cache
+def all_installed() -> Installed:
+    """Loads all of them, once in a process."""
+    assemblies: list[Assembly[Any]] = []
+    broken: list[BrokenAssembly] = []
+    for entry in offered().values():
+        try:
+            assemblies.append(_loaded(entry))
+        except BrokenAssembly as error:
+            broken.append(error)
+    return Installed(tuple(assemblies), tuple(broken))
+
+
+def packages() -> Mapping[str, str]:
+    """For each assembly the package that it comes from, with its version, for people."""
+    found: dict[str, str] = {}
+    known: dict[int, str] = {}
+    for name, entry in offered().items():
+        # A distribution parses its metadata anew whenever it is asked for its name.
+        if id(entry.dist) not in known:
+            known[id(entry.dist)] = _package(entry)
+        found[name] = known[id(entry.dist)]
+    return found
+
+
+def _package(entry: EntryPoint) -> str:
+    return "unknown" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+
+
+def _loaded(entry: EntryPoint) -> Assembly[Any]:
+    # Late: listing the names for `homing --help` needs none of it.
+    from homing.assembly import Assembly
+
+    package = _package(entry)
+    try:
+        value = entry.load()
+    except Exception as error:
+        # A stranger's module may raise anything while it is imported.
+        problem = f"{type(error).__name__}: {error}"
+        raise BrokenAssembly(entry.name, package, problem) from error
+    if not isinstance(value, Assembly):
+        raise BrokenAssembly(entry.name, package, f"{entry.value} is not an Assembly")
+    if value.name != entry.name:
+        raise BrokenAssembly(entry.name, package, f"it calls itself {value.name!r}")
+    return value

@@ -1,0 +1,75 @@
+"""Routes of the other installed assemblies, for reading and repairing their deliveries."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from homing.assembly import Assembly, Setup
+from homing.domain.errors import SettingsError
+from homing.domain.failure import Failure
+from homing.engine.route import Route
+from homing.installed import all_installed
+from homing.ports import Envelope
+from homing.settings import RouteSettings, Settings, apply_to
+from homing.settings.own import load_own
+from homing.stores.shape import Shape
+
+log = logging.getLogger("homing.assemblies")
+
+
+class Nowhere:
+    """The provider of routes that are only read: it refuses to send."""
+
+    token_window_s = 0.0
+    stays_local = True
+
+    async def prepare(self, envelope: Envelope) -> Failure:
+        del envelope
+        return Failure("not_sending", "route_fault", detail="this process does not send")
+
+    async def close(self) -> None:
+        """Nothing was opened."""
+
+
+def routes_as_set(assembly: Assembly[Any], setup: Setup[Any]) -> list[Route]:
+    """The routes of an assembly with what `routes.NAME` sets for each."""
+    given = setup.general.routes
+    return [
+        apply_to(route, given.get(route.name, RouteSettings())) for route in assembly.routes(setup)
+    ]
+
+
+def known_routes(general: Settings, *, but: str) -> list[Route]:
+    """Of all installed assemblies `but` this one. One that fails is named and left out: a
+    stranger's fault must not stop the commands of the others."""
+    installed = all_installed()
+    for broken in installed.broken:
+        log.warning("%s", broken)
+    found: list[Route] = []
+    for assembly in installed.assemblies:
+        if assembly.name == but:
+            continue
+        try:
+            found += routes_as_set(assembly, _setup(assembly, general))
+        except Exception as error:
+            log.warning("the routes of assembly %s are unknown: %s", assembly.name, error)
+    return found
+
+
+def known_shapes() -> dict[str, Shape]:
+    """Of all installed assemblies: a program that repairs a delivery changes its records too."""
+    return {
+        name: shape
+        for assembly in all_installed().assemblies
+        for name, shape in assembly.shapes.items()
+    }
+
+
+def _setup(assembly: Assembly[Any], general: Settings) -> Setup[Any]:
+    """Settings of another assembly that are wrong are for its own programs to refuse."""
+    try:
+        own = load_own(assembly.settings, demand=False).settings
+    except SettingsError:
+        own = assembly.settings()
+    return Setup(settings=own, general=general, provider=Nowhere(), working=False)

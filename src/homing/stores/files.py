@@ -1,0 +1,29 @@
+"""What is wrong with a file that holds addresses, tokens or payloads."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from homing.ports import Finding
+
+OTHERS = 0o077
+
+
+def file_findings(path: Path) -> Iterator[Finding]:
+    """It is for its owner alone, and can be written; nothing is found if all is well."""
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            yield Finding("files", "bad", f"{path} cannot be made: its folder cannot be written")
+        return
+    except OSError as error:
+        yield Finding("files", "bad", f"{path} cannot be looked at: {error.strerror}")
+        return
+    if mode & OTHERS:
+        yield Finding("files", "bad", f"{path} can be read by others: chmod 600 {path}")
+    if path.is_dir() or not os.access(path, os.R_OK | os.W_OK):
+        yield Finding("files", "bad", f"{path} cannot be written")

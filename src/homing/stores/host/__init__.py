@@ -1,0 +1,6 @@
+"""What the processes of one host share beside a store: proof of life, and wake-up signals."""
+
+from homing.stores.host.locks import ProcessLocks
+from homing.stores.host.pipes import WakePipes
+
+__all__ = ["ProcessLocks", "WakePipes"]

@@ -1,0 +1,161 @@
+"""Which records of a Shape follow from a write: bytes and index names, ready to be put."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from homing.domain import transitions
+from homing.domain.delivery import (
+    CLAIMABLE_STATES,
+    Attempt,
+    Change,
+    Content,
+    Delivery,
+    Fact,
+    Key,
+    New,
+)
+from homing.domain.policy import Retention
+from homing.domain.shown import CLAIM_ISO, CLAIM_MS, ShownRecord
+from homing.engine.expiry import attempt_gone_at_ms, dead_letter_gone_at_ms, delivery_gone_at_ms
+from homing.stores.codec import encode
+from homing.stores.shape import HIDDEN, Record, RecordKind, Shape, Stored, as_shown, iso_utc
+
+# A time that no clock shows (in the year 9871): where it stands in a record, a claim's time goes.
+_CLAIM_AT_MS = 249_337_419_287_613
+_CLAIM_AT = {
+    str(_CLAIM_AT_MS).encode(): CLAIM_MS,
+    iso_utc(_CLAIM_AT_MS).encode(): CLAIM_ISO,
+}
+
+
+class ShapeProjection:
+    """The projection of all Shapes, each by the name of the lane or the route that it is for.
+
+    `retention_of` says how long the records of a delivery are kept once they have ended.
+    """
+
+    def __init__(
+        self,
+        shapes: Mapping[str, Shape],
+        retention_of: Callable[[Delivery], Retention] = lambda _: Retention(),
+    ) -> None:
+        self._shapes = shapes
+        self._retention_of = retention_of
+        self._facts = {
+            kind: record for shape in shapes.values() for kind, record in shape.facts.items()
+        }
+
+    def of_new(self, new: New, keys: Sequence[Key]) -> tuple[ShownRecord, ...]:
+        shape = self._shape_of(new.delivery)
+        if shape is None:
+            return self.of_facts(new.facts)
+        content = Content(new.payload, new.results)
+        return (
+            *self._of_delivery(shape, new.delivery, content),
+            *self._of_keys(shape, keys),
+            *self.of_facts(new.facts),
+        )
+
+    def of_change(self, change: Change, keys: Sequence[Key]) -> tuple[ShownRecord, ...]:
+        delivery = change.delivery
+        shape = self._shape_of(delivery)
+        if shape is None:
+            return self.of_facts(change.facts)
+        kept = not change.forget
+        content = None if change.payload is None else Content(change.payload)
+        return (
+            *(self._of_delivery(shape, delivery, content) if kept else ()),
+            *(self._of_attempts(shape, delivery, change.ended) if kept else ()),
+            *self._of_keys(shape, keys),
+            *self.of_facts(change.facts),
+        )
+
+    def of_facts(self, facts: Sequence[Fact]) -> tuple[ShownRecord, ...]:
+        shown = []
+        for fact in facts:
+            kind = self._facts.get(fact.kind)
+            if kind is None:
+                continue
+            gone_at_ms = None if kind.kept_s is None else fact.at_ms + round(kind.kept_s * 1000)
+            record = _whole(kind, fact, gone_at_ms=gone_at_ms, is_shown=fact.value is not None)
+            shown.append(replace(record, owned=False))
+        return tuple(shown)
+
+    def _shape_of(self, delivery: Delivery) -> Shape | None:
+        return self._shapes.get(delivery.lane) or self._shapes.get(delivery.route)
+
+    def _of_delivery(
+        self, shape: Shape, delivery: Delivery, content: Content | None
+    ) -> Iterator[ShownRecord]:
+        retention = self._retention_of(delivery)
+        if shape.key is not None:
+            head = None
+            if content is not None:
+                head = encode(shape.head(Stored(delivery, content)) if shape.head else {})[:-1]
+            record = ShownRecord(
+                key=shape.key(delivery),
+                head=head,
+                tail=_tail(shape, delivery),
+                names=shape.index(delivery) if shape.index else (),
+                gone_at_ms=delivery_gone_at_ms(delivery, retention),
+            )
+            yield _as_claimed(shape, delivery, record)
+        # One that never failed has no dead letter that could have to go.
+        if shape.dead_letter is not None and (delivery.failure or delivery.failure_history):
+            gone_at_ms = dead_letter_gone_at_ms(delivery, retention)
+            yield _whole(shape.dead_letter, delivery, gone_at_ms=gone_at_ms)
+
+    def _of_attempts(
+        self, shape: Shape, delivery: Delivery, attempts: Sequence[Attempt]
+    ) -> Iterator[ShownRecord]:
+        if shape.attempt is None:
+            return
+        retention = self._retention_of(delivery)
+        for attempt in attempts:
+            gone_at_ms = attempt_gone_at_ms(attempt, retention)
+            yield _whole(shape.attempt, attempt, gone_at_ms=gone_at_ms)
+
+    @staticmethod
+    def _of_keys(shape: Shape, keys: Sequence[Key]) -> Iterator[ShownRecord]:
+        if shape.key_record is None:
+            return
+        for key in keys:
+            shown = _whole(shape.key_record, key, gone_at_ms=key.expires_at_ms)
+            yield replace(shown, owned=False, of_key=(key.source, key.key))
+
+
+def _tail(shape: Shape, delivery: Delivery) -> bytes:
+    if shape.labels.word(delivery) == HIDDEN or shape.tail is None:
+        return b""
+    tail = encode(shape.tail(as_shown(delivery)))
+    # What the head leaves open is closed here.
+    return (b"," if shape.head is not None else b"") + tail[1:]
+
+
+def _as_claimed(shape: Shape, delivery: Delivery, record: ShownRecord) -> ShownRecord:
+    if delivery.state not in CLAIMABLE_STATES:
+        return record
+    claimed = transitions.claim(
+        delivery, holder="", now_ms=_CLAIM_AT_MS, lease_until_ms=_CLAIM_AT_MS
+    ).delivery
+    tail = _tail(shape, claimed)
+    for time, placeholder in _CLAIM_AT.items():
+        tail = tail.replace(time, placeholder)
+    names = shape.index(claimed) if shape.index else ()
+    return replace(record, claimed_tail=tail, claimed_names=names)
+
+
+def _whole(
+    kind: RecordKind[Any], value: Any, *, gone_at_ms: int | None, is_shown: bool = True
+) -> ShownRecord:
+    record: Record | None = kind.record(value) if is_shown else None
+    return ShownRecord(
+        key=kind.key(value),
+        head=b"",
+        tail=b"" if record is None else encode(record),
+        gone_at_ms=gone_at_ms,
+    )

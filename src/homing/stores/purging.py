@@ -1,0 +1,45 @@
+"""What a purge may take away for good, and what never: one table for all stores.
+
+A delivery that has not ended is never touched, whatever the rule names. An open dead letter
+(`failed`) and its payload go only where the rule names it; a rule that names no state means the
+other ends. A child is kept as long as its parent's record: a replay of the parent must find it.
+The oldest go first, as many as the rule allows.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from homing.domain.delivery import TERMINAL_STATES, State
+from homing.ports import PurgeKind, PurgeRule
+
+CLOSED_STATES: frozenset[State] = TERMINAL_STATES - {"failed"}
+
+
+class Purge(Struct, frozen=True, kw_only=True):
+    """How one kind of record is chosen: its `time` lies before that of the rule.
+
+    The other fields say which conditions of the rule hold for it.
+    """
+
+    time: str
+    by_state: bool = False
+    by_route: bool = False
+    by_fact_kind: bool = False
+    keeps_family: bool = False
+
+
+PURGES: dict[PurgeKind, Purge] = {
+    "delivery": Purge(time="ended_at_ms", by_state=True, by_route=True, keeps_family=True),
+    # Payload and results are emptied; the record stays.
+    "payload": Purge(time="ended_at_ms", by_state=True, by_route=True),
+    # By the route that the delivery had when the attempt ended.
+    "attempts": Purge(time="ended_at_ms", by_route=True),
+    "keys": Purge(time="expires_at_ms"),
+    "facts": Purge(time="at_ms", by_fact_kind=True),
+}
+
+
+def purged_states(rule: PurgeRule) -> frozenset[State]:
+    """The states that a rule means."""
+    return TERMINAL_STATES.intersection(rule.states or CLOSED_STATES)

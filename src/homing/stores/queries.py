@@ -1,0 +1,110 @@
+"""What queries, groups and listings mean, once for all stores.
+
+A store that holds its records in memory uses the functions; one with a query language translates
+the tables.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from homing.domain.delivery import Delivery, Fact
+from homing.ports import Facet, FactCursor, FactOrder, GroupBy, Query
+
+EQUAL_FIELDS = ("route", "source", "key", "topic", "parent_id", "clone_of", "holder")
+"""Conditions of a Query that compare the field of the same name."""
+
+FACET_FIELDS = ("stage", "attempted", "failed_because", "phase")
+"""What a Facet may ask for beside the state."""
+
+
+def no_children(_parent_id: str) -> Iterable[Delivery]:
+    return ()
+
+
+def group_words(delivery: Delivery, by: tuple[GroupBy, ...]) -> tuple[str, ...]:
+    """The group that a delivery is counted in."""
+    return tuple([group_word(field_of(delivery, name)) for name in by])
+
+
+def group_word(value: object) -> str:
+    """What is not there is the empty word, and a flag is `true` or `false`."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else ("true" if value else "false")
+
+
+def field_of(delivery: Delivery, name: str) -> Any:
+    """A field by its name in queries, facets and groups: two of them lie deeper."""
+    if name == "error_class":
+        return error_class(delivery)
+    if name == "attempted":
+        return delivery.attempts_spent > 0
+    return getattr(delivery, name)
+
+
+def error_class(delivery: Delivery) -> str | None:
+    return delivery.failure.error_class if delivery.failure is not None else None
+
+
+def predicate(
+    query: Query, children_of: Callable[[str], Iterable[Delivery]]
+) -> Callable[[Delivery], bool]:
+    """A test made for this query: only the conditions that it sets."""
+    tests: list[Callable[[Delivery], bool]] = []
+    wanted = tuple(
+        (name, value) for name in EQUAL_FIELDS if (value := getattr(query, name)) is not None
+    )
+    if wanted:
+        tests.append(lambda d: all(getattr(d, name) == value for name, value in wanted))
+    if query.recipient is not None:
+        tests.append(lambda d: any(r.address == query.recipient for r in d.recipients))
+    if query.error_class is not None:
+        tests.append(lambda d: error_class(d) == query.error_class)
+    if query.owing is not None:
+        tests.append(lambda d: bool(d.notices_due) is query.owing)
+    if query.top_only:
+        tests.append(lambda d: d.parent_id is None)
+    if (facets := query.facets) is not None:
+        tests.append(lambda d: any(fits(facet, d, children_of) for facet in facets))
+    if (from_ms := query.created_from_ms) is not None:
+        tests.append(lambda d: d.created_at_ms >= from_ms)
+    if (before_ms := query.created_before_ms) is not None:
+        tests.append(lambda d: d.created_at_ms < before_ms)
+    return lambda d: all(test(d) for test in tests)
+
+
+def fits(
+    facet: Facet,
+    delivery: Delivery,
+    children_of: Callable[[str], Iterable[Delivery]] = no_children,
+) -> bool:
+    if facet.state != delivery.state:
+        return False
+    if facet.retrying_children is not None:
+        retrying = any(is_retrying(child) for child in children_of(delivery.id))
+        if retrying != facet.retrying_children:
+            return False
+    return all(getattr(facet, name) in (None, field_of(delivery, name)) for name in FACET_FIELDS)
+
+
+def is_retrying(delivery: Delivery) -> bool:
+    """It waits to be tried again after a failed attempt."""
+    return delivery.state == "pending" and delivery.attempts_spent > 0
+
+
+def listed(
+    facts: Iterable[Fact], limit: int, after: FactCursor | None, order: FactOrder
+) -> list[Fact]:
+    """The next ones behind `after`, in this order."""
+
+    def place(fact: Fact | FactCursor) -> Any:
+        return fact.key if order == "key" else (fact.at_ms, fact.key)
+
+    if order == "newest":
+        below = facts if after is None else (f for f in facts if place(f) < place(after))
+        return heapq.nlargest(limit, below, key=place)
+    above = facts if after is None else (f for f in facts if place(f) > place(after))
+    return heapq.nsmallest(limit, above, key=place)

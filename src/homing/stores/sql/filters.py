@@ -1,0 +1,99 @@
+"""Which rows a query means: conditions as data, values always bound."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from homing.domain.delivery import State
+from homing.ports import Facet, GroupBy, Query
+from homing.stores.queries import EQUAL_FIELDS, FACET_FIELDS
+from homing.stores.sql.columns import COLUMNS, PLACES, Column
+
+DELIVERIES = "from homing_deliveries as d"
+# The address first, whatever the planner thinks of it.
+OF_RECIPIENT = (
+    "from homing_recipients as a cross join homing_deliveries as d"
+    " on d.seq = a.seq and a.address = :recipient"
+)
+CONDITIONS = {name: f"d.{name} = :{name}" for name in (*EQUAL_FIELDS, "error_class")} | {
+    "created_from_ms": "d.created_at_ms >= :created_from_ms",
+    "created_before_ms": "d.created_at_ms < :created_before_ms",
+}
+# Words, not parameters: only so does a database know that a partial index will do.
+OWING = {True: "d.owing = 1", False: "d.owing = 0"}
+ATTEMPTED = {True: "d.attempts_spent > 0", False: "d.attempts_spent = 0"}
+TOP_ONLY = "d.parent_id is null"
+_A_RETRYING_CHILD = (
+    "exists (select 1 from homing_deliveries as c"
+    " where c.parent_id = d.id and c.state = 'pending' and c.attempts_spent > 0)"
+)
+RETRYING_CHILDREN = {True: _A_RETRYING_CHILD, False: f"not {_A_RETRYING_CHILD}"}
+STATES: dict[State, str] = {
+    "pending": "d.state = 'pending'",
+    "in_flight": "d.state = 'in_flight'",
+    "waiting": "d.state = 'waiting'",
+    "delivered": "d.state = 'delivered'",
+    "suppressed": "d.state = 'suppressed'",
+    "failed": "d.state = 'failed'",
+    "dismissed": "d.state = 'dismissed'",
+}
+
+
+def _group_word(column: Column) -> str:
+    """What is not there is the empty word, and a flag is `true` or `false`."""
+    if column.kind == "integer":
+        return f"case d.{column.name} when 1 then 'true' else 'false' end"
+    return f"coalesce(d.{column.name}, '')" if column.nullable else f"d.{column.name}"
+
+
+GROUPS: dict[GroupBy, str] = {
+    name: _group_word(COLUMNS[PLACES[name]]) for name in get_args(GroupBy)
+}
+BELOW = "(d.created_at_ms, d.id) < (:seen_at_ms, :seen_id)"
+
+
+def conditions(query: Query) -> tuple[str, list[str], dict[str, Any]]:
+    """Where to look, what must hold, and the values to bind."""
+    values: dict[str, Any] = {}
+    wanted: list[str] = []
+    for name, condition in CONDITIONS.items():
+        value = getattr(query, name)
+        if value is not None:
+            wanted.append(condition)
+            values[name] = value
+    if query.owing is not None:
+        wanted.append(OWING[query.owing])
+    if query.top_only:
+        wanted.append(TOP_ONLY)
+    if query.facets is not None:
+        wanted += _facets(query.facets, values)
+    if query.recipient is not None:
+        values["recipient"] = query.recipient
+        return OF_RECIPIENT, wanted, values
+    return DELIVERIES, wanted, values
+
+
+def _facets(facets: tuple[Facet, ...], values: dict[str, Any]) -> list[str]:
+    """Any of them; a state that they have in common is said once, for the index."""
+    if not facets:
+        return ["false"]
+    alternatives = " or ".join(
+        f"({_facet(number, facet, values)})" for number, facet in enumerate(facets)
+    )
+    states = {facet.state for facet in facets}
+    common = [STATES[state] for state in states] if len(states) == 1 else []
+    return [*common, f"({alternatives})"]
+
+
+def _facet(number: int, facet: Facet, values: dict[str, Any]) -> str:
+    parts = [STATES[facet.state]]
+    if facet.attempted is not None:
+        parts.append(ATTEMPTED[facet.attempted])
+    for name in FACET_FIELDS:
+        value = getattr(facet, name)
+        if value is not None and name != "attempted":
+            values[f"{name}_{number}"] = value
+            parts.append(f"d.{name} = :{name}_{number}")
+    if facet.retrying_children is not None:
+        parts.append(RETRYING_CHILDREN[facet.retrying_children])
+    return " and ".join(parts)

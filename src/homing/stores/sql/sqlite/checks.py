@@ -1,0 +1,51 @@
+"""What can be seen of a database without opening it as a store. Only reads."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from homing.domain.errors import StoreError
+from homing.ports import Finding
+from homing.stores.files import file_findings
+from homing.stores.sql.migrate import outstanding, shipped
+from homing.stores.sql.sqlite.checkpoint import CHECKPOINTS_ARE_SAFE_SINCE
+from homing.stores.sql.statements import load
+
+JOURNAL = ".emergency"
+# The database, what SQLite keeps beside it, and what Homing does.
+SUFFIXES = ("", "-wal", "-shm", JOURNAL, ".checkpoint.lock")
+
+_SQL = load(__package__, "open.sql")
+
+
+def findings(path: Path) -> Iterator[Finding]:
+    found = [
+        finding
+        for suffix in SUFFIXES
+        for finding in file_findings(path.with_name(path.name + suffix))
+    ]
+    yield from found or [Finding("files", "good", f"{path.name}: modes are as they should be")]
+    detail = f"SQLite {sqlite3.sqlite_version}"
+    if sqlite3.sqlite_version_info < CHECKPOINTS_ARE_SAFE_SINCE:
+        safe = ".".join(map(str, CHECKPOINTS_ARE_SAFE_SINCE))
+        detail += f", before {safe} (WAL-reset bug): so one connection alone checkpoints"
+    yield Finding("sqlite", "good", detail)
+
+
+def pending_migrations(path: Path) -> list[str]:
+    """What the next `open` would apply; all of it where there is no database yet."""
+    applied = _applied(path) if path.exists() else {}
+    return [f"{each.number:04}_{each.name}" for each in outstanding(shipped(__package__), applied)]
+
+
+def _applied(path: Path) -> dict[int, str]:
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        try:
+            return dict(database.execute(_SQL["applied_migrations"]))
+        except sqlite3.OperationalError:
+            return {}  # a database without our tables
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"{path.name}: {error}") from None

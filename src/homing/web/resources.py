@@ -1,0 +1,66 @@
+"""The paths of the application: each with its endpoints by method, behind their rights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from homing.engine.tokens import Right
+from homing.web.auth import Gate, OpenGate
+from homing.web.calls import Call, Endpoint
+from homing.web.operations import PUBLIC, Operation
+from homing.web.problems import problem
+
+
+class Resource:
+    """One path: its endpoints by method, each behind the right that it needs."""
+
+    def __init__(self, gate: Gate | OpenGate) -> None:
+        self._gate = gate
+        self.served: dict[str, Served] = {}
+
+    def serve(self, method: str, right: Right | Literal["public"], endpoint: Endpoint) -> None:
+        served = Served(right, endpoint)
+        for each in ("GET", "HEAD") if method == "GET" else (method,):
+            self.served[each] = served
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        served = self.served.get(scope["method"])
+        if served is None:
+            response: Response = problem(405, headers=((b"allow", self._allowed()),))
+        else:
+            call = Call(scope, receive)
+            try:
+                refusal = None
+                if served.right != PUBLIC:
+                    refusal = await self._gate.refusal(call, served.right)
+                response = await served.endpoint(call) if refusal is None else refusal
+            finally:
+                if call.at_end is not None:
+                    call.at_end()
+        await response(scope, receive, send)
+
+    def _allowed(self) -> bytes:
+        return ", ".join(sorted(self.served)).encode()
+
+
+class Served(Struct, frozen=True):
+    right: Right | Literal["public"]
+    endpoint: Endpoint
+
+
+def resources(
+    operations: tuple[Operation, ...], endpoints: Mapping[str, Endpoint], gate: Gate
+) -> dict[str, Resource]:
+    """By path; an operation without an endpoint, or the other way round, is a mistake of ours."""
+    if endpoints.keys() != {operation.name for operation in operations}:
+        raise KeyError("operations and endpoints do not match")
+    found: dict[str, Resource] = {}
+    for operation in operations:
+        resource = found.setdefault(operation.path, Resource(gate))
+        resource.serve(operation.method, operation.right, endpoints[operation.name])
+    return found

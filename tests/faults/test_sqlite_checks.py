@@ -1,0 +1,81 @@
+"""What doctor may ask of a SQLite store before it is opened."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from homing.domain.errors import StoreError
+from homing.ports import Checked, JournalPath, Migrated
+from homing.stores.sql.sqlite import SqliteStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SqliteStore:
+    return SqliteStore(tmp_path / "outbox.db")
+
+
+async def problems(store: SqliteStore) -> list[str]:
+    return [found.detail for found in await store.findings() if found.verdict != "good"]
+
+
+def test_it_says_where_its_journal_lies_and_can_be_examined(store: SqliteStore) -> None:
+    assert isinstance(store, JournalPath)
+    assert isinstance(store, Checked)
+    assert isinstance(store, Migrated)
+    assert store.journal_path == store.path.with_name("outbox.db.emergency")
+
+
+async def test_a_new_place_is_good_and_nothing_is_made_there(store: SqliteStore) -> None:
+    findings = await store.findings()
+
+    assert [(found.check, found.verdict) for found in findings] == [
+        ("files", "good"),
+        ("sqlite", "good"),
+    ]
+    assert f"SQLite {sqlite3.sqlite_version}" in findings[-1].detail
+    assert not store.path.exists()
+
+
+async def test_files_that_others_can_read_are_named(store: SqliteStore) -> None:
+    await asyncio.to_thread(store.path.touch, 0o644)
+    await asyncio.to_thread(store.journal_path.touch, 0o640)
+
+    assert await problems(store) == [
+        f"{path} can be read by others: chmod 600 {path}"
+        for path in (store.path, store.journal_path)
+    ]
+
+
+async def test_a_folder_instead_of_the_file_cannot_be_written(store: SqliteStore) -> None:
+    await asyncio.to_thread(store.path.mkdir, 0o700)
+
+    assert await problems(store) == [f"{store.path} cannot be written"]
+
+
+async def test_migrations_are_pending_until_it_is_opened(store: SqliteStore) -> None:
+    assert await store.pending_migrations() == ["0001_deliveries"]
+    assert not store.path.exists()
+
+    await store.open()
+
+    assert await store.pending_migrations() == []
+    await store.close()
+
+
+async def test_in_a_database_of_others_all_are_pending(store: SqliteStore) -> None:
+    with sqlite3.connect(store.path) as database:
+        database.execute("create table bookings (id integer)")
+    database.close()
+
+    assert await store.pending_migrations() == ["0001_deliveries"]
+
+
+async def test_what_is_no_database_is_said(store: SqliteStore) -> None:
+    await asyncio.to_thread(store.path.write_bytes, b"not a database, " * 1000)
+
+    with pytest.raises(StoreError, match="not a database"):
+        await store.pending_migrations()

@@ -1,0 +1,60 @@
+"""Routes that a person has parked: nothing of them is claimed or sent until a person unparks them.
+
+Known from what people did, not from what is stored: a fault that parks the same route, or a probe
+that finds it working, must not end the park of a person.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.simulation.simulator.findings import Findings
+from tests.simulation.simulator.hosts import SimProcess
+from tests.simulation.simulator.options import Options
+from tests.simulation.simulator.route_kinds import TIMEOUT_S
+from tests.simulation.virtualtime import VirtualTimeLoop
+
+# Processes hear of a park with their next heartbeat.
+KNOWN_WITHIN_S = 8.0
+# What was claimed before may have waited for its turn, and then takes its whole time.
+SENT_WITHIN_S = KNOWN_WITHIN_S + 2 * TIMEOUT_S
+
+
+class Parks:
+    """Since when a person keeps which route parked."""
+
+    def __init__(self, options: Options, loop: VirtualTimeLoop, findings: Findings) -> None:
+        self._loop = loop
+        self._breach = findings.breach
+        # A process whose store fails may hear of a park late.
+        self._is_checked = not options.has("store", "full")
+        self._since_s: dict[str, float] = {}
+        self._clicks_under_way: Counter[str] = Counter()
+        # All that were ever parked by a person, in order.
+        self.ever: dict[str, None] = {}
+
+    def clicks(self, route: str) -> None:
+        """While somebody parks or unparks it, it is neither."""
+        self.ever[route] = None
+        self._clicks_under_way[route] += 1
+        self._since_s.pop(route, None)
+
+    def clicked(self, route: str, *, parked: bool) -> None:
+        self._clicks_under_way[route] -= 1
+        if parked and not self._clicks_under_way[route]:
+            self._since_s[route] = self._loop.now_s
+
+    def claimed(self, process: SimProcess, route: str, delivery_id: str) -> None:
+        if self._parked_for_s(process, route) > KNOWN_WITHIN_S:
+            text = f"{process.holder} claimed it while a person kept {route} parked"
+            self._breach("park", delivery_id, text)
+
+    def sent(self, process: SimProcess, route: str, delivery_id: str) -> None:
+        if self._parked_for_s(process, route) > SENT_WITHIN_S:
+            text = f"{process.holder} sent it while a person kept {route} parked"
+            self._breach("park", delivery_id, text)
+
+    def _parked_for_s(self, process: SimProcess, route: str) -> float:
+        if not self._is_checked or process.was_frozen:
+            return 0.0
+        return self._loop.now_s - self._since_s.get(route, self._loop.now_s)

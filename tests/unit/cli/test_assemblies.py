@@ -1,0 +1,56 @@
+"""`homing NAME …` of the assemblies that come with Homing, found like a stranger's."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from homing.installed import GROUP, all_installed
+from tests.unit.cli.conftest import Cli
+from tests.unit.cli.programs import started, until
+
+NAMED = ("bookings", "events", "mail", "reviews", "verdicts")
+
+
+def test_all_are_registered_and_can_be_loaded() -> None:
+    """The default mail service is one of them."""
+    assert {entry.name for entry in entry_points(group=GROUP)} >= {"default", *NAMED}
+    assert all_installed().broken == ()
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_each_has_the_standard_commands(cli: Cli, name: str) -> None:
+    shown = cli(name, "--help").out
+    assert f"Usage: homing {name}" in shown
+    for command in ("serve", "worker", "list", "replay", "doctor", "migrate", "config"):
+        assert f"\n  {command} " in shown, command
+
+
+def test_the_default_service_needs_no_name(cli: Cli) -> None:
+    assert "default" not in cli("--help").out.split("Assemblies:")[1]
+    assert "No such command" in cli("default", "serve", code=2).err
+
+
+@pytest.mark.parametrize("name", ["bookings", "events", "reviews", "verdicts"])
+def test_its_worker_runs(tmp_path: Path, name: str) -> None:
+    with started(tmp_path, ["-m", "homing", name, "worker"]) as worker:
+        until(lambda: "Homing worker is running" in worker.said(), what=worker.log.name)
+        assert worker.stop() == 0
+
+
+def test_a_worker_that_lacks_what_it_needs_names_it(cli: Cli) -> None:
+    assert "MAIL_TEMPLATE_DIR" in cli("mail", "worker", code=1).err
+
+
+def test_settings_of_any_known_route_are_accepted(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One file may serve several programs; a route that is known to none is refused."""
+    monkeypatch.setenv("HOMING_ROUTES__BOOKINGS__MAX_ATTEMPTS", "3")
+    cli("status")
+    shown = cli("bookings", "config", "show").out
+    assert "routes.bookings.max_attempts" in shown
+    monkeypatch.setenv("HOMING_ROUTES__POST__MAX_ATTEMPTS", "3")
+    assert "routes.post: there is no such route" in cli("status", code=1).err

@@ -1,0 +1,123 @@
+"""`homing worker --app module:name`: a library user's own handlers and jobs, in real processes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from homing import Event, Homing, Job
+from tests.unit.cli.programs import run, started, until
+
+# It only accepts, and says so: the worker is another process.
+APP = """\
+import os
+from pathlib import Path
+
+from homing import Homing
+
+outbox = Homing("sqlite:///shop.db", worker=False, generation=7)
+
+
+def note(text):
+    with Path("done.txt").open("a") as file:
+        file.write(f"{text} by {os.getpid()}\\n")
+
+
+@outbox.on("invoice.paid")
+async def book(event):
+    note(f"booked {event.data['number']}")
+
+
+@outbox.job("report", stages=("collect", "print"))
+class Report:
+    async def collect(self, job):
+        return {"pages": 3}
+
+    async def print(self, job):
+        note(f"printed {job.results['collect']['pages']} pages")
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    (tmp_path / "shop.py").write_text(APP)
+    return tmp_path
+
+
+def submit(folder: Path, *messages: Event | Job, generation: int = 0) -> None:
+    """As the shop does: accepted by a process that works on nothing."""
+
+    async def accept() -> None:
+        homing = Homing(f"sqlite:///{folder}/shop.db", worker=False, generation=7)
+        homing.job("report", stages=("collect", "print"))(_Elsewhere)
+        async with homing:
+            for message in messages:
+                await homing.submit(message, generation=generation)
+
+    asyncio.run(accept())
+
+
+class _Elsewhere:
+    def collect(self, job: object) -> None: ...
+
+    def print(self, job: object) -> None: ...
+
+
+def done(folder: Path, number: int) -> list[str]:
+    """What was done, once that much is done."""
+    path = folder / "done.txt"
+    lines: list[str] = until(
+        lambda: path.exists() and len(found := path.read_text().splitlines()) >= number and found,
+        what="the work",
+    )
+    return [line.partition(" by ")[0] for line in lines]
+
+
+def test_handlers_and_jobs_run_on_the_apps_own_store(shop: Path) -> None:
+    submit(shop, Event("invoice.paid", {"number": 42}), Job("report"))
+
+    with started(shop, ["-m", "homing", "worker", "--app", "shop:outbox"]) as worker:
+        assert sorted(done(shop, 2)) == ["booked 42", "printed 3 pages"]
+        assert worker.stop() == 0
+    assert not (shop / "homing.db").exists()
+
+
+def test_several_processes_of_another_generation(shop: Path) -> None:
+    """Work that asks for a generation is done by workers of that one alone."""
+    submit(shop, *(Event("invoice.paid", {"number": n}) for n in range(20)), generation=8)
+
+    command = ["-m", "homing", "worker", "--app", "shop:outbox", "--generation", "8"]
+    with started(shop, [*command, "--processes", "2"]) as workers:
+        assert sorted(done(shop, 20)) == sorted(f"booked {n}" for n in range(20))
+        assert workers.said().count("worker process") >= 2
+        assert workers.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [
+        ("shopp:outbox", "looked for module 'shopp' in "),
+        ("shop:inbox", "looked for 'inbox' in module 'shop': it is not there"),
+        ("shop", "looked for 'homing' in module 'shop': it is not there"),
+        ("shop:note", "'note' of module 'shop' is a function, not a Homing"),
+        (":outbox", "name a module, such as shop.mail:homing"),
+        ("broken:outbox", "module 'broken' cannot be imported: No module named 'gone'"),
+        ("wrong:outbox", "module 'wrong' cannot be imported: ZeroDivisionError"),
+    ],
+)
+def test_a_wrong_place_is_usage_and_says_what_was_looked_for(
+    shop: Path, place: str, problem: str
+) -> None:
+    (shop / "broken.py").write_text("import gone\n")
+    (shop / "wrong.py").write_text("1 / 0\n")
+
+    told = " ".join(run(shop, "worker", "--app", place, code=2).stderr.split())
+
+    assert problem in told
+
+
+def test_the_options_that_need_an_app(shop: Path) -> None:
+    assert "--generation needs --app" in run(shop, "worker", "--generation", "3", code=2).stderr
+    assert "without an assembly" in run(shop, "bookings", "worker", "--app", "shop", code=2).stderr

@@ -1,0 +1,161 @@
+"""Routes own their lanes, choose plans by name, and judge what went wrong."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from homing.domain.errors import InvalidRequest, SettingsError, TerminalError
+from homing.domain.failure import Failure
+from homing.domain.message import Email, Event, Job
+from homing.domain.policy import Plan, Stage
+from homing.engine.admitted import Admitted
+from homing.engine.handlers import Handlers, event_lane
+from homing.engine.lanes import lane_in_generation, lane_name, lane_part
+from homing.engine.route import judge_as_is, routes_by_name
+from homing.ports import Done
+from homing.testing import samples
+from tests.unit.engine.world import Script, World, route, stage
+
+names = st.text(st.sampled_from("ab/@%1"), min_size=1, max_size=4)
+
+
+@given(st.lists(st.tuples(names, names, st.integers(0, 11)), min_size=2, max_size=6, unique=True))
+def test_no_two_kinds_of_work_share_a_lane(kinds: list[tuple[str, str, int]]) -> None:
+    lanes = [lane_name(route, lane_part(kind), number) for route, kind, number in kinds]
+
+    assert len(set(lanes)) == len(kinds)
+
+
+@given(names, names)
+def test_a_lane_starts_with_the_name_of_its_route(one: str, suffix: str) -> None:
+    main = lane_name(one)
+
+    assert main.count("/") == 0
+    assert lane_name(one, suffix).startswith(f"{main}/")
+    assert lane_name(one, "", 3) == f"{main}@3"
+
+
+@given(names, st.integers(0, 11), st.integers(0, 11))
+def test_work_is_moved_to_another_generation(kind: str, before: int, after: int) -> None:
+    delivery = samples.delivery("d1", lane=event_lane(kind, before), generation=before)
+
+    assert lane_in_generation(delivery, after) == event_lane(kind, after)
+
+
+def test_a_route_serves_its_lanes_for_all_and_for_its_own_generation() -> None:
+    old = route(name="events", lanes=("paid", "sent"), generation=0)
+    new = route(name="events", lanes=("paid",), generation=3)
+
+    assert route(name="mail").served_lanes == ("mail",)
+    assert old.served_lanes == ("events/paid", "events/sent")
+    assert new.served_lanes == ("events/paid", "events/paid@3")
+
+
+def test_two_routes_of_one_lane_are_refused_at_the_start() -> None:
+    events = Handlers()
+    events.add("paid", print, name="book", retry=None, timeout_s=1.0, terminal_errors=())
+    one, other = events.route(), route(name="events", lanes=("paid", "sent"))
+
+    with pytest.raises(SettingsError) as refusal:
+        World(one, other)
+
+    assert "'events' and 'events' both own the lane 'events/paid'" in str(refusal.value)
+
+
+def test_two_routes_of_one_name_are_refused_even_with_other_lanes() -> None:
+    with pytest.raises(SettingsError, match="both own the lane 'a'"):
+        routes_by_name([route(name="a", lanes=("x",)), route(name="a", lanes=("y",))])
+
+
+def test_routes_that_share_nothing_stand_side_by_side() -> None:
+    routes = [route(name="a"), route(name="a/b"), route(name="a@1", lanes=("", "b"))]
+
+    assert list(routes_by_name(routes)) == ["a", "a/b", "a@1"]
+
+
+MAIN, TEMPLATE = Plan(stages=(stage(),)), Plan(stages=(stage(timeout_s=90.0),))
+
+
+@pytest.mark.parametrize(
+    ("fields", "plan"),
+    [
+        ({"lane": "mail"}, MAIN),
+        ({"lane": "mail", "plan": "template"}, TEMPLATE),
+        # The plan named like the lane.
+        ({"lane": "mail/template"}, TEMPLATE),
+        ({"lane": "mail/template@5", "generation": 5}, TEMPLATE),
+        ({"lane": "mail/other"}, MAIN),
+        # No longer there: what is left of it follows the main plan.
+        ({"lane": "mail", "plan": "gone"}, MAIN),
+    ],
+)
+def test_a_delivery_follows_the_plan_that_it_names_or_that_of_its_lane(
+    fields: dict[str, object], plan: Plan
+) -> None:
+    mail = route(name="mail", lanes=("", "template"), plans={"template": TEMPLATE}, generation=1)
+
+    assert mail.plan_of(samples.delivery("d1", **fields)) == plan
+
+
+def test_a_change_reaches_every_plan_and_the_lease_covers_the_longest() -> None:
+    mail = route(name="mail", plans={"template": TEMPLATE})
+
+    silent = mail.with_plans(lambda plan: Plan(stages=plan.stages, notify_on_failed=()))
+
+    assert [plan.notify_on_failed for plan in silent.all_plans] == [(), ()]
+    assert [plan.stages for plan in silent.all_plans] == [MAIN.stages, TEMPLATE.stages]
+    assert silent.lease_s == mail.lease_s == 120.0
+
+
+def test_an_ordinary_message_is_taken_as_it_is() -> None:
+    mail = Email(to="ann@example.org", cc="bob@example.org", template_id="hi", metadata={"a": "b"})
+
+    assert Admitted.of(mail) == Admitted(
+        message=mail,
+        recipients=("ann@example.org", "bob@example.org"),
+        topic="hi",
+        metadata={"a": "b"},
+    )
+    assert Admitted.of(Event("paid")).topic == "paid"
+    assert Admitted.of(Job("review"), topic="cl-1", lane="big").topic == "cl-1"
+    with pytest.raises(InvalidRequest, match="to: must name"):
+        Admitted.of(Email(to=()))
+
+
+def test_an_exception_is_classified_and_a_failure_stands() -> None:
+    failure = Failure("deferred", "retry")
+
+    assert judge_as_is(failure, stage()) is failure
+    assert judge_as_is(TerminalError("never"), stage()).disposition == "reject"
+    assert judge_as_is(ValueError("x"), stage()).error_class == "ValueError"
+
+
+def test_the_events_route_takes_nothing_but_events() -> None:
+    with pytest.raises(InvalidRequest, match="this route takes events"):
+        Handlers().route().admit(Job("review"))
+
+
+@pytest.mark.parametrize(("one", "other"), list(itertools.permutations(("a/b", "a%2Fb"), 2)))
+def test_types_that_look_alike_have_lanes_of_their_own(one: str, other: str) -> None:
+    assert event_lane(one) != event_lane(other)
+
+
+async def test_each_failed_attempt_is_judged_once() -> None:
+    seen: list[str] = []
+
+    def judge(problem: Exception | Failure, at: Stage) -> Failure:
+        seen.append(f"{type(problem).__name__} at {at.name}")
+        return judge_as_is(problem, at)
+
+    world = World(route(step=Script(ValueError("x"), Failure("deferred"), Done()), judge=judge))
+    accepted = await world.submit()
+
+    for _ in range(3):
+        await world.run(after_s=60)
+
+    assert seen == ["ValueError at handle", "Failure at handle"]
+    assert (await world.get(accepted.id)).state == "delivered"

@@ -1,0 +1,102 @@
+"""What `homing.build` offers to those who write routes, providers, stores and assemblies."""
+
+from __future__ import annotations
+
+import homing
+import homing.build
+
+OFFERED = [
+    "ALL_VERBS",
+    "Absent",
+    "Accepted",
+    "Added",
+    "Admitted",
+    "Alarm",
+    "Alert",
+    "Assembly",
+    "Attempt",
+    "Change",
+    "Checked",
+    "Claim",
+    "Claimed",
+    "Clock",
+    "Content",
+    "Cursor",
+    "Delivery",
+    "Dice",
+    "Done",
+    "Endpoint",
+    "Envelope",
+    "Existing",
+    "Exponential",
+    "Facet",
+    "Fact",
+    "Failure",
+    "FanOut",
+    "Finding",
+    "Found",
+    "FullJitter",
+    "HttpRequest",
+    "HttpResponse",
+    "Journal",
+    "JournalPath",
+    "Key",
+    "Label",
+    "LabelTable",
+    "Ladder",
+    "Lookup",
+    "Migrated",
+    "New",
+    "NoSettings",
+    "Notifier",
+    "Observer",
+    "Page",
+    "Plan",
+    "Provider",
+    "PurgeRule",
+    "Query",
+    "Ready",
+    "Receipt",
+    "Recipient",
+    "Refusal",
+    "Request",
+    "Retention",
+    "Retry",
+    "RetryAfter",
+    "Route",
+    "Seconds",
+    "SendStep",
+    "Service",
+    "Settings",
+    "Setup",
+    "Shape",
+    "Showing",
+    "Stage",
+    "StaysLocal",
+    "Step",
+    "Store",
+    "TakesSqlFiles",
+    "Transaction",
+    "TransactionalStore",
+    "Transitioned",
+    "Unknown",
+    "Web",
+    "Work",
+    "classify_exception",
+    "decode_message",
+    "encode_message",
+    "env",
+    "is_loopback",
+    "redact",
+    "with_service",
+]
+
+
+def test_the_public_names_to_build_with() -> None:
+    assert homing.build.__all__ == OFFERED
+    assert all(hasattr(homing.build, name) for name in OFFERED)
+
+
+def test_a_name_offered_twice_is_the_same_thing() -> None:
+    for name in set(OFFERED) & set(homing.__all__):
+        assert getattr(homing.build, name) is getattr(homing, name)

@@ -1,0 +1,142 @@
+"""Events of the library and of the assembly are one route, whoever registers the handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from homing import Assignment, Event, Homing, HomingError, Job, SettingsError
+from homing.assemblies.events.retry import DEFAULT_RETRY_POLICY
+from homing.assemblies.events.route import Subscription, events_route
+from homing.engine.handlers import DEFAULT_RETRY, EVENT_ROUTE, HANDLE, Handlers
+from homing.engine.route import Route
+from homing.ports import Transitioned
+from homing.stores.memory import MemoryStore
+from homing.testing.clocks import ManualClock
+
+
+def subscriptions(event_type: str, *functions: Any) -> list[Subscription]:
+    return [
+        Subscription(event_type=event_type, name=f"h{number}", handler=function)
+        for number, function in enumerate(functions)
+    ]
+
+
+def library_route(event_type: str, *functions: Any) -> Route:
+    handlers = Handlers()
+    for number, function in enumerate(functions):
+        handlers.add(
+            event_type, function, name=f"h{number}", retry=None, timeout_s=30.0, terminal_errors=()
+        )
+    return handlers.route()
+
+
+@pytest.mark.parametrize("functions", [(), (print,), (print, print)])
+def test_both_have_the_same_name_lanes_and_defaults(functions: tuple[Any, ...]) -> None:
+    of_library = library_route("paid", *functions)
+    of_assembly = events_route(subscriptions("paid", *functions))
+
+    assert of_library.name == of_assembly.name == EVENT_ROUTE == "events"
+    assert of_library.served_lanes == of_assembly.served_lanes
+    assert DEFAULT_RETRY_POLICY.retry == DEFAULT_RETRY
+    for one, other in zip(of_library.all_plans, of_assembly.all_plans, strict=True):
+        assert one.stage(HANDLE) == other.stage(HANDLE)
+
+
+async def test_two_places_for_the_handlers_of_one_type_are_refused() -> None:
+    """Else one of them would take the other's events and mark them delivered."""
+    homing = Homing("memory:", routes=[events_route(subscriptions("paid", print))])
+
+    @homing.on("paid")
+    async def book(event: Assignment) -> None: ...
+
+    with pytest.raises(SettingsError, match=r"routes: .*both own the lane 'events/paid'"):
+        await homing.start()
+
+
+async def test_a_job_of_a_name_that_is_taken_is_refused() -> None:
+    homing = Homing("memory:")
+    homing.job("review")(lambda work: None)
+
+    with pytest.raises(HomingError, match="both own the lane 'review'"):
+        homing.job("review")(lambda work: None)
+
+
+async def test_what_the_library_accepts_the_assembly_works_off() -> None:
+    store, clock, seen = MemoryStore(), ManualClock(), list[Any]()
+    accepting = Homing(store, worker=False, clock=clock)
+    working = Homing(
+        store,
+        worker=False,
+        clock=clock,
+        routes=[events_route(subscriptions("paid", lambda e: seen.append(e.data)))],
+    )
+
+    await accepting.start()
+    ticket = await accepting.submit(Event("paid", 7), key="order-7")
+    await working.start()
+    await working.engine.run_until_idle()
+
+    assert seen == [7]
+    assert (await working.desk.show(ticket.delivery_id)).state == "delivered"
+
+
+class Ears:
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+
+    def observe(self, events: Sequence[Transitioned]) -> None:
+        self.calls.append([event.name for event in events])
+
+
+async def test_many_of_several_kinds_go_to_their_routes_in_one_write_and_one_call() -> None:
+    ears, homing = Ears(), Homing("memory:", worker=False)
+    homing.job("review")(lambda work: None)
+    homing.job("digest")(lambda work: None)
+    homing.on("paid")(lambda event: None)
+
+    await homing.start()
+    homing.engine.add_observer(ears)
+    tickets = await homing.submit_many(
+        [("a", Event("paid")), Job("review"), Job("digest"), Event("other"), ("a", Event("paid"))],
+        source="shop",
+    )
+
+    kept = [ticket for ticket in tickets if not isinstance(ticket, Exception)]
+    assert [ticket.delivery.lane for ticket in kept] == [
+        *("events/paid", "review", "digest", "events/other", "events/paid")
+    ]
+    assert [ticket.created for ticket in kept] == [True] * 4 + [False]
+    assert {ticket.delivery.source for ticket in kept} == {"shop"}
+    assert ears.calls == [["accept"] * 4]
+
+
+@pytest.mark.parametrize("event_type", ["paid", "shop/paid", "paid@2", "50%"])
+@pytest.mark.parametrize("handlers", [1, 2])
+async def test_an_event_of_any_type_comes_to_its_handlers(event_type: str, handlers: int) -> None:
+    seen: list[str] = []
+    functions = [lambda event: seen.append(event.name)] * handlers
+    homing = Homing(
+        "memory:", worker=False, routes=[events_route(subscriptions(event_type, *functions))]
+    )
+
+    await homing.start()
+    await homing.submit(Event(event_type), key="a")
+    await homing.engine.run_until_idle()
+
+    assert seen == [event_type] * handlers
+
+
+async def test_events_of_another_generation_are_left_alone_until_they_are_moved() -> None:
+    seen: list[str] = []
+    routes = [events_route(subscriptions("paid", *[lambda e: seen.append(e.id)] * 2), generation=2)]
+    homing = Homing("memory:", worker=False, routes=routes, clock=ManualClock())
+
+    await homing.start()
+    await homing.submit(Event("paid"), key="other", generation=1)
+    own = await homing.submit(Event("paid"), key="own", generation=2)
+    await homing.engine.run_until_idle()
+
+    assert seen == [own.delivery_id] * 2
