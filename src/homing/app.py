@@ -184,8 +184,6 @@ class Homing:
         if self._engine is not None:
             await self._engine.stop(self.stop_grace_s if grace_s is None else grace_s)
             self._engine = None
-        for provider in self.providers:
-            await provider.close()
         await self.store.close()
 
     @property
@@ -327,12 +325,8 @@ class Homing:
         """Record first, then attempt that very record at once; `wait=False`: in the background."""
         chosen = self._route_for(message, route)
         request = Request(message=message, key=key, **words)
-        if wait:
-            await self.engine.ensure_beating()
-            return await self.engine.admission.send(chosen, request)
-        taker = self.engine.workers[chosen.name]
-        [ticket] = await self.engine.admission.submit(chosen, [request], taker=taker)
-        return _ticket(ticket)
+        await self.engine.ensure_beating()
+        return await self.engine.admission.send(chosen, request, wait=wait)
 
     def on(
         self,

@@ -384,6 +384,22 @@ class Provider(Protocol):
     async def close(self) -> None: ...
 
 
+@runtime_checkable
+class OpenedProvider(Protocol):
+    """A provider that has something to open before its first send."""
+
+    async def open(self) -> None:
+        """Called once by the engine. A failure is shown, and stops nothing."""
+
+
+@runtime_checkable
+class CheckedProvider(Protocol):
+    """A provider that can be tried without sending anything."""
+
+    async def check(self) -> Failure | None:
+        """Whether its service can be reached, trusted and logged in to."""
+
+
 class GroupSend(Ready, Protocol):
     """A prepared send that needs no task of its own."""
 
@@ -427,9 +443,14 @@ class Unknown(Struct, frozen=True):
 
 @runtime_checkable
 class Lookup(Protocol):
-    """A provider that can tell whether it accepted a token."""
+    """A provider that can tell whether it accepted a token.
 
-    async def lookup(self, token: str) -> Found | Absent | Unknown: ...
+    `notification_id` is the provider's own name for it, where an earlier answer gave one.
+    """
+
+    async def lookup(
+        self, token: str, notification_id: str | None = None
+    ) -> Found | Absent | Unknown: ...
 
 
 class Done(Struct, frozen=True, gc=False):
@@ -490,6 +511,14 @@ class Step(Protocol):
     def __call__(self, work: Work) -> Coroutine[Any, Any, Outcome]: ...
 
 
+@runtime_checkable
+class LaneStep(Step, Protocol):
+    """A step that calls other code in each lane, and looks it up once for a whole batch."""
+
+    def for_lane(self, delivery: Delivery) -> Step:
+        """The step for this delivery and all others of its lane."""
+
+
 class Transitioned(Struct, frozen=True, gc=False):
     """What observers are told, after it was stored (with a version one higher)."""
 
@@ -505,6 +534,13 @@ class Observer(Protocol):
     """Is told of every transition; may not fail the engine."""
 
     def observe(self, events: Sequence[Transitioned]) -> None: ...
+
+
+@runtime_checkable
+class ClaimObserver(Observer, Protocol):
+    """An observer that is told of claims as well (`claim`), before the attempts begin."""
+
+    observes_claims: Literal[True]
 
 
 @runtime_checkable

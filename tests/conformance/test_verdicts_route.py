@@ -36,7 +36,8 @@ PAID = Verdict(
 
 
 def compose(delivery: Delivery, content: Content) -> bytes:
-    return variables_of(content.payload)["verdict"].encode()
+    notice = f"\n\n{DUPLICATE_NOTICE}" if delivery.maybe_duplicate else ""
+    return (variables_of(content.payload)["verdict"] + notice).encode()
 
 
 def requested(verdict: Verdict) -> Request:
@@ -461,7 +462,7 @@ async def test_what_may_have_been_sent_is_sent_again_with_a_note(clock: ManualCl
 
     first, second = world.graph.accepted
     assert first.data == ODD_JSON.encode()
-    assert second.data == ODD_JSON.encode() + DUPLICATE_NOTICE
+    assert second.data.decode() == f"{ODD_JSON}\n\n{DUPLICATE_NOTICE}"
     assert first.token == second.token
     assert (await world.get(delivery_id)).maybe_duplicate
 

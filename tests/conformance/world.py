@@ -120,7 +120,9 @@ class LookupProvider(ScriptedProvider):
         self.looked_up: list[str] = []
         self.knows = True
 
-    async def lookup(self, token: str) -> Found | Absent | Unknown:
+    async def lookup(
+        self, token: str, notification_id: str | None = None
+    ) -> Found | Absent | Unknown:
         self.looked_up.append(token)
         if not self.knows:
             return Unknown()

@@ -131,7 +131,7 @@ class LookingStub(TrappedStub):
         super().__init__(traps, ledger, latency_s)
         self._ledger_path = ledger
 
-    async def lookup(self, token: str) -> Found | Absent:
+    async def lookup(self, token: str, notification_id: str | None = None) -> Found | Absent:
         for entry in read_ledger(self._ledger_path):
             if entry.token == token:
                 return Found(Receipt(entry.notification_id, evidence="lookup"))

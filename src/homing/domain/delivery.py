@@ -108,6 +108,8 @@ class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     raises it by one. `due_at_ms` is the next attempt's time while pending and the end of the
     lease while in flight, so that a claim is one range read. `key_term_s` is how long its key
     is kept after it has ended; None is for ever. `plan` names one of its route's further plans.
+    `interruptions` counts the deaths of its holders in a row that it may have caused, `crashes`
+    those while it was tried alone.
     """
 
     id: str
@@ -138,6 +140,8 @@ class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     unsettled_claims: int = 0
     claimed_at_ms: int | None = None
     interruption_noted: bool = False
+    interruptions: int = 0
+    tried_alone: bool = False
     crashes: int = 0
     phase: Phase = "worker"
     committing: bool = False

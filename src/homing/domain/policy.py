@@ -147,6 +147,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     on_doubt: OnDoubt = "resend"
     on_route_fault: OnRouteFault = "park"
     inline_counts: bool = True
+    # A retry that is due at once is made in the same inline call, as attempts of the worker are.
+    inline_retries_at_once: bool = False
     interrupted_counts: bool = False
     max_crashes: int = 5
     doubt_patience_s: float = 3600.0

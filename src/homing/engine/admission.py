@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Protocol, TypeAlias
 
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from homing.domain.delivery import Content, Delivery, Fact, New, Phase
 from homing.domain.errors import IdempotencyConflict, InvalidRequest
 from homing.engine.add_batcher import AddBatcher
 from homing.engine.attempt import AttemptRunner
-from homing.engine.claimed_work import ClaimedWork
+from homing.engine.claimed_work import ClaimedWork, works_of
 from homing.engine.parking import Parking
 from homing.engine.preparing import prepare
 from homing.engine.request import Request, Ticket
@@ -35,7 +35,11 @@ class Taker(Protocol):
 
     def take(self, claimed: Claimed) -> None: ...
 
-    def keeping(self, held: ClaimedWork) -> AbstractContextManager[None]: ...
+    def keeping(self, work: ClaimedWork) -> AbstractContextManager[None]: ...
+
+    def attempt_in_background(
+        self, work: ClaimedWork, kept: AbstractContextManager[object]
+    ) -> None: ...
 
 
 class Admission:
@@ -116,8 +120,11 @@ class Admission:
             tickets.append(Ticket(replace(item.delivery, id=known), created=False))
         return tickets
 
-    async def send(self, route: Route, request: Request) -> Ticket:
-        """Record first, then attempt that very record at once, in the caller's call."""
+    async def send(self, route: Route, request: Request, *, wait: bool = True) -> Ticket:
+        """Record first, then attempt that very record at once, in the caller's call.
+
+        Without `wait` the attempt goes on in the background.
+        """
         new = self.prepare(route, request)
         if not self._may_claim(route, new):
             [answer] = await self._process.store.add([new])
@@ -128,14 +135,19 @@ class Admission:
         keeper = self._takers[route.name]
         new = self._claimed(route, new, "inline", keeper.holder)
         asked_at_s = self._process.clock.steady_s()
-        held = ClaimedWork(self._runner, route, new.delivery, Content(new.payload), asked_at_s)
-        with keeper.keeping(held):
+        claimed = Claimed(new.delivery, Content(new.payload))
+        [held] = works_of(self._process, route, [claimed], asked_at_s)
+        with ExitStack() as kept:
+            kept.enter_context(keeper.keeping(held))
             [answer] = await self._process.store.add([new])
             ticket = await self._ticket(route, new, answer)
             if not ticket.created:
                 return ticket
             self._tell("accept", [ticket.delivery])
-            await self._runner.run(held, wait=True)
+            if not wait:
+                keeper.attempt_in_background(held, kept.pop_all())
+                return ticket
+            await self._runner.attempt(held)
             return Ticket(held.delivery, created=True)
 
     def _prepare_all(self, requests: Sequence[Wanted]) -> list[New]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from homing.domain import identity, transitions
 from homing.domain.delivery import Change, Content, Delivery, Key, New, Receipt, Recipient
+from homing.domain.policy import Plan, Stage
+from homing.engine.evidence import late_receipt
+from homing.engine.permits import Permits
+from homing.engine.process import Process
+from homing.engine.route import Route
 from homing.engine.save_batcher import PendingSave
+from homing.ports import Claimed
 
-if TYPE_CHECKING:
-    from homing.engine.attempt import AttemptRunner
-    from homing.engine.route import Route
-
-# No commit may start unless its whole time, and this, still fit into the lease (I12).
+# No commit may start unless its whole time, and this, still fit into the lease.
 COMMIT_MARGIN_S = 1.0
 # With less than this to spare at the mark, the lease is made longer together with it.
 SPARE_LEASE_S = 15.0
@@ -30,62 +33,100 @@ class DoubtSettled(Exception):
 
 
 class ClaimLost(Exception):
-    """Somebody else owns the delivery now: stop, and write nothing."""
+    """Another process owns the delivery now: stop, and write nothing."""
 
 
-class ClaimedWork:
-    """One claimed delivery. The version moves on with every write of its owner."""
+class Owner(Protocol):
+    """The part of this process that has claimed the work and renews its lease."""
 
-    __slots__ = (
-        "_attempts",
-        "content",
-        "delivery",
-        "is_being_marked",
-        "is_probe",
-        "lease_end_s",
-        "lost",
-        "permit",
-        "route",
-    )
+    @property
+    def has_more(self) -> bool:
+        """Whether more work is waiting for its turn."""
 
-    def __init__(
-        self,
-        attempts: AttemptRunner,
-        route: Route,
-        delivery: Delivery,
-        content: Content,
-        claimed_at_s: float,
-    ) -> None:
-        self._attempts = attempts
-        self.route = route
-        self.delivery = delivery
-        self.content = content
-        self.lease_end_s = claimed_at_s + route.lease_s
-        self.lost = False
-        self.is_probe = False
-        # A mark on its way carries the lease of its time: renewed meanwhile, it would be undone.
-        self.is_being_marked = False
-        self.permit = False
+    def began(self, works: Sequence[ClaimedWork]) -> None: ...
+
+    def put_back(self, works: Sequence[ClaimedWork]) -> None:
+        """Nothing was done about them: they are the next to be tried."""
+
+    def ended(self, works: Sequence[ClaimedWork]) -> None: ...
+
+
+def put_back(works: Sequence[ClaimedWork], batch: list[ClaimedWork]) -> None:
+    """They wait for their turn again, and hold nothing meanwhile but their claims."""
+    if not works:
+        return
+    left = set(works)
+    batch[:] = [work for work in batch if work not in left]
+    give_permits_back(works)
+    if works[0].owner is not None:
+        works[0].owner.put_back(works)
+
+
+def give_permits_back(works: Sequence[ClaimedWork]) -> None:
+    """Of one route: their outcomes are handed over for writing, or nothing was sent."""
+    permitted = [work for work in works if work.has_send_permit]
+    if permitted:
+        for work in permitted:
+            work.has_send_permit = False
+        first = permitted[0]
+        first.process.unsaved_sends(first.route).give_back(len(permitted))
+    roomy = [work for work in works if work.room is not None]
+    if roomy:
+        room = roomy[0].room
+        for work in roomy:
+            work.room = None
+        if room is not None:
+            room.give_back(len(roomy))
+
+
+class ClaimedWork(Struct, eq=False):
+    """One claimed delivery with its plan and stage, and the permits that it holds.
+
+    The version moves on with every write of its owner. `settled` names the transition that has
+    ended the attempt; it is None as long as there is none, or if the claim was lost.
+    """
+
+    process: Process
+    route: Route
+    plan: Plan
+    stage: Stage
+    # False: the plan has lost the stage that the delivery stands at.
+    is_stage_known: bool
+    delivery: Delivery
+    content: Content
+    lease_end_s: float
+    # Bytes of its content as it was claimed.
+    size: int = 0
+    owner: Owner | None = None
+    is_probe: bool = False
+    # A mark on its way carries the lease of its time: renewed meanwhile, it would be undone.
+    is_being_marked: bool = False
+    is_over: bool = False
+    lost: bool = False
+    settled: str | None = None
+    room: Permits | None = None
+    has_send_permit: bool = False
+    suspect_permits: int = 0
 
     @property
     def now_ms(self) -> int:
-        return self._attempts.process.clock.now_ms()
+        return self.process.clock.now_ms()
 
     async def mark_committing(self, frozen: Mapping[str, bytes]) -> bool:
         """Write the durable mark; False: the claim was lost or its time is over, do not send."""
-        await self._attempts.process.refresh_if_stale()
+        await self.process.refresh_if_stale()
         if self.delivery.maybe_sent:
-            # An earlier owner may have learnt the truth since we looked (P8).
-            late = await self._attempts.late_receipt(self.delivery)
+            # An earlier owner may have learnt the outcome since we looked.
+            late = await late_receipt(self.process, self.delivery)
             if late is not None:
                 raise DoubtSettled(late)
         # Before the mark: outcomes and marks are written in the order in which they are handed
-        # over, so whoever had the permit before is written by then.
-        await self._attempts.process.unsaved_sends.take()
-        self.permit = True
-        asked_at_s = self._attempts.process.clock.steady_s()
+        # over, so the outcome of the permit's last user is written by then.
+        await self.process.unsaved_sends(self.route).take()
+        self.has_send_permit = True
+        asked_at_s = self.process.clock.steady_s()
         marking = self.marking(frozen)
-        if self.lost or not await self._attempts.process.saves.write(marking):
+        if self.lost or not await self.process.saves.write(marking):
             self.lost = True
             return False
         self.marked(marking.change, asked_at_s)
@@ -94,13 +135,13 @@ class ClaimedWork:
     def marking(self, frozen: Mapping[str, bytes]) -> PendingSave:
         """The durable mark, to be written: with a new lease only where the old one grows short."""
         self.is_being_marked = True
-        clock = self._attempts.process.clock
+        clock = self.process.clock
         is_short = self._spare_s(clock.steady_s()) < SPARE_LEASE_S
         change = transitions.mark_committing(
             self.delivery,
             now_ms=clock.now_ms(),
             frozen=frozen,
-            lease_until_ms=self._attempts.process.lease_until_ms(self.route) if is_short else None,
+            lease_until_ms=self.process.lease_until_ms(self.route) if is_short else None,
         )
         return PendingSave("mark_committing", change, self.delivery, self.lease_end_s)
 
@@ -117,34 +158,33 @@ class ClaimedWork:
 
         After a pause without a heartbeat others may have ended the lease before its time.
         """
-        process = self._attempts.process
+        process = self.process
         return self._spare_s(process.clock.steady_s()) > COMMIT_MARGIN_S and process.is_fresh()
 
     def _spare_s(self, now_s: float) -> float:
         """What the lease has beyond the whole time of the stage."""
-        timeout_s = self.route.plan_of(self.delivery).stage(self.delivery.stage).timeout_s
-        return self.lease_end_s - timeout_s - now_s
-
-    def give_permit_back(self) -> None:
-        if self.permit:
-            self.permit = False
-            self._attempts.process.unsaved_sends.give_back()
-
-    async def write(self, name: str, change: Change) -> bool:
-        """Save a change and go on holding; False and `lost` when somebody else has it."""
-        settlement = PendingSave(name, change, self.delivery, self.lease_end_s)
-        if not await self._attempts.process.saves.write(settlement):
-            self.lost = True
-            return False
-        self.wrote(change)
-        return True
+        return self.lease_end_s - self.stage.timeout_s - now_s
 
     def wrote(self, change: Change) -> None:
-        """It is stored, and the delivery goes on from there."""
+        """The change is stored, and the work goes on from there."""
         self.delivery = replace(change.delivery, version=change.delivery.version + 1)
         results = {} if change.drop_results else self.content.results
         if change.results:
             self.content = Content(self.content.payload, {**results, **change.results})
+        if self.delivery.stage != self.stage.name:
+            self.stage, self.is_stage_known = stage_in(self.plan, self.delivery.stage)
+
+    def end(self) -> None:
+        """The attempt is over, for better or worse."""
+        if self.is_over:
+            return
+        self.is_over = True
+        give_permits_back((self,))
+        if self.suspect_permits:
+            self.process.suspects.give_back(self.suspect_permits)
+            self.suspect_permits = 0
+        if self.owner is not None:
+            self.owner.ended((self,))
 
     def child(  # noqa: PLR0913 - a child may differ from its parent in each of these
         self,
@@ -162,7 +202,7 @@ class ClaimedWork:
         """A delivery of its own under this one, for a step that fans out."""
         parent, now_ms = self.delivery, self.now_ms
         child = Delivery(
-            id=self._attempts.process.new_id(),
+            id=self.process.new_id(),
             route=parent.route,
             lane=self.route.lane(lane, parent.generation),
             plan=plan,
@@ -191,3 +231,46 @@ class ClaimedWork:
         taken = identity.intent_key(parent.route, name)
         key = Key(identity.INTENT_SOURCE, taken, child.id, child.fingerprint)
         return New(child, payload=payload, keys=(key,))
+
+
+def stage_in(plan: Plan, name: str) -> tuple[Stage, bool]:
+    """The stage, and whether the plan still has it."""
+    for stage in plan.stages:
+        if stage.name == name:
+            return stage, True
+    return Stage(name=name), False
+
+
+def works_of(
+    process: Process,
+    route: Route,
+    claimed: Sequence[Claimed],
+    claimed_at_s: float,
+    owner: Owner | None = None,
+) -> list[ClaimedWork]:
+    """Plan and stage are looked up once for all of one lane."""
+    lease_end_s = claimed_at_s + route.lease_s
+    known: dict[tuple[str, str, str], tuple[Plan, Stage, bool]] = {}
+    for one in claimed:
+        delivery = one.delivery
+        course = delivery.lane, delivery.plan, delivery.stage
+        if course not in known:
+            plan = route.plan_of(delivery)
+            known[course] = (plan, *stage_in(plan, delivery.stage))
+    return [
+        ClaimedWork(
+            process,
+            route,
+            *known[one.delivery.lane, one.delivery.plan, one.delivery.stage],
+            one.delivery,
+            one.content,
+            lease_end_s,
+            size=_size(one.content) if one.content.results else len(one.content.payload),
+            owner=owner,
+        )
+        for one in claimed
+    ]
+
+
+def _size(content: Content) -> int:
+    return len(content.payload) + sum([len(result) for result in content.results.values()])

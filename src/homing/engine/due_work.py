@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from homing.engine.attempt import AttemptRunner
-from homing.engine.claimed_work import ClaimedWork
+from homing.engine.claimed_work import ClaimedWork, Owner, works_of
 from homing.engine.liveness import Liveness
+from homing.engine.process import Process
 from homing.engine.route import Route
 from homing.ports import Claim
 
 SHORTEST_REST_S = 0.001
+# Larger ones are refused at intake.
+LARGEST_PAYLOAD = 28 * 1024 * 1024
 
 
 class DueWork:
     """Claims for a worker, and says how long it may rest before the next claim."""
 
-    def __init__(self, route: Route, attempts: AttemptRunner, liveness: Liveness) -> None:
+    def __init__(self, route: Route, process: Process, liveness: Liveness) -> None:
         self._route = route
-        self._attempts = attempts
         self._liveness = liveness
-        self._process = attempts.process
+        self._process = process
         self._got_all = False
         self._claimed_up_to_ms = 0
         self._claimed_at_s = float("-inf")
         self._lag_s = 0.0
 
-    async def claim(self, limit: int) -> list[ClaimedWork]:
+    async def claim(
+        self, limit: int, owner: Owner | None = None, limit_bytes: int | None = None
+    ) -> list[ClaimedWork]:
         process, route, clock = self._process, self._route, self._process.clock
         await process.refresh_if_stale()
         asked_at_s = self._claimed_at_s = clock.steady_s()
@@ -35,27 +38,29 @@ class DueWork:
                 now_ms=self._claimed_up_to_ms,
                 lease_until_ms=process.lease_until_ms(route),
                 limit=limit,
+                limit_bytes=limit_bytes,
                 lanes=route.served_lanes,
-                # Never one's own: what is ours and in nobody's hands is found by housekeeping.
+                # Never our own: what is ours and in no part's hands is found by housekeeping.
                 spare=self._liveness.alive | {process.holder},
             )
         )
-        self._got_all = len(claimed) < limit
+        works = works_of(process, route, claimed, asked_at_s, owner)
+        size = sum([work.size for work in works])
+        # A claim that was cut by its bytes has left something behind.
+        was_cut = limit_bytes is not None and size + LARGEST_PAYLOAD > limit_bytes
+        self._got_all = not works or (len(works) < limit and not was_cut)
         # How long the first one has waited; what was put off on purpose seems to wait longer.
         since_ms = claimed[0].delivery.updated_at_ms if claimed else self._claimed_up_to_ms
         self._lag_s = (self._claimed_up_to_ms - since_ms) / 1000 / process.time_scale
-        return [
-            ClaimedWork(self._attempts, route, one.delivery, one.content, asked_at_s)
-            for one in claimed
-        ]
+        return works
 
     async def portion(self, limit: int) -> int:
-        """How many to claim now: fewer, and later, while a crowd of callers waits."""
+        """How many to claim now: fewer, and later, while many callers wait for intake."""
         return await self._process.intake.portion(limit, self._claimed_at_s, self._lag_s)
 
     async def rest_before_claim_s(self) -> float:
-        """0: claim. Where the last claim got all there was, somebody else's commit may be why we
-        are awake: a look is in nobody's way, a claim needs the writer."""
+        """0: claim. Where the last claim got all there was, the commit of another process may
+        have woken us: reading delays no writer, while a claim needs the store's writer."""
         return self._rest_s(await self._next_due_ms()) if self._got_all else 0.0
 
     async def rest_after_claim_s(self) -> float:
@@ -63,7 +68,7 @@ class DueWork:
             return 0.0
         due_at_ms = await self._next_due_ms()
         if due_at_ms is not None and due_at_ms <= self._claimed_up_to_ms:
-            # Due at the claim and not given to us: somebody alive holds it.
+            # Due at the claim and not given to us: a living process holds it.
             return self._route.poll_s / 10
         return max(self._rest_s(due_at_ms), SHORTEST_REST_S)
 

@@ -12,17 +12,18 @@ from homing.domain.failure import Failure
 from homing.engine.admission import Admission
 from homing.engine.attempt import AttemptRunner
 from homing.engine.desk import Desk
-from homing.engine.gate import Gate
 from homing.engine.housekeeping import NOTICES_EVERY_S, Housekeeping
 from homing.engine.liveness import LOOK_EVERY_S, Liveness
 from homing.engine.parking import Parking
 from homing.engine.process import Process
+from homing.engine.providers import Providers
 from homing.engine.route import Route, routes_by_name
 from homing.engine.save_batcher import PendingSave, SaveBatcher
 from homing.engine.wakeup import WakeUp
 from homing.engine.worker import RouteWorker
 from homing.ports import (
     Alarm,
+    ClaimObserver,
     Clock,
     Dice,
     Journal,
@@ -67,13 +68,15 @@ class Engine:
         worked = routes_by_name(routes)
         self.routes = {**{route.name: route for route in known}, **worked}
         self.holder = holder or f"worker-{dice.entropy(6).hex()}"
-        self._observers = list(observers)
+        self._observers: list[Observer] = []
+        self._claim_observers: list[Observer] = []
+        for observer in observers:
+            self.add_observer(observer)
         self._owing = asyncio.Event()
         self._has_alarm = alarm is not None
         self.parking = Parking(store, clock)
-        self.gate = Gate()
         self.saves = SaveBatcher(
-            store, clock, journal, tell=self._tell_settled, running=lambda: self.gate.inside
+            store, clock, journal, tell=self._tell_settled, running=self._running
         )
         self.liveness = Liveness(
             store,
@@ -90,13 +93,14 @@ class Engine:
             dice,
             self.holder,
             self.saves,
+            routes=routes,
             refresh_if_stale=self._refresh_if_stale,
             is_fresh=lambda: self.liveness.is_fresh,
+            read_back=self._read_back,
+            on_route_fault=self._park,
             time_scale=time_scale,
         )
-        self.runner = AttemptRunner(
-            self.process, self.gate, on_route_fault=self._park, read_back=self._read_back
-        )
+        self.runner = AttemptRunner(self.process)
         self.desk = Desk(self.process, self.parking, self.routes, self._tell)
         self.wakeup = WakeUp(store)
         self.housekeeping = Housekeeping(
@@ -111,15 +115,28 @@ class Engine:
         )
         self.workers = {route.name: self._worker(route) for route in routes}
         self.admission = Admission(self.runner, self.parking, self.workers, self._tell_of)
+        self._providers = Providers(routes)
         self._lease_s = min((route.lease_s for route in routes), default=60.0)
         self._tasks: list[asyncio.Task[None]] = []
         self._starting = asyncio.Lock()
 
     def _worker(self, route: Route) -> RouteWorker:
-        return RouteWorker(route, self.runner, self.parking, self.liveness, self.wakeup)
+        return RouteWorker(
+            route, self.runner, self.parking, self.liveness, self.wakeup, self._tell_claimed
+        )
+
+    def _running(self) -> int:
+        return sum([worker.running for worker in self.workers.values()])
+
+    @property
+    def provider_findings(self) -> Mapping[str, Failure | None]:
+        """By route, what the check of its provider has found; None: it is well."""
+        return self._providers.findings
 
     def add_observer(self, observer: Observer) -> None:
         self._observers.append(observer)
+        if isinstance(observer, ClaimObserver):
+            self._claim_observers.append(observer)
 
     async def recover(self) -> None:
         """Before anything else: what an earlier life could not store, and who else is here."""
@@ -133,6 +150,7 @@ class Engine:
         await self.recover()
         purge_every_s = max(PURGE_EVERY_S / self.process.time_scale, 1.0)
         self._spawn("beat", self._beat)
+        self._spawn("providers", self._providers.open)
         self._spawn("wake-up", self.wakeup.listen)
         self._spawn("housekeeping", self._keep_house)
         self._spawn("notices", self._give_notices)
@@ -148,6 +166,7 @@ class Engine:
             if self.liveness.has_beaten:
                 return
             await self.recover()
+            self._spawn("providers", self._providers.open)
             self._spawn("beat", self._beat)
             self._spawn("leases", self._every(self._lease_s / 3, self._renew_leases))
 
@@ -165,7 +184,10 @@ class Engine:
         return sorted([*self.liveness.workers, *own])
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
-        """Finish or give back what is in hand, write all outcomes, say farewell."""
+        """Finish or give back what is in hand, write all outcomes, say farewell.
+
+        The providers of all routes are closed with it.
+        """
         await asyncio.gather(*(worker.stop(grace_s) for worker in self.workers.values()))
         await self.saves.drain()
         for task in self._tasks:
@@ -177,6 +199,7 @@ class Engine:
             else:
                 await self.liveness.farewell()
         self._tasks.clear()
+        await self._providers.close()
 
     async def run_until_idle(self) -> int:
         """Attempt all that is due now, on every route; for scripts and tests with own clocks."""
@@ -286,13 +309,22 @@ class Engine:
             self._owe([settlement.change.delivery for settlement in stored])
 
     def _owe(self, deliveries: Sequence[Delivery]) -> None:
-        if any(delivery.notices_due for delivery in deliveries):
+        if [1 for delivery in deliveries if delivery.notices_due]:
             self.housekeeping.owes(deliveries)
             self._owing.set()
 
+    def _tell_claimed(self, deliveries: Sequence[Delivery]) -> None:
+        if self._claim_observers:
+            now_ms = self.clock.now_ms()
+            events = [Transitioned("claim", one, None, (), now_ms) for one in deliveries]
+            self._tell_each(self._claim_observers, events)
+
     def _tell(self, events: Sequence[Transitioned]) -> None:
         self._owe([event.delivery for event in events])
-        for observer in self._observers:
+        self._tell_each(self._observers, events)
+
+    def _tell_each(self, observers: Sequence[Observer], events: Sequence[Transitioned]) -> None:
+        for observer in observers:
             try:
                 observer.observe(events)
             except Exception:

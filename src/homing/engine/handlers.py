@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from types import CoroutineType
 from typing import Any, TypeAlias
 
 import msgspec
@@ -55,7 +57,7 @@ class FunctionStep:
     async def __call__(self, work: Work) -> Outcome:
         try:
             returned = self._function(_assignment(work))
-            if returned is not None and inspect.isawaitable(returned):
+            if returned.__class__ is CoroutineType or inspect.isawaitable(returned):
                 returned = await returned
         except self._terminal_errors as error:
             return replace(classify_exception(error), disposition="reject")
@@ -124,34 +126,45 @@ class Handlers:
             name=EVENT_ROUTE,
             plan=Plan(stages=(Stage(name=HANDLE, retry=DEFAULT_RETRY),)),
             plans=plans,
-            steps={HANDLE: self._handle},
+            steps={HANDLE: EventStep(self._by_type)},
             lanes=tuple(lanes) or ("",),
             generation=generation,
             concurrency=DEFAULT_CONCURRENCY if lanes else 0,
             admit=admit_event,
         )
 
-    def _handle(self, work: Work) -> Coroutine[Any, Any, Outcome]:
-        handlers = self._by_type[work.delivery.topic or ""]
-        chosen = work.delivery.metadata.get("handler")
-        if chosen is not None:
-            return handlers[chosen].step(work)
-        if len(handlers) == 1:
-            return next(iter(handlers.values())).step(work)
-        return self._one_for_each(work, handlers)
 
-    async def _one_for_each(self, work: Work, handlers: Iterable[str]) -> Outcome:
-        lane = lane_part(work.delivery.topic or "")
-        return FanOut(
-            tuple(
-                work.child(
-                    lane=f"{lane}/{lane_part(name)}",
-                    payload=work.content.payload,
-                    metadata={"handler": name},
-                )
-                for name in handlers
+class EventStep:
+    """The step of all events: each lane belongs to one handler, or to one event with several."""
+
+    def __init__(self, by_type: Mapping[str, Mapping[str, Handler]]) -> None:
+        self._by_type = by_type
+
+    def __call__(self, work: Work) -> Coroutine[Any, Any, Outcome]:
+        return self.for_lane(work.delivery)(work)
+
+    def for_lane(self, delivery: Delivery) -> Step:
+        handlers = self._by_type[delivery.topic or ""]
+        chosen = delivery.metadata.get("handler")
+        if chosen is not None:
+            return handlers[chosen].step
+        if len(handlers) == 1:
+            return next(iter(handlers.values())).step
+        return functools.partial(_one_for_each, handlers=handlers)
+
+
+async def _one_for_each(work: Work, handlers: Iterable[str]) -> Outcome:
+    lane = lane_part(work.delivery.topic or "")
+    return FanOut(
+        tuple(
+            work.child(
+                lane=f"{lane}/{lane_part(name)}",
+                payload=work.content.payload,
+                metadata={"handler": name},
             )
+            for name in handlers
         )
+    )
 
 
 def admit_event(event: Event) -> Admitted:

@@ -1,43 +1,130 @@
-"""So many at once and no more; whoever needs several takes them in one go."""
+"""Permits: so many at once and no more. Several are taken in one go, first come first served."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable
+
+OWN_PERMITS = 8
 
 
 class Permits:
-    """Permits that are taken and given back. Who came first is served first."""
+    """Permits that are taken and given back."""
 
     def __init__(self, size: int) -> None:
         self._free = size
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
 
-    async def take(self, most: int = 1) -> int:
-        """All that are free, `most` at most, once there is one; how many were taken."""
-        if self._waiting or not self._free:
-            await self._turn()
-        taken = min(most, self._free)
-        self._free -= taken
+    @property
+    def is_waited_for(self) -> bool:
+        return bool(self._waiting)
+
+    async def take(self, most: int = 1, *, each: int = 1) -> int:
+        """For as many of `most` as there are permits for, once there are enough for one.
+
+        Each of them needs `each` permits. Returns how many were served.
+        """
+        if self._waiting or self._free < each:
+            await self._turn(each)
+        served = min(most, self._free // each)
+        self._free -= served * each
         self._call_first()
-        return taken
+        return served
 
     def give_back(self, number: int = 1) -> None:
         self._free += number
         self._call_first()
+
+    async def _turn(self, each: int) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((turn, each))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            self._waiting.remove((turn, each))
+            self._call_first()
+            raise
+        # It stood first until now, so the permits it was called for are still free.
+        self._waiting.popleft()
+
+    def _call_first(self) -> None:
+        if self._waiting and self._free >= self._waiting[0][1] and not self._waiting[0][0].done():
+            self._waiting[0][0].set_result(None)
+
+
+class _Common:
+    """What is shared by several owners."""
+
+    def __init__(self, size: int) -> None:
+        self.free = size
+        self.sharers: list[SharedPermits] = []
+
+
+class SharedPermits:
+    """Some permits of one's own, and a share in what is common: no sharer can use up all."""
+
+    def __init__(self, own: int, common: _Common) -> None:
+        self._own = self._own_free = own
+        self._common = common
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        common.sharers.append(self)
+
+    @property
+    def free(self) -> int:
+        return self._own_free + self._common.free
+
+    async def take(self, most: int = 1) -> int:
+        """All that are free, `most` at most, once there is one; how many were taken."""
+        if self._waiting or not self.free:
+            await self._turn()
+        taken = min(most, self.free)
+        from_own = min(taken, self._own_free)
+        self._own_free -= from_own
+        self._common.free -= taken - from_own
+        self._call_first()
+        return taken
+
+    def give_back(self, number: int = 1) -> None:
+        to_own = min(number, self._own - self._own_free)
+        self._own_free += to_own
+        self._common.free += number - to_own
+        self._call_first()
+        if number > to_own:
+            for sharer in self._common.sharers:
+                sharer._call_first()
 
     async def _turn(self) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
             await turn
+            while not self.free:  # another sharer was quicker: wait again, still first in line
+                self._waiting[0] = turn = asyncio.get_running_loop().create_future()
+                await turn
         except asyncio.CancelledError:
             self._waiting.remove(turn)
             self._call_first()
             raise
-        # It stood here until now: nobody could take what it was called for.
         self._waiting.popleft()
 
     def _call_first(self) -> None:
-        if self._free and self._waiting and not self._waiting[0].done():
+        if self._waiting and self.free and not self._waiting[0].done():
             self._waiting[0].set_result(None)
+
+
+class SendPermits:
+    """`size` permits for all routes: a few belong to each sending one, the rest is common."""
+
+    def __init__(self, size: int, sending: Iterable[str]) -> None:
+        names = list(sending)
+        own = min(OWN_PERMITS, size // max(len(names), 1))
+        self._common = _Common(size - own * len(names))
+        self._by_route = {name: SharedPermits(own, self._common) for name in names}
+
+    def of(self, route: str) -> SharedPermits:
+        permits = self._by_route.get(route)
+        if permits is None:
+            # Its plan has no sending stage, and yet a step of it wants to send.
+            permits = self._by_route[route] = SharedPermits(0, self._common)
+        return permits

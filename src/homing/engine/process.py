@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from homing.domain import identity
+from homing.domain.delivery import Fact
+from homing.domain.failure import Failure
 from homing.engine.intake_priority import IntakePriority
-from homing.engine.permits import Permits
+from homing.engine.permits import Permits, SendPermits, SharedPermits
 from homing.engine.route import Route
 from homing.engine.save_batcher import SaveBatcher
+from homing.engine.suspects import SUSPECT_PERMITS
 from homing.ports import Clock, Dice, Store
 
 # How many accepted sends may await their save: what one kill can send twice.
 MAX_UNSAVED_SENDS = 64
 
 
+async def _nothing_to_do() -> None:
+    """For processes without a journal, or that take no work."""
+
+
+def _no_facts(route: Route, failure: Failure) -> tuple[Fact, ...]:
+    del route, failure
+    return ()
+
+
 class Process:
     """Shared by the parts of one engine. `holder` names this process in the store.
 
     `refresh_if_stale` runs before work is taken: it makes sure that this process's view of
-    itself and of the others is recent.
+    itself and of the others is recent. `read_back` stores what the emergency journal has kept.
+    `on_route_fault` gives the facts to write with an outcome that found a fault of its route.
     """
 
-    def __init__(  # noqa: PLR0913 - what the parts of a process share
+    def __init__(  # noqa: PLR0913 - the parts of a process
         self,
         store: Store,
         clock: Clock,
@@ -30,8 +43,11 @@ class Process:
         holder: str,
         saves: SaveBatcher,
         *,
-        refresh_if_stale: Callable[[], Awaitable[None]],
+        routes: Iterable[Route] = (),
+        refresh_if_stale: Callable[[], Awaitable[None]] = _nothing_to_do,
         is_fresh: Callable[[], bool] = lambda: True,
+        read_back: Callable[[], Awaitable[object]] = _nothing_to_do,
+        on_route_fault: Callable[[Route, Failure], tuple[Fact, ...]] = _no_facts,
         time_scale: float = 1.0,
     ) -> None:
         self.store = store
@@ -42,11 +58,20 @@ class Process:
         self.refresh_if_stale = refresh_if_stale
         # Whether others still take this process for alive, and so leave it what it holds.
         self.is_fresh = is_fresh
+        self.read_back = read_back
+        self.on_route_fault = on_route_fault
         # How many seconds of the clock pass in a real one; leases are real, due times are not.
         self.time_scale = time_scale
-        self.unsaved_sends = Permits(MAX_UNSAVED_SENDS)
+        sending = [route.name for route in routes if _sends(route)]
+        self._unsaved_sends = SendPermits(MAX_UNSAVED_SENDS, sending)
+        # A crash takes down the whole process, so all routes share these.
+        self.suspects = Permits(SUSPECT_PERMITS)
         self.intake = IntakePriority(clock)
         self._next_id = 0
+
+    def unsaved_sends(self, route: Route) -> SharedPermits:
+        """A send holds one of these from before its mark until its outcome is handed over."""
+        return self._unsaved_sends.of(route.name)
 
     def new_id(self) -> str:
         return self.new_ids(1)[0]
@@ -59,3 +84,8 @@ class Process:
 
     def lease_until_ms(self, route: Route) -> int:
         return self.clock.now_ms() + round(route.lease_s * 1000 * self.time_scale)
+
+
+def _sends(route: Route) -> bool:
+    plans = (route.plan, *route.plans.values())
+    return any(stage.sends for plan in plans for stage in plan.stages)

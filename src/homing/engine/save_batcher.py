@@ -27,6 +27,8 @@ GROUP_LIMIT = 512
 # A group smaller than this waits for company while at least as many attempts run.
 WORTH_A_WRITE = 64
 COMPANY_WITHIN_S = 0.003
+# Outcomes that may wait share a write that comes within this time.
+LATER_S = 0.01
 FIRST_RETRY_S = 0.05
 LONGEST_RETRY_S = 2.0
 
@@ -66,6 +68,9 @@ class SaveBatcher:
         self._gathered: list[PendingSave] = []
         self._is_worth_a_write = False
         self._under_way = 0
+        # All that has gathered may wait for another write.
+        self._may_wait = False
+        self._later: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._room = asyncio.Event()
         self._room.set()
@@ -82,12 +87,28 @@ class SaveBatcher:
         self._go()
 
     def put_all(self, group: Sequence[PendingSave]) -> None:
-        """Hand over what has gathered already: it waits for nobody else."""
+        """Hand over what has gathered already: it waits for nothing else."""
         self._gathered += group
         self._is_worth_a_write = True
         self._go()
 
+    def put_later(self, group: Sequence[PendingSave]) -> None:
+        """Hand over what may wait a moment, so that it shares a write that is made anyway."""
+        if self._gathered and not self._may_wait:
+            self.put_all(group)
+            return
+        self._gathered += group
+        self._may_wait = self._is_worth_a_write = True
+        if self._later is None:
+            self._later = asyncio.get_running_loop().call_later(LATER_S, self._go)
+        if not self.has_room:
+            self._go()
+
     def _go(self) -> None:
+        self._may_wait = False
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._flush())
         if not self.has_room:
@@ -118,11 +139,13 @@ class SaveBatcher:
 
     async def drain(self) -> None:
         """Everything handed over so far has been written (or journaled) when this returns."""
+        if self._may_wait and self._gathered:
+            self._go()
         while self._task is not None and not self._task.done():
             await asyncio.shield(self._task)
 
     async def _flush(self) -> None:
-        while self._gathered:
+        while self._gathered and not self._may_wait:
             if (
                 not self._is_worth_a_write
                 and len(self._gathered) < WORTH_A_WRITE <= self._running()
@@ -177,20 +200,22 @@ class SaveBatcher:
         ]
 
     async def _finish(self, group: list[PendingSave], kept: Sequence[bool]) -> None:
-        told: list[PendingSave] = []
-        late: list[Fact] = []
         for settlement, stored in zip(group, kept, strict=True):
-            if stored:
-                told.append(settlement)
-            else:
-                self.lost_claims += 1
-                late.extend(late_outcome(settlement.change, self._clock.now_ms()))
             if settlement.done is not None:
-                settlement.done(stored)
-        if late:
-            await self._note_late(late)
+                _tell(settlement.done, stored)
+        told = group
+        if not all(kept):
+            told = [settlement for settlement, stored in zip(group, kept, strict=True) if stored]
+            await self._note_lost([s for s, stored in zip(group, kept, strict=True) if not stored])
         if told and self._tell is not None:
             self._tell(told)
+
+    async def _note_lost(self, lost: Sequence[PendingSave]) -> None:
+        self.lost_claims += len(lost)
+        now_ms = self._clock.now_ms()
+        late = [fact for save in lost for fact in late_outcome(save.change, now_ms)]
+        if late:
+            await self._note_late(late)
 
     async def _was_stored(self, change: Change) -> bool:
         """After an unanswered commit: is what stands there exactly what we wrote?"""
@@ -230,7 +255,15 @@ class SaveBatcher:
                 log.exception("%d finished sends could not even be journaled", len(keep))
         for settlement in group:
             if settlement.done is not None:
-                settlement.done(False if settlement.must_keep else error)
+                _tell(settlement.done, False if settlement.must_keep else error)
+
+
+def _tell(done: Callable[[Kept], None], kept: Kept) -> None:
+    """A fault of one listener keeps no other from being told."""
+    try:
+        done(kept)
+    except Exception:
+        log.exception("an outcome was written, and its listener failed")
 
 
 class _Answers:

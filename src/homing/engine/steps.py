@@ -1,11 +1,13 @@
-"""The ready-made steps: sending through a provider, and calling a function of the user's."""
+"""The ready-made step of a sending stage: how bytes are made, and to which provider they go."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from homing.domain import delivery as domain
 from homing.domain.delivery import Content, Delivery
@@ -17,6 +19,8 @@ from homing.ports import Accepted, Done, Envelope, Outcome, Provider, Work
 
 FROZEN = domain.FROZEN
 
+Compose: TypeAlias = Callable[[Delivery, Content], bytes | Failure]
+
 
 class Packed(Struct, gc=False):
     """A send before its mark."""
@@ -26,35 +30,49 @@ class Packed(Struct, gc=False):
 
 
 class SendStep:
-    """Hands frozen bytes to a provider, with the durable mark between prepare and commit.
+    """Sends through a provider, in batches, with the durable mark between prepare and commit.
 
     `freeze` builds the bytes once, at the first attempt; they are stored with the mark and
-    every later attempt sends the same ones. `notice` may add a fixed text to what may be a
-    duplicate.
+    every later attempt sends the same ones. A possible duplicate may differ: it is composed by
+    `compose_duplicate`, if there is one, to carry a notice. `unless` may end an attempt before
+    its send: it is asked each time, and None means that it is to be sent.
     """
 
     def __init__(
         self,
         provider: Provider,
-        freeze: Callable[[Delivery, Content], bytes | Failure],
+        freeze: Compose,
         *,
         sender: str | None = None,
-        notice: Callable[[bytes], bytes] | None = None,
+        compose_duplicate: Compose | None = None,
+        unless: Callable[[Work], Awaitable[Outcome | None]] | None = None,
     ) -> None:
         self.provider = provider
+        self.unless = unless
         self._freeze = freeze
         self._sender = sender
-        self._notice = notice
+        self._compose_duplicate = compose_duplicate
 
     def pack(self, delivery: Delivery, content: Content) -> Packed | Failure:
         """What goes out, and what of it must be stored with the mark."""
         frozen = content.results.get(FROZEN)
-        data = self._freeze(delivery, content) if frozen is None else frozen
+        data: object = frozen
+        if frozen is None:
+            # What is stored is the mail itself, even if its first attempt may be a duplicate.
+            itself = delivery
+            if delivery.maybe_duplicate:
+                itself = replace(delivery, maybe_duplicate=False)
+            data = self._freeze(itself, content)
         if isinstance(data, Failure):
             return data
+        if not isinstance(data, bytes):
+            raise TypeError(f"a mail was composed as {type(data).__name__}, not as bytes")
         to_store = {FROZEN: data} if frozen is None else {}
-        if delivery.maybe_duplicate and self._notice is not None:
-            data = self._notice(data)
+        if delivery.maybe_duplicate and self._compose_duplicate is not None:
+            composed = self._compose_duplicate(delivery, content)
+            if isinstance(composed, Failure):
+                return composed
+            data = composed
         envelope = Envelope(
             delivery_id=delivery.id,
             token=provider_token(delivery),
@@ -66,6 +84,9 @@ class SendStep:
         return Packed(envelope, to_store)
 
     async def __call__(self, work: Work) -> Outcome:
+        """For a step of your own that wraps this one. As the step of a stage, it is not called."""
+        if self.unless is not None and (outcome := await self.unless(work)) is not None:
+            return outcome
         packed = self.pack(work.delivery, work.content)
         if isinstance(packed, Failure):
             return packed
@@ -75,7 +96,6 @@ class SendStep:
         try:
             marked = await work.mark_committing(packed.to_store)
         except BaseException:
-            # What a broken provider raises here must not hide that the attempt was cancelled.
             with contextlib.suppress(Exception):
                 await ready.abandon()
             raise
@@ -87,13 +107,13 @@ class SendStep:
 
 
 def outcome_of(answer: object) -> Done | Failure:
+    """What a provider's answer means; anything else than an answer leaves the outcome unknown."""
+    if isinstance(answer, Accepted):
+        return Done(receipt=answer.receipt, refused=answer.refused)
     if isinstance(answer, Failure):
         return answer
-    if not isinstance(answer, Accepted):
-        # After the mark, and against the contract of a provider: nobody knows what became of it.
-        detail = f"the provider answered with {type(answer).__name__}"
-        return Failure("provider_error", detail=detail, maybe_sent=True)
-    return Done(receipt=answer.receipt, refused=answer.refused)
+    detail = f"the provider answered {type(answer).__name__}, not Accepted or Failure"
+    return Failure("provider_error", detail=detail, maybe_sent=True)
 
 
 def refuse(error_class: str, detail: str) -> Failure:

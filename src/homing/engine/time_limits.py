@@ -29,6 +29,10 @@ class TimeLimits:
         except StopIteration as end:
             result: T = end.value
             return result
+        return await self.rest(work, first, timeout_s)
+
+    async def rest(self, work: Coroutine[Any, Any, T], first: object, timeout_s: float) -> T:
+        """As `bound`, for work that has been run up to its first wait, which is for `first`."""
         limit = self._start(timeout_s)
         try:
             return await _Rest(work, first)

@@ -5,31 +5,35 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator
-
-from msgspec.structs import replace
+from collections.abc import Callable, Iterator, Sequence
 
 from homing.domain import transitions
+from homing.domain.delivery import Delivery
 from homing.domain.errors import StoreError
 from homing.engine.attempt import AttemptRunner
-from homing.engine.claimed_work import ClaimedWork
-from homing.engine.convoy import Convoy
+from homing.engine.claimed_work import ClaimedWork, works_of
 from homing.engine.due_work import DueWork
+from homing.engine.held_work import HeldWork
+from homing.engine.inbox import MAX_BATCH, Inbox, batches, most_at_once
 from homing.engine.liveness import Liveness
 from homing.engine.parking import Parking
 from homing.engine.permits import Permits
 from homing.engine.route import Route
 from homing.engine.save_batcher import PendingSave
-from homing.engine.steps import SendStep
+from homing.engine.suspect_queue import SuspectQueue
 from homing.engine.wakeup import WakeUp
-from homing.ports import Claimed, GroupProvider
+from homing.ports import Claimed
 
 log = logging.getLogger("homing.engine")
 
 # Claimed beyond the free slots while steps are quick against the lease.
 READ_AHEAD = 256
+# What is held may take so many bytes.
+MAX_HELD_BYTES = 32 * 1024 * 1024
 QUICK_SHARE_OF_LEASE = 0.1
 STORE_RETRY_S = 1.0
+# A list of steps that end at once runs for about so long before others have their turn.
+TURN_S = 0.02
 
 
 class RouteWorker:
@@ -38,35 +42,39 @@ class RouteWorker:
     def __init__(
         self,
         route: Route,
-        attempts: AttemptRunner,
+        runner: AttemptRunner,
         parking: Parking,
         liveness: Liveness,
         wakeup: WakeUp,
+        tell_claimed: Callable[[Sequence[Delivery]], None] | None = None,
     ) -> None:
         self.route = route
-        self.holder = attempts.process.holder
-        self._process = attempts.process
-        self._attempts = attempts
+        self.holder = runner.process.holder
+        self._process = runner.process
+        self._runner = runner
         self._parking = parking
         self._wakeup = wakeup
-        self._due = DueWork(route, attempts, liveness)
-        self._inbox: asyncio.Queue[ClaimedWork] = asyncio.Queue()
-        self._held: dict[str, ClaimedWork] = {}
-        # So many at once and no more, in slots and in groups together.
+        self._tell_claimed = tell_claimed
+        self._due = DueWork(route, runner.process, liveness)
+        self._held = HeldWork(runner.process, route)
+        self._inbox = Inbox()
+        self._suspects = SuspectQueue(runner.process.suspects, self._put_suspects_first)
+        # So many at once and no more, in all slots together.
         self._room = Permits(route.concurrency)
-        self._convoy = self._convoy_for(route)
         # Since when, by id.
         self._running: dict[str, float] = {}
-        self._inline: set[str] = set()
+        self._inline: dict[str, ClaimedWork] = {}
+        self._in_background: set[asyncio.Task[None]] = set()
         self._freed = asyncio.Event()
         self._claiming = asyncio.Lock()
         self._stopping = False
         self._slots: list[asyncio.Task[None]] = []
         self._slowest_s = 0.0
+        self._list_length = MAX_BATCH
         self._last_probe_s = float("-inf")
 
     async def run(self) -> None:
-        """Claim and attempt until stopped; called again after a surprise, it goes on."""
+        """Claim and attempt until stopped; called again after a fault, it goes on."""
         if not self.route.concurrency:
             return  # it is worked off elsewhere
         self._start_slots()
@@ -85,37 +93,55 @@ class RouteWorker:
         attempted = 0
         while self.route.concurrency:
             await self._claim_once()
-            if self._inbox.empty():
+            if not self._inbox:
                 break
-            while not self._inbox.empty():
-                attempted += await self._next(wait=True)
+            while self._inbox:
+                attempted += await self._work_off(self._inbox.get_nowait(), wait=True)
         return attempted
 
     def take(self, claimed: Claimed) -> None:
         """Work off a delivery that was stored already claimed by this process."""
         now_s = self._process.clock.steady_s()
-        held = ClaimedWork(self._attempts, self.route, claimed.delivery, claimed.content, now_s)
-        self._held[held.delivery.id] = held
-        if self._stopping:
-            self._give_back(held)
-        else:
-            self._hand_out(held)
+        works = works_of(self._process, self.route, [claimed], now_s, self)
+        self._held.add(works)
+        self._hand_out(works)
 
     @contextlib.contextmanager
-    def keeping(self, held: ClaimedWork) -> Iterator[None]:
-        """For an inline attempt: while it lasts, its lease is renewed and nobody here takes it."""
-        self._held[held.delivery.id] = held
-        self._inline.add(held.delivery.id)
+    def keeping(self, work: ClaimedWork) -> Iterator[None]:
+        """For an inline attempt: while it lasts its lease is renewed, and no slot takes it."""
+        self._held.add((work,))
+        self._inline[work.delivery.id] = work
         try:
             yield
         finally:
-            self._inline.discard(held.delivery.id)
-            self._forget(held)
+            self._inline.pop(work.delivery.id, None)
+            self._held.forget((work,))
             self._freed.set()
+
+    def attempt_in_background(
+        self, work: ClaimedWork, kept: contextlib.AbstractContextManager[object]
+    ) -> None:
+        """The inline attempt goes on after its caller has left, until it ends or we stop."""
+
+        async def go_on() -> None:
+            with kept:
+                try:
+                    await self._runner.attempt(work)
+                except asyncio.CancelledError:
+                    self._give_back(work)
+                    raise
+
+        task = asyncio.get_running_loop().create_task(go_on())
+        self._in_background.add(task)
+        task.add_done_callback(self._in_background.discard)
 
     @property
     def held_ids(self) -> frozenset[str]:
-        return frozenset(self._held)
+        return self._held.ids
+
+    @property
+    def running(self) -> int:
+        return len(self._running)
 
     @property
     def has_room(self) -> bool:
@@ -126,146 +152,146 @@ class RouteWorker:
             and not self._parking.is_parked(self.route.name)
         )
 
+    @property
+    def has_more(self) -> bool:
+        return bool(self._inbox) or self._room.is_waited_for
+
+    def began(self, works: Sequence[ClaimedWork]) -> None:
+        now_s = self._process.clock.steady_s()
+        for work in works:
+            self._running[work.delivery.id] = now_s
+
+    def put_back(self, works: Sequence[ClaimedWork]) -> None:
+        if self._stopping:
+            self._give_back_all(works)
+        else:
+            self._inbox.put_first(works)
+
+    def ended(self, works: Sequence[ClaimedWork]) -> None:
+        if self._running:
+            now_s = self._process.clock.steady_s()
+            for work in works:
+                began_s = self._running.pop(work.delivery.id, None)
+                if began_s is not None:
+                    self._note_time(now_s - began_s)
+        self._held.forget(works)
+        self._freed.set()
+
     async def stop(self, grace_s: float) -> None:
         """Claim no more, give back what has not started, finish what runs; then end."""
         self._stopping = True
         self._freed.set()
         async with self._claiming:  # what is being claimed right now is given back too
-            while not self._inbox.empty():
-                self._give_back(self._inbox.get_nowait())
-            for held in self._convoy.take_back() if self._convoy else ():
-                self._give_back(held)
+            self._give_back_all([*self._inbox.take_all(), *self._suspects.take_all()])
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
                 while self._running or self._inline:
                     self._freed.clear()
                     await self._freed.wait()
-        # What runs, and what waits to be alone; an inline attempt is its caller's.
-        left = [self._held[delivery_id] for delivery_id in sorted(self._held.keys() - self._inline)]
-        for slot in self._slots:
-            slot.cancel()
-        await asyncio.gather(*self._slots, return_exceptions=True)
-        if self._convoy is not None:
-            self._convoy.stop()
-        for held in left:
-            self._give_back(held)
+        # An inline attempt is its caller's, unless the caller has left.
+        left = [work for work in self._held.all() if work.delivery.id not in self._inline]
+        tasks = [*self._slots, *self._in_background]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._give_back_all(left)
         self._slots.clear()
 
     async def renew_leases(self) -> None:
-        """Longer leases for all that is still in hand; what is lost is told to its holder."""
-        now_s = self._process.clock.steady_s()
-        aged = [
-            held
-            for held in self._held.values()
-            if held.lease_end_s - now_s < self.route.lease_s * 2 / 3 and not held.is_being_marked
-        ]
-        if not aged:
-            return
-        until_ms = self._process.lease_until_ms(self.route)
-        asked = [(held.delivery.id, held.delivery.version) for held in aged]
-        renewed = await self._process.store.renew(self.holder, asked, until_ms)
-        for held, (_, version), kept in zip(aged, asked, renewed, strict=True):
-            if kept:
-                # Unless it has been written since, lease and all.
-                if held.delivery.version == version:
-                    held.delivery = replace(held.delivery, due_at_ms=until_ms)
-                held.lease_end_s = now_s + self.route.lease_s
+        await self._held.renew_leases()
 
     def _start_slots(self) -> None:
         if self._slots:
             return
-        loop = asyncio.get_running_loop()
+        loop, name = asyncio.get_running_loop(), self.route.name
         self._slots = [
-            loop.create_task(self._slot(), name=f"{self.route.name} slot {number}")
+            loop.create_task(self._slot(), name=f"{name} slot {number}")
             for number in range(self.route.concurrency)
         ]
-        if self._convoy is not None:
-            self._slots.append(
-                loop.create_task(self._convoy.run(), name=f"{self.route.name} convoy")
-            )
+        self._slots.append(loop.create_task(self._suspects.run(), name=f"{name} suspects"))
 
-    def _convoy_for(self, route: Route) -> Convoy | None:
-        """For the first stage that sends through a provider which takes many at once."""
-        for stage, step in route.steps.items():
-            if isinstance(step, SendStep) and isinstance(step.provider, GroupProvider):
-                return Convoy(
-                    stage,
-                    step,
-                    step.provider,
-                    self._attempts,
-                    self._room,
-                    is_parked=lambda: self._parking.is_parked(route.name),
-                    began=self._begin,
-                    ended=self._end,
-                    turned_away=self._inbox.put_nowait,
-                )
-        return None
+    def _hand_out(self, works: Sequence[ClaimedWork]) -> None:
+        if self._stopping:
+            self._give_back_all(works)
+            return
+        suspects = [
+            work
+            for work in works
+            if work.delivery.unsettled_claims > 1
+            or work.delivery.interruptions
+            or work.delivery.crashes
+        ]
+        if suspects:
+            if self._slots:
+                self._suspects.put(suspects)
+            else:
+                # Without slots all attempts are made one after the other: each is alone.
+                for work in suspects:
+                    self._inbox.put((work,))
+            known = set(suspects)
+            works = [work for work in works if work not in known]
+        self._put_in_batches(works)
 
-    def _hand_out(self, held: ClaimedWork) -> None:
-        """To the slots, or to the convoy while it runs."""
-        if self._slots and self._convoy is not None and self._convoy.takes(held):
-            self._convoy.put(held)
-        else:
-            self._inbox.put_nowait(held)
+    def _put_in_batches(self, works: Sequence[ClaimedWork]) -> None:
+        for batch in batches(works, self._list_length):
+            self._inbox.put(batch)
+
+    def _put_suspects_first(self, works: Sequence[ClaimedWork]) -> None:
+        """They hold permits that other suspects wait for."""
+        for batch in batches(works):
+            self._inbox.put_first(batch)
 
     async def _slot(self) -> None:
         while True:
+            batch = await self._inbox.get()
             try:
-                await self._next(wait=False)
+                await self._work_off(batch, wait=False)
             except Exception:
                 log.exception("a slot of %s went wrong and goes on", self.route.name)
+            await asyncio.sleep(0)  # others have their turn between two lists
 
-    async def _next(self, *, wait: bool) -> int:
-        """Attempt the next one in the inbox; 0 if it was given back untouched."""
-        held = await self._inbox.get()
-        if not held.is_probe and self._parking.is_parked(self.route.name):
-            self._give_back(held)  # it was read ahead before the route was parked
+    async def _work_off(self, batch: Sequence[ClaimedWork], *, wait: bool) -> int:
+        """Attempt them once there is room; how many were attempted."""
+        sends = batch[0].stage.sends
+        taken = await self._room.take(min(len(batch), most_at_once(batch[0])) if sends else 1)
+        if sends and taken < len(batch):
+            self.put_back(batch[taken:])
+            batch = batch[:taken]
+        try:
+            return await self._attempt(batch, sends=sends, wait=wait)
+        finally:
+            if not sends:
+                self._room.give_back()
+
+    async def _attempt(self, batch: Sequence[ClaimedWork], *, sends: bool, wait: bool) -> int:
+        for work in batch:
+            work.room = self._room if sends else None
+        is_probe = batch[0].is_probe
+        if self._stopping or (self._parking.is_parked(self.route.name) and not is_probe):
+            self._give_back_all(batch)  # it was claimed before the route was parked
             self._freed.set()
             return 0
-        gate = self._attempts.gate
-        if _is_suspect(held):
-            async with gate.alone():
-                await self._attempt(held, wait=wait)
-            return 1
-        if not gate.is_open:
-            await gate.opened()
-        gate.enter()
-        try:
-            await self._attempt(held, wait=wait)
-        finally:
-            gate.leave()
-        return 1
+        began_s = self._process.clock.steady_s()
+        tried = len(await self._runner.run(batch, wait=wait))
+        if tried > 1 and not sends:
+            self._note_list(self._process.clock.steady_s() - began_s, tried)
+        if is_probe:
+            await self._after_probe(batch[0])
+        return tried
 
-    async def _attempt(self, held: ClaimedWork, *, wait: bool) -> None:
-        await self._room.take()
-        self._begin(held)
-        try:
-            name = await self._attempts.run(held, wait=wait)
-            if held.is_probe:
-                await self._after_probe(held, name)
-        except StoreError:
-            pass  # the lease ends by itself; nothing was said to be sent that was not
-        finally:
-            self._room.give_back()
-            self._end(held)
+    def _note_list(self, took_s: float, number: int) -> None:
+        """Lists of slow steps become shorter: none keeps the event loop for long."""
+        self._note_time(took_s / number)
+        length = int(TURN_S * number / took_s) if took_s > 0 else MAX_BATCH
+        self._list_length = max(1, min(length, MAX_BATCH))
 
-    def _begin(self, held: ClaimedWork) -> None:
-        self._running[held.delivery.id] = self._process.clock.steady_s()
+    def _note_time(self, took_s: float) -> None:
+        # Remember the slowest, and forget it slowly.
+        self._slowest_s = max(took_s, self._slowest_s * 0.99)
 
-    def _end(self, held: ClaimedWork) -> None:
-        began_s = self._running.pop(held.delivery.id, None)
-        if began_s is not None:
-            # Remember the slowest, and forget it slowly.
-            took_s = self._process.clock.steady_s() - began_s
-            self._slowest_s = max(took_s, self._slowest_s * 0.99)
-        self._forget(held)
-        self._freed.set()
-
-    async def _after_probe(self, held: ClaimedWork, name: str | None) -> None:
+    async def _after_probe(self, work: ClaimedWork) -> None:
         """On a parked route, anything but another route fault shows that it works again."""
-        if name is None:
-            return
-        failure = held.delivery.failure
+        name, failure = work.settled, work.delivery.failure
         if name == "fail" and (failure is None or failure.disposition == "route_fault"):
             return
         if name in ("fail", "succeed", "advance", "suppress", "fan_out"):
@@ -281,8 +307,7 @@ class RouteWorker:
         if (rest_s := await self._due.rest_before_claim_s()) > 0:
             return rest_s
         room = max(self._capacity() - len(self._held), 1)
-        for held in await self._claim(await self._due.portion(room)):
-            self._hand_out(held)
+        self._hand_out(await self._claim(await self._due.portion(room)))
         return await self._due.rest_after_claim_s()
 
     async def _probe(self) -> float:
@@ -293,23 +318,24 @@ class RouteWorker:
             return self.route.poll_s
         if rest_s > 0:
             return rest_s
-        if self._held:
+        if len(self._held):
             return self.route.probe_every_s
         self._last_probe_s = now_s
-        for held in await self._claim(1):
-            held.is_probe = True
-            self._inbox.put_nowait(held)
+        for work in await self._claim(1):
+            work.is_probe = True
+            self._inbox.put((work,))
         return self.route.probe_every_s
 
     async def _claim(self, limit: int) -> list[ClaimedWork]:
         async with self._claiming:
-            claimed = await self._due.claim(limit)
-            for held in claimed:
-                self._held[held.delivery.id] = held
+            free_bytes = max(MAX_HELD_BYTES - self._held.size, 1)
+            works = await self._due.claim(limit, self, free_bytes)
+            self._held.add(works)
+            if works and self._tell_claimed is not None:
+                self._tell_claimed([work.delivery for work in works])
             if not self._stopping:
-                return claimed
-            for held in claimed:
-                self._give_back(held)
+                return works
+            self._give_back_all(works)
             return []
 
     def _capacity(self) -> int:
@@ -320,31 +346,27 @@ class RouteWorker:
 
     async def _for_room(self) -> None:
         """Claim again once half of the room is free: few large claims, not many small ones."""
-        while not self._stopping and len(self._held) > self._capacity() // 2:
+        while not self._stopping and (
+            len(self._held) > self._capacity() // 2 or self._held.size > MAX_HELD_BYTES // 2
+        ):
             self._freed.clear()
             await self._freed.wait()
 
-    def _forget(self, held: ClaimedWork) -> None:
-        # A newer holding of the same delivery may stand in its place.
-        if self._held.get(held.delivery.id) is held:
-            del self._held[held.delivery.id]
+    def _give_back_all(self, works: Sequence[ClaimedWork]) -> None:
+        for work in works:
+            self._give_back(work)
 
-    def _give_back(self, held: ClaimedWork) -> None:
-        self._forget(held)
-        if held.delivery.committing and held.delivery.unsettled_claims <= 1:
-            return  # after its own mark nobody knows: the lease ends and the next owner looks
+    def _give_back(self, work: ClaimedWork) -> None:
+        self._held.forget((work,))
+        work.end()
+        if work.settled is not None or work.lost:
+            return
+        if work.delivery.committing and work.delivery.unsettled_claims <= 1:
+            return  # after its own mark the outcome is unknown: the next owner looks into it
         change = transitions.release(
-            held.delivery,
-            plan=self.route.plan_of(held.delivery),
+            work.delivery,
+            plan=work.plan,
             now_ms=self._process.clock.now_ms(),
             roll=self._process.dice.roll(),
         )
-        settlement = PendingSave("release", change, held.delivery, held.lease_end_s)
-        self._process.saves.put(settlement)
-
-
-def _is_suspect(held: ClaimedWork) -> bool:
-    """It has, or may have, crashed a process before: it is tried alone."""
-    return held.delivery.crashes > 0 or (
-        held.delivery.unsettled_claims > 1 and held.delivery.interruption_noted
-    )
+        self._process.saves.put(PendingSave("release", change, work.delivery, work.lease_end_s))

@@ -66,7 +66,10 @@ class Connection:
 class AskableConnection(Connection):
     """Of a service that can tell what it has accepted."""
 
-    async def lookup(self, token: str) -> Found | Absent | Unknown:
+    async def lookup(
+        self, token: str, notification_id: str | None = None
+    ) -> Found | Absent | Unknown:
+        del notification_id  # the token says it all
         service = self.service
         if service.faults_on:
             delay_s = service.delay_s()

@@ -66,6 +66,10 @@ CALLS: dict[str, Callable[[Delivery], Change]] = {
         d, holder="w2", now_ms=NOW_MS, lease_until_ms=NOW_MS + LEASE_MS
     ),
     "release": lambda d: transitions.release(d, plan=SEND, now_ms=NOW_MS, roll=0.0),
+    "keep_claim": lambda d: transitions.keep_claim(
+        d, holder="w1", now_ms=NOW_MS, lease_until_ms=NOW_MS + LEASE_MS
+    ),
+    "try_alone": lambda d: transitions.try_alone(d, now_ms=NOW_MS),
     "end_lease": lambda d: transitions.end_lease(d, now_ms=NOW_MS),
     "mark_committing": lambda d: transitions.mark_committing(
         d, now_ms=NOW_MS, lease_until_ms=NOW_MS + LEASE_MS, frozen={}

@@ -33,8 +33,8 @@ def give_back(before: Delivery) -> Delivery:
     return transitions.release(before, plan=SEND, now_ms=NOW_MS, roll=0.0).delivery
 
 
-def note(before: Delivery, by_plan: Plan = SEND) -> Change:
-    return transitions.note_interruption(before, plan=by_plan, now_ms=NOW_MS, roll=0.0)
+def note(before: Delivery, by_plan: Plan = SEND, *, alone: bool = False) -> Change:
+    return transitions.note_interruption(before, plan=by_plan, now_ms=NOW_MS, roll=0.0, alone=alone)
 
 
 def test_p2_a_claim_lost_before_the_mark_costs_nothing_and_proves_no_crash() -> None:
@@ -49,13 +49,54 @@ def test_p2_a_claim_lost_before_the_mark_costs_nothing_and_proves_no_crash() -> 
     assert after.attempts_ended == attempt.number == 1
 
 
-def test_i16_lost_right_after_the_note_it_had_begun_and_that_is_a_crash() -> None:
+def test_i16_a_death_beside_others_is_no_crash_but_makes_it_more_suspect() -> None:
     begun = note(lost(pending(), 1)).delivery
+    assert (begun.interruptions, begun.crashes) == (1, 0)
 
     change = note(claimed(begun, by="w9"))
 
-    assert (change.delivery.crashes, change.delivery.attempts_spent) == (1, 0)
+    after = change.delivery
+    assert (after.interruptions, after.crashes, after.attempts_spent) == (2, 0, 0)
     assert [a.counted for a in change.ended] == [False]
+
+
+def test_i16_a_death_while_it_was_tried_alone_is_a_crash() -> None:
+    begun = note(lost(pending(), 1), alone=True).delivery
+    assert begun.tried_alone
+
+    after = note(claimed(begun, by="w9")).delivery
+
+    assert (after.crashes, after.tried_alone, after.attempts_spent) == (1, False, 0)
+
+
+def test_what_is_tried_alone_without_a_loss_before_it_is_written_down_too() -> None:
+    alone = transitions.try_alone(claimed(), now_ms=NOW_MS).delivery
+
+    assert note(claimed(alone, by="w9")).delivery.crashes == 1
+
+
+def test_the_next_owner_knows_how_suspect_it_is_before_it_writes_the_note() -> None:
+    before = claimed()
+    for deaths in range(1, 5):
+        before = claimed(before)
+        assert transitions.suspicion(before) == deaths
+        before = note(before).delivery
+        assert transitions.suspicion(before) == deaths
+
+
+def test_what_waited_in_line_when_its_holder_died_is_not_more_suspect() -> None:
+    released = give_back(claimed(lost(pending(), 1)))
+    suspect = replace(released, interruptions=1)
+
+    assert transitions.suspicion(lost(suspect, 1)) == 1
+
+
+def test_an_outcome_ends_the_suspicion() -> None:
+    suspect = replace(begun(), interruptions=2, tried_alone=True)
+
+    after = transitions.succeed(suspect, plan=SEND, now_ms=NOW_MS, roll=0.0).delivery
+
+    assert (after.interruptions, after.tried_alone) == (0, False)
 
 
 def test_the_ledger_does_not_blame_the_new_owner_for_the_lost_attempt() -> None:
@@ -106,7 +147,7 @@ def test_p4_a_crash_after_the_mark_leaves_doubt_and_counts(by_plan: Plan) -> Non
 
     after = change.delivery
     assert (after.maybe_sent, after.doubt_waived, after.committing) == (True, False, False)
-    assert (after.attempts_spent, after.crashes) == (1, 1)
+    assert (after.attempts_spent, after.crashes, after.interruptions) == (1, 0, 1)
     [attempt] = change.ended
     assert (attempt.maybe_sent, attempt.window, attempt.counted) == (True, "W1", True)
 
@@ -118,7 +159,7 @@ def test_i10_only_the_claim_that_wrote_the_mark_is_in_doubt() -> None:
     assert [a.maybe_sent for a in change.ended] == [True, False, False]
     assert [a.window for a in change.ended] == ["W1", None, None]
     assert [a.counted for a in change.ended] == [True, False, False]
-    assert change.delivery.crashes == 1
+    assert change.delivery.interruptions == 1
 
 
 def test_the_recipients_of_a_marked_attempt_are_in_doubt_as_well() -> None:
@@ -152,18 +193,22 @@ def begun(rules: Plan = SEND) -> Delivery:
 @pytest.mark.parametrize("crashes", [1, 2, 5])
 def test_a_delivery_that_crashes_its_workers_is_poison(crashes: int) -> None:
     rules = plan(max_crashes=crashes)
-    after = begun(rules)
+    after = note(lost(pending(), 1), rules, alone=True).delivery
     for _ in range(crashes):
         assert transitions.overspent(after, rules) is None
-        after = note(claimed(after), rules).delivery
+        after = note(claimed(after), rules, alone=True).delivery
 
     assert transitions.overspent(after, rules) == "poison"
     ended = transitions.dead_letter(after, "poison", plan=rules, now_ms=NOW_MS).delivery
     assert (ended.state, ended.failed_because) == ("failed", "poison")
 
 
-def test_a_crash_after_the_mark_needs_no_further_proof() -> None:
-    assert note(claimed(marked(claimed()), by="w2")).delivery.crashes == 1
+def test_kills_from_outside_never_make_poison() -> None:
+    after = claimed()
+    for number in range(20):
+        after = note(claimed(marked(after), by=f"w{number}")).delivery
+
+    assert after.crashes == 0
 
 
 def test_what_is_given_back_untouched_is_no_attempt_and_no_crash() -> None:
@@ -180,7 +225,7 @@ def test_i7_giving_back_does_not_wipe_what_an_earlier_holder_left_in_doubt() -> 
     given_back = give_back(claimed(sent, by="w2"))
     after = note(claimed(given_back, by="w3")).delivery
 
-    assert (after.maybe_sent, after.crashes) == (True, 1)
+    assert (after.maybe_sent, after.attempts_spent) == (True, 1)
 
 
 def test_i7_what_may_have_been_sent_is_uncertain_when_it_is_cancelled() -> None:

@@ -88,7 +88,9 @@ class Looking(Provider):
         self.says = says
         self.asked: list[str] = []
 
-    async def lookup(self, token: str) -> Found | Absent | Unknown:
+    async def lookup(
+        self, token: str, notification_id: str | None = None
+    ) -> Found | Absent | Unknown:
         self.asked.append(token)
         return self.says
 

@@ -101,7 +101,7 @@ async def test_a_lookup_that_breaks_is_no_evidence() -> None:
     provider = Looking(LOST, says=Absent())
     world = World(sending(provider))
 
-    async def broken(token: str) -> Found | Absent | Unknown:
+    async def broken(token: str, notification_id: str | None = None) -> Found | Absent | Unknown:
         raise ConnectionError("down")
 
     provider.lookup = broken  # type: ignore[method-assign] # it breaks
@@ -365,9 +365,9 @@ async def test_i19_a_fault_of_the_route_parks_it_and_costs_the_message_nothing()
     step = Script(FAULT)
     world = World(route(step=step))
     accepted = await world.submit()
-    [claimed] = [await world.engine.workers["event"]._claim(1)]
+    claimed = await world.engine.workers["event"]._claim(1)
 
-    await world.engine.runner.run(claimed[0], wait=True)
+    await world.engine.runner.run(claimed, wait=True)
 
     after = await world.get(accepted.id)
     assert (after.state, after.attempts_spent) == ("pending", 0)

@@ -110,8 +110,7 @@ async def test_i19_a_parked_route_is_told_once() -> None:
     world, bell = ringing(FAULT)
     await world.submit()
     worker = world.engine.workers["event"]
-    for held in await worker._claim(1):
-        await world.engine.runner.run(held, wait=True)
+    await world.engine.runner.run(await worker._claim(1), wait=True)
 
     for _ in range(3):
         await world.engine.housekeeping.give_notices()
@@ -462,7 +461,7 @@ async def test_new_notices_are_given_without_a_look_at_all_that_is_owed() -> Non
     world.route = alert
     letter = await world.submit()
     for held in await world.engine.workers["mail"]._claim(1):
-        await world.engine.runner.run(held, wait=True)
+        await world.engine.runner.run([held], wait=True)
     store.asked.clear()
 
     await housekeeping.give_due_notices()

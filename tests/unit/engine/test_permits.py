@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from homing.engine.permits import Permits
+from homing.engine.permits import Permits, SendPermits
 from tests.unit.engine.world import quiet
 
 
@@ -65,3 +65,57 @@ async def test_who_gives_up_takes_none_and_stands_in_nobodys_way(called: bool) -
 
     assert await second == 1
     assert first.cancelled()
+
+
+async def test_several_permits_for_one_are_taken_together_or_not_at_all() -> None:
+    permits = Permits(16)
+    assert await permits.take(2, each=4) == 2
+    alone = asyncio.create_task(permits.take(each=16))
+    later = asyncio.create_task(permits.take())
+    await quiet()
+    permits.give_back(4)
+    await quiet()
+    assert not alone.done()
+    assert not later.done(), "who came first is served first"
+
+    permits.give_back(4)
+
+    assert await alone == 1
+    permits.give_back(16)
+    assert await later == 1
+
+
+async def test_what_is_ones_own_is_there_however_much_others_take() -> None:
+    permits = SendPermits(20, ["a", "b"])
+    a, b = permits.of("a"), permits.of("b")
+
+    assert await a.take(100) == 12
+    assert await b.take(100) == 8
+    waiting = asyncio.create_task(b.take(3))
+    await quiet()
+    assert not waiting.done()
+
+    a.give_back(9)  # its own first, the rest is for all
+    assert await waiting == 1
+    assert a.free == 8
+
+
+async def test_who_is_called_and_finds_nothing_left_stays_first() -> None:
+    permits = SendPermits(10, ["a", "b", "c", "d"])  # 2 each, and 2 for all
+    a, b = permits.of("a"), permits.of("b")
+    assert (await a.take(4), await b.take(2)) == (4, 2)
+    first, second = (asyncio.create_task(permit.take()) for permit in (a, b))
+    await quiet()
+
+    a.give_back()  # one of its own
+    await quiet()
+    assert (first.done(), second.done()) == (True, False)
+    b.give_back()
+    assert await second == 1
+
+
+async def test_many_routes_share_what_there_is() -> None:
+    permits = SendPermits(64, [str(number) for number in range(20)])
+
+    assert [await permits.of(str(number)).take(3) for number in range(20)] == [3] * 20
+    assert await permits.of("other").take(100) == 4

@@ -51,7 +51,8 @@ async def test_i11_who_has_lost_its_claim_does_not_send() -> None:
     accepted = await world.submit()
 
     [held] = await world.engine.workers["mail"]._claim(1)
-    assert await world.engine.runner.run(held, wait=True) is None
+    await world.engine.runner.run([held], wait=True)
+    assert held.settled is None
 
     assert (provider.sent, provider.abandoned) == ([], 1)
     stored = await world.get(accepted.id)
@@ -71,7 +72,7 @@ async def test_i12_no_commit_starts_that_might_outlast_its_lease() -> None:
     await world.submit()
 
     [held] = await world.engine.workers["mail"]._claim(1)
-    await world.engine.runner.run(held, wait=True)
+    await world.engine.runner.run([held], wait=True)
 
     assert (provider.sent, provider.abandoned) == ([], 1)
 
@@ -118,7 +119,7 @@ async def test_a_possible_duplicate_may_carry_a_notice_and_nothing_else_does() -
         provider,
         lambda delivery, content: b"hello",
         sender="shop@example.org",
-        notice=lambda data: b"maybe again: " + data,
+        compose_duplicate=lambda delivery, content: b"maybe again: hello",
     )
     world = World(sending(provider, step=step))
     await world.submit()

@@ -1,11 +1,13 @@
 """The pool: how many connections, who waits where, and what a broken server costs."""
 
 import asyncio
+import threading
 from unittest.mock import patch
 
 from homing.domain.failure import Failure
-from homing.ports import Accepted
+from homing.ports import Accepted, Envelope
 from homing.providers.smtp.connection import Job
+from homing.providers.smtp.letter import Letter, compose
 from homing.providers.smtp.pool import MAX_DEPTH
 from homing.providers.smtp.provider import Sending
 from tests.unit.smtp.sending import accepted, envelope, prove, provider, send
@@ -182,6 +184,23 @@ async def test_a_group_that_nobody_could_take_asks_for_no_connection() -> None:
         [refused] = await smtp.prepare_some([envelope("not an address")])
     assert isinstance(refused, Failure)
     assert server.clients == []
+
+
+async def test_the_lines_of_a_large_mail_are_made_beside_the_event_loop() -> None:
+    threads: list[threading.Thread] = []
+
+    def watched(of: Envelope, sender: str | None) -> Letter | Failure:
+        threads.append(threading.current_thread())
+        return compose(of, sender)
+
+    async with WireServer() as server, provider(server.url) as smtp:
+        with (
+            patch("homing.providers.smtp.provider.compose", watched),
+            patch("homing.providers.smtp.provider.LARGE_MESSAGE", 10),
+        ):
+            await accepted(smtp)
+    assert threads != [threading.main_thread()]
+    assert len(server.messages) == 1
 
 
 async def test_a_group_is_started_without_waiting_and_each_answer_is_told_once() -> None:

@@ -12,7 +12,7 @@ from homing.domain.policy import Ladder, Plan, Retry, RetryAfter, Stage
 from homing.engine.labels import Label, LabelTable
 from homing.engine.route import Route, Verb
 from homing.engine.steps import SendStep
-from homing.ports import Done, Outcome, Provider, Step, Work
+from homing.ports import Done, Outcome, Provider, Work
 
 NAME = "verdicts"
 SEND = "send"
@@ -30,10 +30,7 @@ TOKEN_ALERT = "token_alert"  # noqa: S105 - the name of a notice
 DELIVERY_LOG = "delivery_log"
 TOKEN_REVOKED = "token_revoked"  # noqa: S105 - a class of failure
 
-DUPLICATE_NOTICE = (
-    b"\r\n\r\n--\r\nA fault interrupted an earlier delivery of this mail:"
-    b" you may have it already.\r\n"
-)
+DUPLICATE_NOTICE = "A fault interrupted an earlier delivery of this mail: you may have it already."
 
 LABELS = LabelTable(
     (
@@ -72,14 +69,15 @@ def verdicts_route(
     plan: Plan | None = None,
     allow_replay: bool = False,
 ) -> Route:
-    """`compose` makes the mail from the stored verdict; `is_logged` asks the delivery log for a
-    session before each send."""
-    send = SendStep(provider, compose, notice=lambda data: data + DUPLICATE_NOTICE)
+    """`compose` makes the mail from the stored verdict, with DUPLICATE_NOTICE in its text and
+    HTML where `delivery.maybe_duplicate` is set. `is_logged` asks the delivery log for a session
+    before each send."""
+    send = SendStep(provider, compose, compose_duplicate=compose, unless=already_logged(is_logged))
     verbs: frozenset[Verb] = frozenset({"replay"}) if allow_replay else frozenset()
     return Route(
         name=NAME,
         plan=plan or verdict_plan(),
-        steps={SEND: unless_logged(send, is_logged)},
+        steps={SEND: send},
         provider=provider,
         poll_s=POLL_S,
         needs_key=True,
@@ -91,12 +89,14 @@ def verdicts_route(
     )
 
 
-def unless_logged(send: Step, is_logged: Callable[[str], Awaitable[bool]]) -> Step:
+def already_logged(
+    is_logged: Callable[[str], Awaitable[bool]],
+) -> Callable[[Work], Awaitable[Outcome | None]]:
     """The second guard against a double mail: a session in the delivery log is not sent again."""
 
-    async def step(work: Work) -> Outcome:
+    async def ask(work: Work) -> Outcome | None:
         if await is_logged(work.delivery.key or ""):
             return Done(receipt=Receipt(evidence="lookup", detail="in the delivery log"))
-        return await send(work)
+        return None
 
-    return step
+    return ask

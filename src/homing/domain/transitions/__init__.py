@@ -10,9 +10,12 @@ from homing.domain.transitions.children import fail_with_children, fan_out, keep
 from homing.domain.transitions.claiming import (
     claim,
     end_lease,
+    keep_claim,
     mark_committing,
     note_interruption,
     release,
+    suspicion,
+    try_alone,
 )
 from homing.domain.transitions.doubt import (
     await_evidence,
@@ -54,6 +57,7 @@ __all__ = [
     "fail",
     "fail_with_children",
     "fan_out",
+    "keep_claim",
     "keep_waiting",
     "mark_committing",
     "mark_notified",
@@ -68,5 +72,7 @@ __all__ = [
     "succeed",
     "suppress",
     "suppress_at_intake",
+    "suspicion",
+    "try_alone",
     "waive_doubt",
 ]

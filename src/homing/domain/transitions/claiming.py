@@ -20,6 +20,9 @@ from homing.domain.transitions.attempts import (
 from homing.domain.transitions.states import requeue, to_state
 from homing.domain.transitions.table import transition
 
+MANY_DEATHS = 3
+"""From so many deaths in a row on, a suspect is tried alone."""
+
 
 @transition(sources=("pending", "in_flight", "waiting"), targets=("in_flight",))
 def claim(delivery: Delivery, *, holder: str, now_ms: int, lease_until_ms: int) -> Change:
@@ -53,6 +56,23 @@ def release(delivery: Delivery, *, plan: Plan, now_ms: int, roll: float) -> Chan
     return replace(noted, delivery=requeue(noted.delivery, now_ms))
 
 
+@transition(sources=("pending",), targets=("in_flight",))
+def keep_claim(
+    delivery: Delivery, *, holder: str | None, now_ms: int, lease_until_ms: int
+) -> Change:
+    """Due again at once: its holder goes on in the same inline call, with the next attempt."""
+    return Change(
+        replace(
+            delivery,
+            state="in_flight",
+            holder=holder,
+            unsettled_claims=1,
+            claimed_at_ms=now_ms,
+            due_at_ms=lease_until_ms,
+        )
+    )
+
+
 @transition(sources=("in_flight",), targets=("in_flight",))
 def end_lease(delivery: Delivery, *, now_ms: int) -> Change:
     """Its holder is dead or does not know of it: the lease ends at once, by every clock."""
@@ -84,11 +104,35 @@ def mark_committing(
     )
 
 
+def suspicion(delivery: Delivery) -> int:
+    """How many deaths of its holders in a row it may have caused, with those not noted yet.
+
+    Of the first one nothing is known but that it was held. A later one counts if its holder had
+    begun, which the mark proves, or the note that an owner writes right before it begins.
+    """
+    if delivery.crashes:
+        return MANY_DEATHS
+    known = delivery.interruptions
+    had_begun = delivery.interruption_noted or delivery.committing
+    return known + int(delivery.unsettled_claims > 1 and (had_begun or not known))
+
+
+@transition(sources=("in_flight",), targets=("in_flight",))
+def try_alone(delivery: Delivery, *, now_ms: int) -> Change:
+    """No other suspect runs beside it in this process: a death from here on counts against it."""
+    return Change(
+        replace(delivery, tried_alone=True, interruption_noted=True, updated_at_ms=now_ms)
+    )
+
+
 @transition(sources=("in_flight",), targets=("in_flight", "pending"))
-def note_interruption(delivery: Delivery, *, plan: Plan, now_ms: int, roll: float) -> Change:
+def note_interruption(
+    delivery: Delivery, *, plan: Plan, now_ms: int, roll: float, alone: bool = False
+) -> Change:
     """The next owner records that earlier holders ended without an outcome.
 
-    Where interrupted attempts count, the schedule goes on as after any failed one.
+    Where interrupted attempts count, the schedule goes on as after any failed one. `alone` says
+    that its owner tries it as the only suspect.
     """
     lost_claims = max(delivery.unsettled_claims - 1, 0)
     may_count = counts_as_attempt(delivery, plan)
@@ -126,10 +170,12 @@ def note_interruption(delivery: Delivery, *, plan: Plan, now_ms: int, roll: floa
     after = replace(after, holder=delivery.holder, claimed_at_ms=delivery.claimed_at_ms)
     after = replace(
         after,
-        # What waited in a worker's inbox did not crash it: a crash is proved by the mark, or by
-        # the note that an owner writes right before it begins.
-        crashes=delivery.crashes + int(delivery.interruption_noted or delivery.committing),
+        # A process may die of anything that runs in it, or be killed from outside: only a death
+        # while it was tried alone counts towards poison.
+        crashes=delivery.crashes + int(delivery.tried_alone),
+        interruptions=suspicion(delivery),
         interruption_noted=True,
+        tried_alone=alone,
         unsettled_claims=1,
         committing=False,
         phase="worker",
@@ -137,5 +183,8 @@ def note_interruption(delivery: Delivery, *, plan: Plan, now_ms: int, roll: floa
     )
     if may_count and plan.interrupted_counts and overspent(after, plan) is None:
         due_at_ms = next_attempt_ms(after, failure, plan, now_ms, roll)
+        # That is no outcome: it stays suspect.
+        interruptions = after.interruptions
         after = to_state(after, due_at_ms=due_at_ms, now_ms=now_ms)
+        after = replace(after, interruptions=interruptions)
     return Change(after, ended=tuple(ended))

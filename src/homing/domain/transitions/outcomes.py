@@ -18,6 +18,7 @@ from homing.domain.transitions.attempts import (
 )
 from homing.domain.transitions.doubt import dated
 from homing.domain.transitions.endings import end_delivered, end_failed, evidence_of
+from homing.domain.transitions.plain_success import succeed_plainly
 from homing.domain.transitions.states import (
     count_ended,
     end,
@@ -84,7 +85,23 @@ def succeed(
     result: bytes | None = None,
 ) -> Change:
     """The last stage was accepted; a recipient refused apart keeps it from being delivered."""
-    refused = refused or {}
+    in_question = delivery.recipients and [
+        r for r in delivery.recipients if r.outcome in ("maybe", "refused")
+    ]
+    if not (in_question or refused or delivery.maybe_sent_at_ms):
+        return succeed_plainly(delivery, plan, now_ms, receipt, result)
+    return succeed_in_part(delivery, plan, now_ms, roll, receipt, refused or {}, result)
+
+
+def succeed_in_part(
+    delivery: Delivery,
+    plan: Plan,
+    now_ms: int,
+    roll: float,
+    receipt: Receipt | None,
+    refused: Mapping[str, Refusal],
+    result: bytes | None,
+) -> Change:
     answered = recipients.accept_open(delivery.recipients, refused)
     counts = counts_as_attempt(delivery, plan)
     evidence = evidence_of(delivery, answered, dated(receipt, now_ms))

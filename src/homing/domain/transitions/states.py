@@ -24,6 +24,8 @@ def to_state(
         claimed_at_ms=None,
         committing=False,
         interruption_noted=False,
+        interruptions=0,
+        tried_alone=False,
         phase="worker",
         due_at_ms=due_at_ms,
         updated_at_ms=now_ms,

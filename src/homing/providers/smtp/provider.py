@@ -19,6 +19,9 @@ from homing.providers.smtp.tls import tls_context
 from homing.providers.smtp.url import SmtpSettings, parse_url
 from homing.providers.smtp.wire import address_problem
 
+# Making the lines of a larger one takes milliseconds: it is done beside the event loop.
+LARGE_MESSAGE = 256 * 1024
+
 
 class SmtpProvider:
     """Mail by SMTP. It folds no tokens, and after an answer was lost nobody can look it up.
@@ -56,7 +59,12 @@ class SmtpProvider:
 
     async def prepare_some(self, envelopes: Sequence[Envelope]) -> list[Sending | Failure]:
         """As `prepare`, for as many of the first ones as there are places for."""
-        letters = [compose(envelope, self.sender) for envelope in envelopes]
+        letters = [
+            await asyncio.to_thread(compose, envelope, self.sender)
+            if len(envelope.data) > LARGE_MESSAGE
+            else compose(envelope, self.sender)
+            for envelope in envelopes
+        ]
         wanted = sum(isinstance(letter, Letter) for letter in letters)
         if not wanted:
             return [letter for letter in letters if isinstance(letter, Failure)]

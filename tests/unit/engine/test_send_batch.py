@@ -1,4 +1,4 @@
-"""Sends that go together: marked by one write, answered and settled each for itself."""
+"""A batch of sends: marked by one write, answered and settled each by itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from homing.domain.errors import StoreUnavailable
 from homing.domain.failure import Failure
 from homing.domain.message import Event
 from homing.engine.admission import Request
-from homing.engine.convoy import MOST_TOGETHER
+from homing.engine.inbox import MAX_BATCH
+from homing.engine.permits import OWN_PERMITS
+from homing.engine.process import MAX_UNSAVED_SENDS
+from homing.engine.route import Route
 from homing.engine.steps import SendStep
 from homing.ports import Accepted, Envelope
 from homing.stores.memory import MemoryStore
@@ -96,14 +99,14 @@ async def test_outcomes_and_the_marks_of_the_next_group_share_a_write() -> None:
     provider, store = Flock(), Watched()
     world = World(sending(provider), store=store)
 
-    async with running(world, *names(MOST_TOGETHER + 6)):
-        provider.answer(MOST_TOGETHER)
-        await world.until_told("succeed", MOST_TOGETHER)
-        assert len(provider.sent) == MOST_TOGETHER + 6
+    async with running(world, *names(MAX_BATCH + 6)):
+        provider.answer(MAX_BATCH)
+        await world.until_told("succeed", MAX_BATCH)
+        assert len(provider.sent) == MAX_BATCH + 6
 
     assert store.saves[:2] == [
-        ["mark"] * MOST_TOGETHER,
-        ["delivered"] * MOST_TOGETHER + ["mark"] * 6,
+        ["mark"] * MAX_BATCH,
+        ["delivered"] * MAX_BATCH + ["mark"] * 6,
     ]
 
 
@@ -111,12 +114,12 @@ async def test_no_more_than_its_bound_are_sent_and_not_saved() -> None:
     provider = Flock()
     world = World(sending(provider))
 
-    async with running(world, *names(3 * MOST_TOGETHER)):
-        assert len(provider.sent) == MOST_TOGETHER
-        provider.answer(MOST_TOGETHER - 1)
-        await world.until_told("succeed", MOST_TOGETHER - 1)
+    async with running(world, *names(3 * MAX_BATCH)):
+        assert len(provider.sent) == MAX_BATCH
+        provider.answer(MAX_BATCH - 1)
+        await world.until_told("succeed", MAX_BATCH - 1)
         await quiet()
-        assert len(provider.waiting) == MOST_TOGETHER
+        assert len(provider.waiting) == MAX_BATCH
 
 
 async def test_those_without_room_wait_unmarked_and_come_next_in_their_order() -> None:
@@ -128,7 +131,7 @@ async def test_those_without_room_wait_unmarked_and_come_next_in_their_order() -
         assert [envelope.delivery_id for envelope in provider.sent] == [one.id for one in accepted]
 
     assert provider.asked == [5, 3, 1]
-    assert store.saves[:3] == [["mark"] * 2, ["mark"] * 2, ["mark"]]
+    assert store.saves[:1] == [["mark"] * 5]
 
 
 async def test_who_waits_for_a_server_keeps_no_other_route_from_sending() -> None:
@@ -141,32 +144,60 @@ async def test_who_waits_for_a_server_keeps_no_other_route_from_sending() -> Non
     hung, good = Hung(), Flock()
     other = replace(sending(good), name="other")
     world = World(sending(hung), other)
-    for key in names(MOST_TOGETHER):
+    for key in names(MAX_BATCH):
         await world.submit(key)
     requests = [Request(message=Event("paid", {}), key=f"other {key}") for key in names(3)]
     await world.engine.admission.submit(other, requests)
 
     async with running(world):
-        assert hung.asked == [MOST_TOGETHER]
+        assert hung.asked == [MAX_BATCH]
         assert len(good.sent) == 3
+
+
+def two_routes(*providers: Flock) -> list[Route]:
+    names = ("mail", "other")
+    return [
+        replace(sending(provider), name=name)
+        for name, provider in zip(names, providers, strict=True)
+    ]
+
+
+async def submit_to(world: World, route: Route, number: int) -> None:
+    requests = [
+        Request(message=Event("paid", {}), key=f"{route.name} {key}") for key in names(number)
+    ]
+    await world.engine.admission.submit(route, requests)
+
+
+async def test_a_mute_server_of_one_route_does_not_hold_up_another() -> None:
+    mute, good = Flock(), Flock()
+    routes = two_routes(mute, good)
+    world = World(*routes)
+    await submit_to(world, routes[0], 2 * MAX_BATCH)
+
+    async with running(world):
+        assert len(mute.sent) == MAX_UNSAVED_SENDS - OWN_PERMITS
+        await submit_to(world, routes[1], 3 * OWN_PERMITS)
+        for _ in range(3):
+            await quiet()
+            good.answer(len(good.waiting))
+        await world.until_told("succeed", 3 * OWN_PERMITS)
 
 
 async def test_two_routes_share_the_permits_of_the_process() -> None:
     first, second = Flock(), Flock()
-    other = replace(sending(second), name="other")
-    world = World(sending(first), other)
-    for key in names(MOST_TOGETHER - 2):
-        await world.submit(key)
-    requests = [Request(message=Event("paid", {}), key=f"other {key}") for key in names(5)]
-    await world.engine.admission.submit(other, requests)
+    routes = two_routes(first, second)
+    world = World(*routes)
+    for route in routes:
+        await submit_to(world, route, MAX_BATCH)
 
     async with running(world):
-        assert len(first.sent) + len(second.sent) == MOST_TOGETHER
-        first.answer(len(first.sent))
-        second.answer(len(second.sent))
-        await world.until_told("mark_committing", MOST_TOGETHER + 3)
+        assert len(first.sent) + len(second.sent) == MAX_UNSAVED_SENDS
+        first.answer(len(first.waiting))
+        second.answer(len(second.waiting))
+        await world.until_told("mark_committing", 2 * MAX_BATCH)
         await quiet()
-        assert len(first.sent) + len(second.sent) == MOST_TOGETHER + 3
+        assert len(first.waiting) + len(second.waiting) == MAX_UNSAVED_SENDS
 
 
 async def test_each_gets_the_answer_that_it_was_given() -> None:
@@ -318,15 +349,15 @@ async def test_slots_and_groups_share_what_the_route_allows() -> None:
 async def test_i7_a_stop_in_the_middle_leaves_the_doubt_and_gives_back_the_rest() -> None:
     provider = Flock(room=1)
     world = World(sending(provider, on_doubt="hold"))
-    accepted = [await world.submit(key) for key in names(MOST_TOGETHER + 2)]
-    provider.room = MOST_TOGETHER
+    accepted = [await world.submit(key) for key in names(MAX_BATCH + 2)]
+    provider.room = MAX_BATCH
     await world.engine.start()
     await quiet()
 
     await world.engine.stop(grace_s=0.0)
 
     after = [await world.get(one.id) for one in accepted]
-    assert [one.committing for one in after] == [True] * MOST_TOGETHER + [False] * 2
+    assert [one.committing for one in after] == [True] * MAX_BATCH + [False] * 2
     assert [one.state for one in after[-2:]] == ["pending", "pending"]
     assert all(send.withdrawn for send in provider.waiting)
 
@@ -380,16 +411,17 @@ async def test_what_has_expired_or_cannot_be_rendered_gets_its_verdict_elsewhere
     assert [envelope.data for envelope in provider.sent] == [b"hello"]
 
 
-async def test_a_suspect_is_not_part_of_a_group() -> None:
+async def test_a_suspect_is_not_in_one_batch_with_healthy_ones() -> None:
     provider = Flock()
     world = World(sending(provider))
-    accepted = await world.submit("k")
-    world.store.disk.put(replace(await world.get(accepted.id), crashes=1))
+    suspect = await world.submit("suspect")
+    await world.crash_of_another(suspect.id)
+    world.clock.advance(1)
 
-    async with running(world):
-        await world.until_told("succeed")
-
-    assert (provider.asked, len(provider.sent)) == ([], 1)
+    async with running(world, "k1", "k2"):
+        assert sorted(provider.asked) == [1, 2]
+        provider.answer(3)
+        await world.until_told("succeed", 3)
 
 
 async def test_a_send_that_cannot_even_start_may_have_been_sent(

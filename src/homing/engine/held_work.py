@@ -1,0 +1,64 @@
+"""The work that a worker holds: known by id, counted in bytes, its leases renewed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from homing.engine.claimed_work import ClaimedWork
+from homing.engine.process import Process
+from homing.engine.route import Route
+
+
+class HeldWork:
+    def __init__(self, process: Process, route: Route) -> None:
+        self._process = process
+        self._route = route
+        self._by_id: dict[str, ClaimedWork] = {}
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return frozenset(self._by_id)
+
+    def all(self) -> list[ClaimedWork]:
+        """By id, so that a run can be repeated."""
+        return [self._by_id[delivery_id] for delivery_id in sorted(self._by_id)]
+
+    def add(self, works: Sequence[ClaimedWork]) -> None:
+        by_id, size = self._by_id, self.size
+        for work in works:
+            by_id[work.delivery.id] = work
+            size += work.size
+        self.size = size
+
+    def forget(self, works: Sequence[ClaimedWork]) -> None:
+        by_id, size = self._by_id, self.size
+        for work in works:
+            delivery_id = work.delivery.id
+            # A newer claim of the same delivery may stand in its place.
+            if delivery_id in by_id and by_id[delivery_id] is work:
+                del by_id[delivery_id]
+                size -= work.size
+        self.size = size if by_id else 0
+
+    async def renew_leases(self) -> None:
+        """Longer leases for all that is still in hand; a lost one shows at its next write."""
+        process, lease_s = self._process, self._route.lease_s
+        now_s = process.clock.steady_s()
+        aged = [work for work in self._by_id.values() if work.lease_end_s - now_s < lease_s * 2 / 3]
+        if not aged:
+            return
+        until_ms = process.lease_until_ms(self._route)
+        asked = [(work.delivery.id, work.delivery.version) for work in aged]
+        renewed = await process.store.renew(process.holder, asked, until_ms)
+        for work, (_, version), is_kept in zip(aged, asked, renewed, strict=True):
+            if is_kept:
+                # Unless it has been written since, lease and all.
+                if work.delivery.version == version:
+                    work.delivery = replace(work.delivery, due_at_ms=until_ms)
+                work.lease_end_s = now_s + lease_s

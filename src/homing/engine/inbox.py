@@ -1,0 +1,103 @@
+"""Claimed lists that wait for a slot."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from homing.engine.claimed_work import ClaimedWork
+from homing.engine.one_at_a_time import takes_many
+from homing.engine.steps import SendStep
+
+# So many go together at most, and so many bytes.
+MAX_BATCH = 64
+MAX_BATCH_BYTES = 8 * 1024 * 1024
+
+
+class Inbox:
+    """First in, first out, but for what is put back: that is next."""
+
+    def __init__(self) -> None:
+        self._batches: deque[Sequence[ClaimedWork]] = deque()
+        self._getters: deque[asyncio.Future[None]] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._batches)
+
+    def put(self, batch: Sequence[ClaimedWork]) -> None:
+        self._batches.append(batch)
+        self._call_first()
+
+    def put_first(self, batch: Sequence[ClaimedWork]) -> None:
+        self._batches.appendleft(batch)
+        self._call_first()
+
+    async def get(self) -> Sequence[ClaimedWork]:
+        while not self._batches:
+            getter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except asyncio.CancelledError:
+                if getter in self._getters:
+                    self._getters.remove(getter)
+                else:
+                    self._call_first()
+                raise
+        return self._batches.popleft()
+
+    def get_nowait(self) -> Sequence[ClaimedWork]:
+        return self._batches.popleft()
+
+    def take_all(self) -> list[ClaimedWork]:
+        works = [work for batch in self._batches for work in batch]
+        self._batches.clear()
+        return works
+
+    def _call_first(self) -> None:
+        while self._batches and self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return
+
+
+def batches(works: Sequence[ClaimedWork], most: int = MAX_BATCH) -> Iterator[list[ClaimedWork]]:
+    """Those of one plan, stage and lane together, bounded in number and in bytes.
+
+    What is more urgent comes first. Sends of all lanes go together. What has a past to be looked
+    into (in doubt, with children) is a batch of its own.
+    """
+    alike: dict[object, list[ClaimedWork]] = {}
+    for work in works:
+        delivery, stage = work.delivery, work.stage
+        if delivery.maybe_sent_at_ms is not None or delivery.fanned_out or work.is_probe:
+            alike[work] = [work]
+            continue
+        lane = None if stage.sends else delivery.lane
+        key = (delivery.priority, id(work.plan), stage.name, lane)
+        if key in alike:
+            alike[key].append(work)
+        else:
+            alike[key] = [work]
+    for group in alike.values():
+        yield from _bounded(group, min(most, most_at_once(group[0])))
+
+
+def _bounded(group: list[ClaimedWork], most: int) -> Iterator[list[ClaimedWork]]:
+    begin, size = 0, 0
+    for place, work in enumerate(group):
+        if place > begin and (place - begin >= most or size + work.size > MAX_BATCH_BYTES):
+            yield group[begin:place]
+            begin, size = place, 0
+        size += work.size
+    yield group[begin:]
+
+
+def most_at_once(work: ClaimedWork) -> int:
+    """Of sends, as many as their provider can be handed at once."""
+    if not work.stage.sends:
+        return MAX_BATCH
+    step = work.route.steps.get(work.stage.name)
+    return MAX_BATCH if isinstance(step, SendStep) and takes_many(step.provider) else 1

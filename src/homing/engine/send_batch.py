@@ -1,0 +1,297 @@
+"""The way of a send: packed, prepared, marked by one durable write, sent, settled. For n >= 1.
+
+Each member of a batch is packed, answered and settled by itself: what goes wrong with one of them
+harms no other. A send that times out in `prepare` was not sent. After the durable mark, a timeout
+means that the outcome is unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from functools import partial
+from typing import cast
+
+from homing.domain.failure import Failure
+from homing.engine.claimed_work import ClaimedWork, put_back
+from homing.engine.evidence import late_receipt
+from homing.engine.one_at_a_time import as_group_provider
+from homing.engine.outcomes import conclude, conclude_fault, conclude_found, timed_out
+from homing.engine.settling import Ended, hand_over, settle
+from homing.engine.starting import leave_out_what_may_not_start
+from homing.engine.steps import Packed, SendStep, outcome_of
+from homing.ports import Accepted, GroupProvider, GroupSend, Outcome
+
+# An answer waits so long for others, so that one write settles them all.
+SETTLE_WITHIN_S = 0.01
+# Composing more than this takes milliseconds: it is done in a thread, beside the event loop.
+LARGE_PAYLOAD = 256 * 1024
+
+
+class SendBatch:
+    """Claimed work of one sending stage, under one plan and so with one time limit.
+
+    What is put back leaves the list.
+    """
+
+    def __init__(self, step: SendStep, works: list[ClaimedWork], *, wait: bool) -> None:
+        first = works[0]
+        self._step = step
+        self._works = works
+        self._wait = wait
+        self._stage = first.stage
+        self._owner = first.owner
+        self._process = first.process
+        self._permits = first.process.unsaved_sends(first.route)
+        self._loop = asyncio.get_running_loop()
+        self._deadline_s = self._loop.time() + self._stage.timeout_s
+        # Not sent, and not settled either.
+        self._unsent: dict[ClaimedWork, Packed] = {}
+        self._prepared: dict[ClaimedWork, GroupSend] = {}
+        self._under_way: dict[ClaimedWork, GroupSend] = {}
+        self._ended: list[Ended] = []
+        self._news: asyncio.Future[None] | None = None
+        # A send was ended by something that ends the process.
+        self._exit: BaseException | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._settle_timer: asyncio.TimerHandle | None = None
+
+    async def deliver(self) -> None:
+        """Returns when each is settled, put back, or lost to another process."""
+        try:
+            await self._deliver()
+        except (Exception, asyncio.CancelledError):
+            await self._clean_up()
+            raise
+
+    async def _deliver(self) -> None:
+        starting = await leave_out_what_may_not_start(self._works, wait=self._wait)
+        try:
+            async with asyncio.timeout_at(self._deadline_s):
+                await self._pack(starting)
+                await self._prepare()
+                marked = await self._mark()
+        except TimeoutError:
+            marked = await self._none_is_sent()
+        self._start(marked)
+        while ended := await self._answers():
+            await self._settle(ended)
+
+    async def _pack(self, starting: Sequence[ClaimedWork]) -> None:
+        """The bytes of each, or an outcome of its own."""
+        step = self._step
+        for work in starting:
+            try:
+                if step.unless is None and work.size <= LARGE_PAYLOAD:
+                    made: Packed | Outcome = step.pack(work.delivery, work.content)
+                else:
+                    made = await self._pack_slowly(work)
+            except Exception as error:
+                self._end(work, error)
+                continue
+            if isinstance(made, Packed):
+                self._unsent[work] = made
+            else:
+                self._end(work, made)
+
+    async def _pack_slowly(self, work: ClaimedWork) -> Packed | Outcome:
+        step = self._step
+        if step.unless is not None and (outcome := await step.unless(work)) is not None:
+            return outcome
+        if work.size > LARGE_PAYLOAD:
+            return await asyncio.to_thread(step.pack, work.delivery, work.content)
+        return step.pack(work.delivery, work.content)
+
+    async def _prepare(self) -> None:
+        """Bring them to the point where one more byte may send; as many as find room."""
+        works = list(self._unsent)
+        if not works:
+            return
+        provider = as_group_provider(self._step.provider)
+        try:
+            envelopes = [packed.envelope for packed in self._unsent.values()]
+            answers: Sequence[object] = await provider.prepare_some(envelopes)
+        except TimeoutError:
+            raise
+        except Exception as error:
+            if len(works) == 1:
+                self._end(works[0], error)
+                return
+            # One of them may be the reason: each is prepared by itself.
+            answers = [await self._prepare_one(provider, work) for work in works]
+        for work, answer in zip(works, answers, strict=False):
+            self._take_prepared(work, answer)
+        if answers:
+            self._put_back(works[len(answers) :])
+        else:
+            for work in works:
+                self._take_prepared(work, None)
+
+    async def _prepare_one(self, provider: GroupProvider, work: ClaimedWork) -> object:
+        try:
+            [answer] = await provider.prepare_some([self._unsent[work].envelope])
+        except TimeoutError:
+            raise
+        except Exception as error:
+            return error
+        return answer
+
+    def _take_prepared(self, work: ClaimedWork, answer: object) -> None:
+        if isinstance(answer, Failure | Exception):
+            self._end(work, answer)
+        elif hasattr(answer, "start"):  # a check of the whole Protocol costs 40 calls
+            self._prepared[work] = cast(GroupSend, answer)
+        else:
+            detail = f"the provider prepared {type(answer).__name__}, not a send or a Failure"
+            self._end(work, Failure("provider_error", detail=detail))
+
+    async def _mark(self) -> list[ClaimedWork]:
+        """Write the durable marks. Those that have one, and time enough for the send."""
+        if not self._prepared:
+            return []
+        await self._process.refresh_if_stale()
+        for work in [work for work in self._prepared if work.delivery.maybe_sent]:
+            # An earlier owner may have learnt the outcome since we looked.
+            receipt = await late_receipt(self._process, work.delivery)
+            if receipt is not None:
+                await self._abandon([work])
+                self._ended.append((work, conclude_found(work, receipt)))
+        await self._take_permits()
+        asked_at_s = self._process.clock.steady_s()
+        marking: list[Ended] = []
+        for work in list(self._prepared):
+            try:
+                marking.append((work, work.marking(self._unsent[work].to_store)))
+            except Exception as error:
+                await self._abandon([work])
+                self._ended.append((work, conclude_fault(work, error)))
+        if self._owner is not None:
+            self._owner.began([work for work, _ in marking])
+        kept = await self._process.saves.write_all([mark for _, mark in marking])
+        marked: list[ClaimedWork] = []
+        for (work, mark), is_kept in zip(marking, kept, strict=True):
+            if is_kept is not True:
+                work.lost = True
+                continue
+            work.marked(mark.change, asked_at_s)
+            if work.may_commit:
+                del self._unsent[work]
+                marked.append(work)
+        await self._abandon([work for work in self._prepared if work in self._unsent])
+        return marked
+
+    async def _take_permits(self) -> None:
+        """After the places at the provider, as every sender does: else two could deadlock."""
+        works = list(self._prepared)
+        if not works:
+            return
+        taken = await self._permits.take(len(works))
+        for work in works[:taken]:
+            work.has_send_permit = True
+        left = works[taken:]
+        sends = [self._prepared.pop(work) for work in left]
+        self._put_back(left)
+        for send in sends:
+            await _abandon(send)
+
+    async def _none_is_sent(self) -> list[ClaimedWork]:
+        unsent = [work for work in self._unsent if not work.lost]
+        await self._abandon(list(self._prepared))
+        for work in unsent:
+            self._end(work, timed_out(self._stage, maybe_sent=False))
+        return []
+
+    def _start(self, marked: Sequence[ClaimedWork]) -> None:
+        """Hand them to the provider; the answers come one by one."""
+        for work in marked:
+            self._under_way[work] = self._prepared.pop(work)
+        if marked:
+            self._deadline = self._loop.call_at(self._deadline_s, self._time_is_over)
+        for work in marked:
+            try:
+                self._under_way[work].start(partial(self._told, work))
+            except Exception as error:
+                self._told(work, error)
+
+    def _told(self, work: ClaimedWork, answer: Accepted | Failure | BaseException) -> None:
+        if self._under_way.pop(work, None) is None:
+            return  # its time was over, or it was told before
+        if isinstance(answer, Exception | asyncio.CancelledError):
+            self._end(work, answer, maybe_sent=True)
+        elif isinstance(answer, BaseException):
+            self._exit = answer
+            self._wake()
+        else:
+            self._end(work, outcome_of(answer))
+        if not self._under_way:
+            self._wake()
+            if self._deadline is not None:
+                self._deadline.cancel()
+        elif self._settle_timer is None:
+            self._settle_timer = self._loop.call_later(SETTLE_WITHIN_S, self._wake)
+
+    def _time_is_over(self) -> None:
+        for work, send in list(self._under_way.items()):
+            with contextlib.suppress(Exception):
+                send.withdraw()
+            self._told(work, timed_out(self._stage, maybe_sent=True))
+
+    async def _answers(self) -> list[Ended]:
+        """What is answered by now: all, or those of one moment, so that a slow one delays none."""
+        if self._under_way and not self._ended:
+            self._news = self._loop.create_future()
+            await self._news
+        if self._exit is not None:
+            raise self._exit
+        ended, self._ended = self._ended, []
+        return ended
+
+    def _wake(self) -> None:
+        if self._settle_timer is not None:
+            self._settle_timer.cancel()
+            self._settle_timer = None
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    async def _settle(self, ended: Sequence[Ended]) -> None:
+        if self._wait:
+            await settle(ended, wait=True)
+            return
+        # The marks of the next batch can share the write of these outcomes.
+        has_more = self._owner is not None and self._owner.has_more
+        hand_over(ended, may_wait=has_more and not self._under_way)
+
+    def _end(
+        self, work: ClaimedWork, outcome: Outcome | BaseException, *, maybe_sent: bool = False
+    ) -> None:
+        self._unsent.pop(work, None)
+        self._ended.append((work, conclude(work, outcome, maybe_sent=maybe_sent)))
+
+    def _put_back(self, works: Sequence[ClaimedWork]) -> None:
+        for work in works:
+            del self._unsent[work]
+        put_back(works, self._works)
+
+    async def _abandon(self, works: Sequence[ClaimedWork]) -> None:
+        for work in works:
+            self._unsent.pop(work, None)
+            await _abandon(self._prepared.pop(work))
+
+    async def _clean_up(self) -> None:
+        """After a stop: what is answered is settled, what is marked is left to its next owner."""
+        for timer in (self._deadline, self._settle_timer):
+            if timer is not None:
+                timer.cancel()
+        under_way, self._under_way = self._under_way, {}
+        for send in under_way.values():
+            with contextlib.suppress(Exception):
+                send.withdraw()
+        if self._ended:
+            hand_over(self._ended)
+        await self._abandon(list(self._prepared))
+
+
+async def _abandon(send: GroupSend) -> None:
+    with contextlib.suppress(Exception):
+        await send.abandon()

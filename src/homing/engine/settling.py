@@ -1,0 +1,64 @@
+"""Outcomes on their way to the store: handed over together, each with an answer of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from homing.engine.claimed_work import ClaimedWork, give_permits_back
+from homing.engine.save_batcher import Kept, PendingSave
+
+Ended: TypeAlias = tuple[ClaimedWork, PendingSave]
+
+
+async def settle(ended: Sequence[Ended], *, wait: bool) -> None:
+    """Hand the outcomes over; with `wait` they are durable when this returns."""
+    if not wait:
+        hand_over(ended)
+        return
+    saves = ended[0][0].process.saves
+    kept = await saves.write_all([save for _, save in ended])
+    for (work, save), is_kept in zip(ended, kept, strict=True):
+        _take_in(work, save, is_kept)
+    for work, _ in ended:
+        if work.delivery.state != "in_flight" or work.lost:
+            work.end()
+
+
+def hand_over(ended: Sequence[Ended], *, may_wait: bool = False) -> None:
+    """They are written with the next batch of saves; each work ends once it is written.
+
+    With `may_wait` they wait a moment for a write that is made anyway.
+    """
+    saves = ended[0][0].process.saves
+    for work, save in ended:
+        work.settled = save.name
+        save.done = partial(_written, work, save)
+    group = [save for _, save in ended]
+    if may_wait:
+        saves.put_later(group)
+    else:
+        saves.put_all(group)
+    # After it: marks and outcomes are written in the order in which they are handed over.
+    give_permits_back([work for work, _ in ended])
+
+
+def _written(work: ClaimedWork, save: PendingSave, kept: Kept) -> None:
+    _take_in(work, save, kept)
+    work.end()
+
+
+def _take_in(work: ClaimedWork, save: PendingSave, kept: Kept) -> None:
+    if kept is not True:
+        work.lost = True
+        work.settled = None
+        return
+    work.settled = save.name
+    after = save.change.delivery
+    if after.state == "in_flight":
+        work.wrote(save.change)
+    else:
+        work.delivery = replace(after, version=after.version + 1)

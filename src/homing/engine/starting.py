@@ -1,0 +1,142 @@
+"""Before an attempt: what may start, and what ends here with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from homing.domain import transitions
+from homing.domain.delivery import TERMINAL_STATES, FailedBecause, State
+from homing.domain.errors import StoreError
+from homing.engine.claimed_work import ClaimedWork
+from homing.engine.doubt import settle_doubt
+from homing.engine.family import count_children
+from homing.engine.outcomes import (
+    conclude_fault,
+    dead_letter_lost_stage,
+    finish_stage,
+    save_of,
+)
+from homing.engine.save_batcher import PendingSave
+from homing.engine.settling import Ended, settle
+from homing.engine.suspects import is_tried_alone
+from homing.ports import Done
+
+
+async def leave_out_what_may_not_start(
+    batch: Sequence[ClaimedWork], *, wait: bool
+) -> list[ClaimedWork]:
+    """Those that may start. The others are settled: expired, out of budget, found by evidence."""
+    now_ms = batch[0].now_ms
+    if not [work for work in batch if not starts_plainly(work, now_ms)]:
+        return list(batch)
+    starting: list[ClaimedWork] = []
+    ended: list[Ended] = []
+    for work in await _note_interruptions(batch):
+        try:
+            save = await _ends_before_start(work)
+        except StoreError:
+            continue  # the lease ends by itself, and the next owner looks again
+        except Exception as error:
+            save = conclude_fault(work, error)
+        if save is None:
+            starting.append(work)
+        else:
+            ended.append((work, save))
+    if ended:
+        await settle(ended, wait=wait)
+    return starting
+
+
+def starts_plainly(work: ClaimedWork, now_ms: int) -> bool:
+    """Whether nothing about its past has to be looked into: most work, so one call."""
+    delivery = work.delivery
+    return (
+        work.is_stage_known
+        and delivery.unsettled_claims == 1
+        and not delivery.interruptions
+        and not delivery.crashes
+        and delivery.maybe_sent_at_ms is None
+        and not delivery.fanned_out
+        and (delivery.expires_at_ms is None or now_ms < delivery.expires_at_ms)
+        and delivery.attempts_spent < (delivery.max_attempts or work.stage.retry.max_attempts)
+    )
+
+
+async def _note_interruptions(batch: Sequence[ClaimedWork]) -> list[ClaimedWork]:
+    """What earlier holders left is written down before anything begins, in one write."""
+    noting: list[Ended] = []
+    going_on: list[ClaimedWork] = []
+    for work in batch:
+        note = _note_for(work) if work.is_stage_known else None
+        if note is None:
+            going_on.append(work)
+        else:
+            noting.append((work, note))
+    if not noting:
+        return going_on
+    kept = await batch[0].process.saves.write_all([note for _, note in noting])
+    for (work, note), is_kept in zip(noting, kept, strict=True):
+        if is_kept is not True:
+            work.lost = True
+            continue
+        work.wrote(note.change)
+        if work.delivery.state == "in_flight":
+            going_on.append(work)
+        else:
+            work.settled = note.name
+            work.end()
+    return going_on
+
+
+def _note_for(work: ClaimedWork) -> PendingSave | None:
+    delivery, now_ms = work.delivery, work.now_ms
+    alone = is_tried_alone(delivery)
+    if delivery.unsettled_claims > 1:
+        roll = work.process.dice.roll()
+        change = transitions.note_interruption(
+            delivery, plan=work.plan, now_ms=now_ms, roll=roll, alone=alone
+        )
+        return PendingSave("note_interruption", change, delivery, work.lease_end_s)
+    if alone and not delivery.tried_alone:
+        change = transitions.try_alone(delivery, now_ms=now_ms)
+        return PendingSave("try_alone", change, delivery, work.lease_end_s)
+    return None
+
+
+async def _ends_before_start(work: ClaimedWork) -> PendingSave | None:
+    if starts_plainly(work, work.now_ms):
+        return None
+    if not work.is_stage_known:
+        return dead_letter_lost_stage(work)
+    if work.delivery.maybe_sent:
+        settled = await settle_doubt(work)
+        if settled is not None:
+            return settled
+    delivery, plan, now_ms = work.delivery, work.plan, work.now_ms
+    if delivery.expires_at_ms is not None and now_ms >= delivery.expires_at_ms:
+        change = transitions.dead_letter(delivery, "expired", plan=plan, now_ms=now_ms)
+        return save_of(work, "expire", change)
+    if (because := transitions.overspent(delivery, plan)) is not None:
+        change = transitions.dead_letter(delivery, because, plan=plan, now_ms=now_ms)
+        return save_of(work, because, change)
+    return await _join(work) if delivery.fanned_out else None
+
+
+async def _join(work: ClaimedWork) -> PendingSave:
+    """A parent looks at its children: all ended well, some failed, or not all ended."""
+    delivery = work.delivery
+    counts = await count_children(work.process.store, delivery)
+    now_ms = work.now_ms
+    reasons: dict[FailedBecause, int] = {}
+    for (state, required, because), number in counts.items():
+        if cast(State, state) not in TERMINAL_STATES:
+            change = transitions.keep_waiting(delivery, now_ms=now_ms)
+            return save_of(work, "keep_waiting", change)
+        if state in ("failed", "dismissed") and required == "true":
+            reason = cast(FailedBecause, because or "rejected")
+            reasons[reason] = reasons.get(reason, 0) + number
+    if reasons:
+        change = transitions.fail_with_children(delivery, reasons, plan=work.plan, now_ms=now_ms)
+        return save_of(work, "fail_with_children", change)
+    return save_of(work, *finish_stage(work, Done(), now_ms))

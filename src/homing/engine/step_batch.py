@@ -1,0 +1,181 @@
+"""Steps that are called one after the other: handlers, and the stages of jobs that do not send.
+
+A step's coroutine is driven in the caller's own task. One that ends without waiting costs no task,
+no future and no timer. One that waits keeps this very task (a time limit inside it must cancel the
+right one), and the rest of the batch goes on elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from homing.domain import transitions
+from homing.engine.claimed_work import ClaimedWork, ClaimLost, DoubtSettled, put_back
+from homing.engine.outcomes import conclude, conclude_found, timed_out
+from homing.engine.save_batcher import PendingSave
+from homing.engine.settling import Ended, hand_over, settle
+from homing.engine.starting import leave_out_what_may_not_start
+from homing.engine.time_limits import TimeLimits
+from homing.ports import Done, LaneStep, Outcome, Step
+
+
+class StepBatch:
+    """Claimed work of one plan and stage, n >= 1. What is put back leaves the list."""
+
+    def __init__(
+        self, step: Step, works: list[ClaimedWork], limits: TimeLimits, *, wait: bool
+    ) -> None:
+        self._step = step
+        self._works = works
+        self._limits = limits
+        self._wait = wait
+        self._owner = works[0].owner
+        self._process = works[0].process
+        self._returned: list[tuple[ClaimedWork, Done]] = []
+        self._ended: list[Ended] = []
+
+    async def run(self) -> None:
+        """Returns when each is settled, or put back because one before it has to wait."""
+        works = await leave_out_what_may_not_start(self._works, wait=self._wait)
+        try:
+            await self._call_each(works)
+            await self._settle()
+        except (Exception, asyncio.CancelledError):
+            self._conclude_returned()
+            self._hand_over()
+            raise
+
+    async def _call_each(self, works: Sequence[ClaimedWork]) -> None:
+        step, returned = self._step, self._returned
+        if works and isinstance(step, LaneStep):
+            with contextlib.suppress(Exception):  # else each of them fails by itself
+                step = step.for_lane(works[0].delivery)
+        for place, work in enumerate(works):
+            try:
+                call = step(work)
+                first = call.send(None)
+            except StopIteration as end:
+                outcome = end.value
+                if outcome.__class__ is Done:
+                    returned.append((work, outcome))
+                    continue
+                has_parked = self._end(work, outcome)
+            except BaseException as error:
+                has_parked = self._raised(work, error)
+            else:
+                put_back(works[place + 1 :], self._works)
+                await self._settle()
+                await self._wait_for(work, call, first)
+                return
+            if has_parked:
+                put_back(works[place + 1 :], self._works)
+                return
+
+    async def _wait_for(
+        self, work: ClaimedWork, call: Coroutine[Any, Any, Outcome], first: object
+    ) -> None:
+        if self._owner is not None:
+            self._owner.began((work,))
+        try:
+            outcome = await self._limits.rest(call, first, work.stage.timeout_s)
+        except BaseException as error:
+            self._raised(work, error)
+        else:
+            self._end(work, outcome)
+
+    def _raised(self, work: ClaimedWork, error: BaseException) -> bool:
+        """A surprise of the step's is a failed attempt; the end of this task is not."""
+        if isinstance(error, ClaimLost):
+            work.lost = True
+            return False
+        if isinstance(error, DoubtSettled):
+            self._ended.append((work, conclude_found(work, error.receipt)))
+            return False
+        committing = work.delivery.committing
+        if isinstance(error, TimeoutError):
+            return self._end(work, timed_out(work.stage, maybe_sent=committing))
+        if isinstance(error, Exception) or _is_stray_cancel(error):
+            return self._end(work, error, maybe_sent=committing)
+        raise error
+
+    def _end(
+        self, work: ClaimedWork, outcome: Outcome | BaseException, *, maybe_sent: bool = False
+    ) -> bool:
+        """Whether it has parked the route: then the rest is not tried."""
+        save = conclude(work, outcome, maybe_sent=maybe_sent)
+        self._ended.append((work, save))
+        return bool(save.facts)
+
+    async def _settle(self) -> None:
+        self._conclude_returned()
+        if not self._ended:
+            return
+        if self._wait:
+            ended, self._ended = self._ended, []
+            await settle(ended, wait=True)
+            return
+        self._hand_over()
+        if not self._process.saves.has_room:
+            await self._process.saves.room()
+
+    def _conclude_returned(self) -> None:
+        """The common outcome, a good end of the last stage, is made for all in one go."""
+        returned, self._returned = self._returned, []
+        if not returned:
+            return
+        first, now_ms = returned[0][0], self._process.clock.now_ms()
+        plan = first.plan
+        refusing = [work for work, done in returned if done.refused]
+        if first.stage is not plan.stages[-1] or refusing:
+            self._ended += [(work, conclude(work, done)) for work, done in returned]
+            return
+        try:
+            succeed = transitions.succeed
+            self._ended += [
+                (
+                    work,
+                    PendingSave(
+                        "succeed",
+                        succeed(
+                            work.delivery,
+                            plan=plan,
+                            now_ms=now_ms,
+                            roll=0.0,
+                            receipt=done.receipt,
+                            result=done.result,
+                        ),
+                        work.delivery,
+                        work.lease_end_s,
+                        must_keep=work.delivery.committing,
+                    ),
+                )
+                for work, done in returned
+            ]
+        except Exception:
+            self._ended += [(work, conclude(work, done)) for work, done in returned]
+
+    def _hand_over(self) -> None:
+        """What holds permits ends when it is written; the others end now."""
+        ended, self._ended = self._ended, []
+        if not ended:
+            return
+        holding = [work for work, _ in ended if work.has_send_permit or work.suspect_permits]
+        if self._owner is None or holding:
+            hand_over(ended)
+            return
+        for work, save in ended:
+            work.settled = save.name
+            work.delivery = save.change.delivery
+        self._process.saves.put_all([save for _, save in ended])
+        self._owner.ended([work for work, _ in ended])
+
+
+def _is_stray_cancel(error: BaseException) -> bool:
+    """A step let a cancel through that was not meant for this task."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return task is not None and not task.cancelling()
