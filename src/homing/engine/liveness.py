@@ -64,10 +64,12 @@ class Liveness:
         self._seen: dict[str, tuple[int, float]] = {}
         self._seen_to_beat: set[str] = set()
         self.alive: frozenset[str] = frozenset()
+        # The living that beat: a stopped or blocked process keeps its work and serves none.
+        self.beating: frozenset[str] = frozenset()
         self.dead: frozenset[str] = frozenset()
         # Those of the dead that cannot come back.
         self.proved_dead: frozenset[str] = frozenset()
-        # Those of the living that work off lanes, as far as one can show without waiting.
+        # Those that beat and work off lanes, as far as one can show without waiting.
         self.workers: Mapping[str, frozenset[str]] = {}
 
     @property
@@ -167,9 +169,11 @@ class Liveness:
         runs = {} if self._presence is None else self._presence.look(self._clock.boot)
         living = [fact for fact in facts if self._is_alive(fact, now_s, runs=runs.get(fact.key))]
         self.alive = frozenset(fact.key for fact in living)
+        beating = [fact for fact in living if self._is_alive(fact, now_s, runs=None)]
+        self.beating = frozenset(fact.key for fact in beating)
         self.workers = {
             fact.key: lanes
-            for fact in living
+            for fact in beating
             if self._is_recent(fact) and (lanes := _lanes_of(fact))
         }
         self.proved_dead = frozenset(name for name, still in runs.items() if not still)
@@ -207,7 +211,7 @@ class Liveness:
         return age_s < OLD_BEAT_S
 
     def is_served(self, lane: str) -> bool:
-        """Whether a live process, be it this one, works off the lane; by the last look."""
+        """Whether a process that beats, be it this one, works off the lane; by the last look."""
         return lane in self.lanes or any(lane in lanes for lanes in self.workers.values())
 
     async def farewell(self) -> None:
