@@ -508,6 +508,15 @@ PLANTED: tuple[Planted, ...] = (
         routes="post,strict",
     ),
     Planted(
+        "the lease is not looked at before a single send",
+        "I12",
+        "engine/one_at_a_time.py",
+        "if self.may_commit():",
+        "if True:",
+        faults="freeze",
+        routes="held,asked",
+    ),
+    Planted(
         "the lease is not looked at before a batch is sent",
         "I12",
         "engine/send_batch.py",
