@@ -42,6 +42,7 @@ class Meter:
         self._log = log
         self.cpu_s: dict[str, float] = defaultdict(float)
         self.log_bytes: dict[str, int] = defaultdict(int)
+        self.file_bytes = 0
 
     async def measure(self, name: str, call: Callable[[A], Awaitable[T]], argument: A) -> T:
         size, started_s = self._log.stat().st_size, time.process_time()
@@ -52,8 +53,10 @@ class Meter:
 
 
 def new(number: int, *, mail: bool) -> New:
-    delivery_id, key = str(uuid.uuid4()), f"booking-{number}"
-    at_ms = NOW_MS + number // 50
+    at_ms, key = NOW_MS + number // 50, f"booking-{number}"
+    delivery_id = str(
+        uuid.UUID(int=at_ms << 80 | uuid.uuid4().int >> 48)
+    )  # as admission's: by time
     delivery = Delivery(
         id=delivery_id,
         route="mail",
@@ -107,6 +110,7 @@ async def run(*, mail: bool) -> Meter:
             await meter.measure("add", store.add, group)
         await drain(store, meter, mail=mail)
         await store.close()
+        meter.file_bytes = store.path.stat().st_size
         return meter
 
 
@@ -118,6 +122,7 @@ def main() -> None:
         for call, size in meters[0].log_bytes.items():
             cpu_s = min(meter.cpu_s[call] for meter in meters)
             print(f"  {call:6}{cpu_s / DELIVERIES * 1e6:6.1f} µs {size / DELIVERIES:6.0f} B")
+        print(f"  file            {meters[0].file_bytes / DELIVERIES:6.0f} B")
 
 
 if __name__ == "__main__":

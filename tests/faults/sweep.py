@@ -1,10 +1,10 @@
-"""The long proof: workers killed, frozen and stopped for minutes, then the reckoning.
+"""The long proof: workers are killed, frozen and stopped for minutes, then ledgers are compared.
 
     python -m tests.faults.sweep --minutes 10 [--seed N]
 
 Two workers share one file under load. Again and again one of them is killed (at a random moment
 or at a named point), frozen beyond its lease and thawed, or stopped gracefully;
-whoever is gone is replaced. The last line is the result; the exit code is 1
+a worker that has ended is replaced. The last line is the result; the exit code is 1
 if anything was lost or is not explained.
 """
 
@@ -44,37 +44,44 @@ class Sweep:
             folder=folder, store=folder / "outbox.db", time=folder / "time", lease_s=LEASE_S
         )
         SharedTime(self._setup.time)
-        self._deeds = (self._kill, self._kill, self._trap, self._trap, self._freeze, self._stop)
+        self._faults_to_draw = (
+            self._kill,
+            self._kill,
+            self._trap,
+            self._trap,
+            self._freeze,
+            self._stop,
+        )
         self._workers = [self._fresh(), self._fresh()]
 
     def step(self) -> None:
         """One fault, under load, with a whole worker beside it."""
         place = self._random.randrange(2)
-        deed = self._random.choice(self._deeds)
+        fault = self._random.choice(self._faults_to_draw)
         for worker in self._workers:
             self._callers.hear(worker)
         self._callers.ask(self._workers[1 - place])
-        deed(place)
-        self.faults[deed.__name__.strip("_")] += 1
+        fault(place)
+        self.faults[fault.__name__.strip("_")] += 1
 
     def finish(self) -> tuple[str, bool]:
         """No more faults: everything ends; then the books are read."""
         for worker in self._workers:
-            self._bury(worker, worker.stop())
+            self._note_stop(worker, worker.stop())
         last = self._start(self._setup).ready()
         self._callers.ask(last, count=0)
         self._callers.until_answered(last)
         last.order("end")
         last.until_said("ended")
-        self._bury(last, last.stop())
+        self._note_stop(last, last.stop())
         books = read_books(self._setup.store, self._setup.ledger)
         wrong = [*self._callers.contradicted, *contradictions(books)]
         for line in wrong[:SHOWN]:
             say(line)
         missing = lost(books, self._callers.promised)
         kills = self.faults["kill"] + self.faults["trap"]
-        deeds = " ".join(f"{name}={number}" for name, number in sorted(self.faults.items()))
-        line = f"{deeds} {figures(books, kills)} unexplained={len(wrong)} lost={len(missing)}"
+        counts = " ".join(f"{name}={number}" for name, number in sorted(self.faults.items()))
+        line = f"{counts} {figures(books, kills)} unexplained={len(wrong)} lost={len(missing)}"
         return line, not (wrong or missing)
 
     def _fresh(self, *traps: Trap) -> WorkerProcess:
@@ -87,8 +94,8 @@ class Sweep:
         self._replace(place)
 
     def _trap(self, place: int) -> None:
-        """Somebody who dies at a point of his own takes the place of one who leaves."""
-        self._bury(self._workers[place], self._workers[place].stop())
+        """A worker that dies at a named point takes the place of one that stops."""
+        self._note_stop(self._workers[place], self._workers[place].stop())
         trap = Trap(self._random.choice(POINTS), nth=self._random.randint(1, 40))
         victim = self._fresh(trap)
         self._workers[place] = victim
@@ -115,14 +122,14 @@ class Sweep:
 
     def _stop(self, place: int) -> None:
         self._callers.ask(self._workers[place])
-        self._bury(self._workers[place], self._workers[place].stop())
+        self._note_stop(self._workers[place], self._workers[place].stop())
         self._workers[place] = self._fresh()
 
     def _replace(self, place: int) -> None:
         self._callers.hear(self._workers[place])
         self._workers[place] = self._fresh()
 
-    def _bury(self, worker: WorkerProcess, code: int) -> None:
+    def _note_stop(self, worker: WorkerProcess, code: int) -> None:
         self._callers.hear(worker)
         if code != 0:
             self._callers.contradicted.append(f"a graceful stop ended with {code}")

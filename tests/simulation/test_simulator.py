@@ -12,7 +12,7 @@ from tests.simulation.command import figures, simulate
 from tests.simulation.simulator import draw
 from tests.simulation.simulator.options import FAMILIES, StoreName
 
-LANE = "0-51"
+LANE = "0-59"
 # Every one of these must have happened in the lane, else it proves less than it says.
 FAULTS = (
     "answer_garbage", "answer_none", "bad_credentials", "clock_jump", "crash", "cut_after",

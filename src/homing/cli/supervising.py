@@ -71,7 +71,9 @@ async def _end(child: asyncio.subprocess.Process, patience_s: float) -> int:
                 await child.wait()
         except TimeoutError:
             child.kill()
-    return await child.wait()
+    code = await child.wait()
+    # Ended by the signal itself: it had not come as far as its own handler, and held nothing.
+    return 0 if code == -signal.SIGTERM else code
 
 
 def _say(text: str) -> None:

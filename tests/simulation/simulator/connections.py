@@ -9,9 +9,13 @@ from typing import cast
 from homing.domain.failure import Failure
 from homing.ports import Absent, Accepted, Envelope, Found, Unknown
 from tests.simulation.simulator.hosts import SimProcess
+from tests.simulation.simulator.options import Family
 from tests.simulation.simulator.send_checks import SendChecks
 from tests.simulation.simulator.service import HANG_S, Answer, Reaction, Service
 from tests.simulation.simulator.trace import Trace
+
+# Where sends come into doubt, those who look them up may be refused, too.
+DOUBTFUL: tuple[Family, ...] = ("doubt", "provider", "crash", "freeze")
 
 
 class ProviderBroken(Exception):
@@ -71,7 +75,7 @@ class AskableConnection(Connection):
             delay_s = service.delay_s()
             if delay_s:
                 await asyncio.sleep(delay_s)
-            if service.options.has("doubt") and service.rng.random() < 0.05:
+            if service.options.has(*DOUBTFUL) and service.rng.random() < 0.3:
                 service.fault("lookup_failed")
                 raise ConnectionError("the service cannot be asked")
         found = service.look(token)
