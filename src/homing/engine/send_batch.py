@@ -14,7 +14,7 @@ from functools import partial
 from typing import cast
 
 from homing.domain.failure import Failure
-from homing.engine.claimed_work import ClaimedWork, put_back
+from homing.engine.claimed_work import ClaimedWork, in_time, put_back
 from homing.engine.evidence import late_receipt
 from homing.engine.one_at_a_time import SingleSend, TooLate, as_group_provider
 from homing.engine.outcomes import conclude, conclude_fault, conclude_found, timed_out
@@ -204,10 +204,9 @@ class SendBatch:
 
         Nothing is awaited between that check and the send: a pause in between would outdate it.
         """
-        for work in marked:
-            if work.may_commit:
-                del self._unsent[work]
-                self._under_way[work] = self._prepared.pop(work)
+        for work in in_time(marked):
+            del self._unsent[work]
+            self._under_way[work] = self._prepared.pop(work)
         if self._under_way:
             self._deadline = self._loop.call_at(self._deadline_s, self._time_is_over)
         for work, send in list(self._under_way.items()):
