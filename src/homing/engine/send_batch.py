@@ -244,8 +244,11 @@ class SendBatch:
             self._told(work, timed_out(self._stage, maybe_sent=True))
 
     async def _answers(self) -> list[Ended]:
-        """What is answered by now: all, or those of one moment, so that a slow one delays none."""
-        if self._under_way and not self._ended:
+        """What is answered by now: all, or those of one moment, so that a slow one delays none.
+
+        Empty only once nothing is under way any more.
+        """
+        while self._under_way and not self._ended and self._exit is None:
             self._news = self._loop.create_future()
             await self._news
         if self._exit is not None:
