@@ -116,6 +116,7 @@ class Engine:
         self.workers = {route.name: self._worker(route) for route in routes}
         self.admission = Admission(self.runner, self.parking, self.workers, self._tell_of)
         self._providers = Providers(routes)
+        self.liveness.problems = self._providers.problems
         self._lease_s = min((route.lease_s for route in routes), default=60.0)
         self._tasks: list[asyncio.Task[None]] = []
         self._starting = asyncio.Lock()
@@ -129,9 +130,9 @@ class Engine:
         return sum([worker.running for worker in self.workers.values()])
 
     @property
-    def provider_findings(self) -> Mapping[str, Failure | None]:
-        """By route, what the check of its provider has found; None: it is well."""
-        return self._providers.findings
+    def provider_problems(self) -> Mapping[str, str]:
+        """By route, what the last check of its provider found wrong."""
+        return self._providers.problems
 
     def add_observer(self, observer: Observer) -> None:
         self._observers.append(observer)
@@ -150,7 +151,7 @@ class Engine:
         await self.recover()
         purge_every_s = max(PURGE_EVERY_S / self.process.time_scale, 1.0)
         self._spawn("beat", self._beat)
-        self._spawn("providers", self._providers.open)
+        self._spawn("providers", self._providers.watch)
         self._spawn("wake-up", self.wakeup.listen)
         self._spawn("housekeeping", self._keep_house)
         self._spawn("notices", self._give_notices)
@@ -166,7 +167,7 @@ class Engine:
             if self.liveness.has_beaten:
                 return
             await self.recover()
-            self._spawn("providers", self._providers.open)
+            self._spawn("providers", self._providers.watch)
             self._spawn("beat", self._beat)
             self._spawn("leases", self._every(self._lease_s / 3, self._renew_leases))
 
