@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from homing.domain.delivery import Delivery, Fact
+from homing.domain.errors import StoreError
 from homing.domain.failure import Failure
 from homing.engine.admission import Admission
 from homing.engine.attempt import AttemptRunner
@@ -194,6 +195,10 @@ class Engine:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        # A read-back of the journal that was cancelled half way is finished. What the store still
+        # refuses stays in the journal for the next start.
+        with contextlib.suppress(StoreError):
+            await self._read_back_own()
         if self.liveness.has_beaten:
             if await self.housekeeping.holds_any(self.holder):
                 self.liveness.abandon()
