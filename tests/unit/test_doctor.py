@@ -80,7 +80,8 @@ async def test_a_living_worker_is_seen() -> None:
 
 async def test_a_store_in_memory_and_one_that_cannot_be_opened() -> None:
     assert (
-        "dies with the process" in (await found(given("store = 'memory:'")))["store", "warning"][0]
+        "lost when the process ends"
+        in (await found(given("store = 'memory:'")))["store", "warning"][0]
     )
     report = await found(given("store = 'sqlite:////none/x.db'"))
     assert report["store", "bad"] == ["x.db: No such file or directory"]

@@ -32,7 +32,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class Stored(Struct, frozen=True):
-    """All that a store holds of one delivery: what its record is made of."""
+    """All that a store holds of one delivery; its record is made from this."""
 
     delivery: Delivery
     content: Content = Content()
@@ -110,7 +110,7 @@ class Shape(Struct, frozen=True, kw_only=True):
         return _checked(halves, self.fields)
 
     def parse(self, record: Record) -> Foreign:
-        """What a record that another program wrote asks for, and how far it has come."""
+        """What a record that another program wrote asks for, and its state."""
         if self.read is None:
             raise InvalidRequest("record", "is not read back in this design")
         for name in self.fields:

@@ -75,7 +75,7 @@ def keep_claim(
 
 @transition(sources=("in_flight",), targets=("in_flight",))
 def end_lease(delivery: Delivery, *, now_ms: int) -> Change:
-    """Its holder is dead or does not know of it: the lease ends at once, by every clock."""
+    """Its holder is dead or has lost track of it: the lease ends at once, by every clock."""
     return Change(replace(delivery, due_at_ms=0, holder=None, updated_at_ms=now_ms))
 
 
@@ -144,7 +144,7 @@ def note_interruption(
         detail="the worker ended before the outcome was recorded",
         maybe_sent=delivery.committing,
     )
-    # The ledger rows are of the lost claims, whose holder and time are not stored any more.
+    # The rows of the ledger are for the lost claims, whose holder and time are no longer stored.
     after = replace(delivery, holder=None, claimed_at_ms=None)
     ended: list[Attempt] = []
     for nth in range(lost_claims):
