@@ -1,4 +1,4 @@
-"""From settings to a Homing: what the programs (`serve`, `worker`, the readers) run on."""
+"""From settings to a Homing, for the programs (`serve`, `worker`, the reading commands)."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _loaded(entry: EntryPoint) -> Assembly[Any]:
     try:
         value = entry.load()
     except Exception as error:
-        # A stranger's module may raise anything while it is imported.
+        # A module of another package may raise anything while it is imported.
         problem = f"{type(error).__name__}: {error}"
         raise BrokenAssembly(entry.name, package, problem) from error
     if not isinstance(value, Assembly):

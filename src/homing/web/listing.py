@@ -1,4 +1,4 @@
-"""Reading by REST: lists with filters, single deliveries, what was tried, done, and why."""
+"""Reading by REST: lists with filters, single deliveries, their attempts, audit, and why."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _address(text: str | None) -> str | None:
 
 
 def _of(route: Route, word: str) -> Iterable[Facet]:
-    """The route's facets of a word; a state that has it whatever else is, stands for itself."""
+    """The route's facets of a status word; a state that always has it is named by itself."""
     stages = tuple(dict.fromkeys(stage.name for plan in route.all_plans for stage in plan.stages))
     found = route.labels.facets(word, stages)
     whole = {facet.state: 0 for facet in found}

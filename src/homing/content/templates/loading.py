@@ -1,4 +1,4 @@
-"""Reads a folder of templates; whatever is wrong with it stops the start and is named."""
+"""Reads a folder of templates; an error in it stops the start and names the file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TEMPLATE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class Part(Struct, frozen=True):
-    """One file, compiled, with the names it speaks of."""
+    """One file, compiled, with the names that it uses."""
 
     path: str
     template: jinja2.Template
@@ -52,7 +52,7 @@ class _Loader:
         entries: dict[tuple[str, str], Entry] = {}
         for home in self._inside(self._folder):
             if not home.is_dir():
-                continue  # a README beside the templates is welcome
+                continue  # a README beside the templates is allowed
             if not _TEMPLATE_ID.fullmatch(home.name):
                 raise self._error(home, "is not a template's name")
             for place in self._inside(home):

@@ -142,7 +142,7 @@ class Adding:
 
     def _carry(self, write: Write, seq: int) -> None:
         if write.payload:
-            # Binding bytes is slow: Python first looks for an adapter. A bytearray is bound at once.
+            # Binding bytes is slow (Python looks for an adapter); a bytearray is bound at once.
             self._payloads.append((seq, bytearray(write.payload)))
         for name, data in write.results.items():
             self._results.append((seq, name, bytearray(data)))
