@@ -302,7 +302,7 @@ class Finding(Struct, frozen=True):
 
 @runtime_checkable
 class Checked(Protocol):
-    """A store that can be examined: its files, its server's settings, its durability."""
+    """A store or provider that can be examined: its files, its server, its credentials."""
 
     async def findings(self) -> list[Finding]:
         """What can be seen now, before `open` or after it. Only reads."""
@@ -390,14 +390,6 @@ class OpenedProvider(Protocol):
 
     async def open(self) -> None:
         """Called once by the engine. A failure is shown, and stops nothing."""
-
-
-@runtime_checkable
-class CheckedProvider(Protocol):
-    """A provider that can be checked without sending anything."""
-
-    async def check(self) -> Failure | None:
-        """Whether its service can be reached, trusted and logged in to."""
 
 
 class GroupSend(Ready, Protocol):

@@ -114,7 +114,8 @@ def dead(
 
 
 def health(config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Exit 0 when live workers serve all waiting work and no route is parked; else 1 and why."""
+    """Exit 0 when live workers serve all waiting work, no route is parked and no provider fails
+    its check; else 1 and why."""
 
     async def act(homing: Homing) -> list[str]:
         liveness = homing.engine.liveness
@@ -124,6 +125,8 @@ def health(config: ConfigFile = None, as_json: AsJson = False) -> None:
         problems += [unserved_text(lane, number) for lane, number in unserved.items()]
         for route, fact in (await parked_routes(homing.store)).items():
             problems.append(f"route {route} is parked: {(fact.value or {}).get('reason')}")
+        for route, text in liveness.problems_elsewhere.items():
+            problems.append(f"the provider of route {route} fails its check: {text}")
         return problems
 
     problems = with_homing(config, act)

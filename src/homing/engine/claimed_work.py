@@ -62,6 +62,19 @@ def put_back(works: Sequence[ClaimedWork], batch: list[ClaimedWork]) -> None:
         works[0].owner.put_back(works)
 
 
+def in_time(works: Sequence[ClaimedWork]) -> list[ClaimedWork]:
+    """Of works of one process, those for which the time of a whole send fits into the lease.
+
+    After a pause without a heartbeat, which others may take for death, there are none.
+    """
+    if not works or not works[0].process.is_fresh():
+        return []
+    now_s = works[0].process.clock.steady_s()
+    return [
+        work for work in works if work.lease_end_s - work.stage.timeout_s - now_s > COMMIT_MARGIN_S
+    ]
+
+
 def give_permits_back(works: Sequence[ClaimedWork]) -> None:
     """Of one route: their outcomes are handed over for writing, or nothing was sent."""
     permitted = [work for work in works if work.has_send_permit]
@@ -154,12 +167,8 @@ class ClaimedWork(Struct, eq=False):
 
     @property
     def may_commit(self) -> bool:
-        """Whether the time of a whole send still fits into the lease.
-
-        After a pause without a heartbeat others may have ended the lease before its time.
-        """
-        process = self.process
-        return self._spare_s(process.clock.steady_s()) > COMMIT_MARGIN_S and process.is_fresh()
+        """Whether the time of a whole send still fits into the lease."""
+        return bool(in_time((self,)))
 
     def _spare_s(self, now_s: float) -> float:
         """What the lease has beyond the whole time of the stage."""

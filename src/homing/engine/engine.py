@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from homing.domain.delivery import Delivery, Fact
+from homing.domain.errors import StoreError
 from homing.domain.failure import Failure
 from homing.engine.admission import Admission
 from homing.engine.attempt import AttemptRunner
@@ -116,6 +117,7 @@ class Engine:
         self.workers = {route.name: self._worker(route) for route in routes}
         self.admission = Admission(self.runner, self.parking, self.workers, self._tell_of)
         self._providers = Providers(routes)
+        self.liveness.problems = self._providers.problems
         self._lease_s = min((route.lease_s for route in routes), default=60.0)
         self._tasks: list[asyncio.Task[None]] = []
         self._starting = asyncio.Lock()
@@ -129,9 +131,9 @@ class Engine:
         return sum([worker.running for worker in self.workers.values()])
 
     @property
-    def provider_findings(self) -> Mapping[str, Failure | None]:
-        """By route, what the check of its provider has found; None: it is well."""
-        return self._providers.findings
+    def provider_problems(self) -> Mapping[str, str]:
+        """By route, what the last check of its provider found wrong."""
+        return self._providers.problems
 
     def add_observer(self, observer: Observer) -> None:
         self._observers.append(observer)
@@ -150,7 +152,7 @@ class Engine:
         await self.recover()
         purge_every_s = max(PURGE_EVERY_S / self.process.time_scale, 1.0)
         self._spawn("beat", self._beat)
-        self._spawn("providers", self._providers.open)
+        self._spawn("providers", self._providers.watch)
         self._spawn("wake-up", self.wakeup.listen)
         self._spawn("housekeeping", self._keep_house)
         self._spawn("notices", self._give_notices)
@@ -166,7 +168,7 @@ class Engine:
             if self.liveness.has_beaten:
                 return
             await self.recover()
-            self._spawn("providers", self._providers.open)
+            self._spawn("providers", self._providers.watch)
             self._spawn("beat", self._beat)
             self._spawn("leases", self._every(self._lease_s / 3, self._renew_leases))
 
@@ -193,6 +195,10 @@ class Engine:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        # A read-back of the journal that was cancelled half way is finished. What the store still
+        # refuses stays in the journal for the next start.
+        with contextlib.suppress(StoreError):
+            await self._read_back_own()
         if self.liveness.has_beaten:
             if await self.housekeeping.holds_any(self.holder):
                 self.liveness.abandon()

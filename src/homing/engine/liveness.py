@@ -53,6 +53,10 @@ class Liveness:
         self._time_scale = time_scale
         # The lanes that this process works off, as its beats tell.
         self.lanes: tuple[str, ...] = ()
+        # By route, what is wrong with its provider here, as the beats tell.
+        self.problems: Mapping[str, str] = {}
+        # The same of the other processes that are alive.
+        self.problems_elsewhere: Mapping[str, str] = {}
         self._beats = 0
         self._last_beat_s: float | None = None
         self._looked_at_ms = clock.now_ms()
@@ -149,6 +153,7 @@ class Liveness:
         value: FactValue = {
             **self._about,
             "lanes": "\n".join(self.lanes),
+            "problems": "\n".join(f"{route}\t{text}" for route, text in self.problems.items()),
             "beats": self._beats,
             "boot": self._clock.boot,
             "steady_s": beaten_at_s,
@@ -171,6 +176,12 @@ class Liveness:
             fact.key: lanes
             for fact in living
             if self._is_recent(fact) and (lanes := _lanes_of(fact))
+        }
+        self.problems_elsewhere = {
+            route: text
+            for fact in living
+            if fact.key in self.workers
+            for route, text in _problems_of(fact).items()
         }
         self.proved_dead = frozenset(name for name, still in runs.items() if not still)
         silent = frozenset(fact.key for fact in facts) - self.alive
@@ -232,3 +243,8 @@ class Liveness:
 
 def _lanes_of(fact: Fact) -> frozenset[str]:
     return frozenset(str((fact.value or {}).get("lanes") or "").split("\n")) - {""}
+
+
+def _problems_of(fact: Fact) -> dict[str, str]:
+    lines = str((fact.value or {}).get("problems") or "").splitlines()
+    return dict(line.split("\t", 1) for line in lines if "\t" in line)

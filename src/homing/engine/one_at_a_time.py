@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 
 from homing.domain.failure import Failure
@@ -23,24 +24,36 @@ class _OneAtATime:
 
     async def prepare_some(self, envelopes: Sequence[Envelope]) -> list[GroupSend | Failure]:
         ready = await self._provider.prepare(envelopes[0])
-        return [ready if isinstance(ready, Failure) else _Started(ready)]
+        return [ready if isinstance(ready, Failure) else SingleSend(ready)]
 
 
-class _Started:
-    """Its commit runs in a task."""
+class TooLate(Exception):
+    """Not sent: its lease has become too short for a send."""
+
+
+class SingleSend:
+    """Its commit runs in a task. `may_commit` is asked right before it: the task may be late."""
 
     def __init__(self, ready: Ready) -> None:
         self.commit = ready.commit
         self.abandon = ready.abandon
+        self.may_commit: Callable[[], bool] = lambda: True
         self._task: asyncio.Task[None] | None = None
         self._is_withdrawn = False
 
     def start(self, told: Callable[[Accepted | Failure], None]) -> None:
         self._task = asyncio.get_running_loop().create_task(self._commit(told))
 
+    async def _commit_in_time(self) -> Accepted | Failure:
+        if self.may_commit():
+            return await self.commit()
+        with contextlib.suppress(Exception):
+            await self.abandon()
+        raise TooLate
+
     async def _commit(self, told: Callable[[Accepted | Failure], None]) -> None:
         try:
-            answer = await self.commit()
+            answer = await self._commit_in_time()
         except GeneratorExit:
             raise
         except BaseException as error:

@@ -14,9 +14,9 @@ from functools import partial
 from typing import cast
 
 from homing.domain.failure import Failure
-from homing.engine.claimed_work import ClaimedWork, put_back
+from homing.engine.claimed_work import ClaimedWork, in_time, put_back
 from homing.engine.evidence import late_receipt
-from homing.engine.one_at_a_time import as_group_provider
+from homing.engine.one_at_a_time import SingleSend, TooLate, as_group_provider
 from homing.engine.outcomes import conclude, conclude_fault, conclude_found, timed_out
 from homing.engine.settling import Ended, hand_over, settle
 from homing.engine.starting import leave_out_what_may_not_start
@@ -74,7 +74,7 @@ class SendBatch:
                 marked = await self._mark()
         except TimeoutError:
             marked = await self._none_is_sent()
-        self._start(marked)
+        await self._start(marked)
         while ended := await self._answers():
             await self._settle(ended)
 
@@ -147,7 +147,7 @@ class SendBatch:
             self._end(work, Failure("provider_error", detail=detail))
 
     async def _mark(self) -> list[ClaimedWork]:
-        """Write the durable marks. Those that have one, and time enough for the send."""
+        """Write the durable marks; those that have one."""
         if not self._prepared:
             return []
         await self._process.refresh_if_stale()
@@ -175,10 +175,7 @@ class SendBatch:
                 work.lost = True
                 continue
             work.marked(mark.change, asked_at_s)
-            if work.may_commit:
-                del self._unsent[work]
-                marked.append(work)
-        await self._abandon([work for work in self._prepared if work in self._unsent])
+            marked.append(work)
         return marked
 
     async def _take_permits(self) -> None:
@@ -202,22 +199,31 @@ class SendBatch:
             self._end(work, timed_out(self._stage, maybe_sent=False))
         return []
 
-    def _start(self, marked: Sequence[ClaimedWork]) -> None:
-        """Hand them to the provider; the answers come one by one."""
-        for work in marked:
+    async def _start(self, marked: Sequence[ClaimedWork]) -> None:
+        """Hand them to the provider, but for those whose lease has become too short for it.
+
+        Nothing is awaited between that check and the send: a pause in between would outdate it.
+        """
+        for work in in_time(marked):
+            del self._unsent[work]
             self._under_way[work] = self._prepared.pop(work)
-        if marked:
+        if self._under_way:
             self._deadline = self._loop.call_at(self._deadline_s, self._time_is_over)
-        for work in marked:
+        for work, send in list(self._under_way.items()):
+            if isinstance(send, SingleSend):
+                send.may_commit = partial(_may_commit, work)
             try:
-                self._under_way[work].start(partial(self._told, work))
+                send.start(partial(self._told, work))
             except Exception as error:
                 self._told(work, error)
+        await self._abandon(list(self._prepared))
 
     def _told(self, work: ClaimedWork, answer: Accepted | Failure | BaseException) -> None:
         if self._under_way.pop(work, None) is None:
             return  # its time was over, or it was told before
-        if isinstance(answer, Exception | asyncio.CancelledError):
+        if isinstance(answer, TooLate):
+            """Marked and not sent: its next owner looks into it."""
+        elif isinstance(answer, Exception | asyncio.CancelledError):
             self._end(work, answer, maybe_sent=True)
         elif isinstance(answer, BaseException):
             self._exit = answer
@@ -238,8 +244,11 @@ class SendBatch:
             self._told(work, timed_out(self._stage, maybe_sent=True))
 
     async def _answers(self) -> list[Ended]:
-        """What is answered by now: all, or those of one moment, so that a slow one delays none."""
-        if self._under_way and not self._ended:
+        """What is answered by now: all, or those of one moment, so that a slow one delays none.
+
+        Empty only once nothing is under way any more.
+        """
+        while self._under_way and not self._ended and self._exit is None:
             self._news = self._loop.create_future()
             await self._news
         if self._exit is not None:
@@ -290,6 +299,10 @@ class SendBatch:
         if self._ended:
             hand_over(self._ended)
         await self._abandon(list(self._prepared))
+
+
+def _may_commit(work: ClaimedWork) -> bool:
+    return work.may_commit
 
 
 async def _abandon(send: GroupSend) -> None:

@@ -20,6 +20,9 @@ class SuspectQueue:
         self._waiting: deque[ClaimedWork] = deque()
         self._arrived = asyncio.Event()
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     def put(self, works: Sequence[ClaimedWork]) -> None:
         self._waiting.extend(works)
         self._arrived.set()

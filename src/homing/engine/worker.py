@@ -31,6 +31,7 @@ READ_AHEAD = 256
 # What is held may take so many bytes.
 MAX_HELD_BYTES = 32 * 1024 * 1024
 QUICK_SHARE_OF_LEASE = 0.1
+MAX_WAITING_SUSPECTS = 4096
 STORE_RETRY_S = 1.0
 # A list of steps that end at once runs for about so long before others have their turn.
 TURN_S = 0.02
@@ -306,7 +307,7 @@ class RouteWorker:
         self._last_probe_s = self._process.clock.steady_s()
         if (rest_s := await self._due.rest_before_claim_s()) > 0:
             return rest_s
-        room = max(self._capacity() - len(self._held), 1)
+        room = max(self._capacity() - self._in_use(), 1)
         self._hand_out(await self._claim(await self._due.portion(room)))
         return await self._due.rest_after_claim_s()
 
@@ -340,14 +341,20 @@ class RouteWorker:
 
     def _capacity(self) -> int:
         quick = self._slowest_s < self.route.lease_s * QUICK_SHARE_OF_LEASE
-        # Where an interrupted attempt costs budget, nothing is claimed that has to wait.
         may_wait = quick and not self.route.plan.interrupted_counts
         return self.route.concurrency + (READ_AHEAD if may_wait else 0)
+
+    def _in_use(self) -> int:
+        """Suspects that wait for permits take no room: healthy work is claimed beside them."""
+        # Where an interrupted attempt costs budget, nothing is claimed that has to wait.
+        if self.route.plan.interrupted_counts:
+            return len(self._held)
+        return len(self._held) - min(len(self._suspects), MAX_WAITING_SUSPECTS)
 
     async def _for_room(self) -> None:
         """Claim again once half of the room is free: few large claims, not many small ones."""
         while not self._stopping and (
-            len(self._held) > self._capacity() // 2 or self._held.size > MAX_HELD_BYTES // 2
+            self._in_use() > self._capacity() // 2 or self._held.size > MAX_HELD_BYTES // 2
         ):
             self._freed.clear()
             await self._freed.wait()

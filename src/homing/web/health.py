@@ -42,8 +42,14 @@ class Health:
             problems.append("the store refuses to answer")
         if self._refused_lately():
             problems.append("the store refuses to write")
-        status = HealthOut("not ready" if problems else "ok", problems)
-        return json_answer(status, 503 if problems else 200)
+        if problems:
+            return json_answer(HealthOut("not ready", problems), 503)
+        # It accepts and stores all the same: what fails to send waits for its provider.
+        failing = [
+            f"the provider of route {route} fails its check: {text}"
+            for route, text in self._homing.engine.provider_problems.items()
+        ]
+        return json_answer(HealthOut("degraded" if failing else "ok", failing))
 
     async def metrics(self, call: Call) -> Response:
         """Deliveries by route and state, for Prometheus; telemetry adds more if installed."""

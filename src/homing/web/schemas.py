@@ -234,7 +234,7 @@ class ParkedOut(Struct, frozen=True):
 
 
 class HealthOut(Struct, frozen=True):
-    """`problems` names what keeps it from being ready."""
+    """`problems` names what keeps it from being ready, or what a `degraded` one cannot do."""
 
-    status: Literal["ok", "not ready"]
+    status: Literal["ok", "degraded", "not ready"]
     problems: list[str]

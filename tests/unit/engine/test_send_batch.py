@@ -18,6 +18,7 @@ from homing.engine.inbox import MAX_BATCH
 from homing.engine.permits import OWN_PERMITS
 from homing.engine.process import MAX_UNSAVED_SENDS
 from homing.engine.route import Route
+from homing.engine.send_batch import SETTLE_WITHIN_S
 from homing.engine.steps import SendStep
 from homing.ports import Accepted, Envelope
 from homing.stores.memory import MemoryStore
@@ -438,3 +439,30 @@ async def test_a_send_that_cannot_even_start_may_have_been_sent(
 
     after = await world.get(accepted.id)
     assert (after.state, after.maybe_sent) == ("pending", True)
+
+
+def test_answers_that_come_long_after_one_that_was_settled_at_once_are_heard() -> None:
+    class FirstRaises(Flock):
+        async def prepare_some(self, envelopes: Sequence[Envelope]) -> list[GroupSending | Failure]:
+            sends = [GroupSending(self, envelope) for envelope in envelopes]
+            sends[0].start = raising  # type: ignore[method-assign] # of this one alone
+            return list(sends)
+
+    def raising(told: object) -> None:
+        raise OSError("broken")
+
+    async def main() -> None:
+        provider = FirstRaises()
+        world = World(sending(provider))
+
+        async with running(world, *names(3)) as accepted:
+            await world.until_told("fail")
+            await asyncio.sleep(10 * SETTLE_WITHIN_S)
+            provider.answer(2)
+            await world.until_told("succeed", 2)
+            await quiet()
+
+        states = [(await world.get(one.id)).state for one in accepted]
+        assert states == ["pending", "delivered", "delivered"]
+
+    run(main())

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from homing.domain.delivery import Delivery
 from homing.engine.suspects import SUSPECT_PERMITS, permits_for
+from homing.engine.worker import READ_AHEAD
 from homing.ports import Done, Outcome, Work
 from tests.unit.engine.providers import Flock, sending
 from tests.unit.engine.test_worker import running
@@ -178,3 +179,20 @@ async def test_suspects_of_a_parked_route_hold_no_permits() -> None:
     assert world.engine.process.suspects._free == SUSPECT_PERMITS
     assert worker.held_ids == frozenset()
     await world.engine.stop(grace_s=0.0)
+
+
+async def test_however_many_suspects_wait_healthy_work_is_claimed_beside_them() -> None:
+    step = Crowd()
+    world = World(route(step=step, concurrency=20))
+    many = world.route.concurrency + READ_AHEAD + 10
+    for number in range(many):
+        await suspect(world, f"suspect {number}")
+    for number in range(3):
+        await world.submit(f"healthy {number}")
+
+    async with running(world):
+        for _ in range(3):
+            await quiet()
+        assert (step.count("suspect"), step.count("healthy")) == (SUSPECT_PERMITS, 3)
+        step.let_go.set()
+        await world.until_told("succeed", many + 3)
