@@ -63,7 +63,7 @@ def packages() -> Mapping[str, str]:
     found: dict[str, str] = {}
     known: dict[int, str] = {}
     for name, entry in offered().items():
-        # A distribution parses its metadata anew whenever it is asked for its name.
+        # A distribution parses its metadata again whenever it is asked for its name.
         if id(entry.dist) not in known:
             known[id(entry.dist)] = _package(entry)
         found[name] = known[id(entry.dist)]

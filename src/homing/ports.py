@@ -65,7 +65,7 @@ class Claimed(Struct, frozen=True, gc=False):
 
 
 class Facet(Struct, frozen=True, kw_only=True):
-    """One combination that a label stands for; None means any.
+    """One combination that a label means; None is any.
 
     `retrying_children` asks whether some child of it waits to be tried again after a failure.
     """
@@ -101,7 +101,7 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 class Cursor(Struct, frozen=True):
-    """The last item seen; the listing goes on below it."""
+    """The last item seen; the listing continues after it."""
 
     created_at_ms: int
     delivery_id: str
@@ -118,7 +118,7 @@ FactOrder: TypeAlias = Literal["key", "oldest", "newest"]
 
 
 class FactCursor(Struct, frozen=True):
-    """The last fact seen; the listing goes on after it. By key, only `key` counts."""
+    """The last fact seen; the listing continues after it. By key, only `key` counts."""
 
     key: str
     at_ms: int = 0
@@ -357,7 +357,7 @@ class Envelope(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Accepted(Struct, frozen=True, gc=False):
-    """The provider has it now; `refused` names recipients answered apart."""
+    """The provider has accepted it, except for the recipients in `refused`."""
 
     receipt: Receipt
     refused: dict[str, Refusal] = field(default_factory=dict)
@@ -546,7 +546,7 @@ class Notifier(Protocol):
 
 
 class Alert(Struct, frozen=True):
-    """Something a person should know, apart from any single delivery."""
+    """Something a person should know that is not about a single delivery."""
 
     kind: str
     key: str

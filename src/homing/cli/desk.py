@@ -115,7 +115,7 @@ def unpark(
         await homing.desk.unpark(route, **who(actor, reason))
 
     with_homing(config, act)
-    typer.echo(f"unpark: {visible(route)} goes on")
+    typer.echo(f"unpark: {visible(route)} is no longer parked")
 
 
 def who(actor: str | None, reason: str) -> dict[str, str]:

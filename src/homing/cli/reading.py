@@ -21,7 +21,7 @@ from homing.engine.unserved import unserved_lanes, unserved_text
 from homing.engine.views import DeliveryView
 from homing.ports import Cursor, Facet, Query
 
-Limit = Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")]
+Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")]
 After = Annotated[
     str | None, typer.Option("--cursor", metavar="ID", help="Go on below this delivery.")
 ]
@@ -147,7 +147,7 @@ def _stages(route: Route) -> tuple[str, ...]:
 
 
 def _facets(homing: Homing, word: str) -> tuple[Facet, ...]:
-    """What a status word stands for, on whichever route has it."""
+    """The combinations that a status word means, on all routes that have it."""
     routes = homing.engine.routes.values()
     facets = dict.fromkeys(
         facet for route in routes for facet in route.labels.facets(word, _stages(route))

@@ -1,4 +1,4 @@
-"""Which characters may stand in a line that becomes part of a header."""
+"""Which characters are allowed in a line that becomes part of a header."""
 
 from __future__ import annotations
 

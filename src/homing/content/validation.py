@@ -62,7 +62,7 @@ def validate_email(email: Email, limits: Limits = DEFAULT) -> Email:
 
 
 def envelope_of(email: Email) -> tuple[str, ...]:
-    """The bare addresses that get the mail, each once, in order: exactly what goes on the wire."""
+    """The bare addresses that get the mail, each once, in order: exactly as they are sent."""
     given = (*email.to, *email.cc, *email.bcc)
     specs = [a if addresses.is_plain(a) else addresses.parse(a).spec for a in given]
     return tuple(dict.fromkeys(specs))

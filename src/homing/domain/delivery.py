@@ -212,7 +212,7 @@ class Content(Struct, frozen=True, gc=False):
 
 
 class Key(Struct, frozen=True, gc=False):
-    """A taken name: (source, key) stands for one delivery until it expires."""
+    """A taken name: (source, key) belongs to one delivery until it expires."""
 
     source: str
     key: str

@@ -89,7 +89,7 @@ class RetryAfter(Struct, frozen=True):
             wish_s = min(wish_s, self.cap_s)
         if failure.error_class == RATE_LIMITED:
             wish_s = max(self.min_s, wish_s)
-        return max(delay_s, wish_s)  # in this order: a wish that is no number changes nothing
+        return max(delay_s, wish_s)  # in this order: a NaN changes nothing
 
 
 class Retry(Struct, frozen=True):
@@ -159,7 +159,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     # Extra notices by the reason of the failure, e.g. a page for a code defect.
     notify_by_reason: dict[FailedBecause, tuple[str, ...]] = field(default_factory=dict)
     notify_by_class: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    # When a replay is refused again with the very error class of the cycle before.
+    # When a replay fails again with the same error class as the cycle before.
     notify_on_repeat: tuple[str, ...] = ()
 
     def stage(self, name: str) -> Stage:

@@ -52,7 +52,7 @@ def reopen_refused(recipients: Recipients) -> Recipients:
 
 
 def summary(recipients: Recipients, *, permanent: bool) -> Failure:
-    """One failure that stands for the refusals; it counts addresses and names none."""
+    """One failure for all refusals; it counts addresses and names none."""
     missed = [r for r in recipients if r.outcome != "accepted"]
     example = next((r for r in missed if r.code), None)
     return Failure(

@@ -28,7 +28,7 @@ DOMAIN = "@stub.test"
 # In memory for tests to look at; the file keeps all.
 REMEMBERED = 1000
 
-# What each test address does; `soft-N` is read apart.
+# What each test address does; `soft-N` is read separately.
 BEHAVIOURS: dict[str, str] = {
     "ok": "is accepted",
     "bounce": "is refused permanently (550)",

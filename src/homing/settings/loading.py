@@ -30,7 +30,7 @@ class Loaded(Struct, frozen=True):
     origins: dict[str, str]
 
     def origin(self, name: str) -> str | None:
-        """Where a setting, or the table that it stands in, was given."""
+        """Where a setting, or the table that contains it, was given."""
         return _origin(self.origins, name)
 
 

@@ -178,7 +178,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     ] = "sqlite:///homing.db"
     provider: Annotated[
         str,
-        says("Who sends: `smtp://user:secret@host:587`, `smtps://…`, or `stub:` (sends nowhere)."),
+        says(
+            "How mail is sent: `smtp://user:secret@host:587`, `smtps://…`; `stub:` sends nothing."
+        ),
     ] = "stub:"
     sender: Annotated[
         Text, says("The From of all mail; required unless the provider is the stub.")

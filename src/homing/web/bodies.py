@@ -15,7 +15,7 @@ from homing.web.answers import LINE, Line
 from homing.web.calls import Call
 from homing.web.problems import BadRequest
 
-# A sender has this long for its first bytes, and a second more for each so many.
+# A sender has this long for its first bytes; after them it must reach the rate below.
 PATIENCE_S = 20.0
 SLOWEST_BYTES_PER_S = 50_000
 # What all bodies that are still being read or worked on may hold together.
@@ -91,7 +91,7 @@ class Bodies:
         if size <= SHORT_BYTES:
             self._give_back(size)
         else:
-            # Decoded and encoded anew it is as large as before, until it is stored.
+            # Decoded and encoded again it is as large as before, until it is stored.
             call.at_end = functools.partial(self._give_back, size)
         return bytes(body)
 

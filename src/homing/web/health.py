@@ -44,7 +44,7 @@ class Health:
             problems.append("the store refuses to write")
         if problems:
             return json_answer(HealthOut("not ready", problems), 503)
-        # It accepts and stores all the same: what fails to send waits for its provider.
+        # It still accepts and stores: what cannot be sent waits for its provider.
         failing = [
             f"the provider of route {route} fails its check: {text}"
             for route, text in self._homing.engine.provider_problems.items()

@@ -190,7 +190,7 @@ class _AmendOutline(Struct, frozen=True):
     email: _Outline = _Outline()
 
 
-# Where attachments stand in what may have them.
+# Where attachments are in the bodies that may have them.
 OUTLINES: dict[Any, Any] = {DeliveryIn: _Outline, AmendIn: _AmendOutline}
 
 

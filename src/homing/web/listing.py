@@ -128,7 +128,7 @@ class Listing:
         )
 
     def _facets(self, status: str | None, route_name: str | None) -> tuple[Facet, ...] | None:
-        """The states that the asked word stands for, in the routes that are asked for."""
+        """The states that a status word means, in the routes that are asked for."""
         if status is None:
             return None
         routes = self._homing.engine.routes

@@ -38,7 +38,7 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 def parse(body: bytes, kind: type[T]) -> T:
-    """The value that `body` stands for; BadRequest names the field that is wrong."""
+    """The decoded `body`; BadRequest names the field that is wrong."""
     try:
         value: T = _decoder(kind).decode(body)
         check(body)

@@ -16,7 +16,7 @@ ENGINE_CLASSES = {
     CHILDREN_FAILED: RECIPIENTS_FAILED,
     "interrupted": "WORKER_INTERRUPTED",
 }
-# What of a job's metadata may stand in a dead letter.
+# The fields of a job's metadata that a dead letter may show.
 REQUEST_IDS = ("request_id", "trace_id")
 
 

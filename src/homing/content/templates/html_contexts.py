@@ -77,10 +77,11 @@ def _refuse_dangerous(place: Place, line: int) -> None:
     if place.mode not in ("double", "single"):
         where = f"inside <{place.tag}>" if place.mode == "raw" else "here"
         raise NotInLanguage(
-            f"a variable cannot stand {where}: only between tags or inside a quoted attribute", line
+            f"a variable cannot be used {where}: only between tags or inside a quoted attribute",
+            line,
         )
     if place.name in _CODE_ATTRIBUTES or place.name.startswith("on"):
-        raise NotInLanguage(f"a variable cannot stand in the attribute {place.name}", line)
+        raise NotInLanguage(f"a variable cannot be used in the attribute {place.name}", line)
 
 
 def _guard_url(child: nodes.Expr, place: Place) -> nodes.Expr:

@@ -86,7 +86,7 @@ class _Loader:
                 raise self._error(path, "is not a part of a template")
         html = files.get(_HTML)
         return Entry(
-            # The end of the file is no part of the subject; a line end in a value is refused.
+            # The line end of the file is not part of the subject; one in a value is refused.
             subject=self._part(self._text, files[_SUBJECT], strip=True),
             text=self._part(self._text, files[_TEXT]),
             html=None if html is None else self._part(self._html, html),

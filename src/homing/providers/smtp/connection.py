@@ -76,7 +76,7 @@ class Supply(Protocol):
 class Connection(asyncio.Protocol):
     """A session whose handshake is done; it serves jobs while it is `alive`.
 
-    `lost` is done when its socket is closed, which is later where a goodbye is said.
+    `lost` is done when its socket is closed, which is later if QUIT is sent first.
     """
 
     def __init__(

@@ -111,7 +111,7 @@ class Dialogue:
         if parser.broken is not None:
             self._break(parser.broken)
         elif not queue and parser.mid_reply:
-            self._break("the server speaks unasked")  # it could pass for a later answer
+            self._break("the server sent a reply to no command")  # it could pass for a later answer
         return ended
 
     def content_left(self) -> None:

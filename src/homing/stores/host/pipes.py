@@ -23,7 +23,7 @@ DUE = b"d"
 """Something may be due now."""
 SOON = b"s"
 """A transaction of a caller may make something due as soon as it commits."""
-# A burst is received as one signal: so long after a signal the pipe is not read.
+# How long the pipe is not read after a signal, so that a burst is received as one.
 REST_S = 0.002
 _OWNER_ONLY = 0o600
 _MOST_BYTES = 65_536

@@ -1,4 +1,4 @@
-"""The data of a memory store, apart from its handles, so that it outlives a simulated restart."""
+"""The data of a memory store, separate from its handles: it survives a simulated restart."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class MemoryDisk:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def hear(self, timeout_s: float) -> None:
+    async def wait(self, timeout_s: float) -> None:
         waiter = asyncio.get_running_loop().create_future()
         self._waiters[waiter] = None
         try:

@@ -184,5 +184,5 @@ class MemoryStore:
     async def wait(self, timeout_s: float) -> None:
         """A change since this handle's last wait counts, so that none is missed."""
         if self._news_seen == self.disk.news:
-            await self.disk.hear(timeout_s)
+            await self.disk.wait(timeout_s)
         self._news_seen = self.disk.news

@@ -13,9 +13,9 @@ _ROW = re.compile(r"(?<=values )\((?:[^()]|\([^()]*\))*\)")
 
 
 def load(package: str, name: str, parts: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The statements of one file by the name that stands in the comment above each.
+    """The statements of one file by the name in the comment above each.
 
-    `:word:` in a statement stands for that one of the `parts`, such as a list of columns.
+    `:word:` in a statement is replaced by that one of the `parts`, such as a list of columns.
     """
     text = files(package).joinpath("queries", name).read_text("utf-8")
     for word, part in (parts or {}).items():
