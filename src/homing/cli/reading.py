@@ -1,4 +1,4 @@
-"""`status`, `list`, `dead`, `health`: how many stand where, which, and whether all is well."""
+"""`status`, `list`, `dead`, `health`: counts by status, lists, and whether all is well."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from homing.engine.unserved import unserved_lanes, unserved_text
 from homing.engine.views import DeliveryView
 from homing.ports import Cursor, Facet, Query
 
-Limit = Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")]
+Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")]
 After = Annotated[
     str | None, typer.Option("--cursor", metavar="ID", help="Go on below this delivery.")
 ]
@@ -42,7 +42,7 @@ class Count(Struct, frozen=True):
 
 
 def status(config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """How many deliveries stand where, on each route."""
+    """The number of deliveries by route and status."""
 
     async def act(homing: Homing) -> tuple[list[Count], list[str], list[str], dict[str, int]]:
         liveness = homing.engine.liveness
@@ -87,7 +87,7 @@ def list_(  # noqa: PLR0913, PLR0917 - each is an option
     as_json: AsJson = False,
     state: Annotated[str | None, typer.Option("--status", help="A status word.")] = None,
     recipient: Annotated[str | None, typer.Option(help="An address of the envelope.")] = None,
-    source: Annotated[str | None, typer.Option(help="Who handed it in.")] = None,
+    source: Annotated[str | None, typer.Option(help="Which program submitted it.")] = None,
     key: Annotated[str | None, typer.Option(help="The idempotency key.")] = None,
     route: Annotated[str | None, typer.Option(help="The route.")] = None,
     template: Annotated[str | None, typer.Option(help="The template.")] = None,
@@ -115,8 +115,8 @@ def dead(
 
 
 def health(config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Exit 0 when all that waits is served, no route is parked and no provider fails its check;
-    else 1 and why."""
+    """Exit 0 when live workers serve all waiting work, no route is parked and no provider fails
+    its check; else 1 and why."""
 
     async def act(homing: Homing) -> list[str]:
         liveness = homing.engine.liveness

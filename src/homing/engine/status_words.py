@@ -36,7 +36,7 @@ def _by_state(word: str) -> tuple[Facet, ...]:
 
 
 def _of(route: Route, word: str) -> Iterator[Facet]:
-    """The route's facets of a word; a state that has it whatever else is, stands for itself."""
+    """The route's facets of a status word; a state that always has it is named by itself."""
     stages = tuple(dict.fromkeys(stage.name for plan in route.all_plans for stage in plan.stages))
     found = route.labels.facets(word, stages)
     whole = {facet.state: 0 for facet in found}

@@ -1,4 +1,4 @@
-"""Reading by REST: lists with filters, single deliveries, what was tried, done, and why."""
+"""Reading by REST: lists with filters, single deliveries, their attempts, audit, and why."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Listing:
         )
 
     def _facets(self, status: str | None, route_name: str | None) -> tuple[Facet, ...] | None:
-        """The states that the asked word stands for, in the routes that are asked for."""
+        """The states that a status word means, in the routes that are asked for."""
         if status is None:
             return None
         routes = self._homing.engine.routes
