@@ -194,8 +194,8 @@ def test_a_dead_letter_is_alerted_in_the_next_life_p10(tmp_path: Path) -> None:
 
 
 def test_crashes_before_the_mark_make_it_poison_and_cost_no_attempt_i16(tmp_path: Path) -> None:
-    """Five that are proved: of the very first nobody knows that it had begun."""
-    deaths = 6
+    """Three deaths in ever smaller batches, then five while tried alone: only those count."""
+    deaths = 8
     setup = setup_for(Case("P3", "resend", (), accepted=0), tmp_path / "poison")
     with lives() as start:
         for life in range(deaths):
