@@ -439,9 +439,9 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a claim does not raise the version",
         "I11",
-        "domain/transitions/claiming.py",
-        "            version=delivery.version + 1,\n        )\n    )",
-        "            version=delivery.version,\n        )\n    )",
+        "stores/memory/claiming.py",
+        "version=delivery.version + 1,",
+        "version=delivery.version,",
     ),
     Planted(
         "a graceful stop gives nothing back",
@@ -617,8 +617,8 @@ PLANTED: tuple[Planted, ...] = (
         "a key is never free again",
         "I3",
         "stores/memory/writing.py",
-        "if stored.expires_at_ms is None or stored.expires_at_ms > write.free_by_ms:",
-        "if write.free_by_ms >= 0:",
+        "return key.expires_at_ms is not None and key.expires_at_ms <= by_ms",
+        "return False",
         faults="deploy",
         routes="brief",
     ),
