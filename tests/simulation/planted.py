@@ -384,8 +384,8 @@ PLANTED: tuple[Planted, ...] = (
         "keys are not stored",
         "I1",
         "engine/preparing.py",
-        "keys=_keys(delivery),",
-        "keys=(),",
+        "payload=payload, keys=keys,",
+        "payload=payload, keys=(),",
     ),
     Planted(
         "the priority is dropped",

@@ -27,9 +27,10 @@ class DueQueue:
         self._heaps: dict[str, dict[int, list[Entry]]] = {}
         # By lane and end: the ids with their priorities.
         self._leases: dict[str, dict[int, dict[str, int]]] = {}
-        self._in_heaps = 0
+        # Entries in the heaps, with those that no longer count.
+        self.size = 0
         # With more in the heaps than this, it is worth a look how much still counts.
-        self._most_in_heaps = _SPARE_ENTRIES
+        self._size_allowed = _SPARE_ENTRIES
 
     def add(self, delivery: Delivery) -> None:
         """Note when this delivery, which is not in here, is due, if ever."""
@@ -83,7 +84,7 @@ class DueQueue:
             for heap in self._heaps.get(lane, {}).values():
                 while heap and self._entries.get(heap[0][1]) is not heap[0]:
                     heapq.heappop(heap)
-                    self._in_heaps -= 1
+                    self.size -= 1
                 if heap:
                     ends.append(heap[0][0])
         return min(ends, default=None)
@@ -103,7 +104,7 @@ class DueQueue:
             if entry[0] > now_ms:
                 break
             pop(heap)
-            self._in_heaps -= 1
+            self.size -= 1
             if not heap:
                 heaps = [heap for heap in heaps if heap]
             delivery_id = entry[1]
@@ -127,16 +128,16 @@ class DueQueue:
         except KeyError:
             heap = self._heaps.setdefault(lane, {}).setdefault(priority, [])
         heapq.heappush(heap, entry)
-        self._in_heaps += 1
-        if self._in_heaps > self._most_in_heaps:
+        self.size += 1
+        if self.size > self._size_allowed:
             self._tidy()
 
     def _tidy(self) -> None:
         """Drop the entries that no longer count, once they are the greater part."""
-        self._most_in_heaps = 2 * len(self._entries) + _SPARE_ENTRIES
-        if self._in_heaps <= self._most_in_heaps:
+        self._size_allowed = 2 * len(self._entries) + _SPARE_ENTRIES
+        if self.size <= self._size_allowed:
             return
-        self._in_heaps = len(self._entries)
+        self.size = len(self._entries)
         for heaps in self._heaps.values():
             for heap in heaps.values():
                 heap[:] = [entry for entry in heap if self._entries.get(entry[1]) is entry]
