@@ -1,4 +1,4 @@
-"""The data of a memory store, apart from its handles, so that it outlives a simulated restart."""
+"""The data of a memory store, separate from its handles: it survives a simulated restart."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class MemoryDisk:
         self.due.lease(after, until_ms)
 
     def remove(self, delivery_id: str) -> None:
-        """Take away a record and what it carries; keys and attempts have lives of their own."""
+        """Remove a record and its content; keys and attempts stay."""
         before = self.deliveries.pop(delivery_id)
         self._drop_from_indexes(before)
         self.due.remove(before)
@@ -94,7 +94,7 @@ class MemoryDisk:
         return (self.deliveries[delivery_id] for delivery_id in ids)
 
     def tell(self) -> None:
-        """Wake those who wait, if something may have become due."""
+        """Wake waiting workers, if something may have become due."""
         if not self.may_be_due:
             return
         self.may_be_due = False
@@ -103,7 +103,7 @@ class MemoryDisk:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def hear(self, timeout_s: float) -> None:
+    async def wait(self, timeout_s: float) -> None:
         waiter = asyncio.get_running_loop().create_future()
         self._waiters[waiter] = None
         try:

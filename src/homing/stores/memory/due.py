@@ -67,7 +67,7 @@ class DueQueue:
             del leases[due_at_ms]
 
     def take(self, lanes: Iterable[str], now_ms: int, limit: int) -> list[str]:
-        """Take out what is due, in the order of a claim; whoever takes must add it again."""
+        """Take out what is due, in the order of a claim; the caller must add each again."""
         lanes = tuple(dict.fromkeys(lanes))
         self._end_leases(lanes, now_ms)
         taken: list[str] = []
