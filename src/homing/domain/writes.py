@@ -73,10 +73,6 @@ class Write(Struct, frozen=True, gc=False, kw_only=True):
     wakes: bool = False
 
     @property
-    def changes_content(self) -> bool:
-        return bool(self.results) or self.payload is not None or self.drop_results_but is not None
-
-    @property
     def is_plain(self) -> bool:
         """Puts a record and perhaps attempts and results: nothing that needs a look first."""
         return not (
@@ -87,13 +83,16 @@ class Write(Struct, frozen=True, gc=False, kw_only=True):
         )
 
 
+# Both are called for every delivery: a rule that does not touch most of them costs no call there.
+
+
 def write_of_new(new: New, projection: Projection | None = None) -> Write:
     """Add it, unless a key or its id is taken."""
     delivery = new.delivery
     keys = new.keys if delivery.ended_at_ms is None else _ended_keys(new)
     return Write(
         delivery=delivery,
-        due_at_zero_ms=_due_at_zero_ms(delivery),
+        due_at_zero_ms=delivery.updated_at_ms if delivery.state == "waiting" else None,
         keys=keys,
         free_by_ms=delivery.created_at_ms,
         payload=new.payload,
@@ -102,7 +101,7 @@ def write_of_new(new: New, projection: Projection | None = None) -> Write:
         opens=0 if delivery.state in TERMINAL_STATES else 1,
         facts=new.facts,
         shown=() if projection is None else projection.of_new(new, keys),
-        wakes=_wakes(delivery),
+        wakes=delivery.state == "pending" or _wakes(delivery),
     )
 
 
@@ -113,12 +112,12 @@ def write_of_change(change: Change, projection: Projection | None = None) -> Wri
     if change.child_delta and delivery.parent_id is not None:
         count = Count(delivery.parent_id, change.child_delta, delivery.updated_at_ms)
     replaces = change.payload is not None
-    terms = _terms(change)
+    terms = () if delivery.key_term_s is None else _terms(change)
     return Write(
         delivery=delivery,
         over=delivery.version,
         removes=change.forget,
-        due_at_zero_ms=_due_at_zero_ms(delivery),
+        due_at_zero_ms=delivery.updated_at_ms if delivery.state == "waiting" else None,
         terms=terms,
         payload=change.payload,
         keep_payload_as=f"{KEPT_PAYLOAD}{delivery.payload_no - 1}" if replaces else None,
@@ -130,16 +129,12 @@ def write_of_change(change: Change, projection: Projection | None = None) -> Wri
         count=count,
         facts=change.facts,
         shown=() if projection is None else projection.of_change(change, terms),
-        wakes=count is not None or _wakes(delivery),
+        wakes=count is not None or (delivery.state != "delivered" and _wakes(delivery)),
     )
 
 
 def _writes_of(children: tuple[New, ...], projection: Projection | None) -> tuple[Write, ...]:
     return tuple([write_of_new(child, projection) for child in children])
-
-
-def _due_at_zero_ms(delivery: Delivery) -> int | None:
-    return delivery.updated_at_ms if delivery.state == "waiting" else None
 
 
 def _wakes(delivery: Delivery) -> bool:

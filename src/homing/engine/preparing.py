@@ -105,17 +105,17 @@ def _new(kind: Kind, request: Request, admitted: Admitted, new_id: str) -> New:
     if (reason := admitted.suppressed_because) is not None:
         now_ms = delivery.created_at_ms
         delivery = transitions.suppress_at_intake(delivery, reason, now_ms=now_ms).delivery
-    return New(delivery, payload=payload, keys=_keys(delivery), facts=request.facts)
-
-
-def _keys(delivery: Delivery) -> tuple[Key, ...]:
     keys: tuple[Key, ...] = ()
     if delivery.key is not None:
         keys = (Key(delivery.source, delivery.key, delivery.id, delivery.fingerprint),)
     if delivery.intent is not None:
-        name = identity.intent_key(delivery.route, delivery.intent)
-        keys += (Key(identity.INTENT_SOURCE, name, delivery.id, delivery.fingerprint),)
-    return keys
+        keys += (_intent_key(delivery, delivery.intent),)
+    return New(delivery, payload=payload, keys=keys, facts=request.facts)
+
+
+def _intent_key(delivery: Delivery, intent: str) -> Key:
+    name = identity.intent_key(delivery.route, intent)
+    return Key(identity.INTENT_SOURCE, name, delivery.id, delivery.fingerprint)
 
 
 def _check(route: Route, request: Request, now_ms: int) -> None:

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from homing.domain import transitions
+from homing.domain.transitions.plain_success import succeed_plainly
 from homing.engine.claimed_work import ClaimedWork, ClaimLost, DoubtSettled, put_back
 from homing.engine.outcomes import conclude, conclude_found, timed_out
 from homing.engine.save_batcher import PendingSave
@@ -128,25 +128,25 @@ class StepBatch:
             return
         first, now_ms = returned[0][0], self._process.clock.now_ms()
         plan = first.plan
-        refusing = [work for work, done in returned if done.refused]
-        if first.stage is not plan.stages[-1] or refusing:
+        # The transition `succeed` makes a plain success of all others.
+        in_question = [
+            work
+            for work, done in returned
+            if done.refused
+            or work.delivery.recipients
+            or work.delivery.maybe_sent_at_ms
+            or work.delivery.state != "in_flight"
+        ]
+        if first.stage is not plan.stages[-1] or in_question:
             self._ended += [(work, conclude(work, done)) for work, done in returned]
             return
         try:
-            succeed = transitions.succeed
             self._ended += [
                 (
                     work,
                     PendingSave(
                         "succeed",
-                        succeed(
-                            work.delivery,
-                            plan=plan,
-                            now_ms=now_ms,
-                            roll=0.0,
-                            receipt=done.receipt,
-                            result=done.result,
-                        ),
+                        succeed_plainly(work.delivery, plan, now_ms, done.receipt, done.result),
                         work.delivery,
                         work.lease_end_s,
                         must_keep=work.delivery.committing,

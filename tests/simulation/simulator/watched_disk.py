@@ -50,6 +50,15 @@ class WatchedDisk(MemoryDisk):
             self._sort(delivery)
         self.watch(before, delivery)
 
+    def put_claimed(
+        self, before: Sequence[Delivery], after: Sequence[Delivery], holder: str, until_ms: int
+    ) -> None:
+        super().put_claimed(before, after, holder, until_ms)
+        for old, new in zip(before, after, strict=True):
+            if old.state != new.state:
+                self._sort(new)
+            self.watch(old, new)
+
     def note(self, facts: Iterable[Fact]) -> None:
         facts = tuple(facts)
         super().note(facts)

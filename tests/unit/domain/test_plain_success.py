@@ -7,6 +7,7 @@ import itertools
 import pytest
 from msgspec.structs import replace
 
+from homing.domain import transitions
 from homing.domain.delivery import Delivery, Phase, Receipt, Recipient
 from homing.domain.policy import Plan
 from homing.domain.transitions.outcomes import succeed_in_part
@@ -37,3 +38,13 @@ def test_both_ways_lead_to_the_same_change(phase: Phase, result: bytes | None) -
         short = succeed_plainly(delivery, by_plan, NOW_MS, receipt, result)
         long = succeed_in_part(delivery, by_plan, NOW_MS, 0.0, receipt, {}, result)
         assert short == long
+
+
+def test_the_transition_succeeds_plainly_where_no_recipient_and_no_doubt_stands() -> None:
+    for delivery, by_plan, receipt in itertools.product(DELIVERIES, PLANS, RECEIPTS):
+        if delivery.recipients or delivery.maybe_sent_at_ms:
+            continue
+        change = transitions.succeed(
+            delivery, plan=by_plan, now_ms=NOW_MS, roll=0.0, receipt=receipt
+        )
+        assert change == succeed_plainly(delivery, by_plan, NOW_MS, receipt, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.ports import Query
@@ -27,6 +27,8 @@ class MemoryDisk:
         self.shown = ShownRecords()
         self.due = DueQueue()
         self.news = 0
+        # Set by writes after which something may be due; waiters hear of it once a call.
+        self.may_be_due = False
         # Dictionaries, not sets: their order is the same in every run of a simulation.
         self._waiters: dict[asyncio.Future[None], None] = {}
         self._children: dict[str, dict[str, None]] = {}
@@ -35,18 +37,38 @@ class MemoryDisk:
 
     def put(self, delivery: Delivery) -> None:
         """Write one record over what was there."""
-        if delivery.id in self.deliveries:
-            self._drop_from_indexes(self.deliveries[delivery.id])
-        self.deliveries[delivery.id] = delivery
-        self.due.place(delivery)
+        delivery_id = delivery.id
+        if delivery_id in self.deliveries:
+            before = self.deliveries[delivery_id]
+            self.due.remove(before)
+            if before.parent_id is not None or before.holder is not None or before.notices_due:
+                self._drop_from_indexes(before)
+        self.deliveries[delivery_id] = delivery
+        if delivery.due_at_ms is not None:
+            self.due.add(delivery)
         if delivery.parent_id is not None or delivery.holder is not None or delivery.notices_due:
             self._add_to_indexes(delivery)
 
+    def put_claimed(
+        self, before: Sequence[Delivery], after: Sequence[Delivery], holder: str, until_ms: int
+    ) -> None:
+        """Write what one claim has taken out of the due queue, over what was there."""
+        deliveries = self.deliveries
+        for delivery in before:
+            if delivery.holder is not None:
+                _drop(self._held, delivery.holder, delivery.id)
+        held = self._held.setdefault(holder, {})
+        for delivery in after:
+            deliveries[delivery.id] = delivery
+            held[delivery.id] = None
+        self.due.lease(after, until_ms)
+
     def remove(self, delivery_id: str) -> None:
         """Remove a record and its content; keys and attempts stay."""
-        self._drop_from_indexes(self.deliveries.pop(delivery_id))
+        before = self.deliveries.pop(delivery_id)
+        self._drop_from_indexes(before)
+        self.due.remove(before)
         del self.contents[delivery_id]
-        self.due.remove(delivery_id)
         self.shown.remove(delivery_id)
 
     def note(self, facts: Iterable[Fact]) -> None:
@@ -72,7 +94,10 @@ class MemoryDisk:
         return (self.deliveries[delivery_id] for delivery_id in ids)
 
     def tell(self) -> None:
-        """Wake waiting workers: something may have become due."""
+        """Wake waiting workers, if something may have become due."""
+        if not self.may_be_due:
+            return
+        self.may_be_due = False
         self.news += 1
         for waiter in self._waiters:
             if not waiter.done():
@@ -95,9 +120,16 @@ class MemoryDisk:
             self._owing[delivery.id] = None
 
     def _drop_from_indexes(self, delivery: Delivery) -> None:
-        self._owing.pop(delivery.id, None)
-        for index, name in ((self._children, delivery.parent_id), (self._held, delivery.holder)):
-            if name is not None:
-                del index[name][delivery.id]
-                if not index[name]:
-                    del index[name]
+        if delivery.parent_id is not None:
+            _drop(self._children, delivery.parent_id, delivery.id)
+        if delivery.holder is not None:
+            _drop(self._held, delivery.holder, delivery.id)
+        if delivery.notices_due:
+            del self._owing[delivery.id]
+
+
+def _drop(index: dict[str, dict[str, None]], name: str, delivery_id: str) -> None:
+    ids = index[name]
+    del ids[delivery_id]
+    if not ids:
+        del index[name]

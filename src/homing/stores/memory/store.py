@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import heapq
-import sys
 from collections import Counter
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from homing.domain import transitions
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.domain.shown import Projection
 from homing.domain.writes import write_of_change, write_of_new
@@ -28,6 +26,7 @@ from homing.ports import (
     Query,
     Seen,
 )
+from homing.stores.memory.claiming import claim_due
 from homing.stores.memory.disk import MemoryDisk
 from homing.stores.memory.purging import purge
 from homing.stores.memory.writing import add_one, save_one
@@ -55,42 +54,12 @@ class MemoryStore:
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
         writes = [write_of_new(one, self._projection) for one in new]
         answers = [add_one(self.disk, write) for write in writes]
-        self._note(facts)
+        self._finish(facts)
         return answers
 
     async def claim(self, claim: Claim) -> list[Claimed]:
         self.disk.shown.expire(claim.now_ms)
-        taken: list[Delivery] = []
-        spared: list[Delivery] = []
-        left_bytes = sys.maxsize if claim.limit_bytes is None else claim.limit_bytes
-        if claim.limit > 0:
-            for delivery_id in self.disk.due.take_due(claim.lanes, claim.now_ms):
-                delivery = self.disk.deliveries[delivery_id]
-                if delivery.state == "in_flight" and delivery.holder in claim.spare:
-                    spared.append(delivery)
-                    continue
-                left_bytes -= len(self.disk.contents[delivery_id].payload)
-                if taken and left_bytes < 0:
-                    spared.append(delivery)
-                    break
-                taken.append(delivery)
-                if len(taken) == claim.limit:
-                    break
-        for delivery in spared:
-            self.disk.due.place(delivery)
-        return [self._hand_over(delivery, claim) for delivery in taken]
-
-    def _hand_over(self, delivery: Delivery, claim: Claim) -> Claimed:
-        change = transitions.claim(
-            delivery,
-            holder=claim.worker,
-            now_ms=claim.now_ms,
-            lease_until_ms=claim.lease_until_ms,
-        )
-        self.disk.put(change.delivery)
-        if self.disk.shown.by_delivery:
-            self.disk.shown.claim(delivery.id, claim.now_ms)
-        return Claimed(change.delivery, self.disk.contents[delivery.id])
+        return claim_due(self.disk, claim)
 
     async def renew(
         self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
@@ -109,13 +78,14 @@ class MemoryStore:
     async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
         writes = [write_of_change(change, self._projection) for change in changes]
         answers = [save_one(self.disk, write) for write in writes]
-        self._note(facts)
+        self._finish(facts)
         return answers
 
-    def _note(self, facts: Sequence[Fact]) -> None:
+    def _finish(self, facts: Sequence[Fact]) -> None:
         self.disk.note(facts)
         if self._projection is not None:
             self.disk.shown.put(self._projection.of_facts(facts))
+        self.disk.tell()
 
     def show(self, projection: Projection) -> None:
         self._projection = projection

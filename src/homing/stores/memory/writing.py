@@ -4,70 +4,91 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from homing.domain.delivery import Content, Delivery
+from homing.domain.delivery import Content, Delivery, Key
 from homing.domain.writes import Count, Write
 from homing.ports import Added, Existing
 from homing.stores.memory.disk import MemoryDisk
 
 
 def add_one(disk: MemoryDisk, write: Write) -> Added | Existing:
-    taken = _taken(disk, write)
-    if taken is not None:
-        return taken
-    delivery = write.delivery
+    """Most writes have few of the parts: what is not there costs no call."""
+    delivery, keys = write.delivery, disk.keys
+    delivery_id = delivery.id
     for key in write.keys:
-        disk.keys[key.source, key.key] = key
-    disk.contents[delivery.id] = Content(write.payload or b"", write.results)
+        name = key.source, key.key
+        if name in keys and not _is_free(keys[name], write.free_by_ms):
+            return Existing(keys[name].delivery_id, keys[name])
+    if delivery_id in disk.deliveries:
+        return Existing(delivery_id)
+    for key in write.keys:
+        keys[key.source, key.key] = key
+    disk.contents[delivery_id] = Content(write.payload or b"", write.results)
     # Itself first, so that its children see its id and keys as taken.
     is_settled = write.due_at_zero_ms is None and not delivery.open_children
     disk.put(delivery if is_settled else _counted(write, 0, delivery.version))
     if write.children:
         disk.put(_counted(write, _add_children(disk, write), delivery.version))
     if write.shown:
-        disk.shown.put(write.shown, delivery.id, [(key.source, key.key) for key in write.keys])
-    _finish(disk, write)
-    return Added(delivery.id)
+        disk.shown.put(write.shown, delivery_id, [(key.source, key.key) for key in write.keys])
+    if write.facts:
+        disk.note(write.facts)
+    if write.wakes:
+        disk.may_be_due = True
+    return Added(delivery_id)
 
 
 def save_one(disk: MemoryDisk, write: Write) -> bool:
+    """As in `add_one`, what is not there costs no call."""
     delivery_id = write.delivery.id
     stored = disk.deliveries.get(delivery_id)
     if stored is None or stored.version != write.over:
         return False
-    open_children = stored.open_children + _add_children(disk, write)
+    open_children = stored.open_children
+    if write.children:
+        open_children += _add_children(disk, write)
     if write.removes:
         disk.remove(delivery_id)
         disk.attempts.pop(delivery_id, None)
     else:
-        disk.contents[delivery_id] = _content(disk.contents[delivery_id], write)
-        if write.attempts:
-            ledger = disk.attempts.setdefault(delivery_id, {})
-            for attempt in write.attempts:
-                ledger[attempt.number] = (write.delivery.route, attempt)
-        disk.put(_counted(write, open_children, stored.version + 1))
-    keys_put = []
-    for key in write.terms:
-        name = key.source, key.key
-        if name in disk.keys and disk.keys[name].delivery_id == delivery_id:
-            disk.keys[name] = key
-            keys_put.append(name)
-    if write.shown:
-        disk.shown.put(write.shown, delivery_id, keys_put)
+        _put(disk, write, open_children)
+    if write.terms or write.shown:
+        disk.shown.put(write.shown, delivery_id, _put_terms(disk, write))
     if write.count is not None:
         _count(disk, write.count)
-    _finish(disk, write)
+    if write.facts:
+        disk.note(write.facts)
+    if write.wakes:
+        disk.may_be_due = True
     return True
 
 
-def _taken(disk: MemoryDisk, write: Write) -> Existing | None:
-    for key in write.keys:
+def _put(disk: MemoryDisk, write: Write, open_children: int) -> None:
+    """The record over the stored one, with what it carries."""
+    delivery = write.delivery
+    if write.results or write.payload is not None or write.drop_results_but is not None:
+        disk.contents[delivery.id] = _content(disk.contents[delivery.id], write)
+    if write.attempts:
+        noted = {attempt.number: (delivery.route, attempt) for attempt in write.attempts}
+        if delivery.id in disk.attempts:
+            disk.attempts[delivery.id].update(noted)
+        else:
+            disk.attempts[delivery.id] = noted
+    disk.put(_counted(write, open_children, delivery.version + 1))
+
+
+def _is_free(key: Key, by_ms: int) -> bool:
+    return key.expires_at_ms is not None and key.expires_at_ms <= by_ms
+
+
+def _put_terms(disk: MemoryDisk, write: Write) -> list[tuple[str, str]]:
+    """The names of those that still stand for this delivery."""
+    keys_put = []
+    for key in write.terms:
         name = key.source, key.key
-        if name not in disk.keys:
-            continue
-        stored = disk.keys[name]
-        if stored.expires_at_ms is None or stored.expires_at_ms > write.free_by_ms:
-            return Existing(stored.delivery_id, stored)
-    return Existing(write.delivery.id) if write.delivery.id in disk.deliveries else None
+        if name in disk.keys and disk.keys[name].delivery_id == write.delivery.id:
+            disk.keys[name] = key
+            keys_put.append(name)
+    return keys_put
 
 
 def _add_children(disk: MemoryDisk, write: Write) -> int:
@@ -78,21 +99,15 @@ def _add_children(disk: MemoryDisk, write: Write) -> int:
 def _counted(write: Write, open_children: int, version: int) -> Delivery:
     """The record with the store's own count of open children."""
     delivery = write.delivery
-    due_at_ms = delivery.due_at_ms
     if write.due_at_zero_ms is not None:
         due_at_ms = write.due_at_zero_ms if open_children == 0 else None
-    if (version, open_children, due_at_ms) == (
-        delivery.version,
-        delivery.open_children,
-        delivery.due_at_ms,
-    ):
-        return delivery
-    return replace(delivery, version=version, open_children=open_children, due_at_ms=due_at_ms)
+        return replace(delivery, version=version, open_children=open_children, due_at_ms=due_at_ms)
+    if open_children != delivery.open_children:
+        return replace(delivery, version=version, open_children=open_children)
+    return delivery if version == delivery.version else replace(delivery, version=version)
 
 
 def _content(before: Content, write: Write) -> Content:
-    if not write.changes_content:
-        return before
     payload, results = before.payload, before.results
     if (kept := write.drop_results_but) is not None:
         results = {name: result for name, result in results.items() if name.startswith(kept)}
@@ -113,10 +128,3 @@ def _count(disk: MemoryDisk, count: Count) -> None:
     if parent.state == "waiting":
         due_at_ms = count.at_ms if open_children == 0 else None
     disk.put(replace(parent, open_children=open_children, due_at_ms=due_at_ms))
-
-
-def _finish(disk: MemoryDisk, write: Write) -> None:
-    if write.facts:
-        disk.note(write.facts)
-    if write.wakes:
-        disk.tell()

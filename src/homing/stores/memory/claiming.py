@@ -1,0 +1,67 @@
+"""Claims: all that one of them takes is changed in one go."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from homing.domain.delivery import Delivery
+from homing.ports import Claim, Claimed
+from homing.stores.memory.disk import MemoryDisk
+
+
+def claim_due(disk: MemoryDisk, claim: Claim) -> list[Claimed]:
+    before = _take(disk, claim)
+    # The transition `claim`, written out: a test compares them.
+    after = [
+        replace(
+            delivery,
+            state="in_flight",
+            holder=claim.worker,
+            due_at_ms=claim.lease_until_ms,
+            claimed_at_ms=claim.now_ms,
+            unsettled_claims=delivery.unsettled_claims + 1,
+            version=delivery.version + 1,
+        )
+        for delivery in before
+    ]
+    if after:
+        disk.put_claimed(before, after, claim.worker, claim.lease_until_ms)
+    if disk.shown.by_delivery:
+        for delivery in after:
+            disk.shown.claim(delivery.id, claim.now_ms)
+    contents = disk.contents
+    return [Claimed(delivery, contents[delivery.id]) for delivery in after]
+
+
+def _take(disk: MemoryDisk, claim: Claim) -> list[Delivery]:
+    taken: list[Delivery] = []
+    left: list[Delivery] = []
+    while len(taken) < claim.limit:
+        ids = disk.due.take(claim.lanes, claim.now_ms, claim.limit - len(taken))
+        found = [disk.deliveries[delivery_id] for delivery_id in ids]
+        spared = [d for d in found if d.state == "in_flight" and d.holder in claim.spare]
+        if not spared:
+            taken += found
+            break
+        left += spared
+        taken += [d for d in found if not (d.state == "in_flight" and d.holder in claim.spare)]
+    number = _affordable(disk, taken, claim.limit_bytes)
+    for delivery in left + taken[number:]:
+        disk.due.add(delivery)
+    return taken[:number]
+
+
+def _affordable(disk: MemoryDisk, taken: list[Delivery], limit_bytes: int | None) -> int:
+    """As many as fit into the limit of bytes, and always the first."""
+    if limit_bytes is None:
+        return len(taken)
+    contents = disk.contents
+    sizes = list(map(len, [contents[delivery.id].payload for delivery in taken]))
+    if sum(sizes) <= limit_bytes:
+        return len(taken)
+    left_bytes = limit_bytes
+    for nth, size in enumerate(sizes):
+        left_bytes -= size
+        if left_bytes < 0:
+            return max(nth, 1)
+    return len(taken)
