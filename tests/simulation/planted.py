@@ -614,6 +614,15 @@ PLANTED: tuple[Planted, ...] = (
         deliveries=400,
     ),
     Planted(
+        "a payload that was amended is kept under a wrong number",
+        "I5",
+        "domain/writes.py",
+        'f"{KEPT_PAYLOAD}{delivery.payload_no - 1}"',
+        'f"{KEPT_PAYLOAD}{delivery.payload_no}"',
+        faults="operator,answers",
+        routes="post,strict",
+    ),
+    Planted(
         "a key is never free again",
         "I3",
         "stores/memory/writing.py",
