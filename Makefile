@@ -30,7 +30,7 @@ check: .venv/.ready ## lint, format, types and the dependency rule
 	.venv/bin/mypy $(CODE)
 	.venv/bin/lint-imports
 
-audit: .venv/.ready ## look for known vulnerabilities in the locked packages (asks the network)
+audit: .venv/.ready ## look for known vulnerabilities in the locked packages (needs the network)
 	.venv/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements/run.txt
 	.venv/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements/dev.txt
 
@@ -52,10 +52,10 @@ profile: .venv/.ready ## print CPU time and calls per delivery by part
 
 peers: .venv-peers/.ready ## install the benchmark's peers in an environment of their own
 
-docs: .venv/.ready ## write the generated documents anew
+docs: .venv/.ready ## write the generated documents again
 	.venv/bin/python tools/docs.py $(ARGS)
 
-lock: $(UV) ## resolve the locked requirements anew (ARGS=--upgrade for the newest)
+lock: $(UV) ## resolve the locked requirements again (ARGS=--upgrade for the newest)
 	@tools/lock $(UV) $(ARGS)
 
 clean: ## remove environments and caches

@@ -66,7 +66,7 @@ def _take_turn(record: Record, plan: Plan, loopback: Loopback) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """The last line it said: the rest of a traceback helps nobody in a table."""
+    """The last line it said: the rest of a traceback does not fit into a table."""
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
     return lines[-1].strip()[:160] if lines else type(error).__name__
 

@@ -5,7 +5,7 @@ from homing.testing.outbox import Outbox, SyncOutbox
 
 
 async def book(homing: Homing, address: str) -> None:
-    """The code under test: a booking that owes a mail."""
+    """The code under test: a booking that sends a mail."""
     email = Email(to=address, subject="Booked", text="See you Monday")
     await homing.send(email, key=f"booking-{address}")
 

@@ -24,7 +24,7 @@ Word = TypeVar("Word", bound=str)
 
 STATES: dict[State, str] = {
     "pending": "Waits for its next attempt, due at `due_at_ms`. Where every delivery begins.",
-    "in_flight": "In the hands of `holder` until the lease ends at `due_at_ms`; then it may be"
+    "in_flight": "Held by `holder` until the lease ends at `due_at_ms`; then it may be"
     " claimed by another. With the mark `committing` a lost claim leaves doubt.",
     "waiting": "Its children are under way; due once the last of them has ended.",
     "delivered": "Accepted by the provider or handled, with the evidence in `receipt`. Final.",
@@ -34,12 +34,12 @@ STATES: dict[State, str] = {
     "dismissed": "Closed by an operator, or withdrawn before its end; can be restored.",
 }
 REASONS: dict[FailedBecause, str] = {
-    "rejected": "Refused for good, by the provider or a step, for the message or a recipient.",
+    "rejected": "Refused permanently, by the provider or a step, for the message or a recipient.",
     "exhausted": "The stage's budget of attempts is used up.",
-    "uncertain": "An attempt may have been accepted and there is no evidence. Whatever else would"
-    " have ended it, it is never called anything but this while in doubt.",
-    "expired": "Its time was over before it could be delivered.",
-    "poison": "It ended its worker, again and again, before an outcome was recorded.",
+    "uncertain": "An attempt may have been accepted and there is no evidence. While in doubt, a"
+    " delivery that fails for any reason has this one.",
+    "expired": "Its `expires_at_ms` passed before it was delivered.",
+    "poison": "It crashed its worker several times while it was tried alone.",
 }
 
 HEAD = """\

@@ -28,7 +28,7 @@ SETTLE_S = 120.0
 # From when the mails of a full queue are due: long enough to accept them all before.
 FILL_S = 3.0
 RUNNING = "Homing worker is running"
-# A line per delivery is a choice of whoever reads it; it is not what is measured here.
+# A log line per delivery is optional and is not measured here.
 LOG_LEVEL = "warning"
 
 

@@ -24,7 +24,7 @@ HOST = "127.0.0.1"
 READY_WITHIN_S = 20.0
 WARM_UP_S = 1.0
 SPAN_S = 5.0
-# A line per delivery is a choice of whoever reads it; it is not what is measured here.
+# A log line per delivery is optional and is not measured here.
 LOG_LEVEL = "warning"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 

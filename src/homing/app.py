@@ -49,7 +49,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Homing:
-    """Accepts what you owe to others and delivers it once, or tells a person why not.
+    """Accepts what you want delivered and delivers it once, or tells a person why not.
 
     Inside `async with` the worker runs in this process; with `worker=False` it only accepts,
     and leaves the work to another process on the same store.
@@ -77,8 +77,8 @@ class Homing:
         stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
         """`known` routes belong to other programs on the same store: their deliveries are read
-        and repaired here, not accepted and not worked off. `route_owner` says whose `routes` are,
-        for programs that do not know them. `shapes`, by lane or route, are the records that a
+        and repaired here, not accepted and not tried. `route_owner` names the owner of `routes`
+        for programs that do not have them. `shapes`, by lane or route, are the records that a
         store may write beside its own. `journal` is the file of the emergency journal."""
         self.stop_grace_s = stop_grace_s
         self._time_scale = time_scale
@@ -136,8 +136,8 @@ class Homing:
         notifiers: Sequence[Notifier] = (),
         alarm: Alarm | None = None,
     ) -> None:
-        """Before the start: work in this process, whatever `worker` says, with these observers
-        beside its own. Its own alarm, if it has one, stays."""
+        """Before the start: run the worker in this process, whatever `worker` says, with these
+        further observers. Its own alarm, if it has one, stays."""
         self._not_started("use_as_worker")
         self._worker = True
         self._generation = self._generation if generation is None else generation
@@ -178,7 +178,7 @@ class Homing:
             await self._engine.watch()
 
     async def stop(self, grace_s: float | None = None) -> None:
-        """Finish or give back what is in hand, then close."""
+        """Finish or give back claimed work, then close."""
         if self._replays is not None:
             await self._replays.stop()
         if self._engine is not None:
@@ -271,8 +271,8 @@ class Homing:
     ) -> list[Ticket | IdempotencyConflict]:
         """Record many in one durable write; give (key, message) pairs to make each idempotent.
 
-        The answers stand in the order given; a key that another request has taken is answered
-        by the conflict itself, and the others are stored all the same.
+        The answers are in the order given. For a key that another request has taken the answer is
+        the conflict; the others are stored.
         """
         routes: dict[object, Route] = {}
         requests = []
@@ -322,7 +322,7 @@ class Homing:
         wait: bool = True,
         **words: Any,
     ) -> Ticket:
-        """Record first, then attempt that very record at once; `wait=False`: in the background."""
+        """Record first, then attempt that record at once; `wait=False`: in the background."""
         chosen = self._route_for(message, route)
         request = Request(message=message, key=key, **words)
         await self.engine.ensure_beating()
@@ -398,7 +398,7 @@ class Homing:
         clock.anchor_ms = min(int((fact.value or {}).get("anchor_ms") or 0) for fact in facts)
 
     async def _tell_owners(self, engine: Engine) -> None:
-        """Who lacks an assembly is told which one it is."""
+        """Stored for programs without this assembly, which can then name it."""
         facts = await self.store.facts(ROUTE_OWNER)
         owners = {fact.key: str((fact.value or {}).get("owner")) for fact in facts}
         owner, now_ms = self._route_owner, self._clock.now_ms()

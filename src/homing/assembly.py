@@ -54,7 +54,7 @@ class Setup(Struct, Generic[S], frozen=True):
         """The address that mail comes from; a program that really sends must be told it."""
         given = self.general.sender
         if given is None and self.working and not sends_nowhere(self.general.provider):
-            raise SettingsError("sender", "is required: whom does the mail come from?")
+            raise SettingsError("sender", "is required: the address that mail comes from")
         return given or DEFAULT_SENDER
 
 
@@ -107,7 +107,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
 Access: TypeAlias = Literal["tokens", "trusted", "session"]
 """Who may call: `tokens`, as `/api/v1` (API tokens, open on loopback while there are none);
-`trusted`, whoever reaches the port; `session`, people who have logged in."""
+`trusted`, every caller that reaches the port; `session`, people who have logged in."""
 
 
 class Web(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The store of a program, with the SQL files that its assembly brings."""
+"""The store of a program, with the SQL files of its assembly."""
 
 from __future__ import annotations
 

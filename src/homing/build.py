@@ -1,6 +1,6 @@
 """The public names to build with: routes, providers, stores and whole assemblies.
 
-What an application uses to send stands in `homing` itself. The guides show these names at work:
+What an application uses to send is in `homing` itself. The guides show how to use these names:
 `docs/guides/writing-an-assembly.md`, `writing-a-provider.md` and `writing-a-store.md`.
 """
 

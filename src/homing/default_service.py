@@ -27,7 +27,7 @@ def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
 
     general, provider = setup.general, setup.provider
     if setup.working and general.sender is None and not sends_nowhere(general.provider):
-        raise SettingsError("sender", "is required: whom does the mail come from?")
+        raise SettingsError("sender", "is required: the address that mail comes from")
     route = mail_route(
         provider,
         sender=general.sender,
@@ -50,7 +50,7 @@ async def templates(service: Service[NoSettings]) -> list[Finding]:
 
 
 def judge_discreetly(problem: Exception | Failure, stage: Stage) -> Failure:
-    """A surprise in a step of ours: only its kind and place, for its words may quote the mail."""
+    """An unexpected error in a step: only its type and place, as its text may quote the mail."""
     del stage
     if isinstance(problem, Failure):
         return problem

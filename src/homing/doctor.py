@@ -26,12 +26,12 @@ from homing.urls import journal_for
 PATIENCE_S = 15.0
 # A clock that is behind what was stored by this much was set back, or was wrong before.
 CLOCK_STEP_S = 5.0
-# Homing did not exist before 2026: a clock that says so has lost its battery.
+# Homing did not exist before 2026: a clock that shows an earlier time is wrong.
 EARLIEST_MS = 1_767_225_600_000
 
 
 async def examine(program: Program) -> list[Finding]:
-    """Every check, in order. Files come first: opening the store mends their modes."""
+    """Every check, in order. Files come first, because opening the store corrects their modes."""
     findings = [*_assemblies(), *_files(program.general), *_secrets(program)]
     try:
         homing = assemble(program, worker=False)
@@ -68,14 +68,14 @@ def _assemblies() -> Iterator[Finding]:
 
 
 def _files(settings: Settings) -> Iterator[Finding]:
-    """What holds addresses and payloads is for its owner alone, and can be written."""
+    """Files with addresses and payloads are readable by their owner alone, and writable."""
     for name in (settings.log.alerts, settings.log.deliveries, settings.journal):
         if name is not None:
             yield from file_findings(Path(name))
 
 
 def _secrets(program: Program) -> Iterator[Finding]:
-    """A password in a file that others can read is no secret."""
+    """A file with a password must not be readable by others."""
     settings, loaded = program.general, program.loaded
     given = {
         name: value

@@ -1,4 +1,4 @@
-"""From settings to a Homing: what the programs (`serve`, `worker`, the readers) run on."""
+"""From settings to a Homing, for the programs (`serve`, `worker`, the reading commands)."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def assemble(
         notifiers = [RouteNotices(assembly.notices(setup)), *notifiers]
     return Homing(
         store_for(general, assembly),
-        routes=[_owing(route, general) for route in routes],
+        routes=[_with_log_notices(route, general) for route in routes],
         known=known,
         shapes={**known_shapes(), **assembly.shapes},
         route_owner=_owner(assembly) if worker else None,
@@ -131,7 +131,7 @@ def routes_of(program: Program) -> list[Route]:
 def route_for(settings: Settings) -> Route:
     """The mail route of `homing serve` as it is in force."""
     [route] = routes_of(Program(loaded=Loaded(settings, {})))
-    return _owing(route, settings)
+    return _with_log_notices(route, settings)
 
 
 def defaults() -> RouteSettings:
@@ -187,7 +187,7 @@ def _owner(assembly: Assembly[Any]) -> str:
     return f"assembly {assembly.name!r}" + (f" (package {package})" if package else "")
 
 
-def _owing(route: Route, settings: Settings) -> Route:
+def _with_log_notices(route: Route, settings: Settings) -> Route:
     """A log line is due with the state itself, so that a crash loses none."""
 
     def with_notices(plan: Plan) -> Plan:

@@ -63,7 +63,7 @@ def packages() -> Mapping[str, str]:
     found: dict[str, str] = {}
     known: dict[int, str] = {}
     for name, entry in offered().items():
-        # A distribution parses its metadata anew whenever it is asked for its name.
+        # A distribution parses its metadata again whenever it is asked for its name.
         if id(entry.dist) not in known:
             known[id(entry.dist)] = _package(entry)
         found[name] = known[id(entry.dist)]
@@ -82,7 +82,7 @@ def _loaded(entry: EntryPoint) -> Assembly[Any]:
     try:
         value = entry.load()
     except Exception as error:
-        # A stranger's module may raise anything while it is imported.
+        # A module of another package may raise anything while it is imported.
         problem = f"{type(error).__name__}: {error}"
         raise BrokenAssembly(entry.name, package, problem) from error
     if not isinstance(value, Assembly):

@@ -41,8 +41,8 @@ def routes_as_set(assembly: Assembly[Any], setup: Setup[Any]) -> list[Route]:
 
 
 def known_routes(general: Settings, *, but: str) -> list[Route]:
-    """Of all installed assemblies `but` this one. One that fails is named and left out: a
-    stranger's fault must not stop the commands of the others."""
+    """Of all installed assemblies `but` this one. One that fails is named and left out: its
+    error must not stop the commands of the others."""
     installed = all_installed()
     for broken in installed.broken:
         log.warning("%s", broken)

@@ -1,4 +1,4 @@
-"""How Homing's own programs run: the quickest event loop there is, and few pauses."""
+"""How Homing's own programs run: on the fastest event loop, with few pauses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 def has_started() -> None:
-    """What was loaded stays: looking through it again and again would only cost pauses."""
+    """Exclude what is loaded now from garbage collection: it stays, and scanning it takes time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

@@ -86,8 +86,8 @@ class Mailing:
     def freeze(self, delivery: Delivery, content: Content) -> bytes | Failure:
         """The bytes that every attempt sends: Message-ID and Date are the delivery's own.
 
-        A clone takes over the bytes of its original, so that it says the same whatever has become
-        of the template.
+        A clone takes the bytes of its original, so that it says the same even if the template has
+        changed.
         """
         own_id = message_id(delivery, self._domain)
         original = content.results.get(FROZEN_ORIGINAL)
@@ -95,7 +95,7 @@ class Mailing:
             return self._reissue(original, message_id=own_id, date_ms=delivery.created_at_ms)
         email = decode_message(content.payload)
         if not isinstance(email, Email):
-            return Failure("payload_invalid", "reject", detail="the payload is no e-mail")
+            return Failure("payload_invalid", "reject", detail="the payload is not an e-mail")
         if email.template_id is not None:
             if self._catalog is None:
                 return Failure("template_not_found", "reject", detail="no templates are loaded")

@@ -1,4 +1,4 @@
-"""The seams: what the engine needs of the world. A capability is a Protocol, not a flag."""
+"""Ports: what the engine needs from outside. A capability is a Protocol, not a flag."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class Added(Struct, frozen=True, gc=False):
 
 
 class Existing(Struct, frozen=True, gc=False):
-    """Not stored: this key, or (with no key) this very id, is taken."""
+    """Not stored: this key, or (with no key) this id, is taken."""
 
     delivery_id: str
     key: Key | None = None
 
 
 class Claim(Struct, frozen=True, gc=False, kw_only=True):
-    """A worker's wish for work: due, of its lanes, by priority, then due time.
+    """A worker asks for work: what is due in its lanes, by priority, then due time.
 
-    `spare` names holders known to be alive: a lease of theirs is left alone even when the
-    wall clock says that it has ended. `limit_bytes` bounds the payloads together, but for the
-    first one, which is always given.
+    `spare` names holders known to be alive: their leases are left alone even when the wall clock
+    says that they have ended. `limit_bytes` bounds the sum of the payloads; the first one is
+    always given.
     """
 
     worker: str
@@ -58,14 +58,14 @@ class Claim(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Claimed(Struct, frozen=True, gc=False):
-    """A delivery in the hands of the worker that asked, with what it carries."""
+    """A delivery that is now held by the worker that asked, with its content."""
 
     delivery: Delivery
     content: Content
 
 
 class Facet(Struct, frozen=True, kw_only=True):
-    """One combination that a label stands for; None means any.
+    """One combination that a label means; None is any.
 
     `retrying_children` asks whether some child of it waits to be tried again after a failure.
     """
@@ -101,7 +101,7 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 class Cursor(Struct, frozen=True):
-    """The last item seen; the listing goes on below it."""
+    """The last item seen; the listing continues after it."""
 
     created_at_ms: int
     delivery_id: str
@@ -118,7 +118,7 @@ FactOrder: TypeAlias = Literal["key", "oldest", "newest"]
 
 
 class FactCursor(Struct, frozen=True):
-    """The last fact seen; the listing goes on after it. By key, only `key` counts."""
+    """The last fact seen; the listing continues after it. By key, only `key` counts."""
 
     key: str
     at_ms: int = 0
@@ -131,7 +131,7 @@ PurgeKind: TypeAlias = Literal["delivery", "payload", "attempts", "keys", "facts
 
 
 class PurgeRule(Struct, frozen=True, kw_only=True):
-    """What may go: ended deliveries of these states, or old payloads, attempts, keys, facts.
+    """What to remove: ended deliveries of these states, or old payloads, attempts, keys, facts.
 
     `delivery` and `payload` look at `ended_at_ms`, `attempts` at their own end, `keys` at their
     expiry, `facts` at their time. What has not ended is never purged, and a `failed` one (an
@@ -147,7 +147,7 @@ class PurgeRule(Struct, frozen=True, kw_only=True):
 
 
 class Store(Protocol):
-    """Durable memory, batch first. It never decides; `transitions` do."""
+    """Keeps deliveries durably, in batches. It never decides; `transitions` and `writes` do."""
 
     async def open(self) -> None:
         """Connect, migrate, and check durability; refuse when it is weaker than the promise."""
@@ -225,7 +225,7 @@ class Presence(Protocol):
     """
 
     def announce(self, holder: str, boot: str) -> None:
-        """Others can see that this process runs, until it ends in whatever way. May be repeated."""
+        """Let others see that this process runs, until it ends in any way. May be repeated."""
 
     def look(self, boot: str) -> Mapping[str, bool]:
         """For each other holder of this boot: true while its process runs, false once it is dead.
@@ -234,13 +234,13 @@ class Presence(Protocol):
         """
 
     def forget(self, holder: str) -> None:
-        """A dead one has nothing left that others would have to take over."""
+        """Remove a dead holder: it has nothing left that others would have to take over."""
 
     def withdraw(self, holder: str) -> None:
-        """This holder ends, and has nothing left."""
+        """This holder ends, and holds nothing."""
 
     def abandon(self, holder: str) -> None:
-        """This holder ends, and others shall see it as dead: it has something left."""
+        """This holder ends while it still holds something: others must see it as dead."""
 
 
 @runtime_checkable
@@ -302,7 +302,7 @@ class Finding(Struct, frozen=True):
 
 @runtime_checkable
 class Checked(Protocol):
-    """A store that can be examined: its files, its server's settings, its durability."""
+    """A store or provider that can be examined: its files, its server, its credentials."""
 
     async def findings(self) -> list[Finding]:
         """What can be seen now, before `open` or after it. Only reads."""
@@ -357,24 +357,24 @@ class Envelope(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Accepted(Struct, frozen=True, gc=False):
-    """The provider has it now; `refused` names recipients answered apart."""
+    """The provider has accepted it, except for the recipients in `refused`."""
 
     receipt: Receipt
     refused: dict[str, Refusal] = field(default_factory=dict)
 
 
 class Ready(Protocol):
-    """A send brought to the point where one more byte may make it real."""
+    """A prepared send: the next byte may send it."""
 
     async def commit(self) -> Accepted | Failure:
-        """Send for good. Never raises for an answer or a broken line: those are Failures."""
+        """Send it. An answer or a broken connection is returned as a Failure, never raised."""
 
     async def abandon(self) -> None:
-        """Back out; provably not sent."""
+        """Give up the prepared send; it is certain that nothing was sent."""
 
 
 class Provider(Protocol):
-    """A mail or message service. `token_window_s` is how long it folds equal tokens (0: never)."""
+    """A mail or message service. For `token_window_s` it drops a repeated token (0: never)."""
 
     token_window_s: float
 
@@ -392,30 +392,22 @@ class OpenedProvider(Protocol):
         """Called once by the engine. A failure is shown, and stops nothing."""
 
 
-@runtime_checkable
-class CheckedProvider(Protocol):
-    """A provider that can be tried without sending anything."""
-
-    async def check(self) -> Failure | None:
-        """Whether its service can be reached, trusted and logged in to."""
-
-
 class GroupSend(Ready, Protocol):
     """A prepared send that needs no task of its own."""
 
     def start(self, told: Callable[[Accepted | Failure], None]) -> None:
-        """As `commit`, but at once: `told` hears the answer, once, when it comes."""
+        """As `commit`, but returns at once; `told` is called with the answer, once."""
 
     def withdraw(self) -> None:
-        """After `start`: nobody waits any more. What is not out yet stays here."""
+        """After `start`: the answer is no longer waited for. What has not been sent is not sent."""
 
 
 @runtime_checkable
 class GroupProvider(Protocol):
-    """A provider that is handed many sends at once."""
+    """A provider that takes many sends at once."""
 
     async def prepare_some(self, envelopes: Sequence[Envelope]) -> Sequence[GroupSend | Failure]:
-        """As `prepare`, for the first ones, as many as find room together: at least one."""
+        """As `prepare`, for as many of the first ones as there is room for: at least one."""
 
 
 @runtime_checkable
@@ -424,7 +416,7 @@ class StaysLocal(Protocol):
 
     @property
     def stays_local(self) -> bool:
-        """True: nothing leaves, as it is set up now. A fake on loopback says so too."""
+        """Whether nothing leaves this machine as it is configured; true for a fake on loopback."""
 
 
 class Found(Struct, frozen=True):
@@ -432,7 +424,7 @@ class Found(Struct, frozen=True):
 
 
 class Absent(Struct, frozen=True):
-    """Provably not accepted: the provider's settle time is over and it has nothing."""
+    """Certainly not accepted: the provider's settle time is over and it has no such message."""
 
 
 class Unknown(Struct, frozen=True):
@@ -462,7 +454,7 @@ class Done(Struct, frozen=True, gc=False):
 
 
 class FanOut(Struct, frozen=True):
-    """A stage became several deliveries; it is done when they are."""
+    """A stage became several deliveries; it is done when all of them are."""
 
     children: tuple[New, ...]
     result: bytes | None = None
@@ -506,7 +498,7 @@ class Work(Protocol):
 
 
 class Step(Protocol):
-    """The code of one stage. Expected failures are returned, surprises may be raised."""
+    """The code of one stage. It returns expected failures and may raise unexpected ones."""
 
     def __call__(self, work: Work) -> Coroutine[Any, Any, Outcome]: ...
 
@@ -520,7 +512,7 @@ class LaneStep(Step, Protocol):
 
 
 class Transitioned(Struct, frozen=True, gc=False):
-    """What observers are told, after it was stored (with a version one higher)."""
+    """What observers are told after it was stored (with a version one higher)."""
 
     name: str
     delivery: Delivery
@@ -545,7 +537,7 @@ class ClaimObserver(Observer, Protocol):
 
 @runtime_checkable
 class Notifier(Protocol):
-    """Gives what a transition owes (an alert, a log line). True once it is safely given."""
+    """Gives the notices of a transition (an alert, a log line). True once one is safely given."""
 
     notices: Collection[str]
 
@@ -554,7 +546,7 @@ class Notifier(Protocol):
 
 
 class Alert(Struct, frozen=True):
-    """Something a person should know, apart from any single delivery."""
+    """Something a person should know that is not about a single delivery."""
 
     kind: str
     key: str
@@ -581,7 +573,7 @@ class Journal(Protocol):
 
 
 class Clock(Protocol):
-    """`now_ms` is the wall's, for due times; `steady_s` never jumps, for leases and timeouts."""
+    """`now_ms` is the wall clock, for due times. `steady_s` never jumps: for leases, timeouts."""
 
     def now_ms(self) -> int: ...
 
@@ -593,7 +585,7 @@ class Clock(Protocol):
 
 
 class Dice(Protocol):
-    """Chance, handed in so that a run can be repeated."""
+    """Random numbers, as a port so that a run can be repeated."""
 
     def roll(self) -> float:
         """Uniform in [0, 1)."""

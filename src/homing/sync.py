@@ -27,7 +27,7 @@ class SyncHoming:
         self._lock = threading.Lock()
 
     def submit(self, message: Message, *, within: object = None, **words: Any) -> Ticket:
-        """As `Homing.submit`. With `within` the record is written in this very thread."""
+        """As `Homing.submit`. With `within` the record is written in the calling thread."""
         self._start()
         if within is not None:
             return self._homing.submit_within(message, within, **words)

@@ -1,4 +1,4 @@
-"""The real clock and real chance: the two adapters every process needs."""
+"""The system's clock and random numbers: two adapters that every process needs."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class SystemClock:
 
 
 class SystemDice:
-    """Jitter from a quick generator, identities from the system's own.
+    """Jitter from a quick generator, identities from the system's generator.
 
-    The kernel is asked for a page at a time: each question lets other threads run first, which
-    costs a busy event loop far more than the bytes. No byte is given out twice.
+    The kernel is asked for a page at a time: each call lets other threads run first, which costs a
+    busy event loop far more than the bytes. No byte is given out twice.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class SystemDice:
 
 
 class ScaledClock(SystemClock):
-    """For watching hours of retries in seconds: the wall runs `scale` times as fast.
+    """For watching hours of retries in seconds: the wall clock runs `scale` times as fast.
 
     The anchor is kept in the store, so that several processes agree on the time.
     """
@@ -75,7 +75,7 @@ class ScaledClock(SystemClock):
         self.set_anchor()
 
     def set_anchor(self) -> None:
-        """Scaled time begins to run away from the wall's here."""
+        """The time from which scaled time and wall time differ."""
         self.anchor_ms = super().now_ms()
 
     def now_ms(self) -> int:

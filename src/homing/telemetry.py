@@ -1,4 +1,4 @@
-"""Who watches a program: the observers that its settings ask for."""
+"""The observers of a program, as its settings ask for them."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _sentry(dsn: str) -> SentryReports:
     try:
         return SentryReports(dsn)
     except ValueError:
-        raise SettingsError("telemetry.sentry_dsn", "is no DSN of Sentry") from None
+        raise SettingsError("telemetry.sentry_dsn", "is not a Sentry DSN") from None
 
 
 def _missing(setting: str, extra: str) -> SettingsError:

@@ -57,7 +57,7 @@ def provider_from_url(url: str) -> Provider:
 
 
 def sends_nowhere(provider: str) -> bool:
-    """Whether this is a provider for trying out, which hands nothing to anyone."""
+    """Whether this is a provider for tests, which sends nothing."""
     return urlsplit(provider).scheme in NOWHERE
 
 

@@ -80,7 +80,8 @@ async def test_a_living_worker_is_seen() -> None:
 
 async def test_a_store_in_memory_and_one_that_cannot_be_opened() -> None:
     assert (
-        "dies with the process" in (await found(given("store = 'memory:'")))["store", "warning"][0]
+        "lost when the process ends"
+        in (await found(given("store = 'memory:'")))["store", "warning"][0]
     )
     report = await found(given("store = 'sqlite:////none/x.db'"))
     assert report["store", "bad"] == ["x.db: No such file or directory"]
@@ -193,7 +194,7 @@ def provider(url: str) -> Loaded:
 async def test_a_provider_that_takes_our_credentials_is_good(mail: Mail) -> None:
     report = await found(provider(mail.url()))
 
-    assert report["provider", "good"] == ["reachable, trusted, credentials taken"]
+    assert report["provider", "good"] == ["reachable, trusted, credentials accepted"]
     assert ("provider", "warning") not in report
 
 
@@ -211,7 +212,7 @@ async def test_a_certificate_of_nobody_is_bad_and_off_is_a_warning_of_its_own(ma
     assert ("provider", "bad") in await found(provider(strange))
     report = await found(provider(f"{strange}?verify=off"))
     assert "verify=off" in report["provider", "warning"][0]
-    assert report["provider", "good"] == ["reachable, trusted, credentials taken"]
+    assert report["provider", "good"] == ["reachable, trusted, credentials accepted"]
 
 
 async def test_several_warnings_of_one_provider_are_all_shown(mail: Mail) -> None:

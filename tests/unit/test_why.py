@@ -68,12 +68,12 @@ def told(given: Delivery, **more: Any) -> str:
         (
             {},
             {"parked": Fact("parked", "mail", T0_MS, {"by": "fault", "reason": "bad login"})},
-            "Its route is parked since 2027-01-15 08:00:00Z: bad login. It keeps its turn; one",
+            "Its route is parked since 2027-01-15 08:00:00Z: bad login. It keeps its place; from",
         ),
         (
             {},
             {"parked": Fact("parked", "mail", T0_MS, {"by": "ann", "reason": "moving"})},
-            "moving. It keeps its turn until an operator unparks the route.",
+            "moving. It keeps its place until an operator unparks the route.",
         ),
         (
             {
@@ -89,7 +89,7 @@ def told(given: Delivery, **more: Any) -> str:
             ),
         ),
         ({"state": "in_flight", "holder": "w-1"}, {}, "its worker w-1 is overdue"),
-        ({"state": "waiting", "open_children": 2}, {}, "2 part(s) of it have not ended yet."),
+        ({"state": "waiting", "open_children": 2}, {}, "2 of its children have not ended yet."),
         ({"state": "delivered"}, {}, "the provider accepted it. Nothing more will happen."),
         (
             {"state": "delivered", "receipt": Receipt("m-7", evidence="operator")},
@@ -102,8 +102,12 @@ def told(given: Delivery, **more: Any) -> str:
             "skipped on purpose, on the list. Nothing more will happen by itself.",
         ),
         ({"earlier_maybe_sent": True}, {}, "An earlier payload of it may have been accepted."),
-        ({"state": "dismissed", "open_children": 2}, {}, "2 part(s) of it were under way and end"),
-        ({"parent_id": "d-0"}, {}, "accepted on route 'mail' as a part of d-0."),
+        (
+            {"state": "dismissed", "open_children": 2},
+            {},
+            "2 of its children were under way and end",
+        ),
+        ({"parent_id": "d-0"}, {}, "accepted on route 'mail' as a child of d-0."),
         ({"state": "dismissed"}, {}, "closed by a person. `restore` opens it again."),
         ({"maybe_duplicate": True}, {}, "the recipient may have it twice."),
         (
@@ -168,7 +172,7 @@ def test_the_past_is_told_in_the_order_of_time() -> None:
         "2027-01-15 08:00:00Z accepted on route 'mail'.",
         (
             "2027-01-15 08:00:01Z attempt 1 (send) failed and may be tried again: 451 try later;"
-            " it may have been accepted all the same."
+            " it may have been accepted nevertheless."
         ),
         (
             "2027-01-15 08:00:05Z cycle 1 was closed as exhausted after 1 attempt(s); a new budget"
@@ -244,27 +248,29 @@ async def explained(*ids_of: str, fail: bool) -> tuple[list[str], list[str]]:
 async def test_an_event_that_failed_names_handler_child_and_error() -> None:
     whole, part = await explained("book_revenue", "tell_ann", fail=True)
 
-    assert whole[-3].startswith("  part ")
+    assert whole[-3].startswith("  child ")
     assert whole[-3].endswith(
         ", for handler 'book_revenue': failed (rejected): NoSuchOrder: order 7"
     )
     assert whole[-2:] == [
-        "It is failed (rejected). Parts of it have failed.",
-        "Mend the cause in its failed parts, then replay it: they are replayed with it.",
+        "It is failed (rejected). Children of it have failed.",
+        "Fix the cause in its failed children, then replay it: they are replayed with it.",
     ]
     assert "accepted 'order.paid' under key 'k'" in whole[0]
     assert part[0].endswith(", for handler 'book_revenue'.")
-    assert part[1].endswith("attempt 1 (handle) failed for good: NoSuchOrder: order 7.")
+    assert part[1].endswith("attempt 1 (handle) failed permanently: NoSuchOrder: order 7.")
     assert part[-3:] == [
-        "It is failed (rejected). It failed for good; trying again unchanged would fail again.",
+        "It is failed (rejected). It failed permanently; unchanged it would fail again.",
         "The last error of handler 'book_revenue': NoSuchOrder: order 7",
-        "Mend the code or the data, amend it if needed, then replay or dismiss it.",
+        "Fix the code or the data, amend it if needed, then replay or dismiss it.",
     ]
 
 
 async def test_an_event_or_job_that_has_finished_is_not_called_accepted_by_a_provider() -> None:
     whole, part = await explained("book_revenue", "tell_ann", fail=False)
-    assert whole[-1] == "It is delivered: all its parts have ended well. Nothing more will happen."
+    assert (
+        whole[-1] == "It is delivered: all its children have ended well. Nothing more will happen."
+    )
     assert part[1].endswith("attempt 1 (handle) finished.")
     assert part[-1] == (
         "It is delivered: handler 'book_revenue' has handled it. Nothing more will happen."
@@ -291,5 +297,5 @@ def test_of_many_parts_some_are_named() -> None:
 
     text = told(delivery(state="waiting", open_children=25), children=parts)
 
-    assert text.count("  part c-") == 20
-    assert "  and more parts that have not ended well" in text
+    assert text.count("  child c-") == 20
+    assert "  and more children that have not ended well" in text

@@ -1,1 +1,1 @@
-"""The five designs as thin uses of one engine; each stands alone."""
+"""Five designs as thin uses of one engine, independent of each other."""

@@ -1,6 +1,6 @@
 """Booking mails: sent while the request is handled, kept in `email_outbox` only if that failed.
 
-The row is gone once the mail is out; a host may retry or dismiss what has failed for good.
+The row is removed once the mail is sent; a host may retry or dismiss a dead letter.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ PLAN = Plan(
 
 
 def bookings_route(provider: Provider, *, sender: str) -> Route:
-    """The mail is whole when it comes in: nothing of it is looked up or rendered later."""
+    """The mail is complete at intake: nothing of it is looked up or rendered later."""
     mailing = Mailing(sender, catalog=None, limits=None)
     return Route(
         name=NAME,
@@ -78,7 +78,7 @@ def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
 
 
 def judge(problem: Exception | Failure, stage: Stage) -> Failure:
-    """Nothing is permanent here: whatever a mail server says is tried again."""
+    """No refusal is permanent here: every answer of a mail server is tried again."""
     return replace(judge_as_is(problem, stage), disposition="retry")
 
 
@@ -114,7 +114,7 @@ def _next_retry_at_ms(stored: Stored) -> int:
 
 
 def _read(row: Record) -> Foreign:
-    """A row as an older program left it: it goes on with the attempts and times it has."""
+    """A row that another program wrote: it continues with the attempts and times it has."""
     email = Email(
         to=str(addresses.Address(row["to_address"], row["to_name"])),
         subject=row["subject"],

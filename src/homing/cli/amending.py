@@ -1,4 +1,4 @@
-"""`homing amend`: a corrected e-mail in the place of the one that was refused."""
+"""`homing amend`: replaces a refused e-mail by a corrected one."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def _amend(
 
 
 def corrected(message: Message, changes: Mapping[str, Any]) -> Email:
-    """The e-mail with these fields in the place of its own; InvalidRequest names a wrong one."""
+    """The e-mail with these fields instead of its own; InvalidRequest names a wrong one."""
     import msgspec
 
     from homing.web.intake import email_of
@@ -123,4 +123,4 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
     except msgspec.DecodeError as error:
-        raise InvalidRequest("fields", f"is no JSON object: {error}") from None
+        raise InvalidRequest("fields", f"is not a JSON object: {error}") from None

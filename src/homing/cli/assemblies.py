@@ -45,7 +45,7 @@ class Commands(TyperGroup):
 
 
 def group_of(assembly: Assembly[Any], standard: Register) -> Any:
-    """Its own commands stand in the place of the standard ones of the same name."""
+    """Its own commands replace the standard ones of the same name."""
     app = typer.Typer(
         name=assembly.name,
         help=assembly.about,

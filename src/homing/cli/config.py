@@ -17,7 +17,7 @@ def group() -> None:
 
 @app.command()
 def show(config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """What is in force, and why."""
+    """Print what is in force and where it came from."""
     from msgspec.structs import replace
 
     from homing.from_settings import assemble, routes_of

@@ -1,4 +1,4 @@
-"""`homing demo`: the service with lively traffic over all test addresses and short retry times."""
+"""`homing demo`: the service with traffic to all test addresses and short retry times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from homing.app import Homing
 from homing.settings import Loaded, RouteSettings, Seconds, Settings
 from homing.settings.tree import RetrySettings, ServerSettings
 
-# Mostly good news, as in life; each name is a behaviour of the stub.
+# Mostly successes; each name is a behaviour of the stub.
 NAMES = (
     "ok",
     "ok",
@@ -41,13 +41,13 @@ def demo(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Listen on this port.")] = 8025,
     every: Annotated[float, typer.Option(min=0.01, help="Seconds between two mails.")] = 0.5,
 ) -> None:
-    """Start Homing on a throw-away store and send mail to every kind of test address."""
+    """Start Homing on a temporary store and send mail to every kind of test address."""
     from homing.cli.running import run_server
     from homing.from_settings import Program
 
     with tempfile.TemporaryDirectory(prefix="homing-demo-") as folder:
         chosen = demo_settings(Path(folder), port)
-        typer.echo("A demo on a throw-away store; mail goes nowhere", err=True)
+        typer.echo("A demo on a temporary store; no mail is really sent", err=True)
         typer.echo(
             f"Ask it, in another terminal: HOMING_STORE={chosen.store} homing dead", err=True
         )
@@ -57,7 +57,7 @@ def demo(
 
 def demo_settings(folder: Path, port: int) -> Settings:
     retry = RetrySettings(ladder=(Seconds(1.0), Seconds(2.0), Seconds(4.0)))
-    # Bad credentials would park the only route and end the show; here they fail one message.
+    # Bad credentials would park the only route and end the demo; here they fail one message.
     mail = RouteSettings(retry=retry, max_attempts=4, on_route_fault="fail")
     return Settings(
         store=f"sqlite:///{folder}/demo.db",

@@ -32,7 +32,7 @@ MEANINGS = {
     "replay": "Try a dead letter again, from its failed stage, with a new budget.",
     "restart": "Try a dead letter again from its first stage.",
     "resend": "Send an ended delivery a second time, on purpose, as a delivery of its own.",
-    "dismiss": "Close a dead letter for good.",
+    "dismiss": "Close a dead letter; `restore` undoes it.",
     "restore": "Undo a dismissal or a cancellation.",
     "cancel": "Withdraw what has not ended yet.",
 }
@@ -86,7 +86,7 @@ def annotate(
     actor: Actor = None,
     config: ConfigFile = None,
 ) -> None:
-    """Leave a note on a delivery."""
+    """Add a note to a delivery."""
 
     async def act(homing: Homing) -> None:
         signed = who(actor, note)
@@ -109,17 +109,17 @@ def park(route: RouteName, reason: Reason, actor: Actor = None, config: ConfigFi
 def unpark(
     route: RouteName, reason: Reason, actor: Actor = None, config: ConfigFile = None
 ) -> None:
-    """Let a parked route go on, in order."""
+    """Start a parked route again, in order."""
 
     async def act(homing: Homing) -> None:
         await homing.desk.unpark(route, **who(actor, reason))
 
     with_homing(config, act)
-    typer.echo(f"unpark: {visible(route)} goes on")
+    typer.echo(f"unpark: {visible(route)} is no longer parked")
 
 
 def who(actor: str | None, reason: str) -> dict[str, str]:
-    """Both are shown to people later: a line each, without characters that hide or turn."""
+    """Both are shown to people later: one line each, without invisible or direction characters."""
     from homing.content.characters import check_label
 
     signed = {"actor": actor or operator(), "reason": reason}

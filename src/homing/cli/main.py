@@ -26,7 +26,7 @@ from homing.cli import (
 )
 from homing.domain.errors import HomingError
 
-# Which extra brings a package, for those who installed the core alone.
+# Which extra installs a package, for the error message when it is missing.
 EXTRAS = {
     "starlette": "web",
     "uvicorn": "web",
@@ -51,7 +51,7 @@ class Commands(assemblies.Commands):
 app = typer.Typer(
     name="homing",
     cls=Commands,
-    help="Delivers what an application owes to others, once, or tells a person why not.",
+    help="Delivers e-mails, events and jobs once, or tells a person why not.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -71,7 +71,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Delivers what an application owes to others, once, or tells a person why not."""
+    """Delivers e-mails, events and jobs once, or tells a person why not."""
     del version
     session.chosen.set(None)
 
@@ -81,13 +81,13 @@ demo.register(app)
 
 
 def main() -> None:
-    """Run a command; a refusal is one line on stderr, not a stack of lines."""
+    """Run a command; a refusal is one line on stderr, not a stack trace."""
     try:
         app()
     except HomingError as error:
         _fail(str(error))
     except BrokenPipeError:
-        # Whoever read our output has gone; Python would complain once more at the end.
+        # The reader of our output has closed the pipe; Python would report it again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except ModuleNotFoundError as error:
@@ -107,7 +107,7 @@ def _fail(message: str) -> None:
 
 
 def _crash(error: Exception) -> None:
-    """A fault of ours: its kind and place, and no words that might quote a customer."""
+    """A bug of ours: its type and place, without its text, which might quote a customer."""
     from homing.observers.logs import place_of
 
     _fail(f"unexpected: {place_of(error)}")

@@ -37,7 +37,7 @@ def plan(  # noqa: PLR0913, PLR0917 - each is an option
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """When attempts fall, what survives the outage, and what would be dead-lettered.
+    """When attempts are made, what survives the outage, and what would be dead-lettered.
 
     Without a policy, that of a route as it is set: the first one unless another is named.
     """
@@ -70,7 +70,7 @@ def plan(  # noqa: PLR0913, PLR0917 - each is an option
 
 
 def drawn(seen: Forecast) -> list[str]:
-    """The timeline of a message accepted as the outage begins, then the verdict."""
+    """The timeline of a message accepted when the outage begins, then the result."""
     whole_s = max(seen.reach_s, seen.outage_s) or 1.0
     bar = round(seen.outage_s / whole_s * WIDTH)
     lines = [f"outage      |{'#' * bar}{'.' * (WIDTH - bar)}| {span(seen.outage_s)}"]

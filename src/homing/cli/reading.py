@@ -1,4 +1,4 @@
-"""`status`, `list`, `dead`, `health`: how many stand where, which, and whether all is well."""
+"""`status`, `list`, `dead`, `health`: counts by status, lists, and whether all is well."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from homing.engine.unserved import unserved_lanes, unserved_text
 from homing.engine.views import DeliveryView
 from homing.ports import Cursor, Facet, Query
 
-Limit = Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")]
+Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")]
 After = Annotated[
     str | None, typer.Option("--cursor", metavar="ID", help="Go on below this delivery.")
 ]
@@ -41,7 +41,7 @@ class Count(Struct, frozen=True):
 
 
 def status(config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """How many deliveries stand where, on each route."""
+    """The number of deliveries by route and status."""
 
     async def act(homing: Homing) -> tuple[list[Count], list[str], list[str], dict[str, int]]:
         liveness = homing.engine.liveness
@@ -86,7 +86,7 @@ def list_(  # noqa: PLR0913, PLR0917 - each is an option
     as_json: AsJson = False,
     state: Annotated[str | None, typer.Option("--status", help="A status word.")] = None,
     recipient: Annotated[str | None, typer.Option(help="An address of the envelope.")] = None,
-    source: Annotated[str | None, typer.Option(help="Who handed it in.")] = None,
+    source: Annotated[str | None, typer.Option(help="Which program submitted it.")] = None,
     key: Annotated[str | None, typer.Option(help="The idempotency key.")] = None,
     route: Annotated[str | None, typer.Option(help="The route.")] = None,
     template: Annotated[str | None, typer.Option(help="The template.")] = None,
@@ -114,7 +114,8 @@ def dead(
 
 
 def health(config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Exit 0 when live workers serve all that waits and no route is parked; else 1 and why."""
+    """Exit 0 when live workers serve all waiting work, no route is parked and no provider fails
+    its check; else 1 and why."""
 
     async def act(homing: Homing) -> list[str]:
         liveness = homing.engine.liveness
@@ -124,6 +125,8 @@ def health(config: ConfigFile = None, as_json: AsJson = False) -> None:
         problems += [unserved_text(lane, number) for lane, number in unserved.items()]
         for route, fact in (await parked_routes(homing.store)).items():
             problems.append(f"route {route} is parked: {(fact.value or {}).get('reason')}")
+        for route, text in liveness.problems_elsewhere.items():
+            problems.append(f"the provider of route {route} fails its check: {text}")
         return problems
 
     problems = with_homing(config, act)
@@ -144,7 +147,7 @@ def _stages(route: Route) -> tuple[str, ...]:
 
 
 def _facets(homing: Homing, word: str) -> tuple[Facet, ...]:
-    """What a status word stands for, on whichever route has it."""
+    """The combinations that a status word means, on all routes that have it."""
     routes = homing.engine.routes.values()
     facets = dict.fromkeys(
         facet for route in routes for facet in route.labels.facets(word, _stages(route))

@@ -1,4 +1,4 @@
-"""Programs that run until they are stopped: a Homing with all who watch it."""
+"""Programs that run until they are stopped: a Homing with its observers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Beside = Callable[[Homing], Awaitable[None]]
 
 
 def with_general(program: Program, **changes: Any) -> Program:
-    """The program with these of the general settings in the place of its own."""
+    """The program with these general settings instead of its own."""
     general = replace(program.general, **changes)
     return replace(program, loaded=replace(program.loaded, settings=general))
 

@@ -28,7 +28,7 @@ def serve(
     ] = None,
     worker: Annotated[bool, typer.Option(help="Also deliver, in this process.")] = True,
 ) -> None:
-    """Take deliveries by REST, deliver them, and show where they stand."""
+    """Accept deliveries by REST, deliver them, and show their status."""
     from msgspec.structs import replace
 
     from homing.cli.running import run_server, with_general
@@ -50,13 +50,15 @@ def worker(
         str | None,
         typer.Option(
             metavar="MODULE:NAME",
-            help="Run the handlers and jobs of this Homing of yours, on its own store.",
+            help="Run the handlers and jobs of your own Homing, on its own store.",
             show_default=False,
         ),
     ] = None,
     generation: Annotated[
         int | None,
-        typer.Option(min=0, help="The generation of this code: events of others are left alone."),
+        typer.Option(
+            min=0, help="The generation of this code: events of other generations are left alone."
+        ),
     ] = None,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
@@ -84,7 +86,7 @@ def worker(
 
 
 async def _look(homing: Homing) -> None:
-    """What is wrong is said once, and new stores are made, before there are many processes."""
+    """Report a wrong setting once, and make a new store, before there are many processes."""
     del homing
 
 

@@ -68,7 +68,7 @@ def operator() -> str:
 
 
 def print_json(value: Any) -> None:
-    """For programs: UTF-8 whatever the terminal speaks, and no character that it would obey."""
+    """For programs: UTF-8 whatever the terminal uses, with control characters escaped."""
     import msgspec
 
     from homing.cli.text import escaped_json

@@ -66,7 +66,7 @@ def _shown(name: str, value: Any) -> str:
 
 
 def attempts(delivery_id: DeliveryId, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Every attempt of a delivery, the coming one last."""
+    """Every attempt of a delivery, the next one last."""
 
     async def act(homing: Homing) -> list[AttemptView]:
         return [attempt_view(attempt) for attempt in await homing.desk.attempts(delivery_id)]
@@ -102,7 +102,9 @@ def why(
     what: Annotated[str, typer.Argument(metavar="ID-OR-ADDRESS")],
     config: ConfigFile = None,
     as_json: AsJson = False,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="For an address: so many.")] = 5,
+    limit: Annotated[
+        int, typer.Option(min=1, max=100, help="For an address: how many deliveries.")
+    ] = 5,
 ) -> None:
     """What happened to a delivery, or to mail for an address, and what comes next."""
 

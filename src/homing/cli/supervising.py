@@ -17,7 +17,7 @@ STOP_MARGIN_S = 10.0
 
 
 async def supervise(command: Sequence[str], processes: int, *, grace_s: float) -> int:
-    """Run so many until SIGTERM or SIGINT; the exit code is 0 if all of them ended well."""
+    """Run this many until SIGTERM or SIGINT; the exit code is 0 if all of them ended well."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -72,7 +72,7 @@ async def _end(child: asyncio.subprocess.Process, patience_s: float) -> int:
         except TimeoutError:
             child.kill()
     code = await child.wait()
-    # Ended by the signal itself: it had not come as far as its own handler, and held nothing.
+    # The signal ended it before it had installed its handler: it held nothing.
     return 0 if code == -signal.SIGTERM else code
 
 

@@ -1,4 +1,4 @@
-"""Plain text for terminals: tables and times; control characters of others shown, not obeyed."""
+"""Plain text for terminals: tables and times; control characters in data are made visible."""
 
 from __future__ import annotations
 

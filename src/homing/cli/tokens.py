@@ -21,7 +21,7 @@ def make(
     role: Annotated[str, typer.Option(help="viewer, sender, operator or admin.")],
     config: ConfigFile = None,
 ) -> None:
-    """A new token, printed this once."""
+    """Make a token. It is printed only once."""
 
     async def act(homing: Homing) -> str:
         return await homing.tokens.make(name, role)
@@ -31,7 +31,7 @@ def make(
 
 @app.command("list")
 def list_(config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Whose tokens there are, not the tokens."""
+    """List the names and roles of tokens, not the tokens."""
 
     async def act(homing: Homing) -> list[Token]:
         return await homing.tokens.all()
@@ -48,7 +48,7 @@ def list_(config: ConfigFile = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def revoke(name: Name, config: ConfigFile = None) -> None:
-    """Revoke a token: it is refused from now on."""
+    """Revoke a token."""
 
     async def act(homing: Homing) -> None:
         await homing.tokens.revoke(name)

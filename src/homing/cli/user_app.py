@@ -46,7 +46,7 @@ def _import(place: str, module_name: str) -> object:
             place, f"looked for module {module_name!r} in {Path.cwd()} and on Python's path"
         ) from error
     except Exception as error:
-        # The user's own module: whatever it raises is theirs to see.
+        # The user's own module: show what it raised.
         problem = f"{type(error).__name__}: {error}"
         raise _wrong(place, f"module {module_name!r} cannot be imported: {problem}") from error
 

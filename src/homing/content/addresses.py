@@ -1,4 +1,4 @@
-"""Mail addresses: our own strict grammar, so that what was checked is what goes on the wire.
+"""Mail addresses: our own strict grammar, so that exactly what was checked is sent.
 
 The local part is a dot-atom (its non-ASCII letters need a server with SMTPUTF8) or a quoted
 string of atoms, dots and spaces; the domain is a host name, kept in its ASCII form (IDNA 2008).
@@ -52,7 +52,7 @@ class Address(Struct, frozen=True):
         return not self.spec.isascii()
 
     def __str__(self) -> str:
-        """The form that `parse` reads back as this very address."""
+        """The form that `parse` reads back as the same address."""
         if not self.name:
             return self.spec
         if _NEEDS_QUOTES.search(self.name):

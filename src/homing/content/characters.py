@@ -1,4 +1,4 @@
-"""Which characters may stand in a line that becomes part of a header."""
+"""Which characters are allowed in a line that becomes part of a header."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def require_text(value: object, field: str) -> str:
-    """A caller of the library may hand in anything; a message is made of text."""
+    """A caller of the library may pass any object; a message is made of text."""
     if not isinstance(value, str):
         raise InvalidRequest(field, f"must be text, not {type(value).__name__}")
     return value
 
 
 def check_line(text: str, field: str) -> None:
-    """Refuse what could end the line; it is never stripped in silence."""
+    """Refuse what could end the line; it is never removed silently."""
     if text.isascii() and text.isprintable():
         return
     found = _CONTROL.search(text)
@@ -31,7 +31,7 @@ def check_line(text: str, field: str) -> None:
 
 
 def check_label(text: str, field: str) -> None:
-    """As `check_line`, and for what people judge by its look: no change of direction either."""
+    """As `check_line`, and for what people read: no change of direction either."""
     if text.isascii() and text.isprintable():
         return
     check_line(text, field)

@@ -36,7 +36,7 @@ def address_line(name: str, addresses: Sequence[str], field: str) -> str:
     if len(addresses) == 1 and is_plain(addresses[0]) and len(name) + len(addresses[0]) < 76:
         return f"{name}: {addresses[0]}"
     if not addresses:
-        raise InvalidRequest(field, "names nobody")
+        raise InvalidRequest(field, "is empty: give an address")
     words: list[str] = []
     for index, address in enumerate(addresses):
         words += _words_of(parse(address, f"{field}[{index}]"), name)

@@ -1,4 +1,4 @@
-"""Calendar invitations (iCalendar, iTIP): building them, and reading what a caller brings."""
+"""Calendar invitations (iCalendar, iTIP): builds them, and checks those of a caller."""
 
 from __future__ import annotations
 

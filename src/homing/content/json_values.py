@@ -16,7 +16,7 @@ MAX_SAFE_INTEGER = 2**53
 
 
 class _Copier:
-    """Copies as it checks, so that a later change of the caller's own value changes nothing."""
+    """Copies as it checks, so that a later change of the caller's value has no effect here."""
 
     def __init__(self, limits: Limits) -> None:
         self._depth = limits.json_depth

@@ -1,4 +1,4 @@
-"""How much one e-mail may hold. Limits are data, so that a route can bring its own."""
+"""How much one e-mail may hold. Limits are data, so that a route can have its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MIB = 1024 * 1024
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Everything is counted as given, never unpacked: a packed bomb is as big as its file."""
+    """Everything is counted as given, never unpacked: an archive counts with its own size."""
 
     recipients: int = 100
     reply_to: int = 10

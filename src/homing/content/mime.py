@@ -49,8 +49,8 @@ def build(email: Email, *, message_id: str, date_ms: int, sender: str) -> bytes:
     """The message as it goes after DATA, lines ended with CRLF, not yet dot-stuffed.
 
     `sender` is the From of the route; `email.sender` is the caller's wish and not read here.
-    The e-mail must have been through `validate_email`; one that was not is refused, never written
-    in a way that says something else than was given.
+    The e-mail must have passed `validate_email`. One that has not is refused, never written with
+    another meaning.
     """
     if email.template_id is not None:
         raise InvalidRequest("template_id", "must be rendered before the mail is written")

@@ -1,4 +1,4 @@
-"""The gate for e-mails: what passes is normalised and can be sent; the rest names its field."""
+"""Checks e-mails: a valid one is normalised and can be sent; a refusal names the field."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TEMPLATE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def validate_email(email: Email, limits: Limits = DEFAULT) -> Email:
-    """The e-mail in its normal form, free of anything the caller can still change.
+    """The e-mail in its normal form, without anything that the caller can still change.
 
     Addresses keep their display names; `envelope_of` gives the bare ones. InvalidRequest names
     the first field that is wrong.
@@ -32,7 +32,7 @@ def validate_email(email: Email, limits: Limits = DEFAULT) -> Email:
     bcc = _addresses(email.bcc, "bcc", limits)
     reply_to = _addresses(email.reply_to, "reply_to", limits)
     if not to:
-        raise InvalidRequest("to", "names nobody")
+        raise InvalidRequest("to", "is empty: give an address")
     count = len(to) + len(cc) + len(bcc)
     if count > limits.recipients:
         raise too_large("to", count, limits.recipients, "recipients")
@@ -62,7 +62,7 @@ def validate_email(email: Email, limits: Limits = DEFAULT) -> Email:
 
 
 def envelope_of(email: Email) -> tuple[str, ...]:
-    """The bare addresses that get the mail, each once, in order: exactly what goes on the wire."""
+    """The bare addresses that get the mail, each once, in order: exactly as they are sent."""
     given = (*email.to, *email.cc, *email.bcc)
     specs = [a if addresses.is_plain(a) else addresses.parse(a).spec for a in given]
     return tuple(dict.fromkeys(specs))

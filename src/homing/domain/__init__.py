@@ -1,1 +1,1 @@
-"""The pure heart: values and the functions that change them. No clock, no chance, no I/O."""
+"""Values and the pure functions that change them. No clock, no randomness, no I/O."""

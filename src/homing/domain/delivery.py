@@ -34,7 +34,7 @@ AttemptStatus: TypeAlias = Literal[
 DoubtWindow: TypeAlias = Literal["W1", "W2", "W3"]
 FactValue: TypeAlias = dict[str, str | int | float | bool | None]
 
-# Facts as data: which states end a delivery's automatic life, and which may be claimed.
+# In which states a delivery has ended, and in which it may be claimed.
 TERMINAL_STATES: frozenset[State] = frozenset({"delivered", "suppressed", "failed", "dismissed"})
 CLAIMABLE_STATES: frozenset[State] = frozenset({"pending", "in_flight", "waiting"})
 
@@ -104,10 +104,10 @@ class Cycle(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
 class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """One message to one envelope, one event, or one job, and where it stands.
 
-    `version` is the fence: a store writes a change only over the version that was read, and
-    raises it by one. `due_at_ms` is the next attempt's time while pending and the end of the
-    lease while in flight, so that a claim is one range read. `key_term_s` is how long its key
-    is kept after it has ended; None is for ever. `plan` names one of its route's further plans.
+    A store writes a change only over the `version` that was read, and raises it by one.
+    `due_at_ms` is the time of the next attempt while pending and the end of the lease while in
+    flight, so that a claim is one range read. `key_term_s` is how long its key is kept after it
+    has ended; None is for ever. `plan` names one of its route's further plans.
     `interruptions` counts the deaths of its holders in a row that it may have caused, `crashes`
     those while it was tried alone.
     """
@@ -194,7 +194,7 @@ class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
 
     @property
     def open_addresses(self) -> tuple[str, ...]:
-        """Who still has to be sent to: the open ones and those in doubt."""
+        """The recipients that still have to be sent to: the open ones and those in doubt."""
         return tuple([r.address for r in self.recipients if r.outcome in ("open", "maybe")])
 
 
@@ -212,7 +212,7 @@ class Content(Struct, frozen=True, gc=False):
 
 
 class Key(Struct, frozen=True, gc=False):
-    """A taken name: (source, key) stands for one delivery until it expires."""
+    """A taken name: (source, key) belongs to one delivery until it expires."""
 
     source: str
     key: str
@@ -222,9 +222,9 @@ class Key(Struct, frozen=True, gc=False):
 
 
 class Fact(Struct, frozen=True, gc=False):
-    """A small durable thing beside deliveries. Writing (kind, key) again replaces it.
+    """A small durable record beside deliveries. Writing (kind, key) again replaces it.
 
-    A value of None takes the fact away.
+    A value of None removes the fact.
     """
 
     kind: str

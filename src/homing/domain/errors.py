@@ -14,7 +14,7 @@ HomingError
 │   ├── StoreUnavailable       not reachable or locked; nothing was stored
 │   ├── StoreOutcomeUnknown    it may or may not have been stored: read again
 │   ├── StoreUnsafe            its durability settings are weaker than the promise
-│   └── StoreCorrupt           damage was found; never skipped in silence
+│   └── StoreCorrupt           damage was found; damaged records are never skipped silently
 └── TerminalError              raised by a step or handler: do not try again
 """
 
@@ -92,4 +92,4 @@ class StoreCorrupt(StoreError):
 
 
 class TerminalError(HomingError):
-    """Raise it (or a subclass) in a step or handler to say: trying again is useless."""
+    """Raise it (or a subclass) in a step or handler if a retry cannot succeed."""

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 Disposition: TypeAlias = Literal["retry", "reject", "suppress", "route_fault"]
 
-# Words the engine itself gives; providers and assemblies bring their own.
+# Error classes of the engine itself; providers and assemblies have their own.
 RATE_LIMITED = "rate_limited"
 TIMED_OUT = "timed_out"
 RECIPIENT_DEFERRED = "recipient_deferred"
@@ -17,7 +17,7 @@ CHILDREN_FAILED = "children_failed"
 
 
 class Refusal(Struct, frozen=True, gc=False, omit_defaults=True):
-    """One recipient refused while the message as a whole went on."""
+    """One recipient that was refused while the message was sent to the others."""
 
     permanent: bool
     code: str | None = None
@@ -27,8 +27,8 @@ class Refusal(Struct, frozen=True, gc=False, omit_defaults=True):
 class Failure(Struct, frozen=True, gc=False, omit_defaults=True):
     """An expected failure. `error_class` is a stable word; `detail` is already redacted.
 
-    `maybe_sent` says that the provider may have accepted all the same. `refused` names the
-    recipients whose answer is known apart from the failure as a whole.
+    `maybe_sent` says that the provider may have accepted it nevertheless. `refused` names the
+    recipients that have an answer of their own.
     """
 
     error_class: str

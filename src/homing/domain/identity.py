@@ -48,8 +48,8 @@ def _framed(*parts: object) -> bytes:
 def provider_token(delivery: Delivery) -> str:
     """The idempotency token handed to a provider: the same for every attempt with one payload.
 
-    An amended payload is another request and gets another token, and so is what is left once
-    some recipients have accepted it: a provider that folds equal tokens would fold it away.
+    An amended payload is another request and gets another token. So do the remaining recipients
+    once some have accepted it: a provider that drops repeated tokens would drop their message.
     """
     whole = _digest("token", *_identity(delivery))
     accepted = [r.address for r in delivery.recipients if r.outcome == "accepted"]
@@ -57,7 +57,7 @@ def provider_token(delivery: Delivery) -> str:
 
 
 def message_id(delivery: Delivery, domain: str) -> str:
-    """A fixed Message-ID lets receivers fold a possible duplicate; an amended text has its own."""
+    """A fixed Message-ID lets receivers drop a possible duplicate; an amended text has its own."""
     return f"<{_digest('message', *_identity(delivery))}@{domain}>"
 
 
@@ -72,7 +72,7 @@ def child_intent(parent: Delivery, intent: str) -> str:
 
 
 def _digest(*texts: str) -> str:
-    """As `fingerprint`, for texts alone: it stands on the way of every send."""
+    """As `fingerprint`, for texts alone: quicker, because every send needs it."""
     whole = "".join([f"{len(text)}:{text}" for text in texts])
     return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
@@ -85,7 +85,7 @@ def intent_key(route: str, intent: str) -> str:
 def ids_from(first: int, chance: bytes) -> list[str]:
     """UUIDs of version 7 for places in time that follow each other, one for each 8 random bytes.
 
-    They sort by place, so that stores append instead of scattering.
+    They sort by place, so that stores append to their indexes.
     """
     digits = chance.hex()
     made: list[str] = []

@@ -1,4 +1,4 @@
-"""What a caller hands in: an e-mail, an event, or a job. Frozen once accepted."""
+"""What a caller submits: an e-mail, an event, or a job. It does not change once accepted."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Email(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # One address or many: callers write either, everyone after them sees a tuple.
+        # One address or many: callers write either, all other code gets a tuple.
         for name in ("to", "cc", "bcc", "reply_to"):
             value = getattr(self, name)
             if isinstance(value, tuple):
@@ -110,7 +110,7 @@ def encode_message(message: Message) -> bytes:
 
 
 def _check_numbers(data: Json) -> None:
-    """What would be read back as null, or by others as another number, is refused."""
+    """Refuse what would be read back as null, or by other programs as another number."""
     values = [data]
     for value in values:  # what is found inside a value is looked at after it
         kind = type(value)

@@ -1,4 +1,4 @@
-"""When to try again, and how often. Pure: the roll of the dice is handed in."""
+"""When to try again, and how often. Pure: the random number is an argument."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ Schedule: TypeAlias = Ladder | Exponential | FullJitter
 
 
 class RetryAfter(Struct, frozen=True):
-    """How a provider's wish to wait is honoured.
+    """How long to wait when a provider asks for it (Retry-After).
 
-    It is never undercut unless `cap_s` is set. `min_s` holds for rate limits even when the
-    provider names no time.
+    The wait is never shorter than asked for unless `cap_s` is set. `min_s` holds for rate limits
+    even when the provider names no time.
     """
 
     min_s: float = 0.0
@@ -89,7 +89,7 @@ class RetryAfter(Struct, frozen=True):
             wish_s = min(wish_s, self.cap_s)
         if failure.error_class == RATE_LIMITED:
             wish_s = max(self.min_s, wish_s)
-        return max(delay_s, wish_s)  # in this order: a wish that is no number changes nothing
+        return max(delay_s, wish_s)  # in this order: a NaN changes nothing
 
 
 class Retry(Struct, frozen=True):
@@ -103,7 +103,7 @@ class Retry(Struct, frozen=True):
         """The wait before counted attempt number `attempt`, after `failure`."""
         own_s = self.schedule.delay_s(attempt, roll)
         delay_s = self.retry_after.apply(own_s, failure)
-        # Rounded up: never early. Bounded: a provider may ask for any nonsense.
+        # Rounded up: never early. Bounded: a provider may ask for an absurd time.
         return math.ceil(min(delay_s, LONGEST_DELAY_S) * 1000)
 
 
@@ -141,7 +141,7 @@ class Retention(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """The pure rules by which deliveries of one route live: all that transitions may know."""
+    """The rules for the deliveries of a route: all that transitions may know of it."""
 
     stages: tuple[Stage, ...]
     on_doubt: OnDoubt = "resend"
@@ -159,7 +159,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     # Extra notices by the reason of the failure, e.g. a page for a code defect.
     notify_by_reason: dict[FailedBecause, tuple[str, ...]] = field(default_factory=dict)
     notify_by_class: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    # When a replay is refused again with the very error class of the cycle before.
+    # When a replay fails again with the same error class as the cycle before.
     notify_on_repeat: tuple[str, ...] = ()
 
     def stage(self, name: str) -> Stage:

@@ -13,7 +13,7 @@ Recipients = tuple[Recipient, ...]
 
 
 def accept_open(recipients: Recipients, refused: Mapping[str, Refusal]) -> Recipients:
-    """The provider took the message: every open one has it, but for those refused apart."""
+    """The provider accepted the message: for every open recipient, except those it refused."""
     answered: list[Recipient] = []
     for recipient in recipients:
         refusal = refused.get(recipient.address)
@@ -25,7 +25,7 @@ def accept_open(recipients: Recipients, refused: Mapping[str, Refusal]) -> Recip
 
 
 def note_refusals(recipients: Recipients, refused: Mapping[str, Refusal]) -> Recipients:
-    """The message was not taken, but some recipients were answered for good."""
+    """The message was not accepted, but some recipients have a final answer."""
     return tuple(_refuse(r, refused.get(r.address)) for r in recipients)
 
 
@@ -52,14 +52,14 @@ def reopen_refused(recipients: Recipients) -> Recipients:
 
 
 def summary(recipients: Recipients, *, permanent: bool) -> Failure:
-    """One failure that stands for the refusals; it counts addresses and names none."""
+    """One failure for all refusals; it counts addresses and names none."""
     missed = [r for r in recipients if r.outcome != "accepted"]
     example = next((r for r in missed if r.code), None)
     return Failure(
         RECIPIENT_REFUSED if permanent else RECIPIENT_DEFERRED,
         "reject" if permanent else "retry",
         code=example.code if example else None,
-        detail=f"{len(missed)} recipient(s) {'refused' if permanent else 'put off'}",
+        detail=f"{len(missed)} recipient(s) {'refused' if permanent else 'deferred'}",
     )
 
 

@@ -11,7 +11,7 @@ import re
 
 MAX_DETAIL_CHARS = 500
 MAX_TRACE_CHARS = 4000
-# What is looked at for each character shown: enough for redaction to shorten, bounded all the same.
+# How many characters are read for each one shown: redaction shortens, and the work stays bounded.
 _LOOKED_AT = 8
 
 _QUOTED = r"\"(?:[^\"\\]|\\.)*+(?:\"|$)|'(?:[^'\\]|\\.)*+(?:'|$)|\\\"[^\"]*+(?:\"|$)"
@@ -69,7 +69,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (re.compile(r"(?i)(?<![\w.+-])[\w.+-]++%40[\w-]++(?:\.[\w-]++)*+"), "[address]"),
 )
-# A status, a date or an address of a machine is no person's number.
+# A status, a date or the address of a machine is not a person's number.
 _NUMBER = re.compile(
     r"(?<![\w.-])(?:"
     r"(?P<harmless>[2-5]\d\d[ -]\d\.\d{1,3}\.\d{1,3}(?![\d.])"

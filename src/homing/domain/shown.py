@@ -10,9 +10,9 @@ from msgspec import Struct
 from homing.domain.delivery import Change, Fact, Key, New
 
 CLAIM_MS = b"\x00"
-"""Stands in `claimed_tail` for the time of the claim, in milliseconds."""
+"""The placeholder in `claimed_tail` for the time of the claim, in milliseconds."""
 CLAIM_ISO = b"\x01"
-"""As `CLAIM_MS`, for the time as ISO 8601 text. Neither byte ever stands in JSON."""
+"""As `CLAIM_MS`, for the time as ISO 8601 text. Neither byte ever occurs in JSON."""
 
 
 class ShownRecord(Struct, frozen=True, gc=False, kw_only=True):

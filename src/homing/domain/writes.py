@@ -1,18 +1,19 @@
 """What a store is asked to write, decided once for all stores.
 
-A `New` or a `Change` says what happened; a `Write` says which records to put and to take away.
-Stores execute Writes under their compare-and-set and know no rule. The order inside a Write is
+A `New` or a `Change` says what happened; a `Write` says which records to put and to remove.
+Stores execute Writes under their compare-and-set and contain no rule. The order inside a Write is
 part of the contract:
 
 1. Everything is encoded before anything is applied.
-2. The condition is judged: the stored version, or a free id and free keys. Writes of one call are
-   judged in their order, each over what those before it have put.
-3. Children are judged and put, each by its own condition; those that are taken are left out. The
-   id and the keys of the delivery itself are taken by then, also if it is about to be removed.
+2. The condition is checked: the stored version, or a free id and free keys. Writes of one call are
+   checked in order, and each sees what those before it have put.
+3. Children are checked and put, each by its own condition; those whose id or key is taken are left
+   out. The id and the keys of the delivery itself are taken by then, also if it is about to be
+   removed.
 4. Payload and results are put before the record, and the record before the parent's counter.
    Shown records are put with it.
-5. Facts are put last, those of the call after those of its items. Waiters are told after the
-   commit.
+5. Facts are put last, those of the call after those of its items. Waiting workers are woken after
+   the commit.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Write(Struct, frozen=True, gc=False, kw_only=True):
 
     delivery: Delivery
     over: int | None = None
-    # Take away the record, its content and its attempts. Keys stay.
+    # Remove the record, its content and its attempts. Keys stay.
     removes: bool = False
     # Set for a waiting delivery: it is due at this time while no child is open, else never.
     due_at_zero_ms: int | None = None
@@ -68,7 +69,7 @@ class Write(Struct, frozen=True, gc=False, kw_only=True):
     facts: tuple[Fact, ...] = ()
     # Records of a Shape, in the same commit.
     shown: tuple[ShownRecord, ...] = ()
-    # Something may be due now: tell those who wait.
+    # Something may be due now: wake the waiting workers.
     wakes: bool = False
 
     @property
@@ -142,7 +143,7 @@ def _due_at_zero_ms(delivery: Delivery) -> int | None:
 
 
 def _wakes(delivery: Delivery) -> bool:
-    """Open and in no process's hands: pending, waiting, or in flight with its lease ended."""
+    """Open and held by no process: pending, waiting, or in flight with its lease ended."""
     if delivery.state in TERMINAL_STATES:
         return False
     if delivery.state != "in_flight" or delivery.holder is None:

@@ -1,4 +1,4 @@
-"""Submissions of one moment share one preparation, one durable write and one call of observers.
+"""Submissions that arrive together share one preparation, one write and one call of observers.
 
 Otherwise 64 concurrent callers would be 64 requests to the store, 64 wake-ups of its thread and
 64 calls of every observer. No submission waits for others: a batch is what the event loop has
@@ -19,7 +19,7 @@ T = TypeVar("T")
 Answer: TypeAlias = tuple[New, Added | Existing]
 Tell: TypeAlias = Callable[[Sequence[New]], None]
 MAX_BATCH = 256
-# Each of the batch would meet these alone, too. Any other error may be the fault of one of them.
+# Each of the batch would meet these alone, too. Any other error may be caused by one of them.
 SHARED = (StoreUnavailable, StoreOutcomeUnknown)
 
 
@@ -95,6 +95,6 @@ class AddBatcher(Generic[T]):
 def _refuse(waiting: Sequence[tuple[object, asyncio.Future[Answer]]], error: Exception) -> None:
     for _, future in waiting:
         if not future.done():
-            # Each its own: a raised exception collects the trace of whoever raises it.
+            # A copy for each caller: an exception collects a trace wherever it is raised.
             copied = type(error)(*error.args) if isinstance(error, StoreError) else error
             future.set_exception(copied)

@@ -26,7 +26,7 @@ Wanted: TypeAlias = tuple[Route, Request]
 
 
 class Taker(Protocol):
-    """A worker of this process that may be handed a delivery stored already claimed."""
+    """A worker of this process that can take a delivery stored already claimed."""
 
     holder: str
 
@@ -43,7 +43,7 @@ class Taker(Protocol):
 
 
 class Admission:
-    """The way in. What it returns is stored and fsynced."""
+    """Accepts requests. What it returns is stored and fsynced."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Admission:
     async def submit(
         self, route: Route, requests: Sequence[Request], *, taker: Taker | None = None
     ) -> list[Ticket | IdempotencyConflict]:
-        """Record, durably, and return: each new one or the one that its key stands for."""
+        """Record durably and return: each new delivery, or the stored one if its key is taken."""
         return await self.submit_each([(route, request) for request in requests], taker=taker)
 
     async def submit_each(
@@ -83,7 +83,7 @@ class Admission:
     ) -> list[Ticket | IdempotencyConflict]:
         """Many, on any routes, in one durable write; all are checked before any is stored.
 
-        A conflict is answered in its place and keeps none of the others from being stored.
+        A conflict takes the place of its answer, and the others are stored.
         """
         new = self._prepare_all(requests)
         if taker is not None and taker.has_room:
@@ -121,7 +121,7 @@ class Admission:
         return tickets
 
     async def send(self, route: Route, request: Request, *, wait: bool = True) -> Ticket:
-        """Record first, then attempt that very record at once, in the caller's call.
+        """Record first, then attempt that record at once, in the caller's call.
 
         Without `wait` the attempt goes on in the background.
         """
@@ -199,7 +199,7 @@ class Admission:
         return [next(found) if ticket is None else ticket for ticket in tickets]
 
     async def _repeats(self, repeats: Sequence[tuple[New, Existing]]) -> list[Ticket]:
-        """What stands for these requests already; a request that differs leaves an audit fact."""
+        """The stored deliveries for these requests; a different request leaves an audit fact."""
         ids = list(dict.fromkeys(answer.delivery_id for _, answer in repeats))
         found = await self._process.store.get_many(ids)
         stored = {delivery.id: delivery for delivery in found if delivery is not None}
@@ -226,7 +226,7 @@ def _differs(new: New, answer: Existing) -> bool:
 
 
 def _same_request(route: Route, new: New, answer: Existing) -> str:
-    """The id of the delivery that stands for this request; IdempotencyConflict: for another."""
+    """The id of the stored delivery of this request; IdempotencyConflict: of another request."""
     if answer.key is None:
         if answer.delivery_id == new.delivery.id:
             raise InvalidRequest("delivery_id", "is taken by another delivery")

@@ -1,4 +1,4 @@
-"""What another program began and left in a record of its own goes on here where it stands."""
+"""Takes over a delivery from the record of another program, in the state it had there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ StandingState: TypeAlias = Literal["pending", "delivered", "suppressed", "failed
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """How far another program has come. What is in its hands just now stands here as pending.
+    """The state in another program. A delivery that it is just trying is pending here.
 
     `updated_at_ms` is when it changed last, and for what has ended when that was.
     """
@@ -32,14 +32,14 @@ class Standing(Struct, frozen=True, kw_only=True):
 
 
 class Foreign(Struct, frozen=True):
-    """A record of another program: what was asked for, and how far it has come."""
+    """A record of another program: what was asked for, and its state."""
 
     request: Request
     standing: Standing
 
 
 def adopt(new: New, standing: Standing) -> New:
-    """A prepared request (see `Admission.prepare`), standing where the other program left it.
+    """A prepared request (see `Admission.prepare`), in the state that the other program left.
 
     What the route suppresses at intake stays suppressed.
     """

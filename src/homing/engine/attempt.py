@@ -25,8 +25,8 @@ class AttemptRunner:
     async def run(self, works: Sequence[ClaimedWork], *, wait: bool = False) -> list[ClaimedWork]:
         """Try each of them once; those that were tried, and not put back to wait for their turn.
 
-        With `wait` the outcomes are durable when this returns. A store that cannot be reached
-        leaves the rest to the end of its leases: nothing was said to be sent that was not.
+        With `wait` the outcomes are durable when this returns. If the store cannot be reached, the
+        rest is due again when its leases end; nothing is recorded as sent.
         """
         batch = list(works)
         try:

@@ -1,4 +1,4 @@
-"""A delivery in this process's hands: what a step sees of the attempt it runs in."""
+"""A delivery that this process holds: what a step sees of the attempt it runs in."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from homing.engine.route import Route
 from homing.engine.save_batcher import PendingSave
 from homing.ports import Claimed
 
-# No commit may start unless its whole time, and this, still fit into the lease.
+# A commit starts only if its whole time limit, and this, still fit into the lease.
 COMMIT_MARGIN_S = 1.0
 # With less than this to spare at the mark, the lease is made longer together with it.
 SPARE_LEASE_S = 15.0
 
 
 class DoubtSettled(Exception):
-    """While this attempt was being prepared, an earlier one turned out to be accepted."""
+    """An earlier attempt turned out to be accepted while this one was being prepared."""
 
     def __init__(self, receipt: Receipt) -> None:
         super().__init__("an earlier attempt was accepted")
@@ -52,7 +52,7 @@ class Owner(Protocol):
 
 
 def put_back(works: Sequence[ClaimedWork], batch: list[ClaimedWork]) -> None:
-    """They wait for their turn again, and hold nothing meanwhile but their claims."""
+    """Put them back into the inbox; they keep their claims and no permits."""
     if not works:
         return
     left = set(works)
@@ -103,7 +103,7 @@ class ClaimedWork(Struct, eq=False):
     route: Route
     plan: Plan
     stage: Stage
-    # False: the plan has lost the stage that the delivery stands at.
+    # False: the plan no longer has the stage of the delivery.
     is_stage_known: bool
     delivery: Delivery
     content: Content
@@ -129,7 +129,7 @@ class ClaimedWork(Struct, eq=False):
         """Write the durable mark; False: the claim was lost or its time is over, do not send."""
         await self.process.refresh_if_stale()
         if self.delivery.maybe_sent:
-            # An earlier owner may have learnt the outcome since we looked.
+            # An earlier owner may have stored the outcome since the first check.
             late = await late_receipt(self.process, self.delivery)
             if late is not None:
                 raise DoubtSettled(late)
@@ -184,7 +184,7 @@ class ClaimedWork(Struct, eq=False):
             self.stage, self.is_stage_known = stage_in(self.plan, self.delivery.stage)
 
     def end(self) -> None:
-        """The attempt is over, for better or worse."""
+        """The attempt is over, whatever its outcome."""
         if self.is_over:
             return
         self.is_over = True

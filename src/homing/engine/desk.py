@@ -67,7 +67,7 @@ class Desk:
         return await self._store.facts(AUDIT, f"{delivery_id}/")
 
     async def unfinished_children(self, parent: Delivery) -> Sequence[Delivery]:
-        """Those that count for it and have not ended well, or not yet; a first page of them."""
+        """The first page of its current children that have failed or not ended yet."""
         states: tuple[State, ...] = ("failed", "dismissed", "pending", "in_flight", "waiting")
         if parent.fanned_out:
             async for page in pages_of_children(self._store, parent.id, states):
@@ -143,7 +143,7 @@ class Desk:
     async def confirm(
         self, delivery_id: str, *, actor: str, reason: str, evidence: str
     ) -> Delivery:
-        """An uncertain one was accepted after all; the evidence is kept."""
+        """An uncertain delivery was accepted; the evidence is stored."""
         demand("evidence", evidence)
         by = signed(actor, reason)
         before = await self._writer.checked("confirm", delivery_id)
@@ -209,7 +209,7 @@ class Desk:
         await self._writer.note("annotate", delivery_id, by)
 
     async def park(self, route: str, *, actor: str, reason: str) -> None:
-        """Stop a route by hand; nothing of it is tried until it is unparked."""
+        """Stop a route; nothing of it is tried until it is unparked."""
         self._writer.route(route)
         await self._writer.note("park", f"route:{route}", signed(actor, reason))
         await self._parking.park(route, actor=actor, reason=reason)

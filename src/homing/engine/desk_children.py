@@ -4,7 +4,7 @@
 - cancel: open children are cancelled with it. A child in flight may have been sent already: it
   is left alone and ends by itself. One in doubt becomes uncertain.
 - restore: the children that were cancelled with it are restored first.
-- amend: children of the earlier payload count no more, and those still open are cancelled.
+- amend: children of the earlier payload no longer count, and those still open are cancelled.
 - replay or confirm of a child: its failed parent looks at its children again.
 
 Children are saved a page at a time, one save for each page.
@@ -88,7 +88,7 @@ class DeskChildren:
             await self._writer.write("restore", page, restored, by, parent=parent.id)
 
     async def look_again(self, child: Delivery, by: Signed, generation: int | None) -> None:
-        """The failed parent of a child that was mended joins its children again."""
+        """The failed parent of a repaired child waits for its children again."""
         if child.parent_id is None:
             return
         parent = await self._store.get(child.parent_id)

@@ -1,4 +1,4 @@
-"""The desk's one way to write: checked, audited, told to observers, repeated under contention."""
+"""All writes of the desk: checked, audited, told to observers, repeated under contention."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from homing.ports import Added, Transitioned
 
 AUDIT = "audit"
 MAX_TEXT_CHARS = 2000
-# How often a verb meets a delivery that others are changing before it is refused.
+# How often a verb is repeated on a delivery that others are changing before it is refused.
 CONTENTION_TRIES = 5
 # Verbs that change children before the delivery itself.
 CHILDREN_FIRST: frozenset[Verb] = frozenset({"replay", "restart", "restore"})
@@ -58,7 +58,7 @@ class DeskWriter:
         self._store = process.store
         self._routes = routes
         self._tell = tell
-        # Whose the routes are that are not known here.
+        # The owners of routes that are not known here.
         self.route_owners: dict[str, str] = {}
 
     async def read(self, delivery_id: str) -> Delivery:
@@ -75,7 +75,7 @@ class DeskWriter:
         return route
 
     def no_route(self, name: str) -> str:
-        """Why there is no such route here, and what brings it."""
+        """Why there is no such route here, and which package contains it."""
         owner = self.route_owners.get(name)
         missing = f"; it belongs to {owner}, which is not installed here" if owner else ""
         return f"there is no route {name!r}{missing}"
@@ -184,7 +184,7 @@ class DeskWriter:
         return lost
 
     async def add(self, verb: Verb, new: New) -> Delivery:
-        """Store a new delivery, or give the one that its key stands for already."""
+        """Store a new delivery, or return the stored one if its key is taken."""
         [answer] = await self._store.add([new])
         if not isinstance(answer, Added):
             return await self.read(answer.delivery_id)
@@ -199,6 +199,6 @@ class DeskWriter:
     def audit_fact(self, verb: str, subject: str, by: Signed, **more: str) -> Fact:
         now_ms = self._process.clock.now_ms()
         value: FactValue = {"verb": verb, "actor": by.actor, "reason": by.reason, **more}
-        # The random end keeps two verbs of one millisecond apart.
+        # The random end makes the keys of two verbs in one millisecond different.
         unique = self._process.dice.entropy(4).hex()
         return Fact(AUDIT, f"{subject}/{now_ms:015d}-{unique}", now_ms, value)

@@ -53,7 +53,7 @@ def _token_still_folds(work: ClaimedWork, now_ms: int) -> bool:
 
 
 async def _evidence_for(work: ClaimedWork) -> Found | Absent | Unknown | None:
-    """None: there is nothing to ask. A lookup that fails or takes too long is no evidence."""
+    """None: the provider cannot be asked. A lookup that fails or times out is not evidence."""
     delivery = work.delivery
     late = await late_receipt(work.process, delivery)
     if late is not None:

@@ -1,4 +1,4 @@
-"""What is due on one route: asked of the store in the right portions, and at the right times."""
+"""What is due on one route: how much of it to claim, and when."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGEST_PAYLOAD = 28 * 1024 * 1024
 
 
 class DueWork:
-    """Claims for a worker, and says how long it may rest before the next claim."""
+    """Claims for a worker, and says how long it may wait before the next claim."""
 
     def __init__(self, route: Route, process: Process, liveness: Liveness) -> None:
         self._route = route
@@ -40,16 +40,16 @@ class DueWork:
                 limit=limit,
                 limit_bytes=limit_bytes,
                 lanes=route.served_lanes,
-                # Never our own: what is ours and in no part's hands is found by housekeeping.
+                # Never our own: housekeeping finds claims of ours that no task knows.
                 spare=self._liveness.alive | {process.holder},
             )
         )
         works = works_of(process, route, claimed, asked_at_s, owner)
         size = sum([work.size for work in works])
-        # A claim that was cut by its bytes has left something behind.
+        # A claim that its byte limit has cut has left due work behind.
         was_cut = limit_bytes is not None and size + LARGEST_PAYLOAD > limit_bytes
         self._got_all = not works or (len(works) < limit and not was_cut)
-        # How long the first one has waited; what was put off on purpose seems to wait longer.
+        # How long the first one has waited; one that was deferred seems to have waited longer.
         since_ms = claimed[0].delivery.updated_at_ms if claimed else self._claimed_up_to_ms
         self._lag_s = (self._claimed_up_to_ms - since_ms) / 1000 / process.time_scale
         return works
@@ -68,7 +68,7 @@ class DueWork:
             return 0.0
         due_at_ms = await self._next_due_ms()
         if due_at_ms is not None and due_at_ms <= self._claimed_up_to_ms:
-            # Due at the claim and not given to us: a living process holds it.
+            # Due at the claim and not given to us: a live process holds it.
             return self._route.poll_s / 10
         return max(self._rest_s(due_at_ms), SHORTEST_REST_S)
 

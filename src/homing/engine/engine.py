@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from homing.domain.delivery import Delivery, Fact
+from homing.domain.errors import StoreError
 from homing.domain.failure import Failure
 from homing.engine.admission import Admission
 from homing.engine.attempt import AttemptRunner
@@ -44,7 +45,7 @@ STOP_GRACE_S = 20.0
 
 
 class Engine:
-    """Give it a store and routes; `start` it to work, or only use `admission` and `desk`."""
+    """Needs a store and routes; `start` runs the workers. `admission` and `desk` need no start."""
 
     def __init__(  # noqa: PLR0913 - the composition of a process is its ports
         self,
@@ -62,7 +63,7 @@ class Engine:
         time_scale: float = 1.0,
         known: Sequence[Route] = (),
     ) -> None:
-        """`known` routes are only read and repaired here: other processes work them off."""
+        """`known` routes are only read and repaired here: other processes work on them."""
         self.store = store
         self.clock = clock
         worked = routes_by_name(routes)
@@ -72,7 +73,7 @@ class Engine:
         self._claim_observers: list[Observer] = []
         for observer in observers:
             self.add_observer(observer)
-        self._owing = asyncio.Event()
+        self._notices_are_due = asyncio.Event()
         self._has_alarm = alarm is not None
         self.parking = Parking(store, clock)
         self.saves = SaveBatcher(
@@ -116,6 +117,7 @@ class Engine:
         self.workers = {route.name: self._worker(route) for route in routes}
         self.admission = Admission(self.runner, self.parking, self.workers, self._tell_of)
         self._providers = Providers(routes)
+        self.liveness.problems = self._providers.problems
         self._lease_s = min((route.lease_s for route in routes), default=60.0)
         self._tasks: list[asyncio.Task[None]] = []
         self._starting = asyncio.Lock()
@@ -129,9 +131,9 @@ class Engine:
         return sum([worker.running for worker in self.workers.values()])
 
     @property
-    def provider_findings(self) -> Mapping[str, Failure | None]:
-        """By route, what the check of its provider has found; None: it is well."""
-        return self._providers.findings
+    def provider_problems(self) -> Mapping[str, str]:
+        """By route, what the last check of its provider found wrong."""
+        return self._providers.problems
 
     def add_observer(self, observer: Observer) -> None:
         self._observers.append(observer)
@@ -139,7 +141,7 @@ class Engine:
             self._claim_observers.append(observer)
 
     async def recover(self) -> None:
-        """Before anything else: what an earlier life could not store, and who else is here."""
+        """Before all else: store journaled outcomes of the previous run, see who else is alive."""
         await self.housekeeping.read_back()
         await self.parking.refresh()
         await self.liveness.first_beat()
@@ -150,7 +152,7 @@ class Engine:
         await self.recover()
         purge_every_s = max(PURGE_EVERY_S / self.process.time_scale, 1.0)
         self._spawn("beat", self._beat)
-        self._spawn("providers", self._providers.open)
+        self._spawn("providers", self._providers.watch)
         self._spawn("wake-up", self.wakeup.listen)
         self._spawn("housekeeping", self._keep_house)
         self._spawn("notices", self._give_notices)
@@ -161,30 +163,30 @@ class Engine:
             self._spawn(f"worker {worker.route.name}", worker.run)
 
     async def ensure_beating(self) -> None:
-        """A process that sends inline without a worker is seen alive all the same."""
+        """Heartbeats for a process that sends inline without a worker."""
         async with self._starting:
             if self.liveness.has_beaten:
                 return
             await self.recover()
-            self._spawn("providers", self._providers.open)
+            self._spawn("providers", self._providers.watch)
             self._spawn("beat", self._beat)
             self._spawn("leases", self._every(self._lease_s / 3, self._renew_leases))
 
     async def watch(self) -> None:
-        """In a process that works nothing off: know what is parked, and raise alerts if it can."""
+        """In a process without workers: know what is parked, and raise alerts if it can."""
         await self.parking.refresh()
         self._spawn("housekeeping", self._keep_house)
         if self._has_alarm:
             self._spawn("unserved", self._look_for_unserved())
 
     async def live_workers(self) -> list[str]:
-        """The processes that work something off right now, this one included."""
+        """The processes that run workers now, this one included."""
         await self.liveness.look()
         own = [self.holder] if self.liveness.lanes and self._tasks else []
         return sorted([*self.liveness.workers, *own])
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
-        """Finish or give back what is in hand, write all outcomes, say farewell.
+        """Finish or give back claimed work, write all outcomes, remove the heartbeat.
 
         The providers of all routes are closed with it.
         """
@@ -193,11 +195,15 @@ class Engine:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        # A read-back of the journal that was cancelled half way is finished. What the store still
+        # refuses stays in the journal for the next start.
+        with contextlib.suppress(StoreError):
+            await self._read_back_own()
         if self.liveness.has_beaten:
             if await self.housekeeping.holds_any(self.holder):
                 self.liveness.abandon()
             else:
-                await self.liveness.farewell()
+                await self.liveness.withdraw()
         self._tasks.clear()
         await self._providers.close()
 
@@ -216,12 +222,12 @@ class Engine:
         )
 
     async def _revive(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        """No background task may die in silence: it is logged and begins again."""
+        """A background task that fails is logged and started again."""
         while True:
             try:
                 await run()
             except Exception:
-                log.exception("%s failed and begins again", name)
+                log.exception("background task %s failed and starts again", name)
                 await asyncio.sleep(REVIVE_AFTER_S)
             else:
                 return
@@ -237,7 +243,7 @@ class Engine:
         return forever
 
     async def _beat(self) -> None:
-        """By itself, so that nothing slow can delay a beat."""
+        """In a task of its own, so that nothing slow can delay a heartbeat."""
         while True:
             await asyncio.sleep(self.liveness.next_beat_in_s)
             await self.liveness.beat()
@@ -253,7 +259,7 @@ class Engine:
         return self._every(LOOK_FOR_UNSERVED_EVERY_S, self.housekeeping.look_for_unserved)
 
     async def _refresh_if_stale(self) -> None:
-        """Before taking work: our own journaled outcomes are stored, and who is alive is known."""
+        """Before claiming: store our own journaled outcomes, and know which processes are alive."""
         if self.saves.journaled:
             await self._read_back_own()
         if not self.liveness.is_sure:
@@ -269,13 +275,13 @@ class Engine:
         await self.housekeeping.read_back()
 
     async def _give_notices(self) -> None:
-        """Apart from the beat, which a slow notifier must not delay."""
+        """Notices run separately so that a slow notifier cannot delay the heartbeat."""
         while True:
-            self._owing.clear()
+            self._notices_are_due.clear()
             await self.housekeeping.give_due_notices()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(NOTICES_EVERY_S):
-                    await self._owing.wait()
+                    await self._notices_are_due.wait()
 
     def _held_ids(self) -> frozenset[str]:
         return frozenset[str]().union(*(worker.held_ids for worker in self.workers.values()))
@@ -288,7 +294,7 @@ class Engine:
     def _park(self, route: Route, failure: Failure) -> tuple[Fact, ...]:
         facts = self.parking.by_fault(route, failure)
         if facts:
-            self._owing.set()
+            self._notices_are_due.set()
         return facts
 
     def _tell_of(self, name: str, deliveries: Sequence[Delivery]) -> None:
@@ -306,12 +312,12 @@ class Engine:
                 ]
             )
         else:
-            self._owe([settlement.change.delivery for settlement in stored])
+            self._note_notices([settlement.change.delivery for settlement in stored])
 
-    def _owe(self, deliveries: Sequence[Delivery]) -> None:
+    def _note_notices(self, deliveries: Sequence[Delivery]) -> None:
         if [1 for delivery in deliveries if delivery.notices_due]:
-            self.housekeeping.owes(deliveries)
-            self._owing.set()
+            self.housekeeping.note_due(deliveries)
+            self._notices_are_due.set()
 
     def _tell_claimed(self, deliveries: Sequence[Delivery]) -> None:
         if self._claim_observers:
@@ -320,7 +326,7 @@ class Engine:
             self._tell_each(self._claim_observers, events)
 
     def _tell(self, events: Sequence[Transitioned]) -> None:
-        self._owe([event.delivery for event in events])
+        self._note_notices([event.delivery for event in events])
         self._tell_each(self._observers, events)
 
     def _tell_each(self, observers: Sequence[Observer], events: Sequence[Transitioned]) -> None:
@@ -332,5 +338,5 @@ class Engine:
 
 
 def _lanes(routes: Sequence[Route]) -> tuple[str, ...]:
-    """Those that are worked off here."""
+    """The lanes that this process serves."""
     return tuple(lane for route in routes if route.concurrency for lane in route.served_lanes)

@@ -1,4 +1,4 @@
-"""When each class of record may go: computed once, and carried to stores that set an expiry."""
+"""When each class of record expires: computed once, for stores that set an expiry."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A parent and its children, as the store has them.
 
 A child belongs to one payload of its parent. When the parent is amended, its earlier children
-stay readable under it and count no more.
+stay readable and no longer count.
 """
 
 from __future__ import annotations

@@ -40,14 +40,14 @@ class HeldWork:
         by_id, size = self._by_id, self.size
         for work in works:
             delivery_id = work.delivery.id
-            # A newer claim of the same delivery may stand in its place.
+            # There may be a newer claim of the same delivery under its id.
             if delivery_id in by_id and by_id[delivery_id] is work:
                 del by_id[delivery_id]
                 size -= work.size
         self.size = size if by_id else 0
 
     async def renew_leases(self) -> None:
-        """Longer leases for all that is still in hand; a lost one shows at its next write."""
+        """Longer leases for all held work; a lost claim shows at its next write."""
         process, lease_s = self._process, self._route.lease_s
         now_s = process.clock.steady_s()
         aged = [

@@ -1,4 +1,4 @@
-"""Housekeeping: notices due, leases of the dead, retention, and what no live worker serves."""
+"""Housekeeping: notices due, leases of dead processes, retention, work that no worker serves."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Housekeeping:
         self._unknown: dict[str, int] = {}
         self._known_notices = {notice for each in notifiers for notice in each.notices}
         # In the order in which they came.
-        self._owing: dict[str, None] = {}
+        self._noted: dict[str, None] = {}
         self._next_sweep_s = float("-inf")
         self._settled: frozenset[str] = frozenset()
         self._reading_back = asyncio.Lock()
@@ -85,25 +85,25 @@ class Housekeeping:
         await self._store.save([], late_outcome(change, self._clock.now_ms()))
 
     async def look_around(self) -> bool:
-        """Every second: who is alive, whose leases have no holder, which routes are parked.
+        """Every second: which processes are alive, which leases to end, which routes are parked.
 
-        Whether the set of parked routes has changed.
+        Returns whether the set of parked routes has changed.
         """
         await self._liveness.look()
         if self._liveness.has_beaten:
-            # Who does not beat cannot tell the others' silence from a pause of its own.
+            # A process without heartbeats cannot tell the silence of others from its own pause.
             await self.end_leases_of_the_dead()
         return await self._parking.refresh()
 
-    def owes(self, deliveries: Iterable[Delivery]) -> None:
-        """Notices of these are due, by a change that is stored."""
-        self._owing.update((delivery.id, None) for delivery in deliveries if delivery.notices_due)
+    def note_due(self, deliveries: Iterable[Delivery]) -> None:
+        """Remember that notices of these are due; the change is stored already."""
+        self._noted.update((delivery.id, None) for delivery in deliveries if delivery.notices_due)
 
     async def give_due_notices(self) -> None:
-        """What this process came to owe; and now and then all that is owed by any.
+        """Give the notices of this process's changes; from time to time those of all processes.
 
-        What cannot be given (its notifier runs elsewhere, or refuses) may be much: looking
-        through it takes a small share of the time.
+        Many notices may be impossible to give here (their notifier runs elsewhere, or refuses), so
+        reading all of them takes only a small share of the time.
         """
         began_s = self._clock.steady_s()
         if began_s < self._next_sweep_s:
@@ -115,16 +115,16 @@ class Housekeeping:
         self._next_sweep_s = ended_s + rest_s
 
     async def _give_new_notices(self) -> None:
-        owing, self._owing = self._owing, {}
-        for delivery_id in owing:
+        noted, self._noted = self._noted, {}
+        for delivery_id in noted:
             delivery = await self._store.get(delivery_id)
             if delivery is not None:
                 await self._give(delivery)
         await self._alert_parked_routes()
 
     async def give_notices(self) -> int:
-        """Give what transitions owe; a notice is repeated rather than lost."""
-        self._owing.clear()
+        """Give all notices that are due; after a crash one may be repeated, none is lost."""
+        self._noted.clear()
         given = 0
         page = await self._store.page(Query(owing=True), limit=PAGE)
         while page.items:
@@ -166,10 +166,10 @@ class Housekeeping:
         return len(given)
 
     async def end_leases_of_the_dead(self) -> int:
-        """What a dead process held is due now, however long its leases seem to last."""
+        """The work of dead processes is due now, however long its leases seem to last."""
         ended = 0
         liveness = self._liveness
-        # A silent process that holds nothing takes nothing before it beats again.
+        # A silent process that holds nothing claims nothing before its next heartbeat.
         self._settled &= liveness.dead - liveness.proved_dead
         for holder in sorted(liveness.dead - self._settled):
             held = await self._held_by(holder)
@@ -182,7 +182,7 @@ class Housekeeping:
         return ended
 
     async def _end_leases(self, holder: str, held: Sequence[Delivery]) -> int:
-        # The judgement may be old: we may have been frozen since.
+        # The judgement may be old: this process may have been paused since.
         await self._liveness.look()
         if holder not in self._liveness.dead:
             return 0
@@ -197,9 +197,9 @@ class Housekeeping:
                 await self._liveness.forget(fact.key)
 
     async def give_back_unknown(self, holder: str, held_ids: Callable[[], frozenset[str]]) -> int:
-        """A claim whose answer was lost is ours in the store, and no task of ours has it.
+        """A claim whose answer was lost: the store names this process, but no task here knows it.
 
-        Seen so twice in a row, unchanged, it is given back: all others leave it to us.
+        Seen twice in a row, unchanged, it is given back: no other process would take it.
         """
         stored = await self._held_by(holder)
         held = held_ids()  # after the read: what was added meanwhile is known
@@ -255,7 +255,7 @@ class Housekeeping:
     async def look_for_unserved(self) -> frozenset[str]:
         """Lanes with waiting work that no live process serves raise an alert, once.
 
-        Only at the second look in a row: a worker that is being restarted is no news.
+        Only at the second look in a row: a worker that is being restarted needs no alert.
         """
         unserved = await unserved_lanes(self._store, self._liveness)
         for lane in sorted(unserved.keys() & self._unserved - self._alerted):

@@ -1,4 +1,4 @@
-"""Claimed lists that wait for a slot."""
+"""Claimed batches that wait for a slot."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from homing.engine.claimed_work import ClaimedWork
 from homing.engine.one_at_a_time import takes_many
 from homing.engine.steps import SendStep
 
-# So many go together at most, and so many bytes.
+# A batch has at most this many members, and at most this many bytes.
 MAX_BATCH = 64
 MAX_BATCH_BYTES = 8 * 1024 * 1024
 
 
 class Inbox:
-    """First in, first out, but for what is put back: that is next."""
+    """First in, first out, except what is put back: that is next."""
 
     def __init__(self) -> None:
         self._batches: deque[Sequence[ClaimedWork]] = deque()
@@ -64,10 +64,10 @@ class Inbox:
 
 
 def batches(works: Sequence[ClaimedWork], most: int = MAX_BATCH) -> Iterator[list[ClaimedWork]]:
-    """Those of one plan, stage and lane together, bounded in number and in bytes.
+    """Batches of one plan, stage and lane, limited in number and in bytes.
 
-    What is more urgent comes first. Sends of all lanes go together. What has a past to be looked
-    into (in doubt, with children) is a batch of its own.
+    More urgent work comes first. Sends of all lanes share batches. A delivery that needs a check
+    first (in doubt, with children) is a batch of its own.
     """
     alike: dict[object, list[ClaimedWork]] = {}
     for work in works:
@@ -96,7 +96,7 @@ def _bounded(group: list[ClaimedWork], most: int) -> Iterator[list[ClaimedWork]]
 
 
 def most_at_once(work: ClaimedWork) -> int:
-    """Of sends, as many as their provider can be handed at once."""
+    """How many sends their provider takes at once."""
     if not work.stage.sends:
         return MAX_BATCH
     step = work.route.steps.get(work.stage.name)

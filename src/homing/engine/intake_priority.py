@@ -1,8 +1,8 @@
-"""Intake before work: who waits to have something accepted is served first.
+"""Intake before work: callers that wait for an accept are served first.
 
-Both live off one interpreter and one writer. A delivery that is stored can wait a moment longer;
-the caller who wants it stored cannot. The work never stops: it is claimed in smaller portions,
-and once it waits for long it gives way no more.
+Intake and workers share one interpreter and one writer. A stored delivery can wait a moment
+longer; a caller cannot. The work never stops: it is claimed in smaller portions, and work that has
+waited for long is claimed in full portions again.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import asyncio
 
 from homing.ports import Clock
 
-# So many callers at once are no longer chance.
+# From this many waiting callers on, intake has priority.
 CROWD = 8
 PORTION = 64
 PORTION_EVERY_S = 0.1
 LOOK_AGAIN_S = 0.01
-# Work that has waited for so long goes on beside the crowd.
+# Work that has waited for this long is claimed in full portions, however many callers wait.
 PATIENCE_S = 30.0
 
 
@@ -28,7 +28,7 @@ class IntakePriority:
         self._clock = clock
 
     async def portion(self, limit: int, last_at_s: float, lag_s: float) -> int:
-        """How many of `limit` to claim now; while there is a crowd, it is a while until then."""
+        """How many of `limit` to claim now; while many callers wait, it returns after a pause."""
         if self.waiting < CROWD or lag_s > PATIENCE_S:
             return limit
         next_at_s = last_at_s + PORTION_EVERY_S

@@ -1,6 +1,6 @@
 """Lanes: which workers may work on a delivery.
 
-A lane begins with the name of the one route it belongs to, so the lanes of two routes never meet.
+A lane begins with the name of the one route it belongs to, so two routes never have the same lane.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import functools
 
 from homing.domain.delivery import Delivery
 
-# `/` ends the route's name and `@` begins the generation; in names they are written otherwise.
+# `/` ends the route's name and `@` begins the generation; inside names they are escaped.
 _ESCAPES = str.maketrans({"%": "%25", "/": "%2F", "@": "%40"})
 
 

@@ -1,4 +1,4 @@
-"""Who is alive: death is proved on the same host, and concluded from silence elsewhere.
+"""Which processes are alive: a death is proved on the same host, concluded from silence elsewhere.
 
 Each process beats by writing a fact with its boot's steady time. Processes of one boot compare
 steady times, which no clock step can move; a process of another machine is silent when its beat
@@ -15,12 +15,12 @@ from homing.domain.delivery import Fact, FactValue
 from homing.ports import Clock, Presence, Store
 
 WORKER = "worker"
-# Silent for so long, and not known to run, a process is dead.
+# A process that was silent for this long, and is not known to run, is dead.
 PATIENCE_S = 20.0
 BEATS_PER_PATIENCE = 4
 # By the wall clock, which may differ between machines.
 OLD_BEAT_S = 60.0
-# Wall and steady clock may drift apart by this much before it counts as a step.
+# A larger difference between wall and steady clock counts as a clock step.
 CLOCK_STEP_S = 1.0
 # Every process looks this often; a claim relies on a look that is not much older.
 LOOK_EVERY_S = 1.0
@@ -51,8 +51,12 @@ class Liveness:
         self._patience_s = patience_s
         self._runs_patience_s = max(patience_s, runs_patience_s or 0.0)
         self._time_scale = time_scale
-        # The lanes that this process works off, as its beats tell.
+        # The lanes that this process serves; its beats name them.
         self.lanes: tuple[str, ...] = ()
+        # By route, what is wrong with its provider here, as the beats tell.
+        self.problems: Mapping[str, str] = {}
+        # The same of the other processes that are alive.
+        self.problems_elsewhere: Mapping[str, str] = {}
         self._beats = 0
         self._last_beat_s: float | None = None
         self._looked_at_ms = clock.now_ms()
@@ -60,14 +64,14 @@ class Liveness:
         self.is_behind = False
         self._unseen_until_s = float("-inf")
         self._judging_since_s = float("-inf")
-        self._making_sure = asyncio.Lock()
+        self._refreshing = asyncio.Lock()
         self._seen: dict[str, tuple[int, float]] = {}
         self._seen_to_beat: set[str] = set()
         self.alive: frozenset[str] = frozenset()
         self.dead: frozenset[str] = frozenset()
-        # Those of the dead that cannot come back.
+        # Dead processes that certainly cannot come back.
         self.proved_dead: frozenset[str] = frozenset()
-        # Those of the living that work off lanes, as far as one can show without waiting.
+        # The lanes of each live process that runs workers, as far as is known without waiting.
         self.workers: Mapping[str, frozenset[str]] = {}
 
     @property
@@ -86,7 +90,7 @@ class Liveness:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether by our last beat others must take us for alive for a good while yet."""
+        """Whether, by our last beat, others will take this process for alive for some time."""
         return self._is_fresh(self._clock.steady_s())
 
     def _is_fresh(self, now_s: float) -> bool:
@@ -96,7 +100,7 @@ class Liveness:
 
     @property
     def is_sure(self) -> bool:
-        """Whether work may be taken without asking first."""
+        """Whether work may be claimed without a refresh first."""
         now_s = self._clock.steady_s()
         looked = self._looked_at_s <= now_s <= self._looked_at_s + LOOK_LASTS_S
         return (
@@ -107,10 +111,10 @@ class Liveness:
         )
 
     async def refresh_if_stale(self) -> None:
-        """Before taking work: a thawed process beats first, and after a clock step looks again."""
+        """Before claiming: after a pause beat first, and after a clock step look again."""
         if self.is_sure:
             return
-        async with self._making_sure:
+        async with self._refreshing:
             if not self.is_fresh:
                 await self.beat()
             if self._clock_stepped(self._clock.steady_s()):
@@ -119,13 +123,13 @@ class Liveness:
         await self.be_seen()
 
     async def be_seen(self) -> None:
-        """By a clock behind others', what we claim looks ended to them until they have seen us."""
+        """If our clock is behind, our leases look ended to others until they have seen our beat."""
         rest_s = self._unseen_until_s - self._clock.steady_s()
         if rest_s > 0 and self.is_behind:
             await asyncio.sleep(rest_s)
 
     async def first_beat(self) -> None:
-        """At the start: be there, see who else is, and be seen by them."""
+        """At the start: beat, look at the others, and wait until they have seen us."""
         await self.beat()
         await self.look()
         await self.be_seen()
@@ -143,12 +147,13 @@ class Liveness:
             self._unseen_until_s = beaten_at_s + LOOK_LASTS_S
         if not self.is_fresh:
             # What kept us from beating (a stopped machine, a store that took no writes) may have
-            # kept the others too: their silence counts from now on.
+            # stopped the others too: their silence counts from now on.
             self._judging_since_s = beaten_at_s
         self._beats += 1
         value: FactValue = {
             **self._about,
             "lanes": "\n".join(self.lanes),
+            "problems": "\n".join(f"{route}\t{text}" for route, text in self.problems.items()),
             "beats": self._beats,
             "boot": self._clock.boot,
             "steady_s": beaten_at_s,
@@ -163,7 +168,9 @@ class Liveness:
         self._looked_at_ms = self._clock.now_ms()
         self._looked_at_s = self._clock.steady_s()
         facts = [fact for fact in await self._store.facts(WORKER) if fact.key != self.name]
-        now_s = self._clock.steady_s()  # after the read: we may have been frozen in between
+        now_s = (
+            self._clock.steady_s()
+        )  # after the read: this process may have been paused in between
         runs = {} if self._presence is None else self._presence.look(self._clock.boot)
         living = [fact for fact in facts if self._is_alive(fact, now_s, runs=runs.get(fact.key))]
         self.alive = frozenset(fact.key for fact in living)
@@ -171,6 +178,12 @@ class Liveness:
             fact.key: lanes
             for fact in living
             if self._is_recent(fact) and (lanes := _lanes_of(fact))
+        }
+        self.problems_elsewhere = {
+            route: text
+            for fact in living
+            if fact.key in self.workers
+            for route, text in _problems_of(fact).items()
         }
         self.proved_dead = frozenset(name for name, still in runs.items() if not still)
         silent = frozenset(fact.key for fact in facts) - self.alive
@@ -199,25 +212,25 @@ class Liveness:
         return since_s
 
     def _is_recent(self, fact: Fact) -> bool:
-        """A process of another machine has our whole patience at first sight. That is right for
-        its work, but whoever looks only once would call it alive for ever."""
+        """A process of another machine, seen for the first time, gets the whole patience. That is
+        right for its work, but a program that looks only once would always call it alive."""
         if (fact.value or {}).get("boot") == self._clock.boot or fact.key in self._seen_to_beat:
             return True
         age_s = (self._looked_at_ms - fact.at_ms) / 1000 / self._time_scale
         return age_s < OLD_BEAT_S
 
     def is_served(self, lane: str) -> bool:
-        """Whether a live process, be it this one, works off the lane; by the last look."""
+        """Whether a live process, this one included, serves the lane; by the last look."""
         return lane in self.lanes or any(lane in lanes for lanes in self.workers.values())
 
-    async def farewell(self) -> None:
-        """A graceful end leaves nothing for others to wait for."""
+    async def withdraw(self) -> None:
+        """A graceful end: nothing is left that others would wait for."""
         await self._store.save([], [Fact(WORKER, self.name, self._clock.now_ms(), None)])
         if self._presence is not None:
             self._presence.withdraw(self.name)
 
     def abandon(self) -> None:
-        """An end that leaves work in hand: others shall take it over."""
+        """An end while work is still held: others take it over."""
         if self._presence is not None:
             self._presence.abandon(self.name)
 
@@ -232,3 +245,8 @@ class Liveness:
 
 def _lanes_of(fact: Fact) -> frozenset[str]:
     return frozenset(str((fact.value or {}).get("lanes") or "").split("\n")) - {""}
+
+
+def _problems_of(fact: Fact) -> dict[str, str]:
+    lines = str((fact.value or {}).get("problems") or "").splitlines()
+    return dict(line.split("\t", 1) for line in lines if "\t" in line)

@@ -58,7 +58,7 @@ class SingleSend:
             raise
         except BaseException as error:
             if not self._is_withdrawn:
-                told(error)  # type: ignore[arg-type] # what a surprise means, the batch decides
+                told(error)  # type: ignore[arg-type] # the batch decides what an unexpected error means
         else:
             told(answer)
 

@@ -1,4 +1,4 @@
-"""What the outcome of an attempt comes to: the change to save. Nothing here raises."""
+"""Turns the outcome of an attempt into the change to save. Nothing here raises."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def conclude(
 ) -> PendingSave:
     """The save that ends the attempt: by what the step returned, or by what it raised.
 
-    The route judges a failure once. A fault on the way there is a failed attempt as well.
+    The route classifies a failure once. An error in doing that is a failed attempt as well.
     """
     try:
         if isinstance(outcome, BaseException):
@@ -51,15 +51,17 @@ def conclude(
 
 
 def as_exception(error: BaseException) -> Exception:
-    """A cancel that was not meant for us is a failure like any other."""
+    """A cancellation that was not meant for this task is a failure like any other."""
     if isinstance(error, Exception):
         return error
     return RuntimeError(f"ended by {type(error).__name__}")
 
 
 def conclude_fault(work: ClaimedWork, error: Exception, *, maybe_sent: bool = False) -> PendingSave:
-    """A fault of ours or of a plug-in: a failed attempt, and in the end a dead letter."""
-    log.error("the attempt of %s went wrong", work.delivery.id, exc_info=error)
+    """A bug of ours or of a plug-in: a failed attempt, and in the end a dead letter."""
+    log.error(
+        "the attempt of delivery %s raised an unexpected error", work.delivery.id, exc_info=error
+    )
     failure = replace(
         classify_exception(error),
         error_class="engine_error",
@@ -71,7 +73,7 @@ def conclude_fault(work: ClaimedWork, error: Exception, *, maybe_sent: bool = Fa
 
 
 def dead_letter_lost_stage(work: ClaimedWork, failure: Failure | None = None) -> PendingSave:
-    """The plan has lost the stage: there is no policy by which to try again."""
+    """The plan no longer has the stage, so there is no retry policy."""
     if failure is None:
         failure = Failure("engine_error", detail=f"the plan has no stage {work.stage.name!r}")
     delivery = replace(work.delivery, failure=failure)
@@ -174,7 +176,7 @@ def _failed(work: ClaimedWork, failure: Failure) -> Change:
 
 
 def _judged(outcome: Outcome, stage: Stage, judge: Judge) -> Outcome:
-    """The route's own verdict on a failure, and on each recipient refused apart."""
+    """The route's classification of a failure, and of each refused recipient."""
     if isinstance(outcome, FanOut) or (isinstance(outcome, Done) and not outcome.refused):
         return outcome
     refused = {

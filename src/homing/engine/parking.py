@@ -24,7 +24,7 @@ async def parked_routes(store: Store) -> dict[str, Fact]:
 
 
 class Parking:
-    """Knows which routes are parked; the truth is in the store, shared by all processes."""
+    """Knows which routes are parked. The store has the facts, shared by all processes."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -55,7 +55,7 @@ class Parking:
         return self._by_person.get(route) or self._by_fault.get(route)
 
     def may_probe(self, route: str) -> bool:
-        """A fault is probed now and then; what a person parked stays parked."""
+        """A route parked by a fault is probed from time to time; one parked by a person is not."""
         return route in self._by_fault and route not in self._by_person
 
     def by_fault(self, route: Route, failure: Failure) -> tuple[Fact, ...]:
@@ -97,11 +97,11 @@ class Parking:
         self._changes += 1
 
     def unalerted(self) -> list[Fact]:
-        """Faults of which no alert was given yet; who parks a route by hand knows it."""
+        """Faults of which no alert was given yet. A park by a person needs no alert."""
         return [fact for route, fact in self._by_fault.items() if route not in self._alerted]
 
     async def mark_alerted(self, fact: Fact) -> None:
-        # A fact of its own: others who meet the fault at the same time write theirs anew.
+        # A fact of its own: processes that meet the fault at the same time write the park again.
         await self._store.save([], [Fact(ALERTED, fact.key, self._clock.now_ms())])
         self._alerted.add(fact.key)
         self._changes += 1

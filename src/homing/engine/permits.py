@@ -1,4 +1,4 @@
-"""Permits: so many at once and no more. Several are taken in one go, first come first served."""
+"""Permits limit how much is done at once. They are given in the order of the requests."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _Common:
 
 
 class SharedPermits:
-    """Some permits of one's own, and a share in what is common: no sharer can use up all."""
+    """Some permits of its own and a share of the common ones: no sharer can use up all."""
 
     def __init__(self, own: int, common: _Common) -> None:
         self._own = self._own_free = own
@@ -125,6 +125,6 @@ class SendPermits:
     def of(self, route: str) -> SharedPermits:
         permits = self._by_route.get(route)
         if permits is None:
-            # Its plan has no sending stage, and yet a step of it wants to send.
+            # Its plan has no sending stage, but one of its steps sends.
             permits = self._by_route[route] = SharedPermits(0, self._common)
         return permits

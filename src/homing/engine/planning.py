@@ -1,4 +1,4 @@
-"""What a retry policy does in an outage: when attempts fall, what survives, what would not."""
+"""What a retry policy does in an outage: when attempts are made, what survives, what does not."""
 
 from __future__ import annotations
 

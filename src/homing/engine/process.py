@@ -14,7 +14,7 @@ from homing.engine.save_batcher import SaveBatcher
 from homing.engine.suspects import SUSPECT_PERMITS
 from homing.ports import Clock, Dice, Store
 
-# How many accepted sends may await their save: what one kill can send twice.
+# How many accepted sends may wait for their save: one kill can repeat at most this many.
 MAX_UNSAVED_SENDS = 64
 
 
@@ -30,7 +30,7 @@ def _no_facts(route: Route, failure: Failure) -> tuple[Fact, ...]:
 class Process:
     """Shared by the parts of one engine. `holder` names this process in the store.
 
-    `refresh_if_stale` runs before work is taken: it makes sure that this process's view of
+    `refresh_if_stale` runs before work is claimed: it makes sure that what this process knows of
     itself and of the others is recent. `read_back` stores what the emergency journal has kept.
     `on_route_fault` gives the facts to write with an outcome that found a fault of its route.
     """

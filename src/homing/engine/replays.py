@@ -1,4 +1,4 @@
-"""Replay by filter: many dead letters, paced, stopping itself when nothing is mended."""
+"""Replay by filter: many dead letters at a limited rate; stops when the old error returns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOK_AT = 10
 
 
 class Progress(Struct):
-    """How far a replay has come; kept as a fact, so that it can be asked for later."""
+    """The progress of a replay; kept as a fact, so that it can be read later."""
 
     replay_id: str
     matched: int
@@ -34,7 +34,7 @@ class Progress(Struct):
 
 
 class Replayed(Struct, frozen=True):
-    """One that was replayed: in which cycle it is tried, and the error that was to be gone."""
+    """A replayed delivery: in which cycle it is tried, and the error that it had before."""
 
     delivery_id: str
     cycle: int
@@ -85,7 +85,7 @@ class Replays:
         await asyncio.gather(*self._tasks)
 
     async def stop(self) -> None:
-        """End them where they stand; what was replayed is replayed."""
+        """Stop all of them; deliveries that were replayed stay so."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -40,7 +40,7 @@ DEFAULT_CONCURRENCY = 64
 
 
 def classify_exception(error: Exception) -> Failure:
-    """The default verdict on a surprise: try again, unless the step said that it is useless."""
+    """The default for an unexpected error: try again, unless the step raised TerminalError."""
     disposition: Disposition = "reject" if isinstance(error, TerminalError) else "retry"
     word = TIMED_OUT if isinstance(error, TimeoutError) else type(error).__name__
     return Failure(
@@ -67,23 +67,23 @@ def _trace(error: BaseException) -> str:
 
 
 def judge_as_is(problem: Exception | Failure, stage: Stage) -> Failure:
-    """A failure that a step returned stands; an exception is classified by its type."""
+    """A failure that a step returned is unchanged; an exception is classified by its type."""
     del stage
     return classify_exception(problem) if isinstance(problem, Exception) else problem
 
 
 class Route(Struct, frozen=True, kw_only=True, dict=True):
-    """How one kind of delivery is taken in, tried, shown and repaired.
+    """How one kind of delivery is accepted, tried, shown and repaired.
 
     `admit` turns a message into what is stored, or refuses it with `InvalidRequest` or `Refused`;
-    the default takes any message as it is. `judge` has the last word on what went wrong in a
-    stage: it is given the exception that a step raised or the failure that it returned.
+    the default takes any message as it is. `judge` decides what went wrong in a stage: it gets the
+    exception that a step raised or the failure that it returned.
 
     `plans` holds further plans by name. A delivery follows the one that `admit` named, else the
     one named like the suffix of its lane, else `plan`. `lanes` are the suffixes of the lanes that
-    are worked off here; the empty one is the route's name itself. `generation` is that of this
+    this process serves; the empty one is the route's name itself. `generation` is that of this
     process's code, for routes whose deliveries may ask for one. With a `concurrency` of 0,
-    deliveries are accepted here and worked off elsewhere.
+    deliveries are accepted here and tried by other processes.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
         return self._plans_by_lane.get(lane, self.plan)
 
     def plan_for(self, admitted: Admitted) -> Plan:
-        """The plan of what is being taken in."""
+        """The plan of a message that is being accepted."""
         return self.plans.get(admitted.plan or admitted.lane, self.plan)
 
     @property

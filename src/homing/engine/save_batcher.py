@@ -1,9 +1,9 @@
-"""Settling: outcomes are written in groups, and none of a finished send is ever dropped.
+"""Settling: outcomes are written in groups, and that of a finished send is never dropped.
 
-What gathers while one save is under way goes into the next: the group grows with the load. While
-many attempts run, a small group waits a moment for company; a lone outcome does not. An outcome
-that the store refuses is tried again until the lease has ended; after that a finished send goes
-to the emergency journal (P8), anything else is left to the next owner.
+Outcomes that arrive during a save share the next one, so groups grow with the load. While many
+attempts run, a small group waits for a moment so that others can join it; otherwise it does not.
+If the store refuses, the save is repeated until the lease has ended. After that the outcome of a
+finished send goes to the emergency journal, and any other work is left to the next owner.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from homing.ports import Clock, Journal, Store
 log = logging.getLogger("homing.engine")
 
 GROUP_LIMIT = 512
-# A group smaller than this waits for company while at least as many attempts run.
-WORTH_A_WRITE = 64
-COMPANY_WITHIN_S = 0.003
+# A smaller group waits for others while at least this many attempts run.
+ENOUGH_FOR_A_WRITE = 64
+WAIT_FOR_OTHERS_S = 0.003
 # Outcomes that may wait share a write that comes within this time.
 LATER_S = 0.01
 FIRST_RETRY_S = 0.05
 LONGEST_RETRY_S = 2.0
 
 
-# Whether the claim still held; or why nobody knows.
+# Whether the claim still held; or the error that left it unknown.
 Kept: TypeAlias = bool | Exception
 
 
 class PendingSave(Struct):
-    """A change on its way to the store, with whom to tell."""
+    """A change to be saved, and the function to call with the result."""
 
     name: str
     change: Change
@@ -66,7 +66,7 @@ class SaveBatcher:
         self._tell = tell
         self._running = running
         self._gathered: list[PendingSave] = []
-        self._is_worth_a_write = False
+        self._is_enough = False
         self._under_way = 0
         # All that has gathered may wait for another write.
         self._may_wait = False
@@ -87,9 +87,9 @@ class SaveBatcher:
         self._go()
 
     def put_all(self, group: Sequence[PendingSave]) -> None:
-        """Hand over what has gathered already: it waits for nothing else."""
+        """Hand over a group that is complete: it does not wait for others."""
         self._gathered += group
-        self._is_worth_a_write = True
+        self._is_enough = True
         self._go()
 
     def put_later(self, group: Sequence[PendingSave]) -> None:
@@ -98,7 +98,7 @@ class SaveBatcher:
             self.put_all(group)
             return
         self._gathered += group
-        self._may_wait = self._is_worth_a_write = True
+        self._may_wait = self._is_enough = True
         if self._later is None:
             self._later = asyncio.get_running_loop().call_later(LATER_S, self._go)
         if not self.has_room:
@@ -146,12 +146,9 @@ class SaveBatcher:
 
     async def _flush(self) -> None:
         while self._gathered and not self._may_wait:
-            if (
-                not self._is_worth_a_write
-                and len(self._gathered) < WORTH_A_WRITE <= self._running()
-            ):
-                await asyncio.sleep(COMPANY_WITHIN_S)
-            self._is_worth_a_write = False
+            if not self._is_enough and len(self._gathered) < ENOUGH_FOR_A_WRITE <= self._running():
+                await asyncio.sleep(WAIT_FOR_OTHERS_S)
+            self._is_enough = False
             group, self._gathered = self._gathered[:GROUP_LIMIT], self._gathered[GROUP_LIMIT:]
             self._under_way = len(group)
             try:
@@ -174,8 +171,8 @@ class SaveBatcher:
                     await asyncio.sleep(delay_s)
                     delay_s = min(delay_s * 2, LONGEST_RETRY_S)
             except Exception as error:
-                # No fault of the store: something in the group cannot be written at all. The
-                # others must not go down with it.
+                # Not an error of the store: something in the group cannot be written at all. The
+                # others are saved without it.
                 log.exception("a group of %d outcomes cannot be written", len(group))
                 if len(group) == 1:
                     await self._give_up(group, error)
@@ -218,7 +215,7 @@ class SaveBatcher:
             await self._note_late(late)
 
     async def _was_stored(self, change: Change) -> bool:
-        """After an unanswered commit: is what stands there exactly what we wrote?"""
+        """After an unanswered commit: whether exactly our change is stored."""
         stored = await self._store.get(change.delivery.id)
         if stored is None:
             return change.forget
@@ -234,7 +231,7 @@ class SaveBatcher:
         try:
             await self._store.save([], facts)
         except StoreError:
-            return  # the attempt stays in doubt, which is the truth as the store knows it
+            return  # the attempt stays in doubt, which is what the store says
 
     async def _past_their_time(
         self, group: list[PendingSave], error: StoreError
@@ -252,14 +249,16 @@ class SaveBatcher:
                 await self._journal.append(keep)
                 self.journaled += len(keep)
             except Exception:
-                log.exception("%d finished sends could not even be journaled", len(keep))
+                log.exception(
+                    "%d finished sends could not be written to the emergency journal", len(keep)
+                )
         for settlement in group:
             if settlement.done is not None:
                 _tell(settlement.done, False if settlement.must_keep else error)
 
 
 def _tell(done: Callable[[Kept], None], kept: Kept) -> None:
-    """A fault of one listener keeps no other from being told."""
+    """An error of one listener does not stop the others from being told."""
     try:
         done(kept)
     except Exception:
@@ -267,7 +266,7 @@ def _tell(done: Callable[[Kept], None], kept: Kept) -> None:
 
 
 class _Answers:
-    """What became of each of a group; there is one to wake for all of them."""
+    """The results of a group, with one future for all of them."""
 
     def __init__(self, group: Sequence[PendingSave]) -> None:
         self._answers: list[Kept] = [False] * len(group)
@@ -284,7 +283,7 @@ class _Answers:
 
 
 def late_outcome(change: Change, now_ms: int) -> list[Fact]:
-    """What a worker that lost its claim still knows: the next owner must read it (P8, P9)."""
+    """What a worker that lost its claim knows of its sends: the next owner must read it."""
     return [
         Fact(
             "late_outcome",

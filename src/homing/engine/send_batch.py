@@ -23,9 +23,9 @@ from homing.engine.starting import leave_out_what_may_not_start
 from homing.engine.steps import Packed, SendStep, outcome_of
 from homing.ports import Accepted, GroupProvider, GroupSend, Outcome
 
-# An answer waits so long for others, so that one write settles them all.
+# How long an answer waits for others, so that one write settles them all.
 SETTLE_WITHIN_S = 0.01
-# Composing more than this takes milliseconds: it is done in a thread, beside the event loop.
+# Composing more than this takes milliseconds and is done in a thread, not in the event loop.
 LARGE_PAYLOAD = 256 * 1024
 
 
@@ -52,7 +52,7 @@ class SendBatch:
         self._under_way: dict[ClaimedWork, GroupSend] = {}
         self._ended: list[Ended] = []
         self._news: asyncio.Future[None] | None = None
-        # A send was ended by something that ends the process.
+        # An exception that ends the process, raised by a send.
         self._exit: BaseException | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._settle_timer: asyncio.TimerHandle | None = None
@@ -104,7 +104,7 @@ class SendBatch:
         return step.pack(work.delivery, work.content)
 
     async def _prepare(self) -> None:
-        """Bring them to the point where one more byte may send; as many as find room."""
+        """Prepare as many as there is room for, up to the byte that may send."""
         works = list(self._unsent)
         if not works:
             return
@@ -152,7 +152,7 @@ class SendBatch:
             return []
         await self._process.refresh_if_stale()
         for work in [work for work in self._prepared if work.delivery.maybe_sent]:
-            # An earlier owner may have learnt the outcome since we looked.
+            # An earlier owner may have stored the outcome since the first check.
             receipt = await late_receipt(self._process, work.delivery)
             if receipt is not None:
                 await self._abandon([work])
@@ -179,7 +179,7 @@ class SendBatch:
         return marked
 
     async def _take_permits(self) -> None:
-        """After the places at the provider, as every sender does: else two could deadlock."""
+        """After the places at the provider, in every sender: two orders could deadlock."""
         works = list(self._prepared)
         if not works:
             return
@@ -288,7 +288,7 @@ class SendBatch:
             await _abandon(self._prepared.pop(work))
 
     async def _clean_up(self) -> None:
-        """After a stop: what is answered is settled, what is marked is left to its next owner."""
+        """After a stop: settle what is answered, leave what is marked to its next owner."""
         for timer in (self._deadline, self._settle_timer):
             if timer is not None:
                 timer.cancel()

@@ -1,4 +1,4 @@
-"""Outcomes on their way to the store: handed over together, each with an answer of its own."""
+"""Hands outcomes to the store together; each gets its own answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def settle(ended: Sequence[Ended], *, wait: bool) -> None:
 def hand_over(ended: Sequence[Ended], *, may_wait: bool = False) -> None:
     """They are written with the next batch of saves; each work ends once it is written.
 
-    With `may_wait` they wait a moment for a write that is made anyway.
+    With `may_wait` they wait for a moment, to share a write that is made anyway.
     """
     saves = ended[0][0].process.saves
     for work, save in ended:

@@ -1,4 +1,4 @@
-"""Before an attempt: what may start, and what ends here with the reason."""
+"""Before an attempt: which work may start, and which ends here with a reason."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def leave_out_what_may_not_start(
 
 
 def starts_plainly(work: ClaimedWork, now_ms: int) -> bool:
-    """Whether nothing about its past has to be looked into: most work, so one call."""
+    """Whether nothing has to be checked first. True for most work, so it is one call."""
     delivery = work.delivery
     return (
         work.is_stage_known
@@ -64,7 +64,7 @@ def starts_plainly(work: ClaimedWork, now_ms: int) -> bool:
 
 
 async def _note_interruptions(batch: Sequence[ClaimedWork]) -> list[ClaimedWork]:
-    """What earlier holders left is written down before anything begins, in one write."""
+    """Interruptions of earlier holders are stored before anything begins, in one write."""
     noting: list[Ended] = []
     going_on: list[ClaimedWork] = []
     for work in batch:

@@ -1,8 +1,8 @@
 """Steps that are called one after the other: handlers, and the stages of jobs that do not send.
 
 A step's coroutine is driven in the caller's own task. One that ends without waiting costs no task,
-no future and no timer. One that waits keeps this very task (a time limit inside it must cancel the
-right one), and the rest of the batch goes on elsewhere.
+no future and no timer. One that waits keeps this task (a time limit inside it must cancel the
+right one), and the rest of the batch goes to another slot.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class StepBatch:
             self._end(work, outcome)
 
     def _raised(self, work: ClaimedWork, error: BaseException) -> bool:
-        """A surprise of the step's is a failed attempt; the end of this task is not."""
+        """An unexpected error of the step is a failed attempt; the end of this task is not."""
         if isinstance(error, ClaimLost):
             work.lost = True
             return False
@@ -158,7 +158,7 @@ class StepBatch:
             self._ended += [(work, conclude(work, done)) for work, done in returned]
 
     def _hand_over(self) -> None:
-        """What holds permits ends when it is written; the others end now."""
+        """Work that holds permits ends when it is written; the other work ends now."""
         ended, self._ended = self._ended, []
         if not ended:
             return
@@ -174,7 +174,7 @@ class StepBatch:
 
 
 def _is_stray_cancel(error: BaseException) -> bool:
-    """A step let a cancel through that was not meant for this task."""
+    """A step raised a cancellation that was not meant for this task."""
     if not isinstance(error, asyncio.CancelledError):
         return False
     task = asyncio.current_task()

@@ -54,7 +54,7 @@ class SendStep:
         self._compose_duplicate = compose_duplicate
 
     def pack(self, delivery: Delivery, content: Content) -> Packed | Failure:
-        """What goes out, and what of it must be stored with the mark."""
+        """What is sent, and what of it must be stored with the mark."""
         frozen = content.results.get(FROZEN)
         data: object = frozen
         if frozen is None:
@@ -107,7 +107,7 @@ class SendStep:
 
 
 def outcome_of(answer: object) -> Done | Failure:
-    """What a provider's answer means; anything else than an answer leaves the outcome unknown."""
+    """What a provider's answer means; anything that is not an answer leaves the outcome unknown."""
     if isinstance(answer, Accepted):
         return Done(receipt=answer.receipt, refused=answer.refused)
     if isinstance(answer, Failure):

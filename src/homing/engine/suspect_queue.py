@@ -1,4 +1,4 @@
-"""Suspects that wait for permits, apart from the slots: healthy work goes on meanwhile."""
+"""Suspects that wait for permits outside the slots, so that other work goes on."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Suspects: deliveries whose holder has died. They are tried in ever smaller numbers.
+"""Suspects: deliveries whose holder has died. Fewer and fewer of them are tried at once.
 
-Healthy work goes on beside them. All suspects of a process share some permits; the more deaths a
+Other work goes on beside them. All suspects of a process share some permits; the more deaths a
 suspect may have caused, the more of them it needs, and in the end all: then it is tried alone.
 """
 
@@ -10,12 +10,12 @@ from homing.domain.delivery import Delivery
 from homing.domain.transitions import suspicion
 
 SUSPECT_PERMITS = 16
-# After so many deaths in a row, each one needs so many permits: 16 at once, then 4, then alone.
+# Permits that a suspect needs, by deaths in a row: 16 suspects at once, then 4, then one alone.
 _PERMITS_BY_SUSPICION = (0, 1, 4)
 
 
 def permits_for(delivery: Delivery) -> int:
-    """How many permits of the suspects it needs; 0: it is no suspect."""
+    """How many suspect permits it needs; 0: it is not a suspect."""
     deaths = suspicion(delivery)
     known = deaths < len(_PERMITS_BY_SUSPICION)
     return _PERMITS_BY_SUSPICION[deaths] if known else SUSPECT_PERMITS

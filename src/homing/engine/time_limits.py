@@ -1,4 +1,4 @@
-"""Time limits for steps that cost nothing to those that never wait, and little to the others."""
+"""Time limits for steps: free for a step that never waits, cheap for the others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TimeLimits:
         """The result of `work`, or TimeoutError once it has waited for too long.
 
         It is run up to its first wait before a limit is set: a step that ends without waiting (a
-        quick handler, a cached answer) would pay more for the limit than for itself.
+        quick handler, a cached answer) costs less than a limit would.
         """
         try:
             first = work.send(None)
@@ -37,7 +37,7 @@ class TimeLimits:
         try:
             return await _Rest(work, first)
         except asyncio.CancelledError:
-            # Nobody else wants it to end, so it was the limit.
+            # There is no other cancellation, so it was the limit.
             if limit.is_over and limit.task.cancelling() - 1 <= limit.cancelled_before:
                 raise TimeoutError from None
             raise
@@ -57,7 +57,7 @@ class TimeLimits:
 
     def _end(self, limit: _Limit) -> None:
         if limit.is_over:
-            limit.task.uncancel()  # the task goes on, and owes nobody its end
+            limit.task.uncancel()  # the task goes on, with no cancellation pending
         self._running.pop(limit, None)
         if not self._running and self._timer is not None:
             self._timer.cancel()

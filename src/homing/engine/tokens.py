@@ -27,7 +27,7 @@ RIGHTS: dict[Role, frozenset[Right]] = {
 
 
 class Token(Struct, frozen=True):
-    """What is known of a token; `digest` stands for it."""
+    """What is stored of a token: `digest` is its hash."""
 
     digest: str
     name: str
@@ -42,7 +42,7 @@ class Tokens:
         self._dice = dice
 
     async def make(self, name: str, role: str) -> str:
-        """A new token, returned this once; the store keeps its hash."""
+        """Make a token. It is returned only here; the store keeps its hash."""
         if role not in get_args(Role):
             raise InvalidRequest("role", f"must be one of {', '.join(get_args(Role))}")
         if not name.strip():

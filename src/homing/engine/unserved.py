@@ -1,4 +1,4 @@
-"""Work that waits in lanes which no live process works off."""
+"""Work that waits in lanes which no live process serves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IN_FLIGHT = Query(facets=(Facet(state="in_flight"),))
 async def unserved_lanes(store: Store, liveness: Liveness) -> dict[str, int]:
     """How many wait in each such lane, by the last look at who is alive.
 
-    What is in flight waits too, unless a live process has it in hand.
+    A delivery in flight waits too, unless a live process holds it.
     """
     waiting: Counter[str] = Counter()
     for query in (PENDING, IN_FLIGHT):

@@ -1,4 +1,4 @@
-"""One ear on the store for all workers of a process: nobody misses a wake-up, nobody spins."""
+"""One task waits on the store for all workers of a process; no worker misses a wake-up or polls."""
 
 from __future__ import annotations
 

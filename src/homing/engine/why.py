@@ -13,9 +13,9 @@ from homing.engine.route import Route
 from homing.engine.views import budget_of
 from homing.engine.why_words import EVIDENCE, PARTS_FAILED, RECIPIENT, SENT, words_for
 
-# Due for longer than this and not taken: perhaps no worker is running.
+# Due for longer than this and not claimed: perhaps no worker is running.
 OVERDUE_S = 60.0
-# So many parts of a family are named.
+# At most this many children are named.
 PARTS_SHOWN = 20
 
 
@@ -44,7 +44,7 @@ def explain(  # noqa: PLR0913 - all that is known of a delivery
     ]
     lines = [f"{_clock(at_ms)} {text}" for at_ms, text in sorted(past, key=lambda item: item[0])]
     lines += _recipients(delivery)
-    lines += _parts(children)
+    lines += _open_or_failed(children)
     lines += _stands(delivery, route, now_ms, parked)
     if not is_served and not delivery.is_terminal:
         lines.append(f"No live worker serves {delivery.lane!r}: start one (homing worker).")
@@ -60,7 +60,7 @@ def _accepted(delivery: Delivery, plan: Plan | None) -> str:
     source = f" from {delivery.source!r}" if delivery.source else ""
     origin = f" as a second delivery of {delivery.clone_of}" if delivery.clone_of else ""
     if delivery.parent_id is not None:
-        origin = f" as a part of {delivery.parent_id}{_for_handler(delivery)}"
+        origin = f" as a child of {delivery.parent_id}{_for_handler(delivery)}"
     return f"accepted{name}{source}{key} on route {delivery.route!r}{origin}."
 
 
@@ -74,7 +74,7 @@ def _attempt(attempt: Attempt, delivery: Delivery, plan: Plan | None) -> str:
     how = words.ended.get(attempt.status, attempt.status)
     said = " ".join(part for part in (attempt.code, attempt.detail or attempt.error_class) if part)
     because = f": {said}" if said and attempt.status != "done" else ""
-    doubt = "; it may have been accepted all the same" if attempt.maybe_sent else ""
+    doubt = "; it may have been accepted nevertheless" if attempt.maybe_sent else ""
     return f"attempt {attempt.number} ({attempt.stage}) {how}{because}{doubt}."
 
 
@@ -101,15 +101,15 @@ def _recipients(delivery: Delivery) -> list[str]:
     return lines
 
 
-def _parts(children: Sequence[Delivery]) -> list[str]:
+def _open_or_failed(children: Sequence[Delivery]) -> list[str]:
     """Those that have not ended well, each with its error."""
     lines = []
     for child in children[:PARTS_SHOWN]:
         because = f" ({child.failed_because})" if child.failed_because else ""
         error = f": {_error(child)}" if child.failure is not None else ""
-        lines.append(f"  part {child.id}{_for_handler(child)}: {child.state}{because}{error}")
+        lines.append(f"  child {child.id}{_for_handler(child)}: {child.state}{because}{error}")
     if len(children) > PARTS_SHOWN:
-        lines.append("  and more parts that have not ended well")
+        lines.append("  and more children that have not ended well")
     return lines
 
 
@@ -129,7 +129,7 @@ def _stands(delivery: Delivery, route: Route | None, now_ms: int, parked: Fact |
     if delivery.state == "in_flight":
         return [_in_flight(delivery, now_ms, word)]
     if delivery.state == "waiting":
-        return [f"It is {word}: {delivery.open_children} part(s) of it have not ended yet."]
+        return [f"It is {word}: {delivery.open_children} of its children have not ended yet."]
     return _ended(delivery, None if route is None else route.plan_of(delivery), word)
 
 
@@ -144,7 +144,7 @@ def _ended(delivery: Delivery, plan: Plan | None, word: str) -> list[str]:
     lines = [f"It is {word}: closed by a person. `restore` opens it again."]
     if delivery.open_children:
         lines.append(
-            f"{delivery.open_children} part(s) of it were under way and end by themselves."
+            f"{delivery.open_children} of its children were under way and end by themselves."
         )
     return lines
 
@@ -173,7 +173,7 @@ def _delivered(delivery: Delivery, plan: Plan | None, word: str) -> str:
     number = f" as {receipt.notification_id}" if receipt and receipt.notification_id else ""
     how = EVIDENCE.get(receipt.evidence if receipt else "", "")
     if delivery.fanned_out:
-        what = "all its parts have ended well"
+        what = "all its children have ended well"
     elif words_for(delivery, plan) is SENT:
         what = f"the provider accepted it{number}"
     elif "handler" in delivery.metadata:
@@ -215,7 +215,7 @@ def _pending(
     if budget and number >= budget:
         lines.append("It is the last of its budget: if it fails, a person has to decide.")
     if delivery.maybe_sent:
-        lines.append("An earlier attempt may have been accepted: that is looked into first.")
+        lines.append("An earlier attempt may have been accepted: this is checked first.")
     elif delivery.earlier_maybe_sent:
         lines.append("An earlier payload of it may have been accepted.")
     if delivery.expires_at_ms is not None:
@@ -227,8 +227,8 @@ def _parked(fact: Fact, word: str) -> str:
     value = fact.value or {}
     since = f"It is {word}. Its route is parked since {_clock(fact.at_ms)}: {value.get('reason')}."
     if value.get("by") == BY_FAULT:
-        return f"{since} It keeps its turn; one message now and then tries whether it works again."
-    return f"{since} It keeps its turn until an operator unparks the route."
+        return f"{since} It keeps its place; from time to time one message is tried."
+    return f"{since} It keeps its place until an operator unparks the route."
 
 
 def _span(time_s: float) -> str:

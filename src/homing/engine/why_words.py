@@ -34,16 +34,16 @@ _BECAUSE: dict[FailedBecause, str] = {
 _NEXT_STEP: dict[FailedBecause, str] = {
     "exhausted": "When the other side works again, replay it; or dismiss it.",
     "expired": "Resend it if it is still wanted; or dismiss it.",
-    "poison": "Look at the worker's log, mend the cause, then replay; or dismiss it.",
+    "poison": "Look at the worker's log, fix the cause, then replay; or dismiss it.",
 }
 
 SENT = Words(
-    ended=_ENDED | {"done": "was accepted", "rejected": "was refused for good"},
+    ended=_ENDED | {"done": "was accepted", "rejected": "was refused permanently"},
     because=_BECAUSE
-    | {"rejected": "It was refused for good; trying again unchanged would be refused again."},
+    | {"rejected": "It was refused permanently; unchanged it would be refused again."},
     next_step=_NEXT_STEP
     | {
-        "rejected": "Mend the cause (address, content), amend it if needed, then replay or"
+        "rejected": "Fix the cause (address, content), amend it if needed, then replay or"
         " dismiss it.",
         "uncertain": "Ask the provider; then `confirm` it with evidence if it arrived, or `replay`"
         " it (flagged as a possible duplicate) if it did not.",
@@ -53,27 +53,27 @@ WORKED = Words(
     ended=_ENDED
     | {
         "done": "finished",
-        "rejected": "failed for good",
+        "rejected": "failed permanently",
         "timed_out": "did not finish in time",
         "route_fault": "met a fault of the route, not of the work",
     },
     because=_BECAUSE
     | {
-        "rejected": "It failed for good; trying again unchanged would fail again.",
+        "rejected": "It failed permanently; unchanged it would fail again.",
         "uncertain": "An attempt may have had its effect, and there is no evidence either way.",
         "expired": "Its time ran out before it could be finished.",
     },
     next_step=_NEXT_STEP
     | {
-        "rejected": "Mend the code or the data, amend it if needed, then replay or dismiss it.",
-        "exhausted": "When the cause is mended, replay it; or dismiss it.",
+        "rejected": "Fix the code or the data, amend it if needed, then replay or dismiss it.",
+        "exhausted": "When the cause is fixed, replay it; or dismiss it.",
         "uncertain": "Look whether it had its effect; then `confirm` it with evidence, or `replay`"
         " it if it had none.",
     },
 )
 PARTS_FAILED = (
-    "Parts of it have failed.",
-    "Mend the cause in its failed parts, then replay it: they are replayed with it.",
+    "Children of it have failed.",
+    "Fix the cause in its failed children, then replay it: they are replayed with it.",
 )
 RECIPIENT: dict[RecipientOutcome, str] = {
     "open": "still to be sent to",

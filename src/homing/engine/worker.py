@@ -26,19 +26,19 @@ from homing.ports import Claimed
 
 log = logging.getLogger("homing.engine")
 
-# Claimed beyond the free slots while steps are quick against the lease.
+# How many are claimed beyond the free slots, while steps are short compared with the lease.
 READ_AHEAD = 256
-# What is held may take so many bytes.
+# The content of all held work may take this many bytes.
 MAX_HELD_BYTES = 32 * 1024 * 1024
 QUICK_SHARE_OF_LEASE = 0.1
 MAX_WAITING_SUSPECTS = 4096
 STORE_RETRY_S = 1.0
-# A list of steps that end at once runs for about so long before others have their turn.
+# A batch of steps that never wait runs for about this long before other tasks run.
 TURN_S = 0.02
 
 
 class RouteWorker:
-    """Works off one route. `holder` names this process in the store."""
+    """The worker of one route. `holder` names this process in the store."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class RouteWorker:
         self._held = HeldWork(runner.process, route)
         self._inbox = Inbox()
         self._suspects = SuspectQueue(runner.process.suspects, self._put_suspects_first)
-        # So many at once and no more, in all slots together.
+        # Limits the attempts of all slots together.
         self._room = Permits(route.concurrency)
-        # Since when, by id.
+        # The start of each running attempt, by id.
         self._running: dict[str, float] = {}
         self._inline: dict[str, ClaimedWork] = {}
         self._in_background: set[asyncio.Task[None]] = set()
@@ -75,9 +75,9 @@ class RouteWorker:
         self._last_probe_s = float("-inf")
 
     async def run(self) -> None:
-        """Claim and attempt until stopped; called again after a fault, it goes on."""
+        """Claim and attempt until stopped; can be called again after an error."""
         if not self.route.concurrency:
-            return  # it is worked off elsewhere
+            return  # other processes work on this route
         self._start_slots()
         while not self._stopping:
             moment = self._wakeup.moment
@@ -101,7 +101,7 @@ class RouteWorker:
         return attempted
 
     def take(self, claimed: Claimed) -> None:
-        """Work off a delivery that was stored already claimed by this process."""
+        """Work on a delivery that was stored already claimed by this process."""
         now_s = self._process.clock.steady_s()
         works = works_of(self._process, self.route, [claimed], now_s, self)
         self._held.add(works)
@@ -122,7 +122,7 @@ class RouteWorker:
     def attempt_in_background(
         self, work: ClaimedWork, kept: contextlib.AbstractContextManager[object]
     ) -> None:
-        """The inline attempt goes on after its caller has left, until it ends or we stop."""
+        """The inline attempt goes on without its caller, until it ends or the worker stops."""
 
         async def go_on() -> None:
             with kept:
@@ -179,7 +179,7 @@ class RouteWorker:
         self._freed.set()
 
     async def stop(self, grace_s: float) -> None:
-        """Claim no more, give back what has not started, finish what runs; then end."""
+        """Stop claiming, give back what has not started, finish what runs; then end."""
         self._stopping = True
         self._freed.set()
         async with self._claiming:  # what is being claimed right now is given back too
@@ -189,7 +189,7 @@ class RouteWorker:
                 while self._running or self._inline:
                     self._freed.clear()
                     await self._freed.wait()
-        # An inline attempt is its caller's, unless the caller has left.
+        # An inline attempt belongs to its caller, unless it runs in the background.
         left = [work for work in self._held.all() if work.delivery.id not in self._inline]
         tasks = [*self._slots, *self._in_background]
         for task in tasks:
@@ -248,8 +248,8 @@ class RouteWorker:
             try:
                 await self._work_off(batch, wait=False)
             except Exception:
-                log.exception("a slot of %s went wrong and goes on", self.route.name)
-            await asyncio.sleep(0)  # others have their turn between two lists
+                log.exception("a slot of route %s failed and continues", self.route.name)
+            await asyncio.sleep(0)  # other tasks run between two batches
 
     async def _work_off(self, batch: Sequence[ClaimedWork], *, wait: bool) -> int:
         """Attempt them once there is room; how many were attempted."""
@@ -281,13 +281,13 @@ class RouteWorker:
         return tried
 
     def _note_list(self, took_s: float, number: int) -> None:
-        """Lists of slow steps become shorter: none keeps the event loop for long."""
+        """Batches of slow steps become shorter, so that none blocks the event loop for long."""
         self._note_time(took_s / number)
         length = int(TURN_S * number / took_s) if took_s > 0 else MAX_BATCH
         self._list_length = max(1, min(length, MAX_BATCH))
 
     def _note_time(self, took_s: float) -> None:
-        # Remember the slowest, and forget it slowly.
+        # The slowest time, which decays slowly.
         self._slowest_s = max(took_s, self._slowest_s * 0.99)
 
     async def _after_probe(self, work: ClaimedWork) -> None:
@@ -300,7 +300,7 @@ class RouteWorker:
             self._wakeup.ring()
 
     async def _claim_once(self) -> float:
-        """Claim what there is room for; how long to rest before looking again."""
+        """Claim what there is room for; returns how long to wait before the next claim."""
         if self._parking.is_parked(self.route.name):
             return await self._probe()
         # The delivery that finds a fault is its first probe: the next one comes later.
@@ -312,7 +312,7 @@ class RouteWorker:
         return await self._due.rest_after_claim_s()
 
     async def _probe(self) -> float:
-        """One message now and then shows whether the fault of the route is mended."""
+        """Try one message from time to time, to see whether the route works again."""
         now_s = self._process.clock.steady_s()
         rest_s = self._last_probe_s + self.route.probe_every_s - now_s
         if not self._parking.may_probe(self.route.name):

@@ -1,5 +1,5 @@
-"""Who is told: logs, alert log, delivery log, metrics, traces, Sentry."""
+"""Observers and notifiers: logs, alert log, delivery log, metrics, traces, Sentry."""
 
-# Notices that a route owes where somebody is there to give them.
+# Notices that a route has only where a notifier for them is configured.
 DELIVERY_LOG = "delivery_log"
 SENTRY = "sentry"

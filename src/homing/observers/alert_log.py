@@ -1,4 +1,4 @@
-"""The alert log: every dead letter and every alert of the engine, with the journal behind it."""
+"""The alert log: every dead letter and every alert of the engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOGGER_TIMEOUT_S = 5.0
 
 
 class AlertLog:
-    """Writes to the file; if that fails, to the system journal by `logger`; never to nowhere.
+    """Writes to the file; if that fails, to the system journal by `logger`.
 
     Without a file the log on stderr is the alert log.
     """
@@ -59,7 +59,7 @@ class AlertLog:
         except OSError as error:
             log.warning("the alert log cannot be written: %s", error.strerror)
             if not await asyncio.to_thread(_to_journal, line):
-                log.error("neither file nor journal takes this: %s", line)  # noqa: TRY400 - told above
+                log.error("neither the alert log nor the system journal can be written: %s", line)  # noqa: TRY400 - told above
                 return False
         return True
 

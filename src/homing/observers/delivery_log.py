@@ -17,7 +17,7 @@ log = logging.getLogger("homing.deliveries")
 
 
 class DeliveryLog:
-    """A route that owes `delivery_log` on success gets its line, once."""
+    """Writes one line per success of routes that have the notice `delivery_log`."""
 
     notices: Collection[str] = frozenset({DELIVERY_LOG})
 

@@ -30,7 +30,7 @@ class LineFile:
             newest = os.pread(descriptor, size - start, start)
             if unless is not None and unless.encode() in newest:
                 return
-            # A torn line of an earlier crash stays what it is; ours begins on its own.
+            # A line that a crash has cut off stays; ours begins on a new line.
             torn = bool(newest) and not newest.endswith(b"\n")
             data = b"\n" * torn + line.encode("utf-8", "backslashreplace") + b"\n"
             if os.write(descriptor, data) != len(data):
@@ -51,7 +51,7 @@ class LineFile:
 
 
 def _lock(descriptor: int) -> None:
-    """Not for ever: a stopped process with the lock must not silence all others."""
+    """Wait for the lock, but not for ever: its owner may be a stopped process."""
     deadline_s = time.monotonic() + LOCK_TIMEOUT_S
     while True:
         try:

@@ -23,7 +23,7 @@ from homing.domain.redaction import redact, visible
 from homing.ports import Transitioned
 
 DELIVERIES = "homing.deliveries"
-# How loud each end is: good ends inform, tries again warn, dead letters are errors.
+# Log levels: success is info, a retry is a warning, a dead letter is an error.
 LEVELS = {"delivered": logging.INFO, "suppressed": logging.INFO, "failed": logging.ERROR}
 FAILED = logging.WARNING
 LEVEL_NAMES = {
@@ -33,12 +33,12 @@ LEVEL_NAMES = {
 _AMBIGUOUS = re.compile(r"[\s=\"']")
 MAX_FRAMES = 8
 MAX_CAUSES = 5
-# Libraries that repeat at "info" what we say better.
+# Libraries whose "info" lines repeat our own.
 QUIET = {"httpx": "warning", "opentelemetry": "warning", "urllib3": "warning"}
 
 
 def configure(level: str, style: str) -> None:
-    """Everything of Homing and of its libraries goes through one chain to stderr."""
+    """All logs of Homing and of its libraries go through one chain to stderr."""
     shared: list[Processor] = [
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
@@ -105,7 +105,7 @@ def place_of(error: BaseException) -> str:
 
 
 def _words(error: BaseException) -> str:
-    """The text of others may quote what a customer wrote."""
+    """The text of a foreign exception may quote what a customer wrote."""
     name = type(error).__name__
     if isinstance(error, HomingError):
         return f"{name}: {redact(str(error))}"

@@ -1,4 +1,4 @@
-"""What is counted and timed of the engine's work; how it is shown is somebody else's matter."""
+"""Counts and times the engine's work. Other modules show the numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Durations:
 
 
 class Tally:
-    """All that was counted since the start, in plain dicts: whoever shows it pays for the showing.
+    """All that was counted since the start, in plain dicts: counting is cheap, showing is not.
 
     Keys: the route; route and new state; route, stage and outcome; the route.
     """
@@ -67,7 +67,7 @@ def duration_ms(attempt: Attempt) -> int | None:
 
 
 class Standing(Struct, frozen=True):
-    """How things stand in the store right now, for all processes together."""
+    """The current state of the store, for all processes together."""
 
     counts: Mapping[tuple[str, str], int]
     overdue_s: Mapping[str, float]

@@ -62,7 +62,7 @@ class OtlpTelemetry:
         )
         self._tracer = self._tracers.get_tracer("homing")
         meter = self._meters.get_meter("homing")
-        # Read when exported: the library's counters cost more than all else that is done here.
+        # Read when exported: the library's counters cost more than all other work here.
         self._tally = Tally()
         meter.create_observable_counter("homing.accepted", [self._accepted])
         meter.create_observable_counter("homing.transitions", [self._transitions])
@@ -157,7 +157,7 @@ def trace_id_of(delivery_id: str) -> int:
 def _exporters(
     protocol: Literal["http", "grpc"], endpoint: str | None
 ) -> tuple[SpanExporter, MetricExporter]:
-    """Each protocol brings a client of its own; only the one asked for is loaded."""
+    """Each protocol has its own client; only the configured one is loaded."""
     package = f"opentelemetry.exporter.otlp.proto.{protocol}"
     traces = importlib.import_module(f"{package}.trace_exporter").OTLPSpanExporter
     metrics = importlib.import_module(f"{package}.metric_exporter").OTLPMetricExporter

@@ -49,7 +49,7 @@ class PrometheusMetrics:
 
 
 class _Counts(Collector):
-    """The library's own counters cost ten times as much a delivery as a scrape can be worth."""
+    """Made at each scrape, because the library's own counters cost ten times as much a delivery."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
@@ -61,7 +61,7 @@ class _Counts(Collector):
             accepted.add_metric([route], number)
         yield accepted
         transitions = CounterMetricFamily(
-            "homing_transitions", "Deliveries that came into a state.", labels=["route", "state"]
+            "homing_transitions", "Deliveries that entered a state.", labels=["route", "state"]
         )
         for transition, number in tally.transitions.items():
             transitions.add_metric(transition, number)

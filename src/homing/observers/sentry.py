@@ -18,12 +18,12 @@ FLUSH_S = 5.0
 
 
 class SentryReports:
-    """A route that owes `sentry` on failure has its dead letters reported, each cycle once."""
+    """Reports the dead letters of routes that have the notice `sentry`, once per cycle."""
 
     notices: Collection[str] = frozenset({SENTRY})
 
     def __init__(self, dsn: str) -> None:
-        """A DSN that makes no sense raises ValueError. Nothing is reported but what we hand in."""
+        """An invalid DSN raises ValueError. Only the dead letters given to `give` are reported."""
         self._client = Client(
             dsn=dsn,
             transport=_Transport,
@@ -41,7 +41,7 @@ class SentryReports:
     def _report(self, event: Any) -> bool:
         transport = self._client.transport
         if not isinstance(transport, _Transport):
-            return True  # switched off by Sentry's own rules: nobody to ask again
+            return True  # dropped by Sentry's own rules: a repeat would be dropped too
         lost = transport.lost
         self._client.capture_event(event)
         self._client.flush(FLUSH_S)
@@ -61,7 +61,7 @@ class _Transport(HttpTransport):
 
 
 def event_of(delivery: Delivery, attempts: Sequence[Attempt]) -> dict[str, Any]:
-    """Names and numbers only. The id is fixed: Sentry folds a report that is made twice."""
+    """Names and numbers only. The id is fixed: Sentry drops a repeated report."""
     error_class = delivery.failure.error_class if delivery.failure else "-"
     because = delivery.failed_because or "-"
     identity = f"{delivery.id}/{delivery.cycle}".encode()

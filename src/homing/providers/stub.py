@@ -3,7 +3,7 @@
 `stub:?script=503,timeout,202&ledger=FILE` answers each send in turn and accepts once the
 script is at its end. Addresses at `@stub.test` have a behaviour of their own (see BEHAVIOURS).
 The ledger of what was really accepted is a file, written before the answer is given: tests
-compare it with what the engine believes.
+compare it with the engine's records.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ DOMAIN = "@stub.test"
 # In memory for tests to look at; the file keeps all.
 REMEMBERED = 1000
 
-# What each test address does; `soft-N` is read apart.
+# What each test address does; `soft-N` is read separately.
 BEHAVIOURS: dict[str, str] = {
     "ok": "is accepted",
-    "bounce": "is refused for good (550)",
-    "soft-N": "is put off N times (451), then accepted",
-    "down": "is put off always (451)",
+    "bounce": "is refused permanently (550)",
+    "soft-N": "is deferred N times (451), then accepted",
+    "down": "is always deferred (451)",
     "maybe": "is accepted, but the answer is lost",
     "suppressed": "is on the suppression list",
     "auth": "meets bad credentials: a fault of the route",
@@ -41,7 +41,7 @@ BEHAVIOURS: dict[str, str] = {
 
 
 class Accept(Struct, frozen=True):
-    """A script's word for: take it. `answer_lost` leaves the caller in doubt."""
+    """The script accepts the send. With `answer_lost` the caller is left in doubt."""
 
     answer_lost: bool = False
 
@@ -73,7 +73,7 @@ ANSWERS: dict[str, Accept | Failure] = {
 
 
 class Entry(Struct, frozen=True):
-    """One line of the ledger: really accepted, whatever the engine came to know."""
+    """One line of the ledger: really accepted, whatever the engine has recorded."""
 
     delivery_id: str
     token: str

@@ -1,4 +1,4 @@
-"""Putting settings into a route, and reading from a route what is in force."""
+"""Puts settings into a route, and reads from a route what is in force."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from homing.settings.tree import (
 
 
 def apply_to(route: Route, given: RouteSettings) -> Route:
-    """The route with what was set in the place of its own values, in each of its plans."""
+    """The route with the given settings instead of its own values, in each of its plans."""
     changed = route.with_plans(lambda plan: _plan(plan, given))
     return replace(changed, concurrency=given.concurrency or route.concurrency)
 
@@ -43,7 +43,7 @@ def _plan(plan: Plan, given: RouteSettings) -> Plan:
 
 
 def in_force(route: Route) -> RouteSettings:
-    """What settings would say of this route; of several stages, the last one speaks."""
+    """The values of this route as settings; of several stages, those of the last one."""
     plan, stage = route.plan, route.plan.stages[-1]
     retry, after = stage.retry, stage.retry.retry_after
     inner = retry.schedule.within if isinstance(retry.schedule, FullJitter) else retry.schedule

@@ -10,7 +10,7 @@ from homing.settings.tree import RetrySettings, RouteSettings, Settings, Telemet
 
 
 def check(settings: Settings) -> None:
-    """Raise SettingsError for the first setting that cannot stand as it is."""
+    """Raise SettingsError for the first setting that is not valid."""
     problems = [
         *_telemetry(settings.telemetry),
         *(

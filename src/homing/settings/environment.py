@@ -15,7 +15,7 @@ from homing.settings.leaves import leaves
 PREFIX = "HOMING_"
 FILE_SUFFIX = "_FILE"
 MAX_FILE_BYTES = 1_000_000
-# Names the settings file and is no setting itself.
+# Names the settings file and is not a setting itself.
 CONFIG_VARIABLE = "HOMING_CONFIG"
 
 
@@ -40,7 +40,7 @@ def from_environ(environ: Mapping[str, str]) -> list[Given]:
                 raise SettingsError(variable, f"is given beside {PREFIX}{bare}; give one of them")
             text = secret_file(variable, text)
         if not text:
-            raise SettingsError(variable, "is empty: give it a value, or take it away")
+            raise SettingsError(variable, "is empty: give it a value, or remove it")
         name = tuple(part.lower() for part in bare.split("__"))
         if not all(name):
             raise SettingsError(variable, "has an empty part between its underscores")
@@ -55,7 +55,7 @@ def secret_file(variable: str, path: str) -> str:
     except OSError as error:
         raise SettingsError(variable, f"its file cannot be read: {error.strerror}") from error
     except UnicodeDecodeError:
-        raise SettingsError(variable, "its file is no UTF-8 text") from None
+        raise SettingsError(variable, "its file is not UTF-8 text") from None
 
 
 def plain_value(variable: str, text: str) -> Any:
@@ -65,7 +65,7 @@ def plain_value(variable: str, text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(variable, f"is no TOML list or table: {error}") from error
+        raise SettingsError(variable, f"is not a TOML list or table: {error}") from error
 
 
 def read_text(path: Path) -> str:

@@ -30,7 +30,7 @@ class Loaded(Struct, frozen=True):
     origins: dict[str, str]
 
     def origin(self, name: str) -> str | None:
-        """Where a setting, or the table that it stands in, was given."""
+        """Where a setting, or the table that contains it, was given."""
         return _origin(self.origins, name)
 
 
@@ -65,7 +65,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise SettingsError(str(path), f"cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(str(path), f"is no valid TOML: {error}") from error
+        raise SettingsError(str(path), f"is not valid TOML: {error}") from error
 
 
 def _put(tree: dict[str, Any], given: Given) -> None:
@@ -117,7 +117,7 @@ def decode(kind: type, value: Any) -> Any:
 
 
 def _named(message: str, within: str) -> tuple[str, str]:
-    """msgspec says where with `$.a.b`; people want `a.b: problem`."""
+    """msgspec names the place as `$.a.b`; this makes `a.b: problem` of it."""
     problem, _, place = message.partition(" - at `")
     place = place.rstrip("`").removeprefix("$").removeprefix(".")
     place = ".".join(part for part in (within, place) if part)

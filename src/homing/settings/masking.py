@@ -8,7 +8,7 @@ from typing import Any
 SECRETS = frozenset({"telemetry.sentry_dsn"})
 HIDDEN = "***"
 _HOST = re.compile(r"(?:[\w.-]*|\[[0-9A-Fa-f:.]*\])(?::[0-9]*)?(?:/[^@]*)?")
-# An @ in an option is an address there, unless a password with a raw ? has moved the border.
+# An @ in an option is part of an address, unless the ? before it belongs to a password.
 _OPTION = re.compile(r"[\w-]+=[^@]*|sender=[^@/:]+@[\w.-]+")
 _SECRET_OPTION = re.compile(r"(?i)pass|pwd|secret|token|key|user|sig|auth")
 
@@ -27,7 +27,7 @@ def shown(name: str, value: Any) -> str:
 
 
 def masked(url: str) -> str:
-    """A URL with only what is certainly no secret: scheme, host, port, path, harmless options."""
+    """A URL with only what is certainly not secret: scheme, host, port, path, harmless options."""
     scheme, colon, rest = url.partition(":")
     if not colon:
         return HIDDEN if "@" in url else url

@@ -31,7 +31,7 @@ def load_own(
     environ: Mapping[str, str] | None = None,
     demand: bool = True,
 ) -> Own[S]:
-    """`demand`: what is required must be there."""
+    """With `demand`, required settings must be given."""
     environ = os.environ if environ is None else environ
     names = own_names(kind)
     _refuse_unknown(names, prefixes, environ)
@@ -67,7 +67,7 @@ def _value(name: OwnName, origin: str, text: str) -> Any:
     if origin != name.variable:
         text = secret_file(origin, text)
     if not text:
-        raise SettingsError(origin, "is empty: give it a value, or take it away")
+        raise SettingsError(origin, "is empty: give it a value, or remove it")
     return text if name.kind is str else plain_value(origin, text)
 
 

@@ -1,4 +1,4 @@
-"""The settings reference, made from the tree: what is not in the code is not in the docs."""
+"""Makes the settings reference from the tree of settings."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Made from `src/homing/settings/tree.py` by `make docs`; do not edit.
 `homing` reads `homing.toml` in the current folder (or the file named by `--config` or
 `HOMING_CONFIG`), then the environment; the environment wins. A name nests by `.` in the file's
 tables and by `__` in the environment: `server.port` is `HOMING_SERVER__PORT`. Any setting can be
-given as a file that holds it: the way for secrets, e.g. `HOMING_PROVIDER_FILE=/run/secrets/smtp`.
+read from a file, which suits secrets, e.g. `HOMING_PROVIDER_FILE=/run/secrets/smtp`.
 Durations are written `30` (seconds), `1.5s`, `5m`, `2h`, `7d`, `1h30m`. In the environment, lists
 and tables are written as in TOML: `HOMING_ROUTES__MAIL__RETRY='{ladder = ["1m", "5m"]}'`.
 
-A setting that is unknown, wrong, contradictory or without effect stops the start and names itself.
+A setting that is unknown, wrong, contradictory or without effect stops the start and is named.
 `homing config show` prints what is in force and where it came from, with secrets masked.
 
 ```toml

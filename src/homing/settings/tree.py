@@ -25,9 +25,12 @@ class ExponentialSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     initial: Annotated[Seconds, says("The first wait.")] = Seconds(1.0)
     multiplier: Annotated[
-        float, Meta(ge=1.0, le=1000.0, description="Each wait is so many times the one before.")
+        float,
+        Meta(
+            ge=1.0, le=1000.0, description="Each wait is this many times as long as the one before."
+        ),
     ] = 2.0
-    max: Annotated[Time, says("No wait is longer; left out, they grow on.")] = None
+    max: Annotated[Time, says("No wait is longer; left out, they grow without limit.")] = None
 
 
 class RetrySettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,7 +46,7 @@ class RetrySettings(Struct, frozen=True, forbid_unknown_fields=True):
         says("Draw each wait at random between nothing and its full length (full jitter)."),
     ] = None
     after_min: Annotated[
-        Time, says("After a rate limit wait at least so long, whatever the provider asks for.")
+        Time, says("After a rate limit wait at least this long, whatever the provider asks for.")
     ] = None
     after_cap: Annotated[
         Time, says("Obey a provider's Retry-After up to this; left out, however long it is.")
@@ -73,7 +76,12 @@ class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
     retry: RetrySettings | None = None
     max_attempts: (
         Annotated[
-            int, Meta(ge=1, le=1000, description="So many counted attempts, then a dead letter.")
+            int,
+            Meta(
+                ge=1,
+                le=1000,
+                description="After this many counted attempts it becomes a dead letter.",
+            ),
         ]
         | None
     ) = None
@@ -87,14 +95,14 @@ class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
     on_route_fault: Annotated[
         OnRouteFault | None,
         says(
-            "Bad credentials and the like: `park` the route, `fail` the message, or `retry` it"
+            "Bad credentials or configuration: `park` the route, `fail` the message, or `retry` it"
             " like any failure."
         ),
     ] = None
     timeout: Annotated[Time, says("How long one attempt may take.")] = None
     concurrency: (
         Annotated[
-            int, Meta(ge=1, le=1024, description="So many attempts at a time in one process.")
+            int, Meta(ge=1, le=1024, description="How many attempts run at a time in one process.")
         ]
         | None
     ) = None
@@ -111,16 +119,20 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is written down, and where."""
+    """What is logged, and where."""
 
     level: Annotated[
-        Literal["debug", "info", "warning", "error"], says("The least that is logged on stderr.")
+        Literal["debug", "info", "warning", "error"],
+        says("The lowest level that is logged on stderr."),
     ] = "info"
     format: Annotated[
         Literal["json", "text"], says("One JSON object per line, or text for people.")
     ] = "text"
     alerts: Annotated[
-        Text, says("A file with a line for every dead letter and alert; `logger` if it fails.")
+        Text,
+        says(
+            "A file with a line for every dead letter and alert; if it fails, the system journal."
+        ),
     ] = None
     deliveries: Annotated[Text, says("A file with a line for every delivery that succeeded.")] = (
         None
@@ -128,7 +140,7 @@ class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TelemetrySettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Metrics, traces and error reports. All but Prometheus are off unless asked for."""
+    """Metrics, traces and error reports. All except Prometheus are off by default."""
 
     prometheus: Annotated[bool, says("Serve `/metrics`.")] = True
     otlp: Annotated[
@@ -145,7 +157,7 @@ class TelemetrySettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """What intake accepts at the most."""
+    """What intake accepts at most."""
 
     body_bytes: Annotated[
         int, Meta(ge=1024, le=2**30, description="Text and HTML of one e-mail.")
@@ -162,11 +174,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """The settings of `homing serve`, `homing worker` and the commands beside them."""
 
     store: Annotated[
-        str, says("Where deliveries are kept: `sqlite:///path` or `memory:` (for trying out).")
+        str, says("Where deliveries are kept: `sqlite:///path` or `memory:` (for tests).")
     ] = "sqlite:///homing.db"
     provider: Annotated[
         str,
-        says("Who sends: `smtp://user:secret@host:587`, `smtps://…`, or `stub:` (sends nowhere)."),
+        says(
+            "How mail is sent: `smtp://user:secret@host:587`, `smtps://…`; `stub:` sends nothing."
+        ),
     ] = "stub:"
     sender: Annotated[
         Text, says("The From of all mail; required unless the provider is the stub.")
@@ -177,8 +191,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     journal: Annotated[
         Text,
         says(
-            "A file that keeps the outcomes of finished sends while the store refuses them; left"
-            " out, where the store says (a store that is a file has one beside it)."
+            "The emergency journal: keeps outcomes of finished sends that the store refuses; left"
+            " out, the store chooses the file (SQLite has it beside the database)."
         ),
     ] = None
     time_scale: Annotated[
@@ -186,14 +200,14 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         Meta(
             ge=1.0,
             le=100_000.0,
-            description="For testing: due times, ladders, Retry-After and retention run so many"
+            description="For testing: due times, ladders, Retry-After and retention run this many"
             " times as fast; leases, timeouts and heartbeats do not. Refused with a provider that"
-            " is not on loopback. Give it a store of its own.",
+            " is not on loopback. Use a separate store.",
         ),
     ] = 1.0
-    stop_grace: Annotated[
-        Seconds, says("At SIGTERM attempts under way have so long to finish.")
-    ] = Seconds(20.0)
+    stop_grace: Annotated[Seconds, says("How long running attempts have to finish at SIGTERM.")] = (
+        Seconds(20.0)
+    )
     server: ServerSettings = ServerSettings()
     log: LogSettings = LogSettings()
     telemetry: TelemetrySettings = TelemetrySettings()

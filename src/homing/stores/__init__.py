@@ -1,1 +1,1 @@
-"""Where deliveries are kept: one package per kind of store, all alike to the engine."""
+"""Where deliveries are kept: one package per kind of store, all behind the same port."""

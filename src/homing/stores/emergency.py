@@ -1,8 +1,8 @@
 """The emergency journal: outcomes of finished sends that the store refused to take.
 
-The file has its room from the start, so that it can be written when the disk is full. A record
-is one line: `+ LENGTH CHECKSUM JSON`; the `+` becomes `-` once the outcome is safely stored. What
-lies behind the last record is zeros.
+The file has its full size from the start, so that it can be written when the disk is full. A
+record is one line: `+ LENGTH CHECKSUM JSON`; the `+` becomes `-` once the outcome is safely stored.
+After the last record come zeros.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _HEAD_BYTES = 20
 class FileJournal:
     """A journal in one file, which several processes may share.
 
-    `entries` is called at the start and makes the file; whatever it returned, and nothing that
-    came later, is what `clear` takes away.
+    `entries` is called at the start and makes the file. `clear` removes exactly what `entries`
+    returned, and nothing that was added later.
     """
 
     def __init__(self, path: str | Path, *, room_bytes: int = ROOM_BYTES) -> None:
@@ -65,7 +65,7 @@ class FileJournal:
         with self._open() as file:
             data = file.read()
             found = _scan(data, self.path)
-            # A torn tail was never acknowledged; gone now, it cannot be taken for damage later.
+            # A torn end was never acknowledged. Wiped, it is not taken for damage later.
             if found.end < len(data.rstrip(b"\0")):
                 file.write(found.end, bytes(len(data) - found.end))
             live = [record for record in found.records if record.live]
@@ -79,7 +79,7 @@ class FileJournal:
             done = [record for record in records if record.live and record.line in self._read]
             file.mark(_DONE, [record.start for record in done])
             if len(done) == sum(record.live for record in records):
-                # Only records that are done lie here now, so half a wipe would do no harm.
+                # Only finished records are left, so an interrupted wipe does no harm.
                 file.write(0, bytes(len(data)))
         self._read = set()
 
@@ -135,7 +135,7 @@ class _File:
         os.fsync(self._descriptor)
 
     def make_room(self, size: int) -> None:
-        """Blocks that are there and written once: no later write has to ask for more."""
+        """Allocate blocks and write them once, so that no later write needs new ones."""
         start = self.size()
         if size > start:
             os.posix_fallocate(self._descriptor, start, size - start)
@@ -148,7 +148,7 @@ def _record(change: Change) -> bytes:
 
 
 def _scan(data: bytes, path: Path) -> _Found:
-    """All records up to the first that is not whole; a live one behind it means damage."""
+    """All records up to the first that is incomplete; a live one after it means damage."""
     found = _Found([], 0)
     while (record := _record_at(data, found.end)) is not None:
         found.records.append(record)
@@ -156,7 +156,7 @@ def _scan(data: bytes, path: Path) -> _Found:
     for match in _HEAD.finditer(data, found.end):
         later = _record_at(data, match.start())
         if later is not None and later.live:
-            raise StoreCorrupt(f"{path.name}: damaged at byte {found.end}, with records behind it")
+            raise StoreCorrupt(f"{path.name}: damaged at byte {found.end}, with records after it")
     return found
 
 

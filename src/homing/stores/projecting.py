@@ -24,7 +24,7 @@ from homing.engine.expiry import attempt_gone_at_ms, dead_letter_gone_at_ms, del
 from homing.stores.codec import encode
 from homing.stores.shape import HIDDEN, Record, RecordKind, Shape, Stored, as_shown, iso_utc
 
-# A time that no clock shows (in the year 9871): where it stands in a record, a claim's time goes.
+# A time that no clock shows (in the year 9871): a claim replaces it in a record by its own time.
 _CLAIM_AT_MS = 249_337_419_287_613
 _CLAIM_AT = {
     str(_CLAIM_AT_MS).encode(): CLAIM_MS,
@@ -104,7 +104,7 @@ class ShapeProjection:
                 gone_at_ms=delivery_gone_at_ms(delivery, retention),
             )
             yield _as_claimed(shape, delivery, record)
-        # One that never failed has no dead letter that could have to go.
+        # A delivery that never failed has no dead letter to remove.
         if shape.dead_letter is not None and (delivery.failure or delivery.failure_history):
             gone_at_ms = dead_letter_gone_at_ms(delivery, retention)
             yield _whole(shape.dead_letter, delivery, gone_at_ms=gone_at_ms)

@@ -1,9 +1,9 @@
-"""What a purge may take away for good, and what never: one table for all stores.
+"""What a purge may remove, and what it never removes: one table for all stores.
 
-A delivery that has not ended is never touched, whatever the rule names. An open dead letter
-(`failed`) and its payload go only where the rule names it; a rule that names no state means the
-other ends. A child is kept as long as its parent's record: a replay of the parent must find it.
-The oldest go first, as many as the rule allows.
+A delivery that has not ended is never removed, whatever the rule names. An open dead letter
+(`failed`) and its payload are removed only where the rule names that state; a rule that names no
+state means the other ends. A child is kept as long as its parent's record: a replay of the parent
+must find it. The oldest are removed first, as many as the rule allows.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def group_word(value: object) -> str:
 
 
 def field_of(delivery: Delivery, name: str) -> Any:
-    """A field by its name in queries, facets and groups: two of them lie deeper."""
+    """A field by its name in queries, facets and groups; two of them are fields of a field."""
     if name == "error_class":
         return error_class(delivery)
     if name == "attempted":

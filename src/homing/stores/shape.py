@@ -32,7 +32,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class Stored(Struct, frozen=True):
-    """All that a store holds of one delivery: what its record is made of."""
+    """All that a store holds of one delivery; its record is made from this."""
 
     delivery: Delivery
     content: Content = Content()
@@ -66,7 +66,7 @@ class RecordKind(Struct, Generic[T], frozen=True, kw_only=True):
 class Shape(Struct, frozen=True, kw_only=True):
     """The records that a design's document names. `names` are its tables, keys and files.
 
-    The delivery's own record has exactly `fields`; those in `optional` may also stand in one that
+    The delivery's own record has exactly `fields`; those in `optional` may also occur in one that
     is read. A design that is shown by SQL gives `write`, the record as its views must show it.
     For stores that write the record themselves it gives `key`, where the record lies, and two
     halves: `head`, from the request, and then `tail`, from the delivery as `as_shown` leaves it.
@@ -110,7 +110,7 @@ class Shape(Struct, frozen=True, kw_only=True):
         return _checked(halves, self.fields)
 
     def parse(self, record: Record) -> Foreign:
-        """What a record that another program wrote asks for, and how far it has come."""
+        """What a record that another program wrote asks for, and its state."""
         if self.read is None:
             raise InvalidRequest("record", "is not read back in this design")
         for name in self.fields:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 def sync_folder(folder: Path) -> None:
-    """The names in a folder are on the disk when this returns, as `fsync` does for what a file
-    holds."""
+    """The names in a folder are on the disk when this returns; `fsync` of a file syncs only its
+    content."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

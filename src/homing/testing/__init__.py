@@ -1,1 +1,1 @@
-"""What proves a store, a provider or an assembly: shipped, so that yours can be proved as well."""
+"""Tests and test tools for stores, providers and assemblies; shipped, so that you can use them."""

@@ -6,7 +6,7 @@ DAY_S = 24 * 3600.0
 
 
 class ManualClock:
-    """Hand it to the engine in place of the system's clock; then time is yours.
+    """Give it to the engine instead of the system's clock; the test then sets the time.
 
     `advance` lets time pass; `jump` moves the wall clock alone, as a person or NTP would, and
     leaves the steady clock as it was.

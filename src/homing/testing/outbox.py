@@ -1,6 +1,6 @@
-"""An outbox for tests of your own: real engine, memory store, a clock in your hand.
+"""An outbox for your own tests: a real engine on a memory store, with a clock that the test sets.
 
-Nothing is sent anywhere, no time passes unless you say so, and the provider answers as you like.
+Nothing is sent, time passes only when the test says so, and the provider gives prepared answers.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Outbox:
         return list((await self.homing.store.page(Query(), limit=1000)).items)
 
     async def dead(self) -> list[Delivery]:
-        """The dead letters: what a person would have to look at."""
+        """The dead letters: what waits for a person."""
         query = Query(facets=(Facet(state="failed"),))
         return list((await self.homing.store.page(query, limit=1000)).items)
 

@@ -63,7 +63,7 @@ def child(delivery_id: str, parent_id: str, **fields: Any) -> New:
 
 
 def claim(worker: str = "w1", *, at_ms: int = NOW_MS, **fields: Any) -> Claim:
-    """A wish for up to 100 deliveries of the usual lane, for the usual lease."""
+    """A claim of up to 100 deliveries of the usual lane, for the usual lease."""
     values: dict[str, Any] = {
         "worker": worker,
         "now_ms": at_ms,
@@ -101,7 +101,7 @@ def waiting(before: Delivery, children: Iterable[New] = (), *, at_ms: int = NOW_
 
 
 def ended(before: Delivery, state: str = "delivered", *, at_ms: int = NOW_MS) -> Change:
-    """It ends, and takes itself off its parent's count."""
+    """It ends, and lowers its parent's count."""
     after = changed(
         before, at_ms=at_ms, state=state, holder=None, due_at_ms=None, ended_at_ms=at_ms
     )
@@ -109,5 +109,5 @@ def ended(before: Delivery, state: str = "delivered", *, at_ms: int = NOW_MS) ->
 
 
 def reopened(before: Delivery, *, at_ms: int = NOW_MS) -> Change:
-    """It lives again, and its parent counts it again."""
+    """It is open again, and its parent counts it again."""
     return replace(retry(before, at_ms=at_ms, due_at_ms=at_ms), child_delta=1)

@@ -1,7 +1,7 @@
-"""A provider that answers as it was told, for tests of your own routes and steps.
+"""A provider that gives prepared answers, for tests of your own routes and steps.
 
-Where the stub (`stub:?script=…`) speaks in words of SMTP and HTTP, this one is handed the very
-values, exceptions and waits; it can be given a lookup and a token window as well.
+The stub (`stub:?script=…`) takes words of SMTP and HTTP; this one takes the values, exceptions and
+waits themselves, and can have a lookup and a token window as well.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from homing.ports import Absent, Accepted, Envelope, Found, Ready, Unknown
 
 
 class Hang(Struct, frozen=True):
-    """No answer, ever; `accepted` says whether the message was taken all the same."""
+    """No answer, ever; `accepted` says whether the message was accepted nevertheless."""
 
     accepted: bool = False
 

@@ -1,4 +1,4 @@
-"""Answers as bytes: the body, its kind, and the headers that stand on every one of them."""
+"""Answers as bytes: the body, its kind, and the headers that all of them have."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LINE = "homing.line"
 
 
 class Line(Protocol):
-    """A short cut past ASGI's piecewise ways; each method may decline."""
+    """Whole messages instead of ASGI's pieces, where the server can; each method may decline."""
 
     def body(self) -> bytes | None:
         """The whole body, if it is all there already."""

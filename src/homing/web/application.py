@@ -46,7 +46,7 @@ def application(
     web: Web | None = None,
     service: Service[Any] | None = None,
 ) -> Application:
-    """The app over one Homing, which starts and stops with it. Mount it where you like.
+    """The ASGI application over one Homing, which starts and stops with it.
 
     `web` is the table of an assembly, whose handlers are given its `service`.
     """
@@ -102,7 +102,7 @@ def _add_own(
 
 
 class Application(Starlette):
-    """Starlette with one front door: every answer, also to what goes wrong, is one of ours."""
+    """Starlette with one entry point: every answer, also to an error, is made here."""
 
     def __init__(self, found: Mapping[str, Resource], live: Live, lifespan: Any) -> None:
         routes = [Route(path, resource) for path, resource in found.items()]
@@ -130,7 +130,7 @@ class Application(Starlette):
             resource = None if scope.get("root_path") else self._plain.get(scope["path"])
             await (resource or self.router)(scope, receive, send_guarded)
         except ClientDisconnect:
-            return  # the caller is gone, so there is no one to answer
+            return  # the caller has disconnected
         except Exception as error:
             if started:
                 raise

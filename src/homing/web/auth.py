@@ -15,7 +15,7 @@ from homing.web.answers import Answer
 from homing.web.calls import Call
 from homing.web.problems import problem
 
-# How long a token that was just looked up is believed; so long a revoked one still works.
+# How long the lookup of a token is cached; a revoked token works for at most this long.
 TRUST_S = 2.0
 MAX_TRUSTED = 1024
 _BEARER = re.compile(rb"bearer +(?P<secret>[!-~]{1,512})", re.IGNORECASE)
@@ -23,7 +23,7 @@ _HOST = re.compile(rb"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9.-]{1,255})(?::
 
 
 async def check_bind(host: str, tokens: Tokens) -> None:
-    """Refuse to listen to the world without a single token."""
+    """Refuse to listen on an address other than loopback while there is no token."""
     if not is_loopback(host) and not await tokens.all():
         raise SettingsError(
             "server.host",
@@ -56,7 +56,7 @@ class Gate:
         found = _BEARER.fullmatch(header or b"")
         if found is None:
             return None
-        # By its hash throughout, known or not: the same work, and no secret compared by letters.
+        # Always by its hash, known or not: the same work, and no comparison of the secret itself.
         digest = hashlib.sha256(found["secret"]).digest()
         until_s, token = self._trusted.get(digest, (0.0, None))
         if token is not None and self._steady_s() < until_s:
@@ -72,7 +72,7 @@ class Gate:
 
 
 class OpenGate:
-    """Lets everyone through who reaches the port: for a network that is trusted."""
+    """Allows every caller that reaches the port: for a network that is trusted."""
 
     async def refusal(self, call: Call, right: Right) -> Answer | None:
         del call, right
@@ -80,7 +80,7 @@ class OpenGate:
 
 
 def foreign(call: Call) -> Answer | None:
-    """Open means open to this machine's programs, not to web pages that its browser shows, nor to
+    """Open means open to programs of this machine, but not to web pages in its browser, nor to
     callers behind a proxy that runs here."""
     host = call.once.get(b"host", b"")
     if not _names_loopback(host):

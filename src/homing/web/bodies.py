@@ -1,4 +1,4 @@
-"""Reading bodies: a bounded number of bytes, in a bounded time, within one bound for them all."""
+"""Reads bodies: a limited number of bytes each, in a limited time, and limited together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from homing.web.answers import LINE, Line
 from homing.web.calls import Call
 from homing.web.problems import BadRequest
 
-# A sender has this long for its first bytes, and a second more for each so many.
+# A sender has this long for its first bytes; after them it must reach the rate below.
 PATIENCE_S = 20.0
 SLOWEST_BYTES_PER_S = 50_000
 # What all bodies that are still being read or worked on may hold together.
@@ -26,7 +26,7 @@ _JSON = re.compile(rb"application/json *(?:; *charset=\"?utf-8\"?)?", re.IGNOREC
 
 
 class Bodies:
-    """Reads JSON bodies. What is large takes room until its call is over."""
+    """Reads JSON bodies. A large one counts towards the common limit until its call is over."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Bodies:
         if size <= SHORT_BYTES:
             self._give_back(size)
         else:
-            # Decoded and encoded anew it is as large as before, until it is stored.
+            # Decoded and encoded again it is as large as before, until it is stored.
             call.at_end = functools.partial(self._give_back, size)
         return bytes(body)
 
@@ -99,7 +99,7 @@ class Bodies:
         self.held_bytes -= size
 
     async def _drop_rest(self, call: Call, message: Message, limit_bytes: int) -> None:
-        """Read on for a while without keeping it, so that the caller can hear the answer."""
+        """Read on for a while and discard it, so that the caller can read the answer."""
         left = limit_bytes
         ends_at_s = self._clock() + self._patience_s
         while message.get("more_body") and left > 0 and self._clock() < ends_at_s:
@@ -108,7 +108,7 @@ class Bodies:
 
     async def _next(self, call: Call, patience_s: float) -> Message:
         try:
-            # A Coroutine in every server that we know; Awaitable is only how ASGI is written down.
+            # A Coroutine in all known servers; ASGI's types only say Awaitable.
             message: Message = await self._limits.bound(call.receive(), max(patience_s, 0.0))  # type: ignore[arg-type]
         except TimeoutError:
             raise BadRequest("came too slowly", "body", 408) from None

@@ -1,4 +1,4 @@
-"""A request on its way to its endpoint: who calls, what it asks for, what may stand in it once."""
+"""A request for an endpoint: its caller, its query, and the headers that may occur only once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope
 
 from homing.web.problems import BadRequest
 
-# A second one would leave it to chance which of the two is meant.
+# With a second one it would be unclear which of the two is meant.
 ONCE = frozenset(
     {
         b"authorization",
@@ -24,7 +24,7 @@ ONCE = frozenset(
         b"transfer-encoding",
     }
 )
-# Who sends one of these is a proxy, or hides behind one.
+# A request with one of these headers comes through a proxy.
 PROXIED = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
 MAX_QUERY_FIELDS = 50
 
@@ -68,7 +68,7 @@ Endpoint: TypeAlias = Callable[[Call], Awaitable[Response]]
 
 def query_of(scope: Mapping[str, Any], known: frozenset[str] | None) -> dict[str, str]:
     """The query's fields. An unknown one is refused: ignoring it would answer another question.
-    Without a list of known ones the endpoint judges them itself."""
+    Without a list of known ones the endpoint checks them itself."""
     raw = scope["query_string"]
     if not raw:
         return {}

@@ -1,7 +1,7 @@
-"""Connections that cannot be held open for nothing: bounds on heads, waits and their number.
+"""Limits on connections: the size of request heads, waiting times, and their number.
 
-uvicorn bounds none of these by itself. A head that is too long is answered 431, one that comes too
-slowly 408, one connection too many 503; a peer that does not read its answer is cut off.
+uvicorn limits none of these by itself. A head that is too long is answered 431, one that arrives
+too slowly 408, one connection too many 503; a peer that does not read its answer is disconnected.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ OTHER_FILES = 64
 
 
 def most_connections() -> int:
-    """As many as there may be open files, so that accepting never fails for want of one."""
+    """Fewer than the open files that are allowed, so that accepting a connection never fails."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(min(MAX_CONNECTIONS, files - OTHER_FILES), 8)
 
 
 class Connection(_Protocol):
-    """One client; the protocol is uvicorn's, the patience ours."""
+    """One client: uvicorn's protocol with our time limits."""
 
     most = MAX_CONNECTIONS
     head_within_s = HEAD_WITHIN_S
@@ -87,7 +87,7 @@ class Connection(_Protocol):
 
     def send_400_response(self, msg: str) -> None:
         del msg
-        self._refuse(400, "this is no valid HTTP/1.1 request")
+        self._refuse(400, "this is not a valid HTTP/1.1 request")
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -168,7 +168,7 @@ class WholeMessages:
         if not cycle.keep_alive:
             connection.transport.close()
         cycle.on_response()
-        # The scope holds this, and this the scope: untied, they go without the garbage collector.
+        # The scope refers to this and this to the scope: without the cycle both are freed at once.
         del cycle.scope[LINE]
         return True
 

@@ -1,4 +1,4 @@
-"""`/healthz`: the process lives. `/readyz`: it can keep its promise now. `/metrics`: counts."""
+"""`/healthz`: the process runs. `/readyz`: the store can be used. `/metrics`: counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from homing.web.listing import Listing
 from homing.web.schemas import HealthOut
 
 ANSWER_WITHIN_S = 2.0
-# So long a refused write counts against us, unless one has succeeded since.
+# How long a refused write makes it unready, unless one has succeeded since.
 REMEMBERED_S = 10.0
 EXPOSITION = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -42,11 +42,17 @@ class Health:
             problems.append("the store refuses to answer")
         if self._refused_lately():
             problems.append("the store refuses to write")
-        status = HealthOut("not ready" if problems else "ok", problems)
-        return json_answer(status, 503 if problems else 200)
+        if problems:
+            return json_answer(HealthOut("not ready", problems), 503)
+        # It still accepts and stores: what cannot be sent waits for its provider.
+        failing = [
+            f"the provider of route {route} fails its check: {text}"
+            for route, text in self._homing.engine.provider_problems.items()
+        ]
+        return json_answer(HealthOut("degraded" if failing else "ok", failing))
 
     async def metrics(self, call: Call) -> Response:
-        """How many stand where, for Prometheus; telemetry brings more where it is installed."""
+        """Deliveries by route and state, for Prometheus; telemetry adds more if installed."""
         del call
         stats = await self._listing.collect_stats()
         lines = ["# TYPE homing_deliveries gauge"]

@@ -1,4 +1,4 @@
-"""REST intake: what comes in becomes a delivery, durably, or a refusal that names the field."""
+"""REST intake: a request becomes a stored delivery, or a refusal that names the field."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Intake:
         self.refused_at_s: float | None = None
 
     async def post(self, call: Call) -> Response:
-        """One e-mail: 202 when it is new, 200 when this very request was here before."""
+        """One e-mail: 202 when it is new, 200 when it repeats an earlier request."""
         key = idempotency_key(call)
         given = await self.read(call, DeliveryIn, self.limit_bytes)
         route = self._route(given.route)
@@ -190,7 +190,7 @@ class _AmendOutline(Struct, frozen=True):
     email: _Outline = _Outline()
 
 
-# Where attachments stand in what may have them.
+# Where attachments are in the bodies that may have them.
 OUTLINES: dict[Any, Any] = {DeliveryIn: _Outline, AmendIn: _AmendOutline}
 
 
@@ -201,7 +201,7 @@ def check_form(body: bytes, kind: Any, message_bytes: int) -> None:
     try:
         outline = msgspec.json.decode(body, type=OUTLINES[kind])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return  # whoever parses it will say what is wrong
+        return  # the parser reports what is wrong
     found = outline.email if isinstance(outline, _AmendOutline) else outline
     attachments = bytes(memoryview(found.attachments))
     if len(body) - len(attachments) > message_bytes:

@@ -1,4 +1,4 @@
-"""Reading by REST: lists with filters, single deliveries, what was tried, done, and why."""
+"""Reading by REST: lists with filters, single deliveries, their attempts, audit, and why."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Listing:
         )
 
     def _facets(self, status: str | None, route_name: str | None) -> tuple[Facet, ...] | None:
-        """The states that the asked word stands for, in the routes that are asked for."""
+        """The states that a status word means, in the routes that are asked for."""
         if status is None:
             return None
         routes = self._homing.engine.routes
@@ -158,7 +158,7 @@ def _address(text: str | None) -> str | None:
 
 
 def _of(route: Route, word: str) -> Iterable[Facet]:
-    """The route's facets of a word; a state that has it whatever else is, stands for itself."""
+    """The route's facets of a status word; a state that always has it is named by itself."""
     stages = tuple(dict.fromkeys(stage.name for plan in route.all_plans for stage in plan.stages))
     found = route.labels.facets(word, stages)
     whole = {facet.state: 0 for facet in found}

@@ -71,7 +71,7 @@ class Listener:
 
 
 class Live:
-    """An observer with many listeners; none of them can hold the engine up."""
+    """An observer with many listeners; none of them can delay the engine."""
 
     def __init__(self) -> None:
         self._listeners: set[Listener] = set()
@@ -100,7 +100,7 @@ class Live:
         self._ended = False
 
     def end(self) -> None:
-        """The server stops: let every listener go, so that it need not wait for them."""
+        """The server stops: end all listeners, so that it does not wait for them."""
         self._ended = True
         for listener in self._listeners:
             listener.end()

@@ -49,7 +49,7 @@ def describe() -> dict[str, Any]:
             "title": "Homing",
             "version": "1",
             "description": "Durable delivery of e-mails, events and job results: delivered once,"
-            " or on a person's desk with the reason.",
+            " or kept for a person with the reason.",
         },
         "servers": [{"url": "http://127.0.0.1:8025"}],
         "security": [{"token": []}],
@@ -60,8 +60,8 @@ def describe() -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "An API token (`homing token make`). On loopback none is asked"
-                    " for.",
+                    "description": "An API token (`homing token make`). On loopback none is"
+                    " needed.",
                 }
             },
         },

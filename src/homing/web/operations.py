@@ -35,7 +35,7 @@ from homing.web.verbs import VERBS
 
 API = "/api/v1"
 Method: TypeAlias = Literal["GET", "POST"]
-# Asked by machines that hold no token, and telling nothing that needs one.
+# Called by programs without a token; the answers contain nothing that needs one.
 PUBLIC: Literal["public"] = "public"
 
 
@@ -49,7 +49,7 @@ class Parameter(Struct, frozen=True):
 
 
 class EventStreamOf(Struct, frozen=True):
-    """Content that goes on: server-sent events, each with data of this type."""
+    """An endless answer: server-sent events, each with data of this type."""
 
     kind: Any
 
@@ -73,15 +73,15 @@ class Operation(Struct, frozen=True, kw_only=True):
 KEY = Parameter(
     "Idempotency-Key",
     Annotated[str, Meta(min_length=1, max_length=MAX_KEY_CHARS, pattern=r"^[!-~]+$")],
-    "Names this request: a repeat under the same key is answered by the first one's delivery.",
+    "Names this request: a repeat under the same key is answered with the first delivery.",
     required=True,
 )
 FILTERS = (
     Parameter("recipient", str, "An address of the envelope."),
     Parameter("status", str, "The route's own word, such as `failed`."),
-    Parameter("source", str, "Who handed it in."),
+    Parameter("source", str, "Which program submitted it."),
     Parameter("template_id", str, "The template, event type or job name."),
-    Parameter("idempotency_key", str, "The key under which it was handed in."),
+    Parameter("idempotency_key", str, "The key under which it was submitted."),
     Parameter("error_class", str, "The class of its last failure."),
     Parameter("route", str, "The route."),
     Parameter("from_created_at_ms", AtMs, "Created at this time or later."),
@@ -137,9 +137,9 @@ VERBS_SAY = {
     "restore": "Undo a dismissal.",
     "resend": "Deliver a second time on purpose, as a delivery of its own.",
     "cancel": "Stop one that has not been sent.",
-    "confirm": "An uncertain one was accepted after all; the evidence is kept.",
+    "confirm": "Say that an uncertain one was accepted; the evidence is stored.",
     "annotate": "Write a note into the audit.",
-    "amend": "Put a corrected e-mail in place of its own; the old one is kept.",
+    "amend": "Replace its e-mail by a corrected one; the old one is kept.",
 }
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -148,7 +148,7 @@ OPERATIONS: tuple[Operation, ...] = (
         method="POST",
         path=f"{API}/deliveries",
         right="send",
-        about="Hand in one e-mail. Accepted means stored and fsynced.",
+        about="Submit one e-mail. Accepted means stored and fsynced.",
         takes=DeliveryIn,
         example=EXAMPLE,
         gives={202: AcceptedOut, 200: AcceptedOut},
@@ -160,7 +160,7 @@ OPERATIONS: tuple[Operation, ...] = (
         method="POST",
         path=f"{API}/deliveries/batch",
         right="send",
-        about="Hand in many, each with its own key, in one durable write.",
+        about="Submit many, each with its own key, in one durable write.",
         takes=BatchIn,
         example={"items": [{"idempotency_key": "booking-42", **EXAMPLE}]},
         gives={202: BatchOut, 200: BatchOut},
@@ -204,7 +204,7 @@ OPERATIONS: tuple[Operation, ...] = (
         method="POST",
         path=f"{API}/replays",
         right="operate",
-        about="Replay dead letters by filter, paced; or only count them.",
+        about="Replay dead letters by filter at a limited rate; or only count them.",
         takes=ReplaysIn,
         example={**WHO, "filter": {"error_class": "recipient_refused"}, "dry_run": True},
         gives={202: ReplaysOut, 200: ReplaysOut},
@@ -213,7 +213,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _reading(
         "show_replay",
         f"{API}/replays/{{replay_id}}",
-        "How far a replay has come.",
+        "The progress of a replay.",
         ReplaysOut,
         refuses=(404,),
     ),
@@ -231,10 +231,10 @@ OPERATIONS: tuple[Operation, ...] = (
         )
         for name, about in (
             ("park", "Stop a route: nothing of it is tried until it is unparked."),
-            ("unpark", "Let a parked route work again."),
+            ("unpark", "Start a parked route again."),
         )
     ),
-    _reading("stats", f"{API}/stats", "How many stand where.", StatsOut, refuses=(400,)),
+    _reading("stats", f"{API}/stats", "Deliveries by route and state.", StatsOut, refuses=(400,)),
     _reading("errors", f"{API}/errors", "Dead letters by error class.", ErrorsOut, refuses=(400,)),
     _reading(
         "events",
@@ -245,19 +245,19 @@ OPERATIONS: tuple[Operation, ...] = (
         refuses=(400,),
     ),
     _reading("metrics", "/metrics", "Counts for Prometheus.", "text/plain"),
-    _reading("status_page", "/", "How many stand where, for people.", "text/html"),
+    _reading("status_page", "/", "Deliveries by route and state, as a page.", "text/html"),
     *(
         Operation(name=name, method="GET", path=path, right=PUBLIC, about=about, gives=gives)
         for name, path, about, gives in (
-            ("healthz", "/healthz", "The process lives.", {200: HealthOut}),
+            ("healthz", "/healthz", "The process runs.", {200: HealthOut}),
             (
                 "readyz",
                 "/readyz",
-                "It can keep its promise right now.",
+                "The store can be read and written.",
                 {200: HealthOut, 503: HealthOut},
             ),
             ("openapi", f"{API}/openapi.json", "This document.", {200: dict[str, Any]}),
-            ("status_style", "/static/status.css", "The look of `/`.", {200: "text/css"}),
+            ("status_style", "/static/status.css", "The style sheet of `/`.", {200: "text/css"}),
         )
     ),
 )

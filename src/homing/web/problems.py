@@ -32,7 +32,7 @@ MAX_FIELD_CHARS = 200
 
 RETRY_AFTER = (b"retry-after", b"%d" % RETRY_AFTER_S)
 CLOSE = (b"connection", b"close")
-# By status: who has to come back later, and whose rest is not worth reading.
+# By status: which callers should retry later, and whose remaining body is not read.
 EXTRA_HEADERS: dict[int, tuple[tuple[bytes, bytes], ...]] = {
     401: ((b"www-authenticate", b"Bearer"),),
     408: (CLOSE,),
@@ -62,7 +62,7 @@ VERDICTS: tuple[tuple[type[Exception], Verdict], ...] = (
         Verdict(409, "Idempotency conflict", "this key was used by another request"),
     ),
     (NotAllowed, Verdict(409, "Not allowed")),
-    (NotFound, Verdict(404, "Not found", "there is no such thing, or no longer")),
+    (NotFound, Verdict(404, "Not found", "it does not exist, or no longer")),
     (Overloaded, Verdict(503, "Overloaded", NOTHING_STORED)),
     (StoreFull, Verdict(507, "Store full", NOTHING_STORED)),
     (
@@ -94,7 +94,7 @@ class BadRequest(Exception):
 
 
 class Troubles:
-    """Tells the log of a store in trouble: once a second, not four thousand times."""
+    """Logs that the store refuses, at most once a second."""
 
     def __init__(self, steady_s: Callable[[], float] = time.monotonic) -> None:
         self._steady_s = steady_s
@@ -108,7 +108,9 @@ class Troubles:
             return
         more = self._untold.pop(status, 0)
         self._told[status] = now_s
-        log.error("refused with %d, and %d times before unsaid", status, more, exc_info=error)
+        log.error(
+            "refused with %d; %d earlier refusals were not logged", status, more, exc_info=error
+        )
 
 
 _troubles = Troubles()
@@ -128,7 +130,7 @@ def problem(
 
 
 def answer_for(error: Exception) -> Answer:
-    """What the caller is told; it never repeats what was sent, nor what went wrong inside."""
+    """What the caller is told; it never repeats the request or an internal error."""
     if isinstance(error, BadRequest):
         return problem(error.status, detail=error.detail, field=error.field)
     if isinstance(error, HTTPException):

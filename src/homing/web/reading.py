@@ -31,7 +31,7 @@ def idempotency_key(call: Call) -> str:
 
 
 def checked_key(key: str, field: str, status: int = 422) -> str:
-    """A key is compared letter by letter, so what cannot be seen may not stand in it."""
+    """A key is compared letter by letter, so invisible characters are refused."""
     if not 0 < len(key) <= MAX_KEY_CHARS:
         raise BadRequest(f"must have 1 to {MAX_KEY_CHARS} characters", field, status)
     if not key.isprintable() or key[0] == " " or key[-1] == " ":
@@ -68,7 +68,7 @@ def encode_cursor(cursor: Cursor | None) -> str | None:
 
 
 def decode_cursor(text: str) -> Cursor:
-    """Strictly: what `encode_cursor` does not make is no cursor of ours."""
+    """Strictly: only what `encode_cursor` makes is accepted."""
     if _CURSOR.fullmatch(text):
         try:
             raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
@@ -79,4 +79,4 @@ def decode_cursor(text: str) -> Cursor:
             cursor = Cursor(int(created), delivery_id)
             if encode_cursor(cursor) == text:
                 return cursor
-    raise BadRequest("is not a cursor of ours", "cursor")
+    raise BadRequest("is not a cursor; use a `next_cursor` of an earlier answer", "cursor")

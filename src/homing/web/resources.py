@@ -56,7 +56,7 @@ class Served(Struct, frozen=True):
 def resources(
     operations: tuple[Operation, ...], endpoints: Mapping[str, Endpoint], gate: Gate
 ) -> dict[str, Resource]:
-    """By path; an operation without an endpoint, or the other way round, is a mistake of ours."""
+    """By path. Each operation needs an endpoint and each endpoint an operation."""
     if endpoints.keys() != {operation.name for operation in operations}:
         raise KeyError("operations and endpoints do not match")
     found: dict[str, Resource] = {}

@@ -1,4 +1,4 @@
-"""What the REST API takes and gives, as types; the OpenAPI file is made from these."""
+"""The types of REST requests and answers; the OpenAPI file is made from these."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_WORD_CHARS = 200
 MAX_BATCH = 1000
 
 AtMs: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_MS, description="Unix time in milliseconds")]
-# Patterns tell callers what `check_label` and `check_line` refuse, who say it in better words.
+# Patterns show callers what `check_label` and `check_line` refuse; those give clearer messages.
 _CONTROLS = r"\u0000-\u001f\u007f-\u009f\u2028\u2029"
 _HIDDEN = _CONTROLS + r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 LINE = rf"^[^{_CONTROLS}]*$"
@@ -111,7 +111,7 @@ class BatchOut(Struct, frozen=True):
 
 
 class ListOut(Struct, frozen=True):
-    """Newest first; give `next_cursor` back as `cursor` for what follows."""
+    """Newest first; send `next_cursor` as `cursor` for the next page."""
 
     items: list[DeliveryView]
     next_cursor: str | None
@@ -130,21 +130,21 @@ class AuditOut(Struct, frozen=True):
 
 
 class WhyOut(Struct, frozen=True):
-    """What happened, where it stands, what comes next; in plain sentences."""
+    """What happened, the current state, what comes next; in plain sentences."""
 
     delivery_id: str
     lines: list[str]
 
 
 class VerbIn(Struct, frozen=True, forbid_unknown_fields=True):
-    """Who does it, and why; both are kept."""
+    """Who does it, and why; both are stored."""
 
     actor: Actor
     reason: Text
 
 
 class CycleVerbIn(VerbIn, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """With the `cycle` that the operator saw, a click that comes late does nothing."""
+    """With the `cycle` that the operator saw, a late click changes nothing."""
 
     cycle: Annotated[int, Meta(ge=1, le=MAX_MS)] | None = None
 
@@ -180,7 +180,7 @@ class ReplayFilter(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReplaysIn(Struct, frozen=True, forbid_unknown_fields=True):
-    """Replay dead letters by filter, paced; it stops itself when the same error returns."""
+    """Replay dead letters by filter at a limited rate; it stops when the same error returns."""
 
     actor: Actor
     reason: Text
@@ -191,7 +191,7 @@ class ReplaysIn(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReplaysOut(Struct, frozen=True):
-    """How far a replay has come."""
+    """The progress of a replay."""
 
     replay_id: str | None
     matched: int
@@ -220,7 +220,7 @@ class RouteStats(Struct, frozen=True):
 
 
 class StatsOut(Struct, frozen=True):
-    """How many stand where, which processes work, and how many wait where none of them works."""
+    """Deliveries by route and state, live workers, and work in lanes that no worker serves."""
 
     routes: list[RouteStats]
     workers: list[str]
@@ -234,7 +234,7 @@ class ParkedOut(Struct, frozen=True):
 
 
 class HealthOut(Struct, frozen=True):
-    """`problems` names what keeps it from being ready."""
+    """`problems` names what keeps it from being ready, or what a `degraded` one cannot do."""
 
-    status: Literal["ok", "not ready"]
+    status: Literal["ok", "degraded", "not ready"]
     problems: list[str]

@@ -21,8 +21,8 @@ BACKLOG = 2048
 
 
 def serve(app: Application, server: ServerSettings, *, stop_grace_s: float) -> None:
-    """Serve until SIGTERM or SIGINT; then finish what is in hand."""
-    # Found out before the store is opened: nothing else is touched when the port is taken.
+    """Serve until SIGTERM or SIGINT; then finish running requests."""
+    # Checked before the store is opened: nothing else is changed when the port is taken.
     with contextlib.closing(bind(server.host, server.port)) as listener:
         long_running.run(Server(app, stop_grace_s).live(listener))
 
@@ -47,10 +47,10 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's, without its own last words and without waiting for those who only listen."""
+    """uvicorn's server, without its own exit message and without waiting for event listeners."""
 
     def __init__(self, app: Application, stop_grace_s: float) -> None:
-        # It repeats at "info" and "warning" what is answered or said better elsewhere.
+        # Its "info" and "warning" lines repeat what answers and other log lines say.
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         Connection.most = most_connections()
         super().__init__(
@@ -72,13 +72,13 @@ class Server(uvicorn.Server):
         self._app = app
 
     async def live(self, listener: socket.socket) -> None:
-        """Start the application, serve, stop it. A refused start is told by its own error."""
+        """Start the application, serve, stop it. A refused start raises its own error."""
         async with self._app.router.lifespan_context(self._app):
             long_running.has_started()
             await self.serve(sockets=[listener])
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A second Ctrl-C is impatience. An orderly end is no death by signal."""
+        """A second Ctrl-C is ignored. An orderly end does not exit by the signal."""
         del frame
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True

@@ -1,4 +1,4 @@
-"""The plain page at `/`: how many stand where. The console grows in its place."""
+"""The plain page at `/`: deliveries by route and state."""
 
 from __future__ import annotations
 

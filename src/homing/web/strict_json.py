@@ -1,7 +1,7 @@
-"""Strict JSON into its type: no repeated names, no deep nests, no numbers that others misread.
+"""Strict JSON into its type: no repeated names, no deep nesting, no numbers that others misread.
 
-msgspec refuses what is not JSON, unknown fields and wrong types, but of two equal names it keeps
-the last one in silence, and it knows no bound for whole numbers. Both are checked here.
+msgspec refuses what is not JSON, unknown fields and wrong types. But of two equal names it silently
+keeps the last one, and it has no limit for whole numbers. Both are checked here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from homing.web.problems import BadRequest
 T = TypeVar("T")
 
 MAX_DEPTH = 32
-# Beyond it JavaScript and many others read another number than was written.
+# Beyond it JavaScript and many other programs read a different number.
 MAX_WHOLE_NUMBER = 2**53
 _COLON_ESCAPED = re.compile(rb"\\u003[aA]")
 _PLACE = re.compile(r"(?P<problem>.*) - at `(?:key in )?\$\.?(?P<place>.*)`", re.DOTALL)
@@ -38,7 +38,7 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 def parse(body: bytes, kind: type[T]) -> T:
-    """The value that `body` stands for; BadRequest names the field that is wrong."""
+    """The decoded `body`; BadRequest names the field that is wrong."""
     try:
         value: T = _decoder(kind).decode(body)
         check(body)
@@ -57,7 +57,7 @@ def check(body: bytes) -> None:
 
     Every member has one colon outside its texts. So if the body has as many colons as the
     decoded value has members and colons in its texts, then decoding dropped no member. An
-    escaped colon would spoil the sum; it is rare, and so is the slow and certain way.
+    escaped colon makes the sum wrong; then, which is rare, the slow and certain check runs.
     """
     try:
         value = _anything.decode(body)
@@ -139,12 +139,12 @@ def _named(message: str) -> tuple[str, str]:
             "there is no such field" if problem.startswith("Object contains") else "is missing"
         )
     if problem.startswith("Invalid enum value"):
-        problem = "is none of the words that are allowed here"
+        problem = "is not one of the allowed words"
     return place or "body", problem.replace("`", "")
 
 
 def _with_key(body: bytes, place: str) -> str:
-    """msgspec says `headers[...]` for any value of an object; callers want the name."""
+    """msgspec says `headers[...]` for any value of an object; this finds the name."""
     within, dots, _ = place.partition("[...]")
     if not dots:
         return place

@@ -134,7 +134,7 @@ class Verbs:
         replay_id = str(call.path_params["replay_id"])
         progress = await self._homing.replays.show(replay_id)
         if progress.replay_id != replay_id:
-            raise NotFound("another replay begins like this")
+            raise NotFound("there is no replay with exactly this id")
         return json_answer(
             ReplaysOut(
                 replay_id,
@@ -147,7 +147,7 @@ class Verbs:
 
 
 def _who(call: Call, actor: str, reason: str) -> dict[str, str]:
-    """Both are shown to people later: a line each, without characters that hide or turn."""
+    """Both are shown to people later: one line each, without invisible or direction characters."""
     for field, text in (("actor", actor), ("reason", reason)):
         check_label(text, field)
         if not text.strip():

@@ -84,7 +84,7 @@ def test_why_tells_the_story_of_a_delivery_and_of_an_address(
     by_address = cli("why", "bounce@STUB.test").out
 
     assert by_id.startswith(f"{letters['bounce']}: failed\n")
-    assert "It is failed (rejected). It was refused for good" in by_id
+    assert "It is failed (rejected). It was refused permanently" in by_id
     assert by_address.startswith("Mail for bounce@STUB.test, 1 in all: 1 failed.\n")
     assert by_id in by_address
     [story] = cli("why", "down@stub.test", "--json").json["items"]

@@ -117,8 +117,8 @@ def test_amend_takes_fields_from_a_file(cli: Cli, letters: dict[str, str]) -> No
         ('{"colour": 1}', "colour: cannot be amended"),
         ('{"subject": 5}', "subject: "),
         ('{"to": ["nobody"]}', "to"),
-        ("[]", "fields: is no JSON object"),
-        ("{", "fields: is no JSON object"),
+        ("[]", "fields: is not a JSON object"),
+        ("{", "fields: is not a JSON object"),
     ],
 )
 def test_wrong_fields_are_named_and_nothing_is_changed(

@@ -156,7 +156,7 @@ def test_a_parent_takes_over_the_gravest_reason(
     after = change.delivery
     assert (after.state, after.failed_because) == ("failed", because)
     assert after.failure is not None
-    assert after.failure.detail == f"{sum(reasons.values())} required part(s) failed"
+    assert after.failure.detail == f"required children that failed: {sum(reasons.values())}"
 
 
 def test_a_parent_that_is_replayed_looks_at_its_children_again() -> None:

@@ -72,7 +72,7 @@ def test_a_retry_goes_only_to_the_open_ones() -> None:
     assert (after.state, after.due_at_ms) == ("pending", NOW_MS + MINUTE_MS)
     assert after.open_addresses == (BOB,)
     assert (after.failure, after.attempts_spent) == (
-        Failure("recipient_deferred", code="451", detail="1 recipient(s) put off"),
+        Failure("recipient_deferred", code="451", detail="1 recipient(s) deferred"),
         1,
     )
 

@@ -105,7 +105,7 @@ async def test_a_farewell_leaves_nothing_to_wait_for() -> None:
     store, clock = MemoryStore(), ManualClock()
     one, other = process(store, clock, "w1"), process(store, clock, "w2")
     await other.beat()
-    await other.farewell()
+    await other.withdraw()
 
     await one.look()
 
@@ -281,7 +281,7 @@ async def test_the_files_of_the_gone_are_removed(tmp_path: Path) -> None:
     await leaving.beat()
     await dying.beat()
 
-    await leaving.farewell()
+    await leaving.withdraw()
     dying.abandon()
     await one.look()
     await one.forget("w3")

@@ -5,39 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+import pytest
 from msgspec.structs import replace
 
-from homing.domain.failure import Failure
+from homing.engine import providers
 from homing.engine.route import Route
-from homing.ports import Transitioned
+from homing.ports import Finding, Transitioned
 from tests.unit.engine.providers import Provider, sending
 from tests.unit.engine.world import World, quiet, route
 
-DOWN = Failure("connection_refused", detail="no server")
-
 
 class Opened(Provider):
-    def __init__(self, finding: Failure | Exception | None = None) -> None:
+    def __init__(self, problem: str | Exception | None = None) -> None:
         super().__init__()
-        self.finding = finding
+        self.problem = problem
         self.did: list[str] = []
 
     async def open(self) -> None:
         self.did.append("open")
-        if isinstance(self.finding, Exception):
-            raise self.finding
+        if isinstance(self.problem, Exception):
+            raise self.problem
 
-    async def check(self) -> Failure | None:
+    async def findings(self) -> list[Finding]:
         self.did.append("check")
-        return self.finding if isinstance(self.finding, Failure) else None
+        if isinstance(self.problem, str):
+            return [Finding("provider", "bad", self.problem)]
+        return [Finding("provider", "good", "it answers")]
 
     async def close(self) -> None:
         self.did.append("close")
 
 
-def routes(*providers: Opened) -> list[Route]:
+def routes(*all_of_them: Opened) -> list[Route]:
     return [
-        replace(sending(provider), name=f"r{number}") for number, provider in enumerate(providers)
+        replace(sending(provider), name=f"r{number}") for number, provider in enumerate(all_of_them)
     ]
 
 
@@ -53,19 +54,39 @@ async def test_each_is_opened_and_closed_once_whatever_it_is_used_by() -> None:
 
 
 async def test_a_failed_check_is_shown_and_stops_nothing() -> None:
-    broken, down, good = Opened(OSError("no such device")), Opened(DOWN), Opened()
+    broken, down, good = Opened(OSError("no such device")), Opened("no server"), Opened()
     world = World(*routes(broken, down, good))
 
     await world.engine.start()
     await quiet()
-    found = dict(world.engine.provider_findings)
+    found = dict(world.engine.provider_problems)
+    await world.engine.liveness.beat()
+    reader = World(store=world.store, clock=world.clock, name="reader")
+    await reader.engine.liveness.look()
     await world.submit()
     await world.until_told("succeed")
     await world.engine.stop()
 
-    assert (found["r1"], found["r2"]) == (DOWN, None)
-    assert found["r0"] is not None
-    assert found["r0"].error_class == "OSError"
+    assert found == {"r0": "OSError: no such device", "r1": "no server"}
+    assert reader.engine.liveness.problems_elsewhere == found
+
+
+async def test_a_provider_that_failed_is_checked_again_until_it_is_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(providers, "CHECK_AGAIN_S", 0.0)
+    down = Opened("no server")
+    world = World(*routes(down))
+    await world.engine.start()
+    await quiet()
+    assert world.engine.provider_problems == {"r0": "no server"}
+
+    down.problem = None
+    await quiet()
+    await world.engine.stop()
+
+    assert world.engine.provider_problems == {}
+    assert down.did.count("open") == 1
 
 
 class ClaimWatcher:

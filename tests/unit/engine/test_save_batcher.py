@@ -103,7 +103,7 @@ def test_a_small_group_waits_for_company_only_while_many_attempts_run(
         desk = Desk(running)
         first, second = await desk.claimed("d1", "d2")
         desk.settler.put(desk.settlement(success(first)))
-        await asyncio.sleep(save_batcher.COMPANY_WITHIN_S / 2)
+        await asyncio.sleep(save_batcher.WAIT_FOR_OTHERS_S / 2)
         desk.settler.put(desk.settlement(success(second)))
         await desk.settler.drain()
         assert len(desk.told) == 2
@@ -114,7 +114,7 @@ def test_a_small_group_waits_for_company_only_while_many_attempts_run(
 
 def test_what_has_gathered_already_waits_for_nobody() -> None:
     async def main() -> tuple[list[str], float]:
-        desk = Desk(running=save_batcher.WORTH_A_WRITE)
+        desk = Desk(running=save_batcher.ENOUGH_FOR_A_WRITE)
         group = [desk.settlement(success(one)) for one in await desk.claimed("d1", "d2")]
         loop = asyncio.get_running_loop()
         began_s = loop.time()

@@ -156,7 +156,7 @@ def test_text_settings_are_taken_as_they_are(tmp_path: Path) -> None:
         ("HOMING_TELEMETRY__PROMETHEUS", "maybe", ["telemetry.prometheus", "`bool`"]),
         ("HOMING_ROUTES", "mail", ["routes", "table", "HOMING_ROUTES"]),
         ("HOMING_ROUTES__MAIL", "fast", ["routes.mail", "HOMING_ROUTES__MAIL"]),
-        ("HOMING_ROUTES__MAIL__RETRY__LADDER", "[1s", ["LADDER", "no TOML"]),
+        ("HOMING_ROUTES__MAIL__RETRY__LADDER", "[1s", ["LADDER", "not a TOML"]),
         ("HOMING_ROUTES__MAIL__RETRY__LADDER", "[]", ["routes.mail.retry.ladder", "no steps"]),
         ("HOMING_ROUTES__MAIL__RETRY__LADDER", "[true]", ["retry.ladder", "duration"]),
         ("HOMING_ROUTES__MAIL__ON_DOUBT", "pray", ["routes.mail.on_doubt", "pray"]),
@@ -184,7 +184,7 @@ def test_a_wrong_variable_names_itself(
         ("store = 5", ["store", "`str`", "homing.toml"]),
         ("server = 5", ["server", "homing.toml"]),
         ("routes = 5", ["routes", "table", "homing.toml"]),
-        ("[log\n", ["homing.toml", "no valid TOML"]),
+        ("[log\n", ["homing.toml", "not valid TOML"]),
         ("[routes.mail.retry]\nladder = ['1s', 'x']", ["routes.mail.retry.ladder[1]", "duration"]),
         ("stop_grace = true", ["stop_grace", "duration", "homing.toml"]),
         ("stop_grace = inf", ["stop_grace", "duration", "homing.toml"]),
@@ -231,7 +231,7 @@ def test_files_that_are_no_settings_are_refused(tmp_path: Path) -> None:
     long = tmp_path / "long"
     long.write_bytes(b"#" * (MAX_FILE_BYTES + 1))
 
-    assert "no valid TOML" in refusal(tmp_path, environ={"HOMING_CONFIG": str(binary)})
+    assert "not valid TOML" in refusal(tmp_path, environ={"HOMING_CONFIG": str(binary)})
     assert "larger than" in refusal(tmp_path, environ={"HOMING_CONFIG": str(long)})
     assert "cannot be read" in refusal(tmp_path, environ={"HOMING_CONFIG": str(tmp_path)})
-    assert "no UTF-8" in refusal(tmp_path, environ={"HOMING_SENDER_FILE": str(binary)})
+    assert "not UTF-8" in refusal(tmp_path, environ={"HOMING_SENDER_FILE": str(binary)})

@@ -12,7 +12,7 @@ from homing.domain import errors
 from homing.web.problems import TELL_EVERY_S, VERDICTS, BadRequest, Problem, Troubles, answer_for
 
 EXAMPLES: list[tuple[Exception, int]] = [
-    (errors.InvalidRequest("to", "names nobody"), 422),
+    (errors.InvalidRequest("to", "is empty"), 422),
     (errors.TooLarge("text", "is too large"), 413),
     (errors.IdempotencyConflict("shop", "k", "d1"), 409),
     (errors.NotFound("no delivery secret"), 404),
@@ -69,7 +69,7 @@ def test_trouble_is_told_once_a_second(caplog: pytest.LogCaptureFixture) -> None
         now_s += TELL_EVERY_S
         troubles.tell(507, errors.StoreFull("no room"))
     assert [record.getMessage() for record in caplog.records] == [
-        "refused with 507, and 0 times before unsaid",
-        "refused with 503, and 0 times before unsaid",
-        "refused with 507, and 3999 times before unsaid",
+        "refused with 507; 0 earlier refusals were not logged",
+        "refused with 503; 0 earlier refusals were not logged",
+        "refused with 507; 3999 earlier refusals were not logged",
     ]

@@ -1,6 +1,6 @@
 """An event outbox: events written with the producer's own change, handled at least once.
 
-What fails for good stays in its row and is replayed in place, with its history kept on it.
+A dead letter stays in its row and is replayed in place, with its history kept.
 """
 
 from homing.assemblies.events.assembly import ASSEMBLY

@@ -85,7 +85,7 @@ def _write(stored: Stored) -> Record:
 
 
 def _read(row: Record) -> Foreign:
-    """A row as a producer inserts it, in whatever language: new, and due at once."""
+    """A row as a producer inserts it, in any language: new, and due at once."""
     if row["status"] != "pending" or row["deleted_at"] is not None:
         raise InvalidRequest("status", "of a new event is pending")
     request = request_for(

@@ -12,7 +12,7 @@ from homing.engine.route import classify_exception, judge_as_is
 
 
 class TerminalHandlerError(TerminalError):
-    """Raise a subclass of it in a handler to say: trying again is useless."""
+    """Raise a subclass of it in a handler if a retry cannot succeed."""
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ DEFAULT: Disposition = "retry"
 
 
 def judge(problem: Exception | Failure, stage: Stage) -> Failure:
-    """An error that a handler raised is judged by its type; what it returned stands."""
+    """An error that a handler raised is classified by its type; a returned Failure is unchanged."""
     failure = judge_as_is(problem, stage)
     if isinstance(problem, Failure):
         return failure

@@ -1,4 +1,4 @@
-"""How an event lives: handled in its own row, or in one row for each of several handlers."""
+"""The route of events: handled in their own row, or in one row for each of several handlers."""
 
 from __future__ import annotations
 

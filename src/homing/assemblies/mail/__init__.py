@@ -1,6 +1,6 @@
 """An internal mail service: durable intake, templates, four attempts, resend by clone.
 
-What is accepted is queued first; whether an event should become a mail is decided elsewhere.
+What is accepted is queued first. Whether an event becomes a mail is decided by its callers.
 """
 
 from homing.assemblies.mail.assembly import ASSEMBLY

@@ -27,7 +27,8 @@ class MailSettings(Struct, frozen=True, kw_only=True):
         Seconds(15.0)
     )
     concurrency: Annotated[
-        int, env("MAIL_ATTEMPT_WORKER_CONCURRENCY", "So many attempts at a time.", ge=1, le=1024)
+        int,
+        env("MAIL_ATTEMPT_WORKER_CONCURRENCY", "How many attempts run at a time.", ge=1, le=1024),
     ] = 4
     key_ttl: Annotated[
         Seconds, env("MAIL_IDEMPOTENCY_TTL", "How long a key is kept after its mail has ended.")

@@ -1,4 +1,4 @@
-"""Login codes: the one mail whose content nobody but its reader may see."""
+"""Login codes: mails whose content only the recipient may see."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def masked(message: Email) -> Mapping[str, Json]:
 
 
 def suppressed_in_stub_mode(message: Email) -> str | None:
-    """Where no mail leaves the house, a login code is not even tried."""
+    """With the stub provider, which sends nothing, a login code is suppressed."""
     return "login codes are not sent in stub mode" if is_login_code(message) else None

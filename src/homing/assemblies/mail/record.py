@@ -105,7 +105,7 @@ def _write(stored: Stored) -> Record:
 
 
 def _email(stored: Stored) -> Email:
-    """What was asked for; when the payload's time is over, what the delivery itself still knows."""
+    """What was asked for; once the payload is purged, what the delivery itself still contains."""
     if stored.content.payload:
         return email_in(stored.content)
     people = tuple(recipient.address for recipient in stored.delivery.recipients)

@@ -1,4 +1,4 @@
-"""From a template to the bytes on the wire: rendered once, composed once, then never changed."""
+"""From a template to the bytes that are sent: rendered once, composed once, then never changed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Render: TypeAlias = Callable[[str, str | None, Mapping[str, Any]], Rendered | Fa
 
 
 class RenderStep:
-    """Makes the content of a template mail. Whatever goes wrong here is no reason to try again."""
+    """Makes the content of a template mail. A failure here is final: a retry would fail too."""
 
     def __init__(self, render: Render) -> None:
         self._render = render

@@ -1,4 +1,4 @@
-"""How a mail lives: rendered if it has a template, then four attempts on a fixed ladder."""
+"""The route of mails: rendered if they have a template, then four attempts on a fixed ladder."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ LABELS = LabelTable(
 
 
 class MailRules(Struct, frozen=True, kw_only=True):
-    """What the service's settings decide about a mail's life."""
+    """What the service's settings decide about mails."""
 
     sender: str
     timeout_s: float = 15.0

@@ -1,6 +1,6 @@
 """Reviews of changelists: fetched, judged by a model, told to each recipient once per version.
 
-Each stage has a budget of its own; what fails for good waits for an operator with its evidence.
+Each stage has its own budget; a dead letter waits for an operator with its evidence.
 """
 
 from homing.assemblies.reviews.assembly import ASSEMBLY

@@ -87,7 +87,7 @@ CATEGORIES: tuple[Category, ...] = (
         codes=frozenset({"policy_unexpected"}),
     ),
 )
-# Whatever fits nowhere is a fault of ours: it is not tried again, and somebody is called.
+# An error that fits no other class is a bug of ours: it is not tried again and raises an alert.
 DEFAULT = Category(error_class=RUNTIME_BUG, disposition="reject")
 
 _BY_CODE = {code: category for category in CATEGORIES for code in category.codes}
@@ -126,8 +126,8 @@ def classify(error: Exception) -> Failure:
 
 
 def judge(problem: Exception | Failure, stage: Stage) -> Failure:
-    """A write conflict may be tried again only where doing the work twice does no harm, and
-    whoever is on a suppression list has not been told."""
+    """A write conflict may be tried again only where doing the work twice does no harm. A
+    recipient on a suppression list has not been told."""
     failure = classify(problem) if isinstance(problem, Exception) else problem
     if failure.disposition == "suppress":
         return replace(failure, disposition="reject")

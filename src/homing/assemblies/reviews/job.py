@@ -15,7 +15,7 @@ JOB = "review"
 
 
 class Recipient(Struct, frozen=True):
-    """One to be told. Only required ones hold back the job's success."""
+    """A recipient. The job succeeds only if all required ones were told."""
 
     address: str
     required: bool = True
@@ -34,7 +34,7 @@ def request_for(review: Review, *, idempotency_key: str | None, source: str = ""
 
 
 def admit_review(message: Job) -> Admitted:
-    """Refuse what no later attempt could mend."""
+    """Refuse what every attempt would fail on."""
     review = review_of(message)
     if not review.changelist_id:
         raise InvalidRequest("changelist_id", "is empty")

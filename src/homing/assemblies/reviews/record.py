@@ -16,7 +16,7 @@ ENGINE_CLASSES = {
     CHILDREN_FAILED: RECIPIENTS_FAILED,
     "interrupted": "WORKER_INTERRUPTED",
 }
-# What of a job's metadata may stand in a dead letter.
+# The fields of a job's metadata that a dead letter may show.
 REQUEST_IDS = ("request_id", "trace_id")
 
 
@@ -34,9 +34,9 @@ def stage_of(delivery: Delivery) -> str:
 
 
 def is_escalated(delivery: Delivery) -> bool:
-    """A replay was refused again with the very class that it was to mend.
+    """Whether a replay failed again with the same error class.
 
-    A job that its recipients block is not: the row that repeats itself is.
+    For a job that its recipients block it is false; it is true for the row that failed again.
     """
     if delivery.failed_because != "rejected" or not delivery.failure_history:
         return False
@@ -49,7 +49,7 @@ def is_escalated(delivery: Delivery) -> bool:
 
 
 def dead_letter(stored: Stored) -> Record:
-    """All that triage needs, without a secret, a prompt or a person in it."""
+    """All that triage needs, without secrets, prompts or personal data."""
     delivery, failure = stored.delivery, stored.delivery.failure
     return {
         "id": delivery.id,

@@ -1,4 +1,4 @@
-"""How a review lives: fetch, llm, notify; then a row for each recipient with its own budget."""
+"""The route of reviews: fetch, llm, notify; then a row for each recipient with its own budget."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LABELS = LabelTable(
         Label("retryable_failed", "waiting", retrying_children=True),
         Label("in_progress", "waiting"),
         Label("succeeded", "delivered"),
-        # Blocked until somebody acts.
+        # Blocked until a person acts.
         Label("retryable_failed", "failed"),
         Label("resolved", "dismissed"),
     )

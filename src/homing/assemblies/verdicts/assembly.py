@@ -22,7 +22,12 @@ from homing.settings.own_names import env
 class VerdictSettings(Struct, frozen=True, kw_only=True):
     max_attempts: Annotated[
         int,
-        env("EMAIL_RETRY_MAX_ATTEMPTS", "So many retries, then a dead letter.", ge=1, le=1000),
+        env(
+            "EMAIL_RETRY_MAX_ATTEMPTS",
+            "After this many retries it becomes a dead letter.",
+            ge=1,
+            le=1000,
+        ),
     ] = DEFAULT_MAX_ATTEMPTS
 
 

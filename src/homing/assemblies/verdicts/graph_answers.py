@@ -13,11 +13,11 @@ from homing.engine.route import judge_as_is
 GraphAnswer: TypeAlias = Literal["accepted", "retry", "abort"]
 
 NO_CODE = -1
-"""The line broke or never stood: there was no answer at all."""
+"""The connection broke or was never made: there was no answer."""
 
 TOO_MANY_REQUESTS = 429
 
-# A 401 that comes this far was met by a refreshed token, or by the refresh itself.
+# A 401 that arrives here was the answer to a refreshed token, or to the refresh itself.
 GRAPH_ANSWERS: dict[int, GraphAnswer] = {
     202: "accepted",
     400: "abort",
@@ -33,7 +33,7 @@ GRAPH_ANSWERS: dict[int, GraphAnswer] = {
     504: "retry",
     NO_CODE: "retry",
 }
-# For codes that stand in no table: only a 4xx says that the request itself is at fault.
+# For codes that are not in the table: only a 4xx says that the request itself is wrong.
 _BY_HUNDRED: dict[int, GraphAnswer] = {4: "abort"}
 
 
@@ -51,7 +51,7 @@ def error_code(code: str | None) -> int:
 
 
 def judge(problem: Exception | Failure, stage: Stage) -> Failure:
-    """By the code alone; a failure without one stands as it is."""
+    """By the code alone; a failure without one is unchanged."""
     failure = judge_as_is(problem, stage)
     if failure.code is None:
         return failure

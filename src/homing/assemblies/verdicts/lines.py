@@ -1,4 +1,4 @@
-"""The lines that a verdict's end owes: in the alert file and in the delivery log."""
+"""The lines written when a verdict ends: in the alert file and in the delivery log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A verdict as a mail: the stored text exactly as it came."""
+"""A verdict as a mail: the stored text exactly as it was received."""
 
 from __future__ import annotations
 

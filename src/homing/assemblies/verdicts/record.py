@@ -34,7 +34,7 @@ FIELDS = (
 
 
 def dead_letter_record(stored: Stored) -> Record:
-    """The queue's record and, beside its last error, every code met on the way."""
+    """The queue's record and, beside its last error, the code of every failed attempt."""
     return {**_write(stored), "error_codes": error_codes(stored.attempts)}
 
 
@@ -72,7 +72,7 @@ def _next_attempt_at_ms(stored: Stored) -> int:
 
 
 def _read(record: Record) -> Foreign:
-    """A line of another program's: it goes on here where it stood there."""
+    """A line of another program: it continues here in the state it had there."""
     verdict = Verdict(
         session_id=record["session_id"],
         customer_email=record["customer_email"],
@@ -104,7 +104,7 @@ def _standing_as(word: str, standing: Standing) -> Standing:
         is_spent = standing.attempts_spent >= DEFAULT_MAX_ATTEMPTS
         because = "exhausted" if is_spent else "rejected"
         return replace(standing, state="failed", failed_because=because)
-    raise InvalidRequest("status", f"{word!r} is no status of this queue")
+    raise InvalidRequest("status", f"{word!r} is not a status of this queue")
 
 
 SHAPE = Shape(
@@ -115,7 +115,7 @@ SHAPE = Shape(
         "alerts": "ALERT.log",
     },
     fields=FIELDS,
-    # Ours, on the lines that we wrote; a line without it is as good.
+    # Only on lines that Homing wrote; a line without it is valid too.
     optional=frozenset({"_homing"}),
     labels=LABELS,
     write=_write,

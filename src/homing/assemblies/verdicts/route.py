@@ -1,4 +1,4 @@
-"""How a verdict mail lives: its ladder, its guards, and the notices due when it ends."""
+"""The route of verdict mails: the ladder, the guards, and the notices due at the end."""
 
 from __future__ import annotations
 

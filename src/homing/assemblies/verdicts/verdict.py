@@ -1,4 +1,4 @@
-"""What a webhook hands in for one paid session, and what is refused at the door."""
+"""What a webhook submits for one paid session, and what intake refuses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAID = "paid"
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """`verdict` is the JSON text as it came: it is stored and sent byte for byte."""
+    """`verdict` is the JSON text as received: it is stored and sent byte for byte."""
 
     session_id: str
     customer_email: str | None

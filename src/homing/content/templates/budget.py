@@ -13,9 +13,9 @@ _LARGE_CHARS = 4096
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
-    """Steps and characters are the same on every machine; the time is only a backstop.
+    """Steps and characters are the same on every machine; the time is a further limit.
 
-    It is processor time of the thread, so that a sleeping machine fails nobody's mail.
+    It is processor time of the thread, so that a suspended machine makes no mail fail.
     """
 
     output_bytes: int = MIB

@@ -132,7 +132,7 @@ class Catalog:
 
 
 def _render_part(part: Part, variables: Mapping[str, Any], budget: Budget) -> str | Failure:
-    """No error's own words are used: they may quote a variable, and a variable may be a code."""
+    """The text of an error is not used: it may quote a variable, which may be a login code."""
     context = part.template.new_context(dict(variables))
     assert isinstance(context, MeteredContext)  # noqa: S101 - its environment makes no other
     context.budget = budget
@@ -151,7 +151,7 @@ def _render_part(part: Part, variables: Mapping[str, Any], budget: Budget) -> st
         return _failure(TOO_SLOW, "takes too long", part)
     except MemoryError:
         raise
-    except Exception as error:  # a template can fail in as many ways as Python can
+    except Exception as error:  # a template can raise any exception
         return _failure(FAILED, f"fails with {type(error).__name__}", part)
     return "".join(pieces)
 

@@ -68,7 +68,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self._html = html
 
     def load(self, source: str, name: str) -> tuple[jinja2.Template, frozenset[str]]:
-        """The compiled template, and the names it speaks of."""
+        """The compiled template, and the names that it uses."""
         tree = self.parse(source, name)
         names = language.check(tree)
         if self._html:
@@ -106,7 +106,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
     def call(self, context: Context, method: Any, /, *args: Any, **options: Any) -> Any:
         if not (method is _bounded_range or _is_allowed_method(method)):
             raise SecurityError("not callable")
-        # Inside a loop Jinja hands its own bookkeeping along.
+        # Inside a loop Jinja passes its own bookkeeping as well.
         options.pop("_loop_vars", None)
         options.pop("_block_vars", None)
         return _budget(context).charge(method(*args, **options))

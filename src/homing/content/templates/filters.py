@@ -1,4 +1,4 @@
-"""The filters and tests that a template may use: all that is not here does not exist.
+"""The filters and tests that a template may use. There are no others.
 
 What could grow, take long, reach into objects or differ between two runs is left out or bounded.
 """

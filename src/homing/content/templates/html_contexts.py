@@ -1,4 +1,4 @@
-"""Where in the HTML a variable stands, and so whether escaping makes it harmless there.
+"""Where in the HTML a variable is, and so whether escaping makes it harmless there.
 
 Jinja escapes `& < > " '`, which is enough between tags and inside quotes. In a script, a style, a
 comment, a tag's or attribute's name, or without quotes it is not: a variable there is refused
@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 
 def guard(body: list[nodes.Node], place: Place = Place()) -> Place:  # noqa: B008 - it is frozen
-    """Walk the template as a reader of its output would; lead links through the URL filter."""
+    """Walk the template in the order of its output; pass links through the URL filter."""
     for node in body:
         if isinstance(node, nodes.Output):
             place = _guard_output(node, place)
@@ -77,10 +77,11 @@ def _refuse_dangerous(place: Place, line: int) -> None:
     if place.mode not in ("double", "single"):
         where = f"inside <{place.tag}>" if place.mode == "raw" else "here"
         raise NotInLanguage(
-            f"a variable cannot stand {where}: only between tags or inside a quoted attribute", line
+            f"a variable cannot be used {where}: only between tags or inside a quoted attribute",
+            line,
         )
     if place.name in _CODE_ATTRIBUTES or place.name.startswith("on"):
-        raise NotInLanguage(f"a variable cannot stand in the attribute {place.name}", line)
+        raise NotInLanguage(f"a variable cannot be used in the attribute {place.name}", line)
 
 
 def _guard_url(child: nodes.Expr, place: Place) -> nodes.Expr:

@@ -41,7 +41,7 @@ class NotInLanguage(Exception):
 
 
 def check(tree: nodes.Template) -> frozenset[str]:
-    """Refuse what is not in the language; the names that the template itself speaks of."""
+    """Refuse what is not in the language; returns the names that the template uses."""
     names: set[str] = set()
     waiting: list[nodes.Node] = [tree]
     while waiting:
@@ -91,7 +91,7 @@ def _names_in(node: nodes.Node) -> tuple[str, ...]:
 
 
 class Metering(NodeTransformer):
-    """Leads loops, literals and `~` through filters of ours, which bound what they cost."""
+    """Passes loops, literals and `~` through filters of ours, which limit their cost."""
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - Jinja names the method
         self.generic_visit(node)
@@ -114,5 +114,5 @@ class Metering(NodeTransformer):
 
 
 def through(node: nodes.Node, name: str) -> nodes.Expr:
-    """The value of an expression, led through a filter."""
+    """The value of an expression, passed through a filter."""
     return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)

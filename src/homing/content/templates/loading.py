@@ -1,4 +1,4 @@
-"""Reads a folder of templates; whatever is wrong with it stops the start and is named."""
+"""Reads a folder of templates; an error in it stops the start and names the file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TEMPLATE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class Part(Struct, frozen=True):
-    """One file, compiled, with the names it speaks of."""
+    """One file, compiled, with the names that it uses."""
 
     path: str
     template: jinja2.Template
@@ -52,7 +52,7 @@ class _Loader:
         entries: dict[tuple[str, str], Entry] = {}
         for home in self._inside(self._folder):
             if not home.is_dir():
-                continue  # a README beside the templates is welcome
+                continue  # a README beside the templates is allowed
             if not _TEMPLATE_ID.fullmatch(home.name):
                 raise self._error(home, "is not a template's name")
             for place in self._inside(home):
@@ -86,7 +86,7 @@ class _Loader:
                 raise self._error(path, "is not a part of a template")
         html = files.get(_HTML)
         return Entry(
-            # The end of the file is no part of the subject; a line end in a value is refused.
+            # The line end of the file is not part of the subject; one in a value is refused.
             subject=self._part(self._text, files[_SUBJECT], strip=True),
             text=self._part(self._text, files[_TEXT]),
             html=None if html is None else self._part(self._html, html),

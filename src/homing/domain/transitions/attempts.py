@@ -36,7 +36,7 @@ def next_attempt_ms(
     due_at_ms = now_ms + retry.delay_ms(delivery.attempts_spent + 1, failure, roll)
     if delivery.expires_at_ms is None:
         return due_at_ms
-    # At its expiry it is looked at again, to be dead-lettered in time.
+    # It is due again at its expiry, to be dead-lettered in time.
     return min(due_at_ms, max(delivery.expires_at_ms, now_ms))
 
 

@@ -36,7 +36,7 @@ def fan_out(
 
 @transition(sources=("in_flight",), targets=("waiting",))
 def keep_waiting(delivery: Delivery, *, now_ms: int) -> Change:
-    """Looked at, but some children are still under way."""
+    """It was claimed, but some children are still under way."""
     return Change(replace(to_state(delivery, due_at_ms=None, now_ms=now_ms), state="waiting"))
 
 
@@ -46,6 +46,6 @@ def fail_with_children(
 ) -> Change:
     """All children have ended and required ones failed; the gravest reason is taken over."""
     failed = sum(reasons.values())
-    failure = Failure(CHILDREN_FAILED, "reject", detail=f"{failed} required part(s) failed")
+    failure = Failure(CHILDREN_FAILED, "reject", detail=f"required children that failed: {failed}")
     because = next(reason for reason in _GRAVEST_FIRST if reasons.get(reason))
     return end_failed(note_failure(delivery, failure, now_ms), because, plan, now_ms)

@@ -21,7 +21,7 @@ from homing.domain.transitions.states import requeue, to_state
 from homing.domain.transitions.table import transition
 
 MANY_DEATHS = 3
-"""From so many deaths in a row on, a suspect is tried alone."""
+"""From this many deaths in a row on, a suspect is tried alone."""
 
 
 @transition(sources=("pending", "in_flight", "waiting"), targets=("in_flight",))
@@ -60,7 +60,7 @@ def release(delivery: Delivery, *, plan: Plan, now_ms: int, roll: float) -> Chan
 def keep_claim(
     delivery: Delivery, *, holder: str | None, now_ms: int, lease_until_ms: int
 ) -> Change:
-    """Due again at once: its holder goes on in the same inline call, with the next attempt."""
+    """Due again at once: its holder makes the next attempt in the same inline call."""
     return Change(
         replace(
             delivery,
@@ -75,7 +75,7 @@ def keep_claim(
 
 @transition(sources=("in_flight",), targets=("in_flight",))
 def end_lease(delivery: Delivery, *, now_ms: int) -> Change:
-    """Its holder is dead or does not know of it: the lease ends at once, by every clock."""
+    """Its holder is dead or has lost track of it: the lease ends at once, by every clock."""
     return Change(replace(delivery, due_at_ms=0, holder=None, updated_at_ms=now_ms))
 
 
@@ -89,7 +89,7 @@ def mark_committing(
 ) -> Change:
     """The durable mark before the byte that may send: from here on a crash leaves doubt.
 
-    Without a new lease the old one goes on.
+    Without a new lease the old one stays.
     """
     return Change(
         replace(
@@ -144,7 +144,7 @@ def note_interruption(
         detail="the worker ended before the outcome was recorded",
         maybe_sent=delivery.committing,
     )
-    # The ledger rows are of the lost claims, whose holder and time are not stored any more.
+    # The rows of the ledger are for the lost claims, whose holder and time are no longer stored.
     after = replace(delivery, holder=None, claimed_at_ms=None)
     ended: list[Attempt] = []
     for nth in range(lost_claims):
@@ -183,7 +183,7 @@ def note_interruption(
     )
     if may_count and plan.interrupted_counts and overspent(after, plan) is None:
         due_at_ms = next_attempt_ms(after, failure, plan, now_ms, roll)
-        # That is no outcome: it stays suspect.
+        # This is not an outcome: it stays a suspect.
         interruptions = after.interruptions
         after = to_state(after, due_at_ms=due_at_ms, now_ms=now_ms)
         after = replace(after, interruptions=interruptions)

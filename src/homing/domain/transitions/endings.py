@@ -1,4 +1,4 @@
-"""The two ends with notices: delivered, and the dead letter; and that notices were given."""
+"""The two ends with notices, delivered and the dead letter; and the note that they were given."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def with_notices(delivery: Delivery, notices: tuple[str, ...]) -> tuple[str, ...
 
 
 def _same_class_again(delivery: Delivery, error_class: str) -> bool:
-    """A replay ended in the very error that it was to mend; a child's error is its own."""
+    """Whether a replay ended in the same error as before it; a child's error is its own."""
     return (
         error_class != CHILDREN_FAILED
         and bool(delivery.failure_history)

@@ -86,7 +86,7 @@ def restart(delivery: Delivery, *, plan: Plan, actor: str, reason: str, now_ms: 
         change.delivery,
         stage=first,
         fanned_out=False,
-        # A stage before the one in doubt says nothing about it when it is done again.
+        # Repeating a stage before the one in doubt gives no evidence about that one.
         earlier_maybe_sent=delivery.earlier_maybe_sent
         or (delivery.maybe_sent and delivery.stage != first),
     )
@@ -95,7 +95,7 @@ def restart(delivery: Delivery, *, plan: Plan, actor: str, reason: str, now_ms: 
 
 @transition(sources=("failed",), targets=("dismissed",))
 def dismiss(delivery: Delivery, *, now_ms: int) -> Change:
-    """An operator closes a dead letter for good."""
+    """An operator closes a dead letter."""
     return Change(end(delivery, "dismissed", now_ms))
 
 
@@ -124,7 +124,7 @@ def confirm(delivery: Delivery, *, plan: Plan, evidence: str, now_ms: int) -> Ch
     if delivery.failed_because != "uncertain":
         raise NotAllowed(f"cannot confirm delivery {delivery.id}: it is not uncertain")
     receipt = Receipt(accepted_at_ms=now_ms, evidence="operator", detail=evidence)
-    # It had ended before: its parent's count knows already.
+    # It had ended already: its parent's count includes that.
     return replace(end_by_evidence(delivery, plan, now_ms, receipt), child_delta=0)
 
 
@@ -139,10 +139,10 @@ def amend(
 ) -> Change:
     """A corrected payload takes the place of the old one, which is kept under its number.
 
-    It is worked off from the first stage, by the replay if it has failed. `addresses` is the
-    corrected envelope; recipients that have accepted it are left alone. Tokens and marks of the
-    old payload say nothing about the new one: a doubt about the old one can no longer be settled
-    by evidence, and keeps the delivery from being called "not sent".
+    It starts at the first stage, after a replay if it has failed. `addresses` is the corrected
+    envelope; recipients that have accepted it are left alone. Tokens and marks of the old payload
+    say nothing about the new one: a doubt about the old one can no longer be settled by evidence,
+    and the delivery can no longer be called "not sent".
     """
     first = plan.first_stage.name
     after = replace(
@@ -179,9 +179,9 @@ def clone(
 ) -> New:
     """A deliberate second delivery of the same text, with its own identity and history.
 
-    What the stages before the send have made is kept for their steps to return again; where
-    there are none, the frozen bytes are, as `FROZEN_ORIGINAL`. So a template that has changed
-    since does not change what is sent. Work that sends nothing keeps nothing.
+    Results of the stages before the send are kept, and their steps return them again; where there
+    are none, the frozen bytes are kept as `FROZEN_ORIGINAL`. So a template that has changed since
+    does not change what is sent. Work that sends nothing keeps nothing.
     """
     if original.state not in TERMINAL_STATES:
         raise NotAllowed(f"cannot resend delivery {original.id}: it is {original.state}")

@@ -84,7 +84,7 @@ def succeed(
     refused: Mapping[str, Refusal] | None = None,
     result: bytes | None = None,
 ) -> Change:
-    """The last stage was accepted; a recipient refused apart keeps it from being delivered."""
+    """The last stage was accepted; if a recipient was refused, the delivery is not delivered."""
     in_question = delivery.recipients and [
         r for r in delivery.recipients if r.outcome in ("maybe", "refused")
     ]
@@ -124,7 +124,7 @@ def succeed_in_part(
 
 @transition(sources=("in_flight",), targets=("suppressed", "failed"))
 def suppress(delivery: Delivery, failure: Failure, *, plan: Plan, now_ms: int) -> Change:
-    """Skipped on purpose, by the provider or a rule; counted as a good end unless in doubt."""
+    """Skipped on purpose, by the provider or a rule; a good end unless in doubt."""
     counts = counts_as_attempt(delivery, plan)
     ended = attempt_of(delivery, "suppressed", now_ms, counted=counts, failure=failure)
     after = replace(
@@ -184,7 +184,7 @@ def _failed(
         return end_failed(after, "rejected", plan, now_ms, ended=(ended,))
     retry = plan.stage(delivery.stage).retry
     spent = after.attempts_spent >= (delivery.max_attempts or retry.max_attempts)
-    # Out of budget but in doubt: one more claim, for the lookup alone, before any verdict.
+    # Out of budget but in doubt: one more claim, for the lookup alone, before it is dead-lettered.
     if spent and not (after.maybe_sent and can_look):
         return end_failed(after, "exhausted", plan, now_ms, ended=(ended,))
     due_at_ms = next_attempt_ms(after, failure, plan, now_ms, roll)
@@ -198,7 +198,7 @@ def dead_letter(delivery: Delivery, because: FailedBecause, *, plan: Plan, now_m
 
 
 def _back_to_route(delivery: Delivery, failure: Failure, now_ms: int) -> Change:
-    """The route is at fault, not the message: no budget is spent, and its turn is kept."""
+    """The route is at fault, not the message: no budget is spent, and its due time stays."""
     ended = attempt_of(delivery, "route_fault", now_ms, counted=False, failure=failure)
     after = note_failure(delivery, failure, now_ms)
     after = replace(after, attempts_ended=delivery.attempts_ended + 1, crashes=0)

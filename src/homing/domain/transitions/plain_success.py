@@ -13,9 +13,9 @@ from homing.domain.transitions.endings import with_notices
 def succeed_plainly(
     delivery: Delivery, plan: Plan, now_ms: int, receipt: Receipt | None, result: bytes | None
 ) -> Change:
-    """All recipients that are open have it now.
+    """All open recipients have accepted it.
 
-    The same as the long form in `outcomes`, written out in few calls: a test compares them.
+    The same as the long form in `outcomes`, in fewer calls; a test compares the two.
     """
     counts = delivery.phase == "worker" or plan.inline_counts
     number = delivery.attempts_ended + 1

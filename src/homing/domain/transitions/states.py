@@ -45,12 +45,12 @@ def end(delivery: Delivery, state: State, now_ms: int, **more: object) -> Delive
 
 
 def count_ended(change: Change) -> Change:
-    """A child that ends takes itself off its parent's count of open children."""
+    """A child that ends lowers its parent's count of open children."""
     return replace(change, child_delta=-1) if change.delivery.parent_id else change
 
 
 def count_reopened(change: Change) -> Change:
-    """A child that is open again adds itself to its parent's count."""
+    """A child that is open again raises its parent's count."""
     return replace(change, child_delta=1 if change.delivery.parent_id else 0, reopens=True)
 
 

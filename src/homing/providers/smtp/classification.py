@@ -1,4 +1,4 @@
-"""What an answer, a silence or a cut means for a delivery. The table at the end is the law."""
+"""What an answer, a timeout or a lost connection means for a delivery: see the table at the end."""
 
 from __future__ import annotations
 
@@ -75,16 +75,16 @@ def _unsent(
 ) -> Failure:
     """It ended before an answer to the whole message."""
     replies, awaiting = exchange.replies, exchange.awaiting
-    # A clear no stands, even when the server hung up behind it.
+    # A clear refusal counts, even when the server closed the connection after it.
     if replies and replies[0].kind != 2:
         return failure("mail", replies[0])
     if len(refused) == len(recipients):
-        return _nobody(exchange, refused)
+        return _all_refused(exchange, refused)
     if exchange.lost is not None:
         lost = failure(_PHASE[awaiting], exchange.lost)
         return _with(lost, refused, maybe_sent=exchange.dot_out)
     if awaiting == "drain" and replies[-1].kind == 2:
-        # It took something for the end that was none: nobody can say what it has accepted.
+        # It answered before the end of the content: what it has accepted is unknown.
         return _with(failure("dot", "garbled"), refused, maybe_sent=True)
     return _with(failure(_PHASE[awaiting], replies[-1]), refused)
 
@@ -113,8 +113,8 @@ def _refusals(exchange: Exchange, recipients: tuple[str, ...]) -> dict[str, Refu
     }
 
 
-def _nobody(exchange: Exchange, refused: dict[str, Refusal]) -> Failure:
-    """Every recipient was refused: the mildest of their verdicts is the message's."""
+def _all_refused(exchange: Exchange, refused: dict[str, Refusal]) -> Failure:
+    """Every recipient was refused: the mildest of their answers counts for the message."""
     failures = [failure("rcpt", reply) for reply in exchange.recipient_replies]
     mildest = min(failures, key=lambda each: _MILDEST_FIRST.index(each.disposition))
     if mildest.disposition == "route_fault":

@@ -18,15 +18,15 @@ from homing.providers.smtp.protocol import SERVICE_CLOSING, Dialogue
 from homing.providers.smtp.url import SmtpSettings
 
 QUIT_TIMEOUT_S = 2.0
-# A server that takes longer over a message gets no envelope behind an unanswered dot: it would
-# wait there, where it can no longer go elsewhere.
+# A server that needs longer for a message gets no envelope after an unanswered dot: that envelope
+# would wait there and could no longer go to another connection.
 PIPELINE_BELOW_S = 0.25
-# A connection that has rested this long may have been dropped on the way without a word.
+# A connection that was idle for this long may have been dropped without notice.
 STALE_AFTER_S = 1.0
 
 
 class Job:
-    """A letter on its way; `told` hears its outcome, unless nobody waits for it any more."""
+    """A letter under way; `told` is called with its outcome, unless it was withdrawn."""
 
     __slots__ = ("_told", "exchange", "letter", "over", "tries")
 
@@ -43,7 +43,7 @@ class Job:
         return self.exchange
 
     def withdraw(self) -> None:
-        """Nobody waits. What is not out yet stays here."""
+        """The outcome is no longer waited for. A letter that is not sent yet is not sent."""
         self.over = True
         if self.exchange is not None:
             self.exchange.withdrawn = True
@@ -60,7 +60,7 @@ class Supply(Protocol):
     def next_job(self) -> Job | None: ...
 
     def give_back(self, job: Job) -> None:
-        """Provably not sent, and through no fault of its own: let another connection try."""
+        """Certainly not sent, and not because of the letter: let another connection try."""
 
     def answered(self, latency_s: float) -> None:
         """A message was answered this long after its final dot."""
@@ -76,7 +76,7 @@ class Supply(Protocol):
 class Connection(asyncio.Protocol):
     """A session whose handshake is done; it serves jobs while it is `alive`.
 
-    `lost` is done when its socket is closed, which is later where a goodbye is said.
+    `lost` is done when its socket is closed, which is later if QUIT is sent first.
     """
 
     def __init__(
@@ -114,12 +114,12 @@ class Connection(asyncio.Protocol):
             self._go_on()
 
     async def close(self, grace_s: float) -> None:
-        """Let what is under way end, within the grace, and say goodbye."""
+        """Let sends under way end within the grace, then send QUIT."""
         self._may_take = 0
         if self.alive and self._dialogue.idle:
             self._quit()
         elif self.alive and all(job.over for job in self._jobs):
-            self._cut("cut")  # nobody waits for these any more
+            self._cut("cut")  # their callers no longer wait
         await asyncio.wait({self.lost}, timeout=grace_s)
         if not self.lost.done():
             self._cut("cut")
@@ -200,7 +200,7 @@ class Connection(asyncio.Protocol):
             job.settle(judge(exchange, job.letter.recipients))
 
     def _watch(self) -> None:
-        """A new phase: its deadline is for the whole of it, however the bytes trickle in."""
+        """A new phase: its deadline is for the whole phase, however slowly the bytes arrive."""
         now_s = self._loop.time()
         self._milestone = self._dialogue.milestone
         awaiting = self._dialogue.awaiting
@@ -238,7 +238,7 @@ class Connection(asyncio.Protocol):
         self._retire(cause)
 
     def _retire(self, cause: Cause) -> None:
-        """Out of service: whatever was under way gets its verdict, or another chance."""
+        """Out of service: each send gets its outcome, or is tried on another connection."""
         if self._timer is not None:
             self._timer.cancel()
         if not self.alive:
@@ -249,7 +249,7 @@ class Connection(asyncio.Protocol):
         exchanges = self._dialogue.lose(cause)
         self._supply.gone(self)
         for position, (job, exchange) in enumerate(zip(jobs, exchanges, strict=True)):
-            # The line was good once and got stale, or it is another message's fault.
+            # The connection has become stale, or another message has broken it.
             excused = position > 0 or (self._proven and cause != "timeout")
             unheard = not exchange.dot_out and not exchange.replies and not exchange.withdrawn
             if excused and unheard and job.tries == 1:

@@ -9,7 +9,7 @@ from homing.providers.smtp.replies import Reply
 
 Phase: TypeAlias = Literal["connect", "tls", "auth", "mail", "rcpt", "data", "dot"]
 Cause: TypeAlias = Literal["timeout", "cut", "garbled"]
-# `drain`: our own content is still leaving; `void`: the lone dot of a message for nobody.
+# `drain`: our content is still being sent; `void`: the dot that ends a message without recipients.
 Awaiting: TypeAlias = Literal["mail", "rcpt", "data", "drain", "dot", "void", "rset"]
 
 
@@ -34,7 +34,7 @@ class Exchange:
         self.awaiting: Awaiting = "mail"
         # Of the sender and the recipients, how many were accepted.
         self.accepted = 0
-        # From here on the server may have accepted it, whatever we hear.
+        # The server may have accepted it, whatever is answered.
         self.dot_out = False
         self.withdrawn = False
         self.lost: Cause | None = None

@@ -16,7 +16,7 @@ from homing.providers.smtp.wire import address_problem, dot_stuffed, header_bloc
 class Letter(Struct, frozen=True, kw_only=True):
     """Checked addresses and dot-stuffed content: this goes out byte for byte.
 
-    `refused` are recipients that may not go on the wire at all.
+    `refused` are recipients that may not be sent to the server at all.
     """
 
     sender: str

@@ -33,7 +33,7 @@ async def open_session(settings: SmtpSettings, context: ssl.SSLContext | None) -
     except Refused as refused:
         phase, heard = refused.phase, refused.reply or "missing"
     except _OutOfTurn:
-        # Said in the clear and meant to be believed behind TLS: an attack.
+        # Bytes sent before TLS that would be read after it: an attack.
         phase, heard = ("tls", "untrusted") if opening.in_the_clear else (None, "garbled")
         detail = "the server spoke out of turn"
     except TimeoutError:
@@ -41,7 +41,7 @@ async def open_session(settings: SmtpSettings, context: ssl.SSLContext | None) -
     except ssl.SSLError as error:
         phase, heard, detail = "tls", "untrusted", str(error)
     except _OffLoopback:
-        phase, heard, detail = "tls", "untrusted", "without TLS only loopback is spoken to"
+        phase, heard, detail = "tls", "untrusted", "without TLS only loopback is allowed"
     except (OSError, EOFError) as error:
         heard = "cut" if opening.transport else "unreachable"
         detail = str(error)
@@ -51,22 +51,22 @@ async def open_session(settings: SmtpSettings, context: ssl.SSLContext | None) -
 
 
 class Session(NamedTuple):
-    """Connected, secured and logged in; whoever has it must set its protocol in the same breath."""
+    """Connected, secured and logged in. The caller must set its protocol before it awaits."""
 
     transport: asyncio.Transport
     features: Features
 
 
 class _OutOfTurn(Exception):
-    """The server said more than one reply to one command, or no reply at all but noise."""
+    """The server sent more than one reply to one command, or bytes that are not a reply."""
 
 
 class _OffLoopback(Exception):
-    """No TLS is spoken, and the name led to another machine."""
+    """TLS is not used, and the name led to another machine."""
 
 
 class _Ear(asyncio.Protocol):
-    """Hears one reply at a time. During a handshake nothing else may come."""
+    """Receives one reply at a time. During a handshake nothing else may arrive."""
 
     def __init__(self) -> None:
         self._parser = ReplyParser()
@@ -181,7 +181,7 @@ class _Opening:
 
     @property
     def in_the_clear(self) -> bool:
-        """TLS is demanded and not there yet."""
+        """Whether TLS is required and not started yet."""
         return self._settings.tls != "none" and not self._secured
 
     def hang_up(self) -> None:
@@ -199,7 +199,7 @@ def _own_name(transport: asyncio.Transport) -> str:
 
 
 def _eyeballs(loop: asyncio.AbstractEventLoop) -> dict[str, Any]:
-    """Other loops (uvloop) race the addresses of a host in their own way, or not at all."""
+    """Other loops (uvloop) do not try the addresses of a host in parallel as asyncio does."""
     if isinstance(loop, asyncio.BaseEventLoop):
         return {"happy_eyeballs_delay": HAPPY_EYEBALLS_DELAY_S}
     return {}

@@ -14,12 +14,12 @@ from homing.providers.smtp.opening import Session
 from homing.providers.smtp.url import SmtpSettings
 
 # How many sends may be prepared for each connection, and how long the last of them may have to
-# wait there. A server that is slow, or not known yet, gets fewer: who waits in `prepare` is
-# provably not sent, who waits behind the durable mark is in doubt when his time is over.
+# wait there. A server that is slow, or not known yet, gets fewer: a send that times out in
+# `prepare` was not sent, while after the durable mark a timeout leaves it in doubt.
 MAX_DEPTH = 8
 MAX_QUEUED_S = 1.0
 LATENCY_WEIGHT = 0.1
-# After a refused further connection, the ones there are must do for a while.
+# After a further connection was refused, no other is opened for this long.
 GROW_AGAIN_AFTER_S = 5.0
 CLOSE_GRACE_S = 5.0
 
@@ -46,10 +46,10 @@ class Pool:
         self._closing = False
 
     async def reserve(self, most: int = 1) -> tuple[Features, int] | Failure:
-        """Places for sends, with a healthy connection in sight: as many as are free, one at least.
+        """Places for sends, once there is a healthy connection: as many as are free, at least one.
 
-        Give each back by `release`. Waits while too many others have a place: whoever has one
-        must not wait for more.
+        Give each back by `release`. Waits while too many others have a place. A caller that has a
+        place must not wait for more.
         """
         if not self._live and (failed := await self._revive()) is not None:
             return failed
@@ -74,7 +74,7 @@ class Pool:
         self._dispatch()
 
     async def close(self) -> None:
-        """Say goodbye to every server; what is under way may end within the grace."""
+        """Send QUIT to every server; sends under way may end within the grace."""
         self._closing = True
         for task in self._dialling:
             task.cancel()
@@ -153,7 +153,7 @@ class Pool:
                 place.set_result(None)
 
     async def _revive(self) -> Failure | None:
-        """A first live connection, or why there is none: one attempt, for all who wait."""
+        """A first live connection, or why there is none: one attempt, for all that wait."""
         if self._closing:
             return _CLOSED
         attempt = next(iter(self._dialling)) if self._dialling else self._start_dialling()
@@ -166,7 +166,7 @@ class Pool:
         return found if isinstance(found, Failure) else failure("connect", "cut")
 
     async def _revive_or_release(self) -> Failure | None:
-        """The same for one who has a place, and keeps it only if there is a connection."""
+        """The same for a caller with a place, which it keeps only if there is a connection."""
         try:
             failed = await self._revive()
         except BaseException:

@@ -15,8 +15,8 @@ from homing.providers.smtp.replies import Reply, ReplyParser
 SERVICE_CLOSING = 421
 GO_AHEAD = 354
 END_OF_DATA = b".\r\n"
-# Above this size the final dot is held back until the content has left, so that a line cut on
-# the way is provably "not sent".
+# Above this size the final dot is held back until the content has left, so that a connection that
+# breaks before that is certainly "not sent".
 HOLD_DOT_ABOVE_BYTES = 64 * 1024
 
 
@@ -88,7 +88,7 @@ class Dialogue:
         return bool(self._out)
 
     def outgoing(self) -> bytes:
-        """What to write now; from here on it counts as said."""
+        """What to write now; it counts as written."""
         if self._dotted is not None:
             self._dotted.dot_out, self._dotted = True, None
         out, self._out = b"".join(self._out), []
@@ -102,7 +102,7 @@ class Dialogue:
             if self.closing:
                 break
             if not queue:
-                self.closing = True  # a farewell, or something that nobody asked for
+                self.closing = True  # the server closes, or answers without being asked
             elif self._out:
                 # Taken for the answer, it would let a message go out that is already judged.
                 self._break("the server answers before it is asked")
@@ -111,7 +111,7 @@ class Dialogue:
         if parser.broken is not None:
             self._break(parser.broken)
         elif not queue and parser.mid_reply:
-            self._break("the server speaks unasked")  # it could pass for a later answer
+            self._break("the server sent a reply to no command")  # it could pass for a later answer
         return ended
 
     def content_left(self) -> None:
@@ -124,7 +124,7 @@ class Dialogue:
                 self._end_content(head)
 
     def lose(self, cause: Cause) -> list[Exchange]:
-        """The line is gone: every open exchange ends here."""
+        """The connection is lost: every open exchange ends here."""
         self.closing = True
         lost = [item for item in self._queue if isinstance(item, Exchange)]
         for exchange in lost:
@@ -175,7 +175,7 @@ class Dialogue:
         if reply.code != GO_AHEAD:
             self._reset_after(head, ended)
         elif not head.deliverable:
-            # Pipelined DATA after an envelope refused as a whole: nobody gets the empty message.
+            # Pipelined DATA after the envelope was refused: the empty message has no recipient.
             self._out.append(END_OF_DATA)
             self._await(head, "void")
         elif head.withdrawn:

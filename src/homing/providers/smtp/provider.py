@@ -24,9 +24,9 @@ LARGE_MESSAGE = 256 * 1024
 
 
 class SmtpProvider:
-    """Mail by SMTP. It folds no tokens, and after an answer was lost nobody can look it up.
+    """Mail by SMTP. Servers recognise no repeated token, and a lost answer cannot be looked up.
 
-    `warnings` are for whoever runs it: settings that work and are weaker than they should be.
+    `warnings` are for the operator: settings that work and are weaker than they should be.
     `sender` is used where an envelope names none.
     """
 
@@ -100,7 +100,7 @@ class SmtpProvider:
         if failure is not None:
             said = " ".join(part for part in (failure.code, failure.detail) if part)
             return [*found, Finding("provider", "bad", f"{failure.error_class}: {said}")]
-        return [*found, Finding("provider", "good", "reachable, trusted, credentials taken")]
+        return [*found, Finding("provider", "good", "reachable, trusted, credentials accepted")]
 
     async def close(self) -> None:
         await self._pool.close()
@@ -133,7 +133,7 @@ class Sending:
             raise
 
     def start(self, told: Callable[[Accepted | Failure], None]) -> None:
-        """As `commit`, for one who does not wait."""
+        """As `commit`, for a caller that does not wait."""
         self._told = told
         self._pool.submit(self._spend())
 
@@ -143,7 +143,7 @@ class Sending:
             self._pool.release()
 
     async def abandon(self) -> None:
-        """Nothing was said to the server about this message."""
+        """Nothing of this message was sent to the server."""
         self._spend()
         self._pool.release()
 

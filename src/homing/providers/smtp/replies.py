@@ -48,8 +48,8 @@ class Reply(Struct, frozen=True):
 class ReplyParser:
     """Feed it what arrives, cut wherever the network cut it.
 
-    `broken` says why, once the server has stopped to speak SMTP; what was complete before that
-    is still given.
+    `broken` says why, once the server no longer sends valid SMTP; replies that were complete before
+    that are still given.
     """
 
     __slots__ = ("_code", "_lines", "_tail", "broken")
@@ -87,7 +87,7 @@ class ReplyParser:
     def _gather(self, line: _Line | None, replies: list[Reply]) -> str | None:
         """A line of a reply of several, or what is wrong with it."""
         if line is None:
-            return "what came is no SMTP reply"
+            return "the server sent something that is not an SMTP reply"
         if self._lines and line.alone.code != self._code:
             return "a reply changes its code between lines"
         if len(self._lines) >= MAX_LINES:

@@ -9,7 +9,7 @@ from homing.providers.smtp.url import SmtpSettings
 
 
 def tls_context(settings: SmtpSettings) -> ssl.SSLContext | None:
-    """TLS 1.2 or newer, the chain and the host name verified; None where none is spoken."""
+    """TLS 1.2 or newer, the chain and the host name verified; None where TLS is not used."""
     if settings.tls == "none":
         return None
     try:

@@ -1,4 +1,4 @@
-"""`smtp://` and `smtps://` URLs into settings. What is unknown, unsafe or senseless is refused."""
+"""`smtp://` and `smtps://` URLs into settings. Unknown, unsafe or invalid options are refused."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _host(parts: SplitResult) -> str:
     except ValueError:
         known = is_host(host)
     if not known:
-        raise SettingsError("provider", f"{host!r} is no host name; write it in ASCII")
+        raise SettingsError("provider", f"{host!r} is not a host name; write it in ASCII")
     return host
 
 

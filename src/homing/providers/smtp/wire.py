@@ -1,4 +1,4 @@
-"""What may go on the wire: addresses exactly as validated, content that cannot end itself early."""
+"""What may be sent: addresses exactly as validated, content that cannot end the message early."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LEADING_DOT = re.compile(rb"\n\.")
 
 
 def address_problem(address: str) -> str | None:
-    """Why this address may not go on the wire; None when it may, exactly as it is."""
+    """Why this address may not be sent; None when it may, exactly as it is."""
     if len(address) > MAX_ADDRESS_BYTES:
         return "too long"
     found = _ADDRESS.fullmatch(address)

@@ -1,4 +1,4 @@
-"""What the processes of one host share beside a store: proof of life, and wake-up signals."""
+"""What the processes of one host share beside a store: process locks and wake-up signals."""
 
 from homing.stores.host.locks import ProcessLocks
 from homing.stores.host.pipes import WakePipes

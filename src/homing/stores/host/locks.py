@@ -22,8 +22,8 @@ _LONGEST_BOOT = 256
 class ProcessLocks:
     """`Presence` by lock files in a folder that the processes of a store share.
 
-    A file holds the boot of its process. A file of another boot says nothing: on some network
-    file systems a lock that is held on another machine looks free.
+    A file contains the boot id of its process. A file of another boot proves nothing: on some
+    network file systems a lock that is held on another machine looks free.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -75,7 +75,7 @@ class ProcessLocks:
 
 
 def _locked_file(path: Path, boot: str) -> OwnDescriptor:
-    """Locked before it has its name: whoever sees the name finds it locked."""
+    """It is locked before it gets its name, so a process that sees the name finds it locked."""
     made = path.with_name(path.name + ".new")
     number = os.open(made, os.O_CREAT | os.O_RDWR | os.O_TRUNC | os.O_CLOEXEC, _OWNER_ONLY)
     descriptor = OwnDescriptor(number)

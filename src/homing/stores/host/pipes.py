@@ -23,7 +23,7 @@ DUE = b"d"
 """Something may be due now."""
 SOON = b"s"
 """A transaction of a caller may make something due as soon as it commits."""
-# A burst is received as one signal: so long after a signal the pipe is not read.
+# How long the pipe is not read after a signal, so that a burst is received as one.
 REST_S = 0.002
 _OWNER_ONLY = 0o600
 _MOST_BYTES = 65_536
@@ -53,7 +53,7 @@ class WakePipes:
                 try:
                     os.write(self._listeners[name].number, signal)
                 except BlockingIOError:
-                    pass  # full: it has signals enough to read
+                    pass  # full: signals are waiting in it
                 except OSError:
                     self._drop(name)
 
@@ -67,7 +67,7 @@ class WakePipes:
             own = self._folder / f"{token_hex(8)}{SUFFIX}"
             made = own.with_suffix(".new")
             os.mkfifo(made, _OWNER_ONLY)
-            # For both ways: with a writer of its own it never meets the end of the pipe.
+            # For reading and writing: with a writer of its own it never reads an end of file.
             self._pipe = OwnDescriptor(os.open(made, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
             # It has its name once it is open: until then a sender would take it for a dead one.
             made.rename(own)
@@ -79,7 +79,7 @@ class WakePipes:
         return True
 
     def close(self) -> None:
-        """Listen no more, and close the pipes of the others."""
+        """Stop listening, and close the pipes of the others."""
         pipe, self._pipe = self._pipe, None
         if pipe is not None:
             if self._loop is not None and not self._loop.is_closed():

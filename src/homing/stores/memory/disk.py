@@ -1,4 +1,4 @@
-"""The data of a memory store, apart from its handles, so that it outlives a simulated restart."""
+"""The data of a memory store, separate from its handles: it survives a simulated restart."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MemoryDisk:
             self._add_to_indexes(delivery)
 
     def remove(self, delivery_id: str) -> None:
-        """Take away a record and what it carries; keys and attempts have lives of their own."""
+        """Remove a record and its content; keys and attempts stay."""
         self._drop_from_indexes(self.deliveries.pop(delivery_id))
         del self.contents[delivery_id]
         self.due.remove(delivery_id)
@@ -72,13 +72,13 @@ class MemoryDisk:
         return (self.deliveries[delivery_id] for delivery_id in ids)
 
     def tell(self) -> None:
-        """Wake those who wait: something may have become due."""
+        """Wake waiting workers: something may have become due."""
         self.news += 1
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def hear(self, timeout_s: float) -> None:
+    async def wait(self, timeout_s: float) -> None:
         waiter = asyncio.get_running_loop().create_future()
         self._waiters[waiter] = None
         try:

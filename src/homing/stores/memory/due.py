@@ -52,7 +52,7 @@ class DueQueue:
         self._places.pop(delivery_id, None)
 
     def take_due(self, lanes: Iterable[str], now_ms: int) -> Iterator[str]:
-        """Take out what is due, in the order of a claim; whoever takes must `place` it again."""
+        """Take out what is due, in the order of a claim. The caller must `place` each again."""
         lanes = tuple(dict.fromkeys(lanes))
         for priority in sorted({p for lane in lanes for p in self._heaps.get(lane, ())}):
             while (found := self._first(lanes, priority)) is not None and found[0][0] <= now_ms:

@@ -1,4 +1,4 @@
-"""Take away what a rule of `stores/purging` means."""
+"""Removes what a rule of `stores/purging` selects."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class ShownRecords:
                 self._rename(key, entry, entry.claimed_names)
 
     def remove(self, owner: str) -> None:
-        """The delivery's record is gone; what has a term of its own stays for it."""
+        """The delivery's record is removed; records with a term of their own stay until it ends."""
         for key in self.by_delivery.pop(owner, ()):
             if self._entries[key].gone_at_ms is None:
                 self._drop(key)

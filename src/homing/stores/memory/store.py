@@ -35,7 +35,7 @@ from homing.stores.queries import group_words, listed, predicate
 
 
 class MemoryStore:
-    """Keeps everything in this process. No method gives way in the middle, so each is atomic."""
+    """Keeps everything in this process. No method awaits in the middle, so each is atomic."""
 
     def __init__(self, disk: MemoryDisk | None = None) -> None:
         self.disk = MemoryDisk() if disk is None else disk
@@ -46,7 +46,7 @@ class MemoryStore:
         """There is nothing to connect to, and nothing to check."""
 
     async def findings(self) -> list[Finding]:
-        detail = "in memory only: what is accepted dies with the process"
+        detail = "in memory only: what is accepted is lost when the process ends"
         return [Finding("store", "warning", detail)]
 
     async def close(self) -> None:
@@ -182,7 +182,7 @@ class MemoryStore:
         return self.disk.due.next_due_ms(lanes)
 
     async def wait(self, timeout_s: float) -> None:
-        """What came since this handle's last wait counts: nothing is slept through."""
+        """A change since this handle's last wait counts, so that none is missed."""
         if self._news_seen == self.disk.news:
-            await self.disk.hear(timeout_s)
+            await self.disk.wait(timeout_s)
         self._news_seen = self.disk.news

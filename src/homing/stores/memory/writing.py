@@ -104,7 +104,7 @@ def _content(before: Content, write: Write) -> Content:
 
 
 def _count(disk: MemoryDisk, count: Count) -> None:
-    """The parent's version stays: a child that ends must not cost its parent's holder the claim."""
+    """The parent's version stays: its holder must not lose the claim because a child ended."""
     parent = disk.deliveries.get(count.parent_id)
     if parent is None:
         return

@@ -1,1 +1,1 @@
-"""Stores that speak SQL: what they share, and one package per database."""
+"""Stores in SQL databases: what they share, and one package per database."""

@@ -1,8 +1,8 @@
 """The columns of a delivery, spelled once: rows, statements, filters and reading follow from it.
 
-A record says everything about a delivery. Columns stand beside it for what a database has to look
-at. Some are *fresh*: they may be changed without the record being written again (by a claim, a
-mark, a plain outcome), so where both say something the column is right.
+A record says everything about a delivery. Columns hold what a database searches by. Some are
+*fresh*: they may be changed without the record being written again (by a claim, a mark, a plain
+outcome), so where column and record differ, the column is right.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def column_change(before: Delivery, after: Delivery) -> tuple[Row | None, bool]:
     """The new values of the fresh columns, or None if other columns change too; and whether the
     record changes."""
     fresh = _fresh_row(after)
-    # A receipt that says more than its time stands in the record, or nowhere, and must stay so.
+    # A receipt that says more than its time is kept in the record only, and must stay there.
     same_receipt = fresh[-1] is not None or after.receipt == before.receipt
     if same_receipt and _same_record(before, after):
         return fresh, False
@@ -144,7 +144,7 @@ def column_change(before: Delivery, after: Delivery) -> tuple[Row | None, bool]:
 
 
 def delivery_of(record: str | bytes, fresh: Sequence[Any]) -> Delivery:
-    """The record with what the columns know better; `fresh` in the order of FRESH."""
+    """The record with the newer values of the columns; `fresh` in the order of FRESH."""
     delivery = decode_delivery(record)
     overlay_columns(delivery, fresh)
     return delivery

@@ -10,7 +10,7 @@ from homing.stores.queries import EQUAL_FIELDS, FACET_FIELDS
 from homing.stores.sql.columns import COLUMNS, PLACES, Column
 
 DELIVERIES = "from homing_deliveries as d"
-# The address first, whatever the planner thinks of it.
+# The address first: a cross join keeps the planner from changing the order.
 OF_RECIPIENT = (
     "from homing_recipients as a cross join homing_deliveries as d"
     " on d.seq = a.seq and a.address = :recipient"
@@ -19,7 +19,7 @@ CONDITIONS = {name: f"d.{name} = :{name}" for name in (*EQUAL_FIELDS, "error_cla
     "created_from_ms": "d.created_at_ms >= :created_from_ms",
     "created_before_ms": "d.created_at_ms < :created_before_ms",
 }
-# Words, not parameters: only so does a database know that a partial index will do.
+# Literals, not parameters: otherwise a database does not use a partial index.
 OWING = {True: "d.owing = 1", False: "d.owing = 0"}
 ATTEMPTED = {True: "d.attempts_spent > 0", False: "d.attempts_spent = 0"}
 TOP_ONLY = "d.parent_id is null"
@@ -74,7 +74,7 @@ def conditions(query: Query) -> tuple[str, list[str], dict[str, Any]]:
 
 
 def _facets(facets: tuple[Facet, ...], values: dict[str, Any]) -> list[str]:
-    """Any of them; a state that they have in common is said once, for the index."""
+    """Any of them; a state that they have in common is a condition of its own, for the index."""
     if not facets:
         return ["false"]
     alternatives = " or ".join(

@@ -1,7 +1,7 @@
 """The attempt that delivered is implied by the delivered record, and needs no row of its own.
 
-It is implied only if it is exactly what the record and the two columns beside it (who made it, and
-since when) give back; any other attempt is a row of the ledger.
+It is implied only if it can be rebuilt exactly from the record and two columns (its holder and its
+start); any other attempt is a row of the ledger.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def implied_attempt(delivery: Delivery, done_by: str | None, done_since_ms: int 
 
 
 def implies_attempt(write: Write) -> bool:
-    """Whether the delivered record says all about the one attempt that this write brings."""
+    """Whether the delivered record says everything about the one attempt of this write."""
     if write.delivery.state != "delivered" or len(write.attempts) != 1 or write.removes:
         return False
     attempt = write.attempts[0]

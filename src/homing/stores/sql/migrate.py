@@ -1,7 +1,7 @@
 """Migrations: plain SQL files, applied once, in order, each with its checksum remembered.
 
 An applied file that was edited since stops the start, and so does a database that is newer than
-this code: both would let the schema and the statements drift apart in silence.
+this code: in both cases the schema and the statements could differ unnoticed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SQL lives in files; here it is read, and made wide enough to write many rows at once."""
+"""Reads SQL from files, and widens statements to write many rows at once."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _ROW = re.compile(r"(?<=values )\((?:[^()]|\([^()]*\))*\)")
 
 
 def load(package: str, name: str, parts: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The statements of one file by the name that stands in the comment above each.
+    """The statements of one file by the name in the comment above each.
 
-    `:word:` in a statement stands for that one of the `parts`, such as a list of columns.
+    `:word:` in a statement is replaced by that one of the `parts`, such as a list of columns.
     """
     text = files(package).joinpath("queries", name).read_text("utf-8")
     for word, part in (parts or {}).items():
@@ -30,7 +30,7 @@ def load(package: str, name: str, parts: Mapping[str, str] | None = None) -> dic
 class Bulk:
     """A statement whose one `values (?, …)` row can stand for many.
 
-    One wide statement lets go of the interpreter once where many narrow ones fight for it row
+    A wide statement releases Python's interpreter lock once; many narrow ones compete for it row
     by row. Widths are powers of two, so that few statements have to be kept prepared.
     """
 
@@ -55,7 +55,7 @@ class Bulk:
             left -= width
 
     def padded(self, rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, tuple[Any, ...]]]:
-        """As `whole`, in fewer statements: for questions, where asking twice does no harm."""
+        """As `whole`, in fewer statements: for reads, where asking twice does no harm."""
         for start in range(0, len(rows), self._widest):
             part = rows[start : start + self._widest]
             width = 1 << (len(part) - 1).bit_length()

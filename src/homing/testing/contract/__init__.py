@@ -1,11 +1,12 @@
-"""The contract of a store, as a suite: subclass `StoreContract` and bring an `opener` fixture.
+"""The contract of a store, as a suite: subclass `StoreContract` and define a fixture `opener`.
 
     class TestMyStore(StoreContract):
         @pytest.fixture
         def opener(self, tmp_path):
             return MyOpener(tmp_path)        # see `Opener`
 
-It needs pytest, pytest-asyncio and hypothesis. No case names a store, and none is skipped.
+It needs pytest, pytest-asyncio and hypothesis. No case names a store, and none is skipped. Codes
+such as I11 are explained in docs/invariants.md.
 """
 
 import pytest

@@ -1,4 +1,7 @@
-"""Adding: unless taken, all or nothing, in batches (I1, I2, I3)."""
+"""Adding: unless taken, all or nothing, in batches.
+
+Invariants: accept is durable (I1) and atomic (I2), one intent per key (I3).
+"""
 
 from __future__ import annotations
 

@@ -178,7 +178,9 @@ class Claiming(Opened):
         assert await claimed_ids(store, again) == []
         assert await claimed_ids(store, samples.claim("w4", at_ms=late_ms)) == ["d00000"]
 
-    async def test_a_lease_that_was_ended_is_nobodys_and_is_taken_i14(self, store: Store) -> None:
+    async def test_a_lease_that_was_ended_has_no_holder_and_is_taken_i14(
+        self, store: Store
+    ) -> None:
         await store.add(samples.many(1))
         (held,) = await store.claim(samples.claim("dead"))
         assert await store.save([transitions.end_lease(held.delivery, now_ms=NOW_MS)]) == [True]

@@ -152,8 +152,8 @@ class Edit(Struct, frozen=True):
 class Save(Struct, frozen=True):
     handle: int
     edits: tuple[Edit, ...]
-    # One sign a call: whether a store adds up the closings of a call or counts them one by
-    # one is its own affair.
+    # One sign for the whole call: a store may add up the children that end or open in it, or
+    # count them one by one.
     sign: int
 
     async def happen(self, history: History) -> None:

@@ -1,4 +1,4 @@
-"""Parents and children: one write makes them, and the parent knows how many are open."""
+"""Parents and children: one write makes them, and the parent counts the open ones."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class AddingFamilies(Opened):
 
         assert (await stored(store, "p")).open_children == 1
 
-    async def test_waiting_for_nobody_is_due(self, store: Store) -> None:
+    async def test_waiting_without_open_children_is_due(self, store: Store) -> None:
         lonely = samples.new("p", state="waiting", due_at_ms=None, updated_at_ms=NOW_MS - 3)
         await store.add([lonely])
 

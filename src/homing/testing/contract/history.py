@@ -1,4 +1,4 @@
-"""One history lived twice, on the store under test and on the reference."""
+"""One history run twice, on the store under test and on the reference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _fresh = itertools.count()
 class History:
     """Every answer is compared at once, and all that is stored at the end.
 
-    Its ids, lanes and kinds are its own: many histories may be lived on one store.
+    Its ids, lanes and kinds are its own: many histories may be run on one store.
     """
 
     def __init__(self, handles: Sequence[Store]) -> None:

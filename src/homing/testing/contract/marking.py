@@ -61,7 +61,7 @@ class Marking(Opened):
         assert stored is not None
         assert (stored.committed_at_ms, stored.updated_at_ms) == (NOW_MS + 5, NOW_MS + 9)
 
-    async def test_whoever_writes_the_record_again_ends_the_mark(self, store: Store) -> None:
+    async def test_writing_the_record_again_ends_the_mark(self, store: Store) -> None:
         [before] = await held(store)
         change = transitions.mark_committing(before, now_ms=NOW_MS + 5, frozen=FROZEN)
         await store.save([change])

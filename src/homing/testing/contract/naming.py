@@ -1,4 +1,4 @@
-"""Names are plain text: no two ever meet, whatever characters they are made of (T17)."""
+"""Names are plain text: different names stay different, whatever characters they contain."""
 
 from __future__ import annotations
 

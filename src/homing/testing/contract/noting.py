@@ -1,4 +1,4 @@
-"""Facts: written, replaced, taken away, and read by kind and prefix."""
+"""Facts: written, replaced, removed, and read by kind and prefix."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Noting(Opened):
     async def test_they_come_in_the_order_of_their_times_page_by_page(
         self, store: Store, order: FactOrder
     ) -> None:
-        """Those of one time stand in the order of their keys."""
+        """Facts of one time are in the order of their keys."""
         oldest_first = ["d", "a", "c", "e", "b"]
         times = {"d": 0, "a": 1, "c": 1, "e": 1, "b": 2}
         facts = [samples.fact(key, at_ms=NOW_MS + at) for key, at in times.items()]

@@ -1,4 +1,4 @@
-"""How the suite gets at a store: the one thing that a store's own tests must bring."""
+"""How the suite opens a store: the one thing that the tests of a store must define."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from homing.ports import Store
 
 
 class Opener(Protocol):
-    """Opens handles on one and the same data, which is empty at first.
+    """Opens handles on the same data, which is empty at first.
 
     `url` and `factory` let other processes open it too: `factory` is "module:function", and
-    the function takes the URL and returns a store that is not yet open. A store that lives in
-    one process has no URL; its races run between two handles instead.
+    the function takes the URL and returns a store that is not yet open. A store that exists in
+    one process only has no URL; its races run between two handles instead.
     """
 
     url: str | None

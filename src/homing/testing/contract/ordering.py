@@ -72,7 +72,7 @@ class EncodingFirst(Opened):
 
 
 async def _raises(call: Any) -> bool:
-    """A store that keeps texts as they are may take it; the others say no."""
+    """A store that keeps texts as they are may take it; the others refuse it."""
     try:
         await call
     except Exception:
@@ -81,7 +81,7 @@ async def _raises(call: Any) -> bool:
 
 
 class JudgingInTurn(Opened):
-    """Each write of a call is judged over what those before it have put."""
+    """Each write of a call is checked against what those before it have put."""
 
     async def test_a_taken_id_leaves_its_key_to_the_next(self, store: Store) -> None:
         await store.add([samples.new("d1")])
@@ -133,7 +133,7 @@ class JudgingInTurn(Opened):
 
 
 class JudgingChildren(Opened):
-    """Children are judged while the id and the keys of their parent are taken."""
+    """Children are checked while the id and the keys of their parent are taken."""
 
     async def test_a_child_cannot_take_the_place_of_a_parent_that_is_removed(
         self, store: Store

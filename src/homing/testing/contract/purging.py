@@ -1,4 +1,7 @@
-"""Purging: only what the rule names, never what is open, and no more than the limit (I3, I5)."""
+"""Purging: only what the rule names, never what is open, and no more than the limit.
+
+Invariants: one intent per key (I3), conservation (I5).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saving: compare and set by version, in batches; a lost claim writes nothing (I11)."""
+"""Saving: compare and set by version, in batches; a lost claim writes nothing (fencing, I11)."""
 
 from __future__ import annotations
 

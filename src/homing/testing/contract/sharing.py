@@ -1,4 +1,4 @@
-"""One handle shared by many callers: what befalls one of them is nothing to the others."""
+"""One handle shared by many callers: an error of one of them does not affect the others."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Sharing(Opened):
     async def test_one_that_cannot_be_stored_harms_no_other(
         self, store: Store, impossible: str
     ) -> None:
-        """A store may refuse a lone surrogate or a NUL, but only to whoever brought it."""
+        """A store may refuse a lone surrogate or a NUL, but only to the caller that sent it."""
         names = [f"d{number}" for number in range(20)]
         odd = samples.keyed("odd", impossible, facts=[samples.fact("odd")])
 

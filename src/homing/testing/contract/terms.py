@@ -1,4 +1,4 @@
-"""The term of a key begins when its delivery ends: what is open never loses its key (I3)."""
+"""The term of a key begins when its delivery ends: an open delivery never loses its key (I3)."""
 
 from __future__ import annotations
 

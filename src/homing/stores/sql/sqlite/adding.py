@@ -1,7 +1,7 @@
-"""Add unless taken: first ask which ids and keys are, then write all that is new in wide rows.
+"""Add unless taken: first read which ids and keys are, then write all new rows in few statements.
 
-No other connection writes in between, so the answer stays true until the commit. Ids are made to
-be unique, so at first they are taken as free and the insert proves it (`Session.exact`).
+No other connection writes in between, so what was read stays true until the commit. Ids are made
+to be unique, so they are first assumed to be free, and the insert proves it (`Session.exact`).
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Adding:
 
     def _carry(self, write: Write, seq: int) -> None:
         if write.payload:
-            # Python binds bytes by a long search for an adapter, as None; a bytearray it does not.
+            # Binding bytes is slow (Python looks for an adapter); a bytearray is bound at once.
             self._payloads.append((seq, bytearray(write.payload)))
         for name, data in write.results.items():
             self._results.append((seq, name, bytearray(data)))

@@ -1,4 +1,4 @@
-"""A change on its way to the writer: encoded, with what is known of its row."""
+"""A change for the writer: encoded, with what is known of its row."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from homing.stores.sql.sqlite.rows import (
 class ChangeEntry(Struct, gc=False):
     """A write over a stored version, encoded before it comes to the writer, and its answer.
 
-    Either `fresh` is set (all columns that change) or `row`. `record` is None if it stays as it is.
-    `in_hand`: it stays with its holder, for as long. `done` is who made an attempt that the record
-    implies, and since when.
+    Either `fresh` is set (all columns that change) or `row`. `record` is None if it does not
+    change. `in_hand`: holder and lease do not change. `done` is the holder and the start of an
+    attempt that the record implies.
     """
 
     write: Write

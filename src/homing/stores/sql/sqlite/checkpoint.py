@@ -1,9 +1,9 @@
 """Who may move the write-ahead log into the database: one connection of one process at a time.
 
 Before 3.51.3 SQLite can lose commits when a log that was already moved is moved again while
-another connection starts it afresh. So all connections have their own checkpoints switched off,
-but for the one whose process holds a lock file; and that one moves the log only right after a
-commit of its own, when there certainly is something to move.
+another connection restarts it (the WAL-reset bug). So checkpoints are switched off in all
+connections except the one whose process holds a lock file, and that one moves the log only right
+after a commit of its own, when the log is certainly not empty.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Checkpointer:
         self.is_mine = False
 
     def care(self, now_s: float) -> None:
-        """Call it now and then: take the right if nobody has it, keep the log short if we do."""
+        """Call it regularly: take the right if no process has it, keep the log short if we do."""
         if now_s - self._cared_at_s < CARE_EVERY_S:
             return
         self._cared_at_s = now_s
         if not self.is_mine:
             self._ask()
         elif self.log_bytes() > LONG_LOG_BYTES:
-            # Others have made the log long: one commit of ours, so that it is moved.
+            # Other processes have made the log long. A commit of ours moves it.
             self._connection.execute("update homing_pulse set beat = beat + 1")
 
     def _ask(self) -> None:
@@ -57,10 +57,10 @@ class Checkpointer:
             return 0
 
     def close(self) -> None:
-        """Leave an empty log behind, if nobody is using it."""
+        """Empty the log, unless another connection is using it."""
         try:
             if self.is_mine:
-                # It takes the writer's lock first, so nobody can start the log afresh meanwhile.
+                # It takes the write lock first, so no other connection restarts the log meanwhile.
                 with contextlib.suppress(sqlite3.OperationalError):
                     self._connection.execute("pragma busy_timeout = 100")
                     self._connection.execute("pragma wal_checkpoint(truncate)").fetchall()

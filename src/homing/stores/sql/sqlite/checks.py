@@ -1,4 +1,4 @@
-"""What can be seen of a database without opening it as a store. Only reads."""
+"""Checks of a database that is not opened as a store. Only reads."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def _due(session: Session, claim: Claim) -> list[Due]:
 
 
 def _expired(session: Session, claim: Claim) -> dict[int, list[Due]]:
-    """Leases that have ended, by priority; what a living holder has is passed over."""
+    """Leases that have ended, by priority, except those of live holders."""
     found: dict[int, list[Due]] = {}
     lanes = encode(list(dict.fromkeys(claim.lanes))).decode()
     spared = encode(sorted(claim.spare)).decode()
@@ -141,7 +141,7 @@ def _pick(lanes: int) -> str:
 
 
 def claimed_of(claim: Claim, held: Held) -> Iterator[tuple[Claimed, int]]:
-    """What the worker gets, each with its place: the record as it was, with the claim upon it."""
+    """What the worker gets, each with its place: the stored record with the claim applied."""
     start = 0
     deliveries = decode_deliveries(held.records)
     for one, head, delivery in zip(held.due, held.heads, deliveries, strict=True):

@@ -25,7 +25,7 @@ Work: TypeAlias = Callable[[Session, Sequence[Any]], Sequence[Any]]
 ORDER: tuple[Work, ...] = (add_all, save_all, renew_all, purge_all, claim_all)
 
 _TRY_AGAIN_S = 0.0003
-# After these no request of the group would fare better alone.
+# After these errors each request of the group would fail alone, too.
 HOPELESS = (StoreUnavailable, StoreOutcomeUnknown, StoreCorrupt)
 
 
@@ -41,7 +41,7 @@ class Job(Struct, eq=False):
 
 
 class Committer:
-    """One group, one transaction. A request that fails does not spoil the others."""
+    """One group, one transaction. A request that fails does not make the others fail."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path, busy_timeout_s: float) -> None:
         connection.execute("pragma busy_timeout = 0")
@@ -65,7 +65,7 @@ class Committer:
             for job in jobs:
                 job.error = type(fault)(*fault.args)
             return False
-        # What the group has noted in its requests holds no longer: each looks for itself.
+        # What the group has noted in its requests is no longer valid: each reads again.
         news = [self.commit([job], exact=True) for job in jobs]
         return any(news)
 
@@ -88,7 +88,7 @@ class Committer:
     def _begin(self) -> None:
         """Wait for the lock of the file in short steps.
 
-        SQLite itself rests for longer each time, up to many times what a commit takes.
+        SQLite itself sleeps longer each time, up to many times the length of a commit.
         """
         deadline_s = time.monotonic() + self._busy_timeout_s
         while True:

@@ -66,7 +66,7 @@ def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
 
 
 def connect_to_write(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
-    """The file is made, brought to the newest schema, and found durable; or it is refused."""
+    """Make the file, migrate it and check its durability; refuse it if that fails."""
     create_file(path)
     connection = connect(path, busy_timeout_s)
     connection.execute(f"pragma cache_size = -{WRITER_CACHE_KIB}")
@@ -107,7 +107,7 @@ def _ask(connection: sqlite3.Connection, question: str) -> list[tuple[Any, ...]]
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection, busy_timeout_s: float) -> None:
-    """The row of the pragma is the only honest answer; and SQLite does not wait for this lock."""
+    """Only the row that the pragma returns shows the mode. SQLite does not wait for this lock."""
     deadline_s = time.monotonic() + busy_timeout_s
     while True:
         try:

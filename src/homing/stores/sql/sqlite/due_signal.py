@@ -1,4 +1,4 @@
-"""Whether something may have become due, for whoever waits. All in the event loop."""
+"""Tells waiting workers that something may have become due. Used in the event loop only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 class DueSignal:
-    """What was told since one last looked counts: nothing is slept through."""
+    """A signal since the last wait counts, so that none is missed."""
 
     def __init__(self) -> None:
         self._told = 0
@@ -20,7 +20,7 @@ class DueSignal:
                 waiter.set_result(None)
 
     def look(self) -> None:
-        """Whatever was told so far is about to be found."""
+        """The caller is about to look: signals up to now are used up."""
         self._seen = self._told
 
     async def wait(self, timeout_s: float) -> None:

@@ -1,4 +1,4 @@
-"""What SQLite's errors mean to whoever asked the store."""
+"""What SQLite's errors mean for the request that met them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from homing.domain.errors import (
     StoreUnavailable,
 )
 
-# By primary result code. What is not listed is a fault of ours and stays a plain StoreError.
+# By primary result code. An error that is not listed is a bug of ours: a plain StoreError.
 MEANINGS: dict[int, type[StoreError]] = {
     sqlite3.SQLITE_FULL: StoreFull,
     sqlite3.SQLITE_NOMEM: StoreFull,

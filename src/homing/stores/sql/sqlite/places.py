@@ -1,8 +1,8 @@
-"""Where the deliveries lie that this process holds, and what is stored of them.
+"""The rows of the deliveries that this process holds, and their stored records.
 
-A claim tells the row of a delivery and its record. While the stored version is the same, so is the
-record: a save can name the row instead of looking for it, and leave the record out if only columns
-change. Whether the version is the same is proved by the save itself.
+A claim returns the row of a delivery and its record. While the stored version is the same, so is
+the record: a save can name the row instead of looking for it, and leave the record out if only
+columns change. The save itself proves that the version is the same.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Saved(Protocol):
 
 Place: TypeAlias = tuple[int, Delivery]
 
-# More than any process holds at once. What is forgotten is looked for.
+# More than any process holds at once. A forgotten row is looked up.
 MOST_PLACES = 16_384
 
 
 class Places:
-    """Only a memory: what it does not know, or knows wrongly, costs a look and nothing else."""
+    """A cache: a missing or outdated entry costs one more read, nothing else."""
 
     def __init__(self) -> None:
         self._places: dict[str, Place] = {}

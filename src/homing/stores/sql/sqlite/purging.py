@@ -1,4 +1,4 @@
-"""Taking away for good what a rule means (stores/purging.py), the oldest first."""
+"""Removes what a purge rule selects (stores/purging.py), the oldest first."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def purge_all(session: Session, rules: Sequence[PurgeRule]) -> list[int]:
 
 
 def remove(session: Session, seq: int | None) -> None:
-    """Take away a record and its content; recipients go by `forget_recipients`."""
+    """Remove a record and its content; `forget_recipients` removes the recipients."""
     for table in ("delivery", "record", "content", "results"):
         session.run(_SQL[f"remove_{table}"], (seq,))
 
@@ -38,7 +38,7 @@ def forget_recipients(session: Session, seq: int, delivery: Delivery) -> None:
 
 
 def _purge_deliveries(session: Session, rule: PurgeRule) -> int:
-    """Keys and attempts have lives of their own: an attempt that a record implied gets its row."""
+    """Keys and attempts outlive the record: an attempt that the record implied gets its row."""
     gone = _oldest(session, rule, "removable", ALL_KINDS)
     for _, _, seq, carries, done_by, done_since_ms, record, *fresh in gone:
         delivery = delivery_of(record, fresh)

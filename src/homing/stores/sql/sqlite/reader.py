@@ -1,4 +1,4 @@
-"""A thread that reads, so that no question waits behind a write."""
+"""A thread that reads, so that no read waits for a write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to the database, each on a connection that only reads."""
+"""Reads of the database, each on a read-only connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from homing.stores.sql.sqlite.rows import PARTS
 from homing.stores.sql.statements import load
 
 _SQL = load(__package__, "read.sql", PARTS)
-# The planner does not know that what is in flight is little.
+# The planner does not know that few deliveries are in flight.
 _IN_FLIGHT = f"{DELIVERIES} indexed by homing_deliveries_leases"
 _RECORDS = "cross join homing_records as r on r.seq = d.seq"
 # Before every fact in this order.
@@ -42,7 +42,7 @@ def _delivery(row: tuple[Any, ...]) -> Delivery:
 
 @contextmanager
 def _one_moment(connection: sqlite3.Connection) -> Iterator[None]:
-    """Several questions about the same state of the database."""
+    """Several reads of the same state of the database."""
     connection.execute("begin")
     try:
         yield
@@ -151,7 +151,7 @@ def _facts_in_order(
     start_key = prefix if after is None else max(prefix, after.key)
     rows = connection.execute(_SQL["facts"], (kind, start_key))
     behind = rows if after is None else dropwhile(lambda row: row[1] <= after.key, rows)
-    # Those that start with the prefix stand together, and first.
+    # The keys that start with the prefix are next to each other, and first.
     return rows, takewhile(lambda row: row[1].startswith(prefix), behind)
 
 

@@ -19,7 +19,7 @@ CARRIES_ATTEMPT = 4
 # The save raises the version itself; when a waiting delivery is due depends on its children.
 _ALWAYS_BY_STATEMENT = ("version", "due_at_ms")
 SET_FRESH = tuple(column.name for column in COLUMNS if column.fresh and column.name != "version")
-# Who has it, and until when, stays as it is.
+# Holder and lease stay as they are.
 HANDS = ("state", "holder", "due_at_ms")
 SET_IN_HAND = tuple(name for name in SET_FRESH if name not in HANDS)
 # What a save brings beside the columns of the delivery.

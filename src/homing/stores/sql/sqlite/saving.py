@@ -1,9 +1,10 @@
 """Save over the version that was read.
 
-A save takes the claims as kept and writes many rows at a time; the number of rows changed proves
-it. If it differs, everything is rolled back and done again, asking first (`Session.exact`).
-What has no known place is always asked for first. A write that adds children, changes the content
-or removes the record goes alone, between the runs of plain ones, so that the order is kept.
+A save assumes that no claim was lost and writes many rows at a time; the number of changed rows
+proves it. If it differs, everything is rolled back and repeated, this time reading first
+(`Session.exact`). A delivery whose row is not known is always read first. A write that adds
+children, changes the content or removes the record is made alone, between groups of plain ones, so
+that the order is kept.
 """
 
 from __future__ import annotations
@@ -70,12 +71,12 @@ def _save_run(session: Session, run: list[ChangeEntry]) -> None:
     session.write(_PUT_ATTEMPTS, [row for entry in run for row in entry.attempts])
     carrying = [entry for entry in run if entry.write.results]
     session.write(PUT_RESULTS, [row for entry in carrying for row in _results(entry)])
-    # After the rows: a parent among them keeps its count, and hears of its children here.
+    # After the rows: a parent among them keeps its count, which is changed here.
     _conclude(session, [entry.write for entry in run])
 
 
 def _judge(session: Session, run: list[ChangeEntry]) -> None:
-    """Ask what is stored: whether the claim was lost, and where the row is."""
+    """Read what is stored: whether the claim was lost, and where the row is."""
     for entry in run:
         entry.kept = False
     asked = [(nth, entry.write.delivery.id) for nth, entry in enumerate(run)]
@@ -99,7 +100,7 @@ def _judge(session: Session, run: list[ChangeEntry]) -> None:
 
 
 def _write_columns(session: Session, run: list[ChangeEntry]) -> None:
-    """Those that change alike go together: a statement for all of them, not for each."""
+    """Deliveries that change alike are written by one statement."""
     alike: dict[Row, list[int | None]] = {}
     rows: list[Row] = []
     for entry in run:
@@ -136,7 +137,7 @@ def _results(entry: ChangeEntry) -> list[Row]:
 
 
 def _conclude(session: Session, writes: Sequence[Write]) -> None:
-    """What they mean for others: parents, keys, those who wait for work or read facts."""
+    """Their effect on others: parents, keys, waiting workers, facts."""
     terms: list[Row] = []
     for write in writes:
         if write.count is not None:

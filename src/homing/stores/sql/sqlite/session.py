@@ -1,4 +1,4 @@
-"""One write transaction: the hands that run its statements, and what is written at its end."""
+"""One write transaction: it runs statements, and writes what was noted at its end."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _DROP_FACT = _ADD["drop_fact"]
 
 
 class NotAsAssumed(StoreError):
-    """A statement met other rows than were assumed: roll back, and look before writing."""
+    """A statement met other rows than assumed: roll back, and read before writing."""
 
 
 class Session:
     """Statements inside a transaction that its maker begins and commits.
 
-    It uses cursors of its own, so that a caller's row factory is neither met nor changed.
-    `news` becomes true when something may have become due. `exact` asks for a look at what is
-    stored before anything is written; without it a session may end in NotAsAssumed.
+    It uses cursors of its own, so that a caller's row factory is neither used nor changed.
+    `news` becomes true when something may have become due. With `exact` it reads what is stored
+    before it writes; without it a session may end in NotAsAssumed.
     """
 
     def __init__(self, connection: sqlite3.Connection, *, exact: bool = True) -> None:
@@ -87,7 +87,7 @@ class Session:
             raise NotAsAssumed(str(error)) from error
 
     def note(self, facts: Iterable[Fact]) -> None:
-        """Facts are written at the end; the last word on a key is the one that counts."""
+        """Facts are written at the end; the last value of a key counts."""
         for fact in facts:
             self._facts[fact.kind, fact.key] = fact
 

@@ -56,8 +56,8 @@ class SqliteStore:
 
     Use it from the event loop in which it was opened. A call that is cancelled may or may not
     have been stored. Other connections of an application to the same file should set
-    `wal_autocheckpoint = 0` while SQLite is older than 3.51.3 (see checkpoint.py); `within` sees
-    to that for those that it is given.
+    `wal_autocheckpoint = 0` while SQLite is older than 3.51.3 (see checkpoint.py); `within` sets
+    it on the connections that it is given.
     """
 
     def __init__(self, path: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
@@ -93,10 +93,10 @@ class SqliteStore:
         self._assembly_files += files_of(assembly, package)
 
     async def close(self) -> None:
-        """What was asked for is finished first."""
+        """Requests that were made before are finished first."""
         threads, self._threads = self._threads, None
         if threads is not None:
-            # Readers first: the log can be emptied only when nobody reads it.
+            # Readers first: the log can be emptied only while no connection reads it.
             await threads.quick.stop()
             await threads.slow.stop()
             await threads.writer.stop()

@@ -25,7 +25,7 @@ _DEEPEST = 6
 
 
 class SqliteTransaction:
-    """The caller's open transaction. What is added stands or falls with it."""
+    """The caller's open transaction. What is added is committed or rolled back with it."""
 
     def __init__(
         self, connection: sqlite3.Connection, path: Path, added: Callable[[], None]
@@ -57,7 +57,7 @@ class SqliteTransaction:
         session = Session(self._connection)
         session.run("savepoint homing")
         try:
-            # Writes nothing, but from here on nobody else can take a key that we find free.
+            # Writes nothing, but takes the write lock: no other connection can take a free key.
             session.run("update homing_pulse set beat = beat where false")
             [answers] = add_all(session, [request])
             session.finish()
@@ -74,7 +74,7 @@ class SqliteTransaction:
 def join(connection: object, path: Path, added: Callable[[], None]) -> SqliteTransaction:
     """Find the SQLite connection inside, and refuse it unless it keeps the store's promise.
 
-    `added` is called after each add: the caller's commit will follow, and tells nobody.
+    `added` is called after each add, because the caller's commit, which follows, sends no signal.
     """
     inner = _sqlite_connection(connection)
     try:

@@ -1,4 +1,4 @@
-"""The one thread that writes. What has gathered while it was busy goes into its next commit."""
+"""The one thread that writes. Requests that arrive during a commit share the next one."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Writer:
         return future
 
     def listen(self, *, is_signalled: bool) -> None:
-        """From now on notice what other connections commit; often, unless they send signals."""
+        """Start to notice commits of other connections; look often unless they send signals."""
         if not self._listening or is_signalled != self._is_signalled:
             self._listening, self._is_signalled = True, is_signalled
             self._queue.put(None)
@@ -124,7 +124,7 @@ class Writer:
             if now_s - looked_at_s < min(self._look_every_s(), LOOK_EVERY_S):
                 continue
             looked_at_s = now_s
-            # A database that is locked or full now is met again by the next request, and told.
+            # If the database is locked or full, the next request meets that too and reports it.
             with contextlib.suppress(sqlite3.Error):
                 # It changes with what other connections commit, and not with what this one does.
                 version = connection.execute("pragma data_version").fetchone()
@@ -140,7 +140,7 @@ class Writer:
         return CLOSE_LOOK_EVERY_S if is_close else LOOK_EVERY_S
 
     def _gather(self) -> list[Job]:
-        """All that waits, or nothing when it is time to look around."""
+        """All waiting requests, or none when it is time to look for other commits."""
         jobs: list[Job] = []
         size = 0
         try:
@@ -156,7 +156,7 @@ class Writer:
         return jobs
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
-        # Nobody is left to hear of it when the loop was closed first.
+        # If the loop was closed first, no caller waits any more.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)
 

@@ -44,7 +44,7 @@ on conflict (seq, name) do update set data = excluded.data;
 insert or ignore into homing_recipients (address, seq)
 values (?, ?);
 
--- Only an expired key is ever written over.
+-- Only an expired key is ever replaced.
 -- name: put_keys
 insert into homing_keys (source, key, delivery_id, fingerprint, expires_at_ms)
 values (?, ?, ?, ?, nullif(?, 0.5))

@@ -39,9 +39,9 @@ set
     version = version + 1
 where seq in (select value from json_each(?4));
 
--- All of it in one row: between rows Python lets go of its interpreter, and getting it back from
--- a busy event loop takes longer than reading them all. Payloads stand one after the other; the
--- few that are longer than the limit are left to `long_payloads`.
+-- All of it in one row: between rows Python releases its interpreter lock, and getting it back from
+-- a busy event loop takes longer than reading them all. Payloads are joined; `long_payloads` reads
+-- the few that are longer than the limit.
 -- name: taken
 select
     json_group_array(

@@ -1,4 +1,4 @@
--- The oldest go first: each statement below gives one ordered stream, and the streams are merged.
+-- The oldest are removed first: each statement below reads in order, and the results are merged.
 
 -- name: routes_of_deliveries
 select distinct route from homing_deliveries where ended_at_ms is not null;

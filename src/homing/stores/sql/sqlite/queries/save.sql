@@ -1,4 +1,4 @@
--- What is stored under these ids, for a save that has to look first.
+-- What is stored under these ids, for a save that has to read first.
 -- name: stored
 select w.column1, d.seq, d.carries, d.done_by, d.done_since_ms, r.record, :fresh:
 from (values (?, ?)) as w
@@ -17,8 +17,8 @@ set
     done_since_ms = ?
 where seq in (select value from json_each(?)) and version = ?;
 
--- As `update_fresh` for what stays in the same hands, such as a mark: no column that an index of
--- what is in flight holds. A lease that was made longer meanwhile shows, and is not left so.
+-- As `update_fresh` for a change that keeps holder and lease, such as a mark: it writes no column
+-- of the index of leases. If the lease was renewed meanwhile, no row matches.
 -- name: update_in_hand
 update homing_deliveries
 set
@@ -56,7 +56,7 @@ on conflict (delivery_id, number) do update set
     ended_at_ms = excluded.ended_at_ms,
     record = excluded.record;
 
--- The parent's version stays: a child that ends must not cost its parent's holder the claim.
+-- The parent's version stays: its holder must not lose the claim because a child ended.
 -- name: tell_parent
 update homing_deliveries
 set
