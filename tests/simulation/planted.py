@@ -487,7 +487,7 @@ PLANTED: tuple[Planted, ...] = (
         "if cycle is not None and delivery.cycle < cycle:",
         faults="operator,answers,freeze",
         routes="stubborn",
-        seeds=80,
+        deliveries=400,
     ),
     Planted(
         "a budget of one more",
