@@ -68,9 +68,12 @@ class Facet(Struct, frozen=True, kw_only=True):
     """One combination that a label means; None is any.
 
     `retrying_children` asks whether some child of it waits to be tried again after a failure.
+    `except_routes` leaves out the routes that have another word for it.
     """
 
     state: State
+    route: str | None = None
+    except_routes: tuple[str, ...] = ()
     stage: str | None = None
     attempted: bool | None = None
     failed_because: FailedBecause | None = None

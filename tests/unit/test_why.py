@@ -85,7 +85,7 @@ def told(given: Delivery, **more: Any) -> str:
             {},
             (
                 "w-1 has been trying it for 5 s. Should that worker die, another takes over within"
-                " 1 min 25 s."
+                " seconds; should it hang, in 1 min 25 s."
             ),
         ),
         ({"state": "in_flight", "holder": "w-1"}, {}, "its worker w-1 is overdue"),

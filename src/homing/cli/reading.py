@@ -17,6 +17,7 @@ from homing.domain.redaction import visible
 from homing.engine.labels import ENGINE_LABELS
 from homing.engine.parking import parked_routes
 from homing.engine.route import Route
+from homing.engine.status_words import facets_of
 from homing.engine.unserved import unserved_lanes, unserved_text
 from homing.engine.views import DeliveryView
 from homing.ports import Cursor, Facet, Query
@@ -75,7 +76,7 @@ async def counts(homing: Homing) -> list[Count]:
             found += [Count(name, state, number) for state, number in states if number]
             continue
         for word in words_of(route):
-            query = Query(route=name, facets=route.labels.facets(word, _stages(route)))
+            query = Query(route=name, facets=facets_of(word, homing.engine.routes, name))
             number = sum((await homing.store.count(query)).values())
             found += [Count(name, word, number)] if number else []
     return found
@@ -142,20 +143,16 @@ def words_of(route: Route) -> list[str]:
     return list(dict.fromkeys([*route.labels.words(), *get_args(State)]))
 
 
-def _stages(route: Route) -> tuple[str, ...]:
-    return tuple(stage.name for stage in route.plan.stages)
-
-
-def _facets(homing: Homing, word: str) -> tuple[Facet, ...]:
-    """The combinations that a status word means, on all routes that have it."""
-    routes = homing.engine.routes.values()
-    facets = dict.fromkeys(
-        facet for route in routes for facet in route.labels.facets(word, _stages(route))
-    )
+def _facets(homing: Homing, word: str, route_name: str | None) -> tuple[Facet, ...]:
+    """What a status word stands for, on each route that has it."""
+    routes = homing.engine.routes
+    facets = facets_of(word, routes, route_name)
     if not facets:
-        words = sorted({word for route in routes for word in route.labels.words()})
+        chosen = [route for name, route in routes.items() if route_name in (None, name)]
+        tables = [route.labels for route in chosen] or [ENGINE_LABELS]
+        words = sorted({word for table in tables for word in table.words()})
         raise InvalidRequest("status", f"must be one of {', '.join(words)}")
-    return tuple(facets)
+    return facets
 
 
 def _list(
@@ -170,7 +167,7 @@ def _list(
     from msgspec.structs import replace
 
     async def act(homing: Homing) -> tuple[list[DeliveryView], str | None]:
-        asked = query if word is None else replace(query, facets=_facets(homing, word))
+        asked = query if word is None else replace(query, facets=_facets(homing, word, query.route))
         cursor = None
         if below is not None:
             last = await homing.desk.show(below)

@@ -68,10 +68,12 @@ class Liveness:
         self._seen: dict[str, tuple[int, float]] = {}
         self._seen_to_beat: set[str] = set()
         self.alive: frozenset[str] = frozenset()
+        # The living that beat: a stopped or blocked process keeps its work and serves none.
+        self.beating: frozenset[str] = frozenset()
         self.dead: frozenset[str] = frozenset()
         # Dead processes that certainly cannot come back.
         self.proved_dead: frozenset[str] = frozenset()
-        # The lanes of each live process that runs workers, as far as is known without waiting.
+        # The lanes of each beating process that runs workers, as far as is known without waiting.
         self.workers: Mapping[str, frozenset[str]] = {}
 
     @property
@@ -174,9 +176,11 @@ class Liveness:
         runs = {} if self._presence is None else self._presence.look(self._clock.boot)
         living = [fact for fact in facts if self._is_alive(fact, now_s, runs=runs.get(fact.key))]
         self.alive = frozenset(fact.key for fact in living)
+        beating = [fact for fact in living if self._is_alive(fact, now_s, runs=None)]
+        self.beating = frozenset(fact.key for fact in beating)
         self.workers = {
             fact.key: lanes
-            for fact in living
+            for fact in beating
             if self._is_recent(fact) and (lanes := _lanes_of(fact))
         }
         self.problems_elsewhere = {
@@ -220,7 +224,7 @@ class Liveness:
         return age_s < OLD_BEAT_S
 
     def is_served(self, lane: str) -> bool:
-        """Whether a live process, this one included, serves the lane; by the last look."""
+        """Whether a beating process, this one included, serves the lane; by the last look."""
         return lane in self.lanes or any(lane in lanes for lanes in self.workers.values())
 
     async def withdraw(self) -> None:

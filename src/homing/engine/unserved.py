@@ -14,7 +14,7 @@ IN_FLIGHT = Query(facets=(Facet(state="in_flight"),))
 async def unserved_lanes(store: Store, liveness: Liveness) -> dict[str, int]:
     """How many wait in each such lane, by the last look at who is alive.
 
-    A delivery in flight waits too, unless a live process holds it.
+    A delivery in flight waits too, unless a process that beats holds it.
     """
     waiting: Counter[str] = Counter()
     for query in (PENDING, IN_FLIGHT):
@@ -22,7 +22,7 @@ async def unserved_lanes(store: Store, liveness: Liveness) -> dict[str, int]:
             if not liveness.is_served(lane):
                 waiting[lane] += number
     if waiting:
-        for holder in liveness.alive | {liveness.name}:
+        for holder in liveness.beating | {liveness.name}:
             held = Query(holder=holder, facets=IN_FLIGHT.facets)
             for (lane,), number in (await store.count(held, by=("lane",))).items():
                 waiting[lane] -= number

@@ -192,7 +192,7 @@ def _in_flight(delivery: Delivery, now_ms: int, word: str) -> str:
         return f"It is {word}, but its worker {delivery.holder} is overdue: another takes over."
     return (
         f"It is {word}: {delivery.holder} has been trying it for {since}. Should that worker die,"
-        f" another takes over within {_span(left_s)}."
+        f" another takes over within seconds; should it hang, in {_span(left_s)}."
     )
 
 

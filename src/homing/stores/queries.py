@@ -16,7 +16,7 @@ from homing.ports import Facet, FactCursor, FactOrder, GroupBy, Query
 EQUAL_FIELDS = ("route", "source", "key", "topic", "parent_id", "clone_of", "holder")
 """Conditions of a Query that compare the field of the same name."""
 
-FACET_FIELDS = ("stage", "attempted", "failed_because", "phase")
+FACET_FIELDS = ("route", "stage", "attempted", "failed_because", "phase")
 """What a Facet may ask for beside the state."""
 
 
@@ -81,7 +81,7 @@ def fits(
     delivery: Delivery,
     children_of: Callable[[str], Iterable[Delivery]] = no_children,
 ) -> bool:
-    if facet.state != delivery.state:
+    if facet.state != delivery.state or delivery.route in facet.except_routes:
         return False
     if facet.retrying_children is not None:
         retrying = any(is_retrying(child) for child in children_of(delivery.id))

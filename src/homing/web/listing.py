@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import groupby
+from collections.abc import Mapping
 
 from starlette.responses import Response
 
@@ -12,7 +11,7 @@ from homing.content.addresses import parse
 from homing.domain.delivery import Delivery
 from homing.domain.errors import InvalidRequest
 from homing.engine.labels import ENGINE_LABELS
-from homing.engine.route import Route
+from homing.engine.status_words import facets_of
 from homing.engine.unserved import unserved_lanes
 from homing.engine.views import DeliveryView, attempt_view, audit_view, delivery_view
 from homing.ports import Facet, Query
@@ -132,15 +131,13 @@ class Listing:
         if status is None:
             return None
         routes = self._homing.engine.routes
-        chosen = [route for name, route in routes.items() if route_name in (None, name)]
-        facets = list(dict.fromkeys(facet for route in chosen for facet in _of(route, status)))
-        if not chosen:  # a route of the past: its words are gone, the engine's remain
-            facets = list(ENGINE_LABELS.facets(status, ("",)))
+        facets = facets_of(status, routes, route_name)
         if not facets:
+            chosen = [route for name, route in routes.items() if route_name in (None, name)]
             tables = [route.labels for route in chosen] or [ENGINE_LABELS]
             words = sorted({word for table in tables for word in table.words() if word})
             raise BadRequest(f"must be one of {', '.join(words)}", "status")
-        return tuple(facets)
+        return facets
 
 
 def id_of(call: Call) -> str:
@@ -155,18 +152,3 @@ def _address(text: str | None) -> str | None:
         return parse(text, "recipient").spec
     except InvalidRequest:
         return text
-
-
-def _of(route: Route, word: str) -> Iterable[Facet]:
-    """The route's facets of a status word; a state that always has it is named by itself."""
-    stages = tuple(dict.fromkeys(stage.name for plan in route.all_plans for stage in plan.stages))
-    found = route.labels.facets(word, stages)
-    whole = {facet.state: 0 for facet in found}
-    for row in route.labels.rows:
-        if row.state in whole and row.word != word:
-            whole.pop(row.state)
-    for state, facets in groupby(found, key=lambda facet: facet.state):
-        if state in whole:
-            yield Facet(state=state)
-        else:
-            yield from facets

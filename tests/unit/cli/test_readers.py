@@ -26,6 +26,14 @@ def test_status_counts_by_route_and_word(cli: Cli, letters: dict[str, str]) -> N
     assert "no worker is running; parked routes: none" in text
 
 
+def test_a_status_word_finds_only_what_is_shown_by_it(cli: Cli, letters: dict[str, str]) -> None:
+    """The installed assemblies use some words for other states than the mail route does."""
+    said = cli("list", "--status", "lost", code=1).err
+    for word in said.partition("must be one of ")[2].strip().split(", "):
+        items = cli("list", "--json", "--status", word).json["items"]
+        assert {item["status"] for item in items} <= {word}
+
+
 def test_list_filters_and_goes_on(cli: Cli, letters: dict[str, str]) -> None:
     first = cli("list", "--json", "--limit", "3").json
     second = cli("list", "--json", "--cursor", first["next_cursor"]).json

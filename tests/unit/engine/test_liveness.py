@@ -323,6 +323,27 @@ async def test_only_those_that_work_something_off_are_workers() -> None:
     assert not one.is_served("reviews")
 
 
+async def test_a_worker_that_runs_and_does_not_beat_serves_nothing(tmp_path: Path) -> None:
+    """A stopped worker keeps what it holds, but what waits in its lanes waits for no one."""
+    store, clock = MemoryStore(), ManualClock()
+    one = process(store, clock, "w1", ProcessLocks(tmp_path))
+    other = process(store, clock, "w2", ProcessLocks(tmp_path))
+    other.lanes = ("mail",)
+    await other.beat()
+
+    clock.advance(PATIENCE_S)
+    await one.look()
+    assert one.alive == {"w2"}
+    assert one.beating == set()
+    assert one.workers == {}
+    assert not one.is_served("mail")
+
+    await other.beat()
+    await one.look()
+    assert one.beating == {"w2"}
+    assert one.is_served("mail")
+
+
 async def test_whoever_looks_once_does_not_count_a_worker_that_died_elsewhere_long_ago() -> None:
     store, here, there = MemoryStore(), ManualClock(), ManualClock(boot="boot-2")
     one, other = process(store, here, "w1"), process(store, there, "w2")

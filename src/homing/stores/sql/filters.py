@@ -94,6 +94,9 @@ def _facet(number: int, facet: Facet, values: dict[str, Any]) -> str:
         if value is not None and name != "attempted":
             values[f"{name}_{number}"] = value
             parts.append(f"d.{name} = :{name}_{number}")
+    for place, route in enumerate(facet.except_routes):
+        values[f"except_route_{number}_{place}"] = route
+        parts.append(f"d.route <> :except_route_{number}_{place}")
     if facet.retrying_children is not None:
         parts.append(RETRYING_CHILDREN[facet.retrying_children])
     return " and ".join(parts)

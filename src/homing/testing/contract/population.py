@@ -24,6 +24,7 @@ FACETS: tuple[tuple[Facet, ...], ...] = (
     (Facet(state="failed", failed_because="uncertain"), Facet(state="in_flight", stage="render")),
     (Facet(state="pending"), Facet(state="pending", attempted=True)),
     (Facet(state="pending", phase="inline"), Facet(state="in_flight", phase="worker")),
+    (Facet(state="pending", except_routes=("jobs", "none")), Facet(state="failed", route="jobs")),
 )
 
 CONDITIONS: dict[str, tuple[tuple[Any, ...], Callable[[Delivery, Any], bool]]] = {
@@ -45,6 +46,8 @@ CONDITIONS: dict[str, tuple[tuple[Any, ...], Callable[[Delivery, Any], bool]]] =
         FACETS,
         lambda d, v: any(
             d.state == f.state
+            and (f.route is None or d.route == f.route)
+            and d.route not in f.except_routes
             and (f.stage is None or d.stage == f.stage)
             and (f.attempted is None or (d.attempts_spent > 0) == f.attempted)
             and (f.failed_because is None or d.failed_because == f.failed_because)

@@ -1,0 +1,50 @@
+"""What a status word means as a filter: on each route, what that route shows by the word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import get_args
+
+from msgspec.structs import replace
+
+from homing.domain.delivery import State
+from homing.engine.route import Route
+from homing.ports import Facet
+
+
+def facets_of(
+    word: str, routes: Mapping[str, Route], route_name: str | None = None
+) -> tuple[Facet, ...]:
+    """Empty where no route has the word. Deliveries of unknown routes have the engine's words."""
+    if route_name is not None:
+        route = routes.get(route_name)
+        return _by_state(word) if route is None else tuple(_of(route, word))
+    by_route = {name: tuple(_of(route, word)) for name, route in routes.items()}
+    if not any(by_route.values()):
+        return ()
+    common = _by_state(word)
+    apart = {name: facets for name, facets in by_route.items() if facets != common}
+    return (
+        *(replace(facet, except_routes=tuple(sorted(apart))) for facet in common),
+        *(replace(facet, route=name) for name, facets in apart.items() for facet in facets),
+    )
+
+
+def _by_state(word: str) -> tuple[Facet, ...]:
+    return tuple(Facet(state=state) for state in get_args(State) if state == word)
+
+
+def _of(route: Route, word: str) -> Iterator[Facet]:
+    """The route's facets of a status word; a state that always has it is named by itself."""
+    stages = tuple(dict.fromkeys(stage.name for plan in route.all_plans for stage in plan.stages))
+    found = route.labels.facets(word, stages)
+    whole = {facet.state: 0 for facet in found}
+    for row in route.labels.rows:
+        if row.state in whole and row.word != word:
+            whole.pop(row.state)
+    for state, facets in groupby(found, key=lambda facet: facet.state):
+        if state in whole:
+            yield Facet(state=state)
+        else:
+            yield from facets
