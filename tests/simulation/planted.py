@@ -487,7 +487,7 @@ PLANTED: tuple[Planted, ...] = (
         "if cycle is not None and delivery.cycle < cycle:",
         faults="operator,answers,freeze",
         routes="stubborn",
-        seeds=80,
+        deliveries=400,
     ),
     Planted(
         "a budget of one more",
@@ -612,6 +612,15 @@ PLANTED: tuple[Planted, ...] = (
         faults="operator,answers",
         routes="brief",
         deliveries=400,
+    ),
+    Planted(
+        "a payload that was amended is kept under a wrong number",
+        "I5",
+        "domain/writes.py",
+        'f"{KEPT_PAYLOAD}{delivery.payload_no - 1}"',
+        'f"{KEPT_PAYLOAD}{delivery.payload_no}"',
+        faults="operator,answers",
+        routes="post,strict",
     ),
     Planted(
         "a key is never free again",

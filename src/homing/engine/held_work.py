@@ -50,15 +50,19 @@ class HeldWork:
         """Longer leases for all held work; a lost claim shows at its next write."""
         process, lease_s = self._process, self._route.lease_s
         now_s = process.clock.steady_s()
-        aged = [work for work in self._by_id.values() if work.lease_end_s - now_s < lease_s * 2 / 3]
+        aged = [
+            work
+            for work in self._by_id.values()
+            if work.lease_end_s - now_s < lease_s * 2 / 3 and not work.is_being_marked
+        ]
         if not aged:
             return
         until_ms = process.lease_until_ms(self._route)
         asked = [(work.delivery.id, work.delivery.version) for work in aged]
         renewed = await process.store.renew(process.holder, asked, until_ms)
         for work, (_, version), is_kept in zip(aged, asked, renewed, strict=True):
-            if is_kept:
-                # Unless it has been written since, lease and all.
-                if work.delivery.version == version:
-                    work.delivery = replace(work.delivery, due_at_ms=until_ms)
+            # What is written since, or is on its way, carries the lease of its own time.
+            is_same = work.delivery.version == version and not work.is_being_marked
+            if is_kept and is_same:
+                work.delivery = replace(work.delivery, due_at_ms=until_ms)
                 work.lease_end_s = now_s + lease_s

@@ -300,5 +300,8 @@ def late_outcome(change: Change, now_ms: int) -> list[Fact]:
             },
         )
         for attempt in change.ended
-        if attempt.maybe_sent or (attempt.status == "done" and change.delivery.state == "delivered")
+        # Who only notes that an earlier holder was interrupted has learnt nothing of that attempt,
+        # and must not write over what the holder itself has noted.
+        if (attempt.maybe_sent and attempt.status != "interrupted")
+        or (attempt.status == "done" and change.delivery.state == "delivered")
     ]

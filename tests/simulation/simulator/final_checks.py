@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from homing.domain.delivery import Attempt, Delivery
+from homing.domain.delivery import Attempt, Content, Delivery
+from homing.domain.writes import KEPT_PAYLOAD
 from tests.simulation.simulator.process_checks import INTERRUPTING, check_processes
 from tests.simulation.simulator.route_kinds import ROUTE_KINDS, STAGES
 from tests.simulation.simulator.service import NO_ADDRESS, Acceptance
@@ -32,6 +33,8 @@ def check_ledgers(world: World) -> Totals:
     _accepted(world, totals)
     for delivery in (*world.disk.deliveries.values(), *world.disk.removed.values()):
         _judge(world, delivery, totals)
+    for delivery in world.disk.deliveries.values():
+        _earlier_payloads(world, delivery)
     check_processes(world)
     if world.sqlite is not None:
         world.sqlite.check_all()
@@ -59,6 +62,16 @@ def _accepted(world: World, totals: Totals) -> None:
     for (source, text), key in disk.keys.items():
         if key.delivery_id not in disk.deliveries and key.delivery_id not in disk.removed:
             breach("I2", text, f"a key of {source} with no delivery")
+
+
+def _earlier_payloads(world: World, delivery: Delivery) -> None:
+    """Each payload that was amended is kept under its number, until retention empties all (I5)."""
+    content = world.disk.contents.get(delivery.id, Content())
+    if content == Content():
+        return
+    for number in range(1, delivery.payload_no):
+        if f"{KEPT_PAYLOAD}{number}" not in content.results:
+            world.findings.breach("I5", delivery.id, f"its payload {number} is not kept")
 
 
 def _not_before(world: World, delivery_id: str, not_before_ms: int) -> None:

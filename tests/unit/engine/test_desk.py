@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 
-from homing.domain.delivery import Content, Delivery
+from homing.domain.delivery import Change, Content, Delivery, Fact
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.domain.failure import Failure
 from homing.domain.message import Event
 from homing.engine.admission import Request
 from homing.engine.desk import Desk
 from homing.ports import Done, FanOut, Outcome, Query, Work
+from homing.stores.memory import MemoryStore
 from tests.unit.engine.world import FaultyStore, Script, World, route, stage
 
 HARD = Failure("gone", "reject", detail="no such mailbox")
@@ -111,6 +112,30 @@ async def test_i21_two_simultaneous_clicks_have_one_effect() -> None:
     assert sum(isinstance(answer, NotAllowed) for answer in answers) == 4
     assert len((await world.get(letter.id)).failure_history) == 1
     assert len(await world.engine.desk.audit(letter.id)) == 1
+
+
+async def test_i21_a_click_that_is_overtaken_by_a_whole_cycle_does_nothing() -> None:
+    class Overtaken(MemoryStore):
+        overtake = False
+
+        async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
+            if self.overtake:
+                self.overtake = False
+                await world.engine.desk.replay(accepted.id, **WHY)
+                await world.run()
+            return await super().save(changes, facts)
+
+    store = Overtaken()
+    world = World(route(step=Script(HARD, HARD)), store=store)
+    accepted = await world.submit()
+    await world.run()
+
+    store.overtake = True
+    with pytest.raises(NotAllowed, match="it is in cycle 2, not 1"):
+        await world.engine.desk.replay(accepted.id, **WHY)
+
+    after = await world.get(accepted.id)
+    assert (after.state, after.cycle) == ("failed", 2)
 
 
 async def test_i21_a_click_that_comes_late_does_nothing() -> None:

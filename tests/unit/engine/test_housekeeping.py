@@ -196,6 +196,25 @@ async def test_who_only_watches_takes_nothing_from_the_silent() -> None:
     assert (await watcher.get(accepted.id)).holder == "silent"
 
 
+async def test_who_beats_again_before_its_leases_are_ended_keeps_them() -> None:
+    class Reading(MemoryStore):
+        async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
+            if query.holder == "silent":
+                await silent.engine.liveness.beat()
+            return await super().page(query, cursor, limit)
+
+    silent = World(route(), store=Reading(), name="silent")
+    accepted = await silent.submit()
+    await silent.engine.liveness.beat()
+    [_] = await silent.engine.workers["event"]._claim(1)
+    heir = World(route(), store=silent.store, clock=silent.clock, name="heir")
+    await outwait(heir)
+
+    await heir.engine.housekeeping.look_around()
+
+    assert (await heir.get(accepted.id)).holder == "silent"
+
+
 async def test_all_that_a_dead_process_held_is_due_again_the_oldest_first() -> None:
     """More than a page of it."""
     store = WritingStore()

@@ -50,9 +50,12 @@ async def test_first_come_first_served() -> None:
     assert order == ["a", "b", "c", "d"]
 
 
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("called", [False, True])
-async def test_who_gives_up_takes_none_and_stands_in_nobodys_way(called: bool) -> None:
-    allowance = Permits(1)
+async def test_who_gives_up_takes_none_and_stands_in_nobodys_way(
+    called: bool, shared: bool
+) -> None:
+    allowance = SendPermits(1, ["mail"]).of("mail") if shared else Permits(1)
     await allowance.take()
     first, second = (asyncio.create_task(allowance.take()) for _ in range(2))
     await quiet()
@@ -63,7 +66,8 @@ async def test_who_gives_up_takes_none_and_stands_in_nobodys_way(called: bool) -
     if not called:
         allowance.give_back()
 
-    assert await second == 1
+    async with asyncio.timeout(5):
+        assert await second == 1
     assert first.cancelled()
 
 

@@ -306,3 +306,11 @@ def test_only_a_whole_delivery_is_evidence_for_the_next_owner() -> None:
     assert [fact.key for fact in late_outcome(done, 1)] == ["d1/1"]
     assert [(fact.value or {})["maybe_sent"] for fact in late_outcome(doubtful, 1)] == [True]
     assert late_outcome(soft, 1) == []
+
+
+def test_who_notes_an_interruption_does_not_write_over_what_the_holder_itself_learnt() -> None:
+    marked = replace(claimed(), committing=True, unsettled_claims=2)
+    noted = transitions.note_interruption(marked, plan=SEND, now_ms=samples.NOW_MS, roll=0.0)
+
+    assert [(a.number, a.status, a.maybe_sent) for a in noted.ended] == [(1, "interrupted", True)]
+    assert late_outcome(noted, 1) == []

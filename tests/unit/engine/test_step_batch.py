@@ -125,3 +125,22 @@ async def test_the_last_stage_gives_the_same_record_in_a_list_and_alone(waits: b
         ("fetch", "done", "w1"),
         ("handle", "done", "w1"),
     ]
+
+
+async def test_a_list_that_is_stopped_in_the_middle_keeps_what_was_returned_before() -> None:
+    async def step(work: Work) -> Outcome:
+        if work.delivery.key == "2":
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            raise asyncio.CancelledError
+        return Done()
+
+    world = World(route(step=step, concurrency=1))
+    accepted = [await world.submit(str(number)) for number in range(4)]
+
+    async with running(world):
+        await world.until_told("succeed", 2)
+
+    states = [(await world.get(one.id)).state for one in accepted]
+    assert states[:2] == ["delivered"] * 2

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from homing.domain.delivery import Delivery
+from homing.domain.delivery import Content, Delivery
+from homing.engine.claimed_work import ClaimedWork, works_of
+from homing.engine.permits import Permits
+from homing.engine.suspect_queue import SuspectQueue
 from homing.engine.suspects import SUSPECT_PERMITS, permits_for
 from homing.engine.worker import READ_AHEAD
-from homing.ports import Done, Outcome, Work
+from homing.ports import Claimed, Done, Outcome, Work
 from tests.unit.engine.providers import Flock, sending
 from tests.unit.engine.test_worker import running
 from tests.unit.engine.world import World, quiet, route
@@ -196,3 +199,31 @@ async def test_however_many_suspects_wait_healthy_work_is_claimed_beside_them() 
         assert (step.count("suspect"), step.count("healthy")) == (SUSPECT_PERMITS, 3)
         step.let_go.set()
         await world.until_told("succeed", many + 3)
+
+
+async def test_suspects_taken_away_while_they_wait_leave_all_permits_to_others() -> None:
+    world = World(route())
+    [claimed] = await _claimed_suspects(world, interruptions=1, interruption_noted=True)
+    permits = Permits(SUSPECT_PERMITS)
+    await permits.take(SUSPECT_PERMITS)
+    admitted: list[ClaimedWork] = []
+    waiting = SuspectQueue(permits, admitted.extend)
+    running = asyncio.create_task(waiting.run())
+    waiting.put([claimed])
+    await quiet()
+
+    assert waiting.take_all() == [claimed]
+    permits.give_back(SUSPECT_PERMITS)
+    await quiet()
+
+    assert admitted == []
+    assert await permits.take(SUSPECT_PERMITS) == SUSPECT_PERMITS
+    running.cancel()
+
+
+async def _claimed_suspects(world: World, **fields: Any) -> list[ClaimedWork]:
+    stored = await suspect(world, "suspect", **fields)
+    stored = await world.get(stored.id)
+    claimed = replace(stored, unsettled_claims=stored.unsettled_claims + 1)
+    process = world.engine.workers["event"]._process
+    return works_of(process, world.route, [Claimed(claimed, Content())], 0.0)

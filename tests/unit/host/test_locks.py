@@ -57,6 +57,21 @@ def test_a_killed_process_is_dead_though_its_forked_child_lives(tmp_path: Path) 
     assert after == {"parent": False}
 
 
+def test_who_sees_a_new_lock_finds_it_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, bool]] = []
+    rename = Path.rename
+
+    def rename_and_look(self: Path, target: Path) -> Path:
+        renamed = rename(self, target)
+        seen.append(ProcessLocks(tmp_path).look(BOOT))
+        return renamed
+
+    monkeypatch.setattr(Path, "rename", rename_and_look)
+    ProcessLocks(tmp_path).announce("w1", BOOT)
+
+    assert seen == [{"w1": True}]
+
+
 def test_several_may_look_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lock that a look takes hides no death from another look."""
     import fcntl
