@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 
 import pytest
 
@@ -34,9 +33,7 @@ def test_a_day_of_sleep_takes_no_time() -> None:
         await asyncio.sleep(24 * 3600)
         return asyncio.get_running_loop().time()
 
-    started_s = time.perf_counter()
     assert run(main()) == 24 * 3600
-    assert time.perf_counter() - started_s < 5
 
 
 def test_timeouts_fire_at_their_virtual_time() -> None:
