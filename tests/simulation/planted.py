@@ -200,7 +200,7 @@ PLANTED: tuple[Planted, ...] = (
         "engine/housekeeping.py",
         "entries = await self._journal.entries()",
         "entries = (await self._journal.entries())[:0]",
-        faults="full,store",
+        faults="full,crash",
         routes="post,held",
     ),
     Planted(
