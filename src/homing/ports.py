@@ -508,7 +508,6 @@ class Step(Protocol):
     def __call__(self, work: Work) -> Coroutine[Any, Any, Outcome]: ...
 
 
-@runtime_checkable
 class LaneStep(Step, Protocol):
     """A step that calls other code in each lane, and looks it up once for a whole batch."""
 
