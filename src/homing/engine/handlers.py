@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from homing.domain.delivery import FROZEN_ORIGINAL, Delivery
 from homing.domain.errors import HomingError, InvalidRequest
 from homing.domain.failure import Failure
-from homing.domain.message import Email, Event, Json, decode_message
+from homing.domain.message import Email, Event, Json, decode_message, encode_result
 from homing.domain.policy import Exponential, FullJitter, Plan, Retry, Stage
 from homing.engine.admitted import Admitted
 from homing.engine.lanes import lane_name, lane_part
@@ -65,7 +65,12 @@ class FunctionStep:
             return NOTHING_TO_KEEP
         if isinstance(returned, OUTCOMES):
             return returned
-        return Done(result=msgspec.json.encode(returned))
+        try:
+            return Done(result=encode_result(returned))
+        except InvalidRequest as error:
+            # Its next call would return the same kind of value.
+            detail = f"what the function returned {error.problem}"
+            return Failure("result_not_storable", "reject", detail=detail)
 
 
 class Handler(Struct, frozen=True):
