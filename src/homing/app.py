@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -13,7 +15,7 @@ from typing import Any, Self, TypeVar, Unpack
 from homing.domain.delivery import Delivery, Fact, FactValue
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
 from homing.domain.message import Email, Event, Job, Message
-from homing.domain.policy import Retention, Retry
+from homing.domain.policy import OnDoubt, Retention, Retry
 from homing.engine.admission import Request, Ticket
 from homing.engine.desk import Desk
 from homing.engine.engine import STOP_GRACE_S, Engine
@@ -63,6 +65,7 @@ class Homing:
         *,
         provider: str | Provider | None = None,
         sender: str | None = None,
+        on_doubt: OnDoubt = "resend",
         routes: Sequence[Route] = (),
         known: Sequence[Route] = (),
         shapes: Mapping[str, Shape] | None = None,
@@ -78,7 +81,12 @@ class Homing:
         time_scale: float = 1.0,
         stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
-        """`known` routes belong to other programs on the same store: their deliveries are read
+        """`store` is a URL, the path of a SQLite file, or a store; `provider` a URL or a provider
+        of mail, sent as `sender`. Where nobody can tell whether an attempt was accepted,
+        `on_doubt` says whether the mail is sent again (`resend`, flagged as a possible duplicate)
+        or waits for a person (`hold`).
+
+        `known` routes belong to other programs on the same store: their deliveries are read
         and repaired here, not accepted and not tried. `route_owner` names the owner of `routes`
         for programs that do not have them. `shapes`, by lane or route, are the records that a
         store may write beside its own. `journal` is the file of the emergency journal."""
@@ -89,8 +97,10 @@ class Homing:
         self.store = store_of(store)
         self.provider = None if provider is None else provider_of(provider)
         self._routes = routes_by_name(routes)
+        self._mail_route: Callable[[Provider], Route] | None = None
         if self.provider is not None and MAIL_ROUTE not in self._routes:
-            self._routes[MAIL_ROUTE] = mail_route(self.provider, sender=sender)
+            self._mail_route = partial(mail_route, sender=sender, on_doubt=on_doubt)
+            self._routes[MAIL_ROUTE] = self._mail_route(self.provider)
         self._known = {route.name: route for route in known if route.name not in self._routes}
         if shapes and isinstance(self.store, Showing):
             self.store.show(ShapeProjection(shapes, self._retention_of))
@@ -147,6 +157,27 @@ class Homing:
         self._notifiers += notifiers
         self._alarm = self._alarm or alarm
 
+    @contextmanager
+    def replaced(
+        self, *, store: Store, provider: Provider, clock: Clock, dice: Dice
+    ) -> Iterator[None]:
+        """For tests, before the start: other parts until the end of the `with`, and no worker.
+
+        Handlers, jobs, observers and routes that were given with a provider of their own stay.
+        """
+        self._not_started("replaced")
+        before = self.__dict__.copy()
+        self.store, self._journal = store, None
+        self._clock, self._dice = clock, dice
+        self._worker = False
+        if self._mail_route is not None:
+            self.provider = provider
+            self._routes = {**self._routes, MAIL_ROUTE: self._mail_route(provider)}
+        try:
+            yield
+        finally:
+            self.__dict__.update(before)
+
     def works_on(self, route: str) -> bool:
         """Whether deliveries of this route are accepted here, not only read and repaired."""
         return route in self._routes or (route == EVENT_ROUTE and self._works_on_events())
@@ -190,6 +221,7 @@ class Homing:
 
     @property
     def engine(self) -> Engine:
+        """The running engine, for extensions and tests."""
         if self._engine is None:
             raise NotAllowed("Homing is not started: use `async with homing:` or `start()`")
         return self._engine

@@ -8,12 +8,12 @@ from collections.abc import Coroutine, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
+from homing.domain.errors import IdempotencyConflict
+from homing.domain.message import Message
+from homing.engine.request import SubmitOptions, Ticket
+
 if TYPE_CHECKING:
     from homing.app import Homing
-    from homing.domain.errors import IdempotencyConflict
-    from homing.domain.message import Message
-    from homing.engine.admission import Ticket
-    from homing.engine.request import SubmitOptions
 
 T = TypeVar("T")
 

@@ -151,4 +151,5 @@ def _check_numbers(data: Json) -> None:
 
 
 def decode_message(payload: bytes) -> Message:
+    """The message of a stored payload."""
     return _decoder.decode(payload)

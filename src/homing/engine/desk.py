@@ -21,6 +21,8 @@ RESEND_SOURCE = "operator_resend"
 
 
 class Desk:
+    """The operator's verbs. Each takes and stores who acts (`actor`) and why (`reason`)."""
+
     def __init__(
         self,
         process: Process,
@@ -38,9 +40,11 @@ class Desk:
         self.no_route = self._writer.no_route
 
     async def show(self, delivery_id: str) -> Delivery:
+        """The delivery as it stands. NotFound: there is none of this id."""
         return await self._with_children(await self._writer.read(delivery_id))
 
     async def list(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
+        """A page of the deliveries that the query describes, newest first."""
         page = await self._store.page(query, cursor, limit)
         items = [await self._with_children(delivery) for delivery in page.items]
         return Page(tuple(items), page.next)
@@ -64,6 +68,7 @@ class Desk:
         return [*ended, *_current(delivery)]
 
     async def audit(self, delivery_id: str) -> Sequence[Fact]:
+        """What operators did to a delivery, oldest first."""
         return await self._store.facts(AUDIT, f"{delivery_id}/")
 
     async def unfinished_children(self, parent: Delivery) -> Sequence[Delivery]:
@@ -111,11 +116,13 @@ class Desk:
     async def dismiss(
         self, delivery_id: str, *, actor: str, reason: str, cycle: int | None = None
     ) -> Delivery:
+        """Close a dead letter: it will not be tried again. `restore` undoes it."""
         by = signed(actor, reason)
         before = await self._writer.checked("dismiss", delivery_id, cycle)
         return await self._writer.use("dismiss", before, self._children.dismissed, by)
 
     async def restore(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
+        """Undo a dismissal."""
         by = signed(actor, reason)
         before = await self._writer.checked("restore", delivery_id)
 
@@ -204,6 +211,7 @@ class Desk:
         return await self._writer.add("resend", replace(new, facts=facts))
 
     async def annotate(self, delivery_id: str, *, actor: str, note: str) -> None:
+        """Add a note; nothing else changes."""
         by = signed(actor, note, named="note")
         await self._writer.checked("annotate", delivery_id)
         await self._writer.note("annotate", delivery_id, by)
@@ -215,6 +223,7 @@ class Desk:
         await self._parking.park(route, actor=actor, reason=reason)
 
     async def unpark(self, route: str, *, actor: str, reason: str) -> None:
+        """Start a parked route again."""
         self._writer.route(route)
         await self._writer.note("unpark", f"route:{route}", signed(actor, reason))
         await self._parking.unpark(route)
