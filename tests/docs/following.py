@@ -123,7 +123,8 @@ class Following:
             server = subprocess.Popen(
                 ["bash", "-ec", code],
                 cwd=self._folder,
-                env=_environment(),
+                # `homing serve` listens on its default port without naming it.
+                env={**_environment(), "HOMING_SERVER__PORT": str(port)},
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
