@@ -22,7 +22,7 @@ from homing.engine.engine import STOP_GRACE_S, Engine
 from homing.engine.handlers import EVENT_ROUTE, Handlers, TerminalErrors, job_route
 from homing.engine.replays import Replays
 from homing.engine.request import SubmitOptions
-from homing.engine.request_checks import not_a_message, plain_text
+from homing.engine.request_checks import plain_message, plain_text
 from homing.engine.route import Route, routes_by_name
 from homing.engine.tokens import Tokens
 from homing.engine.why import explain
@@ -312,7 +312,9 @@ class Homing:
             raise InvalidRequest("messages", "must be a list of messages or (key, message) pairs")
         requests = []
         for item in messages:
-            key, message = _keyed(item)
+            if isinstance(item, tuple) and len(item) != 2:
+                raise InvalidRequest("messages", "must be messages or (key, message) pairs")
+            key, message = item if isinstance(item, tuple) else (None, item)
             kind = message.name if isinstance(message, Job) else message.__class__
             if kind not in routes:
                 routes[kind] = self._route_for(message, route)
@@ -446,14 +448,13 @@ class Homing:
         engine.desk.route_owners.update(owners)
 
     def _route_for(self, message: Message, name: str | None) -> Route:
-        if not isinstance(message, Email | Event | Job):
-            raise not_a_message(message)
+        message = plain_message(message)
         if name is not None:
             plain_text("route", name)
         elif isinstance(message, Email):
             name = MAIL_ROUTE
         else:
-            name = EVENT_ROUTE if isinstance(message, Event) else plain_text("name", message.name)
+            name = EVENT_ROUTE if isinstance(message, Event) else message.name
         route = self.engine.routes.get(name)
         if route is None:
             raise NotFound(f"no route {name!r}; there are {', '.join(self.engine.workers)}")
@@ -475,15 +476,6 @@ class Homing:
     def _not_started(self, what: str) -> None:
         if self._engine is not None:
             raise NotAllowed(f"`{what}` comes before the start: Homing is running already")
-
-
-def _keyed(item: Message | tuple[str, Message]) -> tuple[str | None, Message]:
-    match item:
-        case (key, message):
-            return key, message
-        case Email() | Event() | Job():
-            return None, item
-    raise InvalidRequest("messages", "must be messages or (key, message) pairs")
 
 
 def _ticket(answer: Ticket | IdempotencyConflict) -> Ticket:

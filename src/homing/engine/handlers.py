@@ -19,12 +19,13 @@ from homing.domain.message import Email, Event, Json, decode_message, encode_res
 from homing.domain.policy import Exponential, FullJitter, Plan, Retry, Stage
 from homing.engine.admitted import Admitted
 from homing.engine.lanes import lane_name, lane_part
+from homing.engine.request_checks import plain_text
 from homing.engine.route import DEFAULT_CONCURRENCY, Route, classify_exception
 from homing.engine.steps import FROZEN
 from homing.ports import Done, FanOut, Outcome, Step, Work
 
 Function: TypeAlias = Callable[["Assignment"], Any]
-TerminalErrors: TypeAlias = tuple[type[Exception], ...]
+TerminalErrors: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 
 EVENT_ROUTE = "events"
 HANDLE = "handle"
@@ -73,6 +74,17 @@ class FunctionStep:
             return Failure("result_not_storable", "reject", detail=detail)
 
 
+def check_policy(retry: object, timeout_s: object, terminal_errors: object) -> None:
+    """Wrong ones would show only at the first failure, as errors that are tried again."""
+    if not (retry is None or isinstance(retry, Retry)):
+        raise InvalidRequest("retry", f"must be a Retry, not {type(retry).__name__}")
+    if not (isinstance(timeout_s, int | float) and timeout_s > 0):
+        raise InvalidRequest("timeout_s", "must be a number of seconds above 0")
+    classes = terminal_errors if isinstance(terminal_errors, tuple) else (terminal_errors,)
+    if not all(isinstance(each, type) and issubclass(each, Exception) for each in classes):
+        raise InvalidRequest("terminal_errors", "must be a tuple of classes of exceptions")
+
+
 class Handler(Struct, frozen=True):
     """One function for one type of event, with a policy of its own."""
 
@@ -103,6 +115,7 @@ class Handlers:
         timeout_s: float,
         terminal_errors: TerminalErrors,
     ) -> None:
+        check_policy(retry, timeout_s, terminal_errors)
         name = name or str(getattr(function, "__name__", repr(function)))
         known = self._by_type.setdefault(event_type, {})
         if name in known:
@@ -194,6 +207,11 @@ def job_route(
     terminal_errors: TerminalErrors = (),
 ) -> Route:
     """A route for staged work: an object with a method per stage, or one function."""
+    check_policy(retry, timeout_s, terminal_errors)
+    if isinstance(stages, str) or not stages or len({*map(str, stages)}) < len(stages):
+        raise InvalidRequest("stages", "must be a list of different names")
+    for stage in stages:
+        plain_text("stages", stage)
     if inspect.isfunction(work):
         functions: dict[str, Function] = dict.fromkeys(stages, work)
     else:

@@ -11,6 +11,10 @@ from msgspec import Struct
 from homing.domain.delivery import DEFAULT_PRIORITY, Delivery, Fact
 from homing.domain.message import Message
 
+NO_SOURCE = ""
+NO_GENERATION = 0
+NO_FACTS: tuple[Fact, ...] = ()
+
 Moment: TypeAlias = int | datetime
 """Milliseconds since 1970, or a datetime with a time zone."""
 
@@ -44,14 +48,14 @@ class Request(Struct, frozen=True, kw_only=True):
 
     message: Message
     key: str | None = None
-    source: str = ""
+    source: str = NO_SOURCE
     priority: int = DEFAULT_PRIORITY
     not_before_ms: Moment | None = None
     expires_at_ms: Moment | None = None
-    generation: int = 0
+    generation: int = NO_GENERATION
     delivery_id: str | None = None
     metadata: Mapping[str, str] = {}
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[Fact, ...] = NO_FACTS
 
 
 class Ticket(Struct, frozen=True):

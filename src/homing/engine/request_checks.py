@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
 from homing.domain.delivery import DEFAULT_PRIORITY, FIRST_PRIORITY, LAST_PRIORITY, Fact
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Email, Event, Job, Message
-from homing.engine.request import Moment, Request
+from homing.engine.request import NO_FACTS, NO_GENERATION, NO_SOURCE, Moment, Request
 
 MAX_KEY_CHARS = 512
 MAX_METADATA_CHARS = 8192
@@ -19,26 +18,48 @@ MAX_GENERATION = 2**31 - 1
 # The end of the year 9999, the last one that a datetime can show.
 MAX_MS = 253_402_300_799_999
 
-Check: TypeAlias = Callable[[str, Any], object]
-
 
 def plain_request(request: Request) -> Request:
     """The same request in plain values. InvalidRequest names the field that is wrong."""
-    plain: dict[str, object] = {}
-    # Most requests leave most options alone, and looking is quicker than checking.
-    for name, usual, check in _CHECKS:
-        given = getattr(request, name)
-        if given is not usual and (checked := check(name, given)) is not given:
-            plain[name] = checked
-    if request.message.__class__ is not Email:
-        message = _plain_message(request.message)
-        if message is not request.message:
-            plain["message"] = message
-    return replace(request, **plain) if plain else request
+    message = plain_message(request.message)
+    key, source = request.key, request.source
+    # Most requests have few options, and to see that is quicker than to check them all.
+    if (
+        (key is None or plain_text("key", key) is key)
+        and (source is NO_SOURCE or plain_text("source", source) is source)
+        and request.priority is DEFAULT_PRIORITY
+        and request.delivery_id is None
+        and request.generation is NO_GENERATION
+        and request.facts is NO_FACTS
+        and message is request.message
+    ):
+        return request
+    checked = {name: check(name, getattr(request, name)) for name, check in _CHECKS.items()}
+    return replace(request, message=message, **checked)
+
+
+def plain_message(message: Message) -> Message:
+    """An Email, an Event or a Job, named by text. What is in an e-mail its route checks."""
+    if isinstance(message, Email):
+        return message
+    if isinstance(message, Event):
+        text = plain_text("type", message.type)
+        return message if text is message.type else replace(message, type=text)
+    if isinstance(message, Job):
+        text = plain_text("name", message.name)
+        return message if text is message.name else replace(message, name=text)
+    raise _not_a_message(message)
+
+
+def _not_a_message(given: object) -> InvalidRequest:
+    kind = type(given).__name__
+    return InvalidRequest("message", f"must be an Email, an Event or a Job, not {kind}")
 
 
 def plain_text(field: str, given: object) -> str:
     """A name or key: some text, not too long."""
+    if given.__class__ is str and given.isprintable() and 0 < len(given) <= MAX_KEY_CHARS:
+        return given
     text = _storable(field, given)
     if not 0 < len(text) <= MAX_KEY_CHARS:
         raise InvalidRequest(field, f"must have 1 to {MAX_KEY_CHARS} characters")
@@ -47,8 +68,6 @@ def plain_text(field: str, given: object) -> str:
 
 def plain_metadata(of_message: object, of_request: object) -> dict[str, str]:
     """Names and values of both, copied; the request's own win."""
-    if of_message == of_request == {}:
-        return {}
     plain: dict[str, str] = {}
     for given in (of_message, of_request):
         if not isinstance(given, Mapping):
@@ -96,36 +115,18 @@ def _facts(field: str, given: object) -> tuple[Fact, ...]:
     raise InvalidRequest(field, "must be a tuple of Fact values")
 
 
-# Each option with its default.
-_CHECKS: tuple[tuple[str, object, Check], ...] = (
-    ("key", None, plain_text),
-    ("source", "", _source),
-    ("priority", DEFAULT_PRIORITY, _priority),
-    ("generation", 0, _generation),
-    ("delivery_id", None, plain_text),
-    ("facts", (), _facts),
-)
+def _optional_text(field: str, given: object) -> str | None:
+    return None if given is None else plain_text(field, given)
 
 
-def _plain_message(message: Message) -> Message:
-    """E-mails are checked by the routes that take them."""
-    if isinstance(message, Event):
-        name = "type"
-    elif isinstance(message, Job):
-        name = "name"
-    elif isinstance(message, Email):
-        return message
-    else:
-        raise not_a_message(message)
-    given = getattr(message, name)
-    plain = plain_text(name, given)
-    return message if plain is given else replace(message, **{name: plain})
-
-
-def not_a_message(given: object) -> InvalidRequest:
-    return InvalidRequest(
-        "message", f"must be an Email, an Event or a Job, not {type(given).__name__}"
-    )
+_CHECKS: dict[str, Callable[[str, object], object]] = {
+    "key": _optional_text,
+    "source": _source,
+    "priority": _priority,
+    "generation": _generation,
+    "delivery_id": _optional_text,
+    "facts": _facts,
+}
 
 
 def _storable(field: str, given: object) -> str:
