@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -56,3 +58,25 @@ def test_the_readme_says_what_each_extra_enables() -> None:
 
 def test_a_missing_module_names_an_extra_that_exists() -> None:
     assert set(NAMED_WHEN_MISSING.values()) <= EXTRAS.keys()
+
+
+BARE = """
+import asyncio, sys
+for name in ("idna", "icalendar", "jinja2", "starlette", "uvicorn", "prometheus_client", "pytest"):
+    sys.modules[name] = None
+from homing import Email, Homing
+Homing("memory:", provider="smtp://user:secret@mail.example.org:587", sender="shop@example.org")
+async def main():
+    async with Homing("sqlite:///outbox.db", provider="stub:") as homing:
+        email = Email(to="ann@example.org", subject="Gr\\u00fc\\u00dfe", text="a", html="<p>a</p>")
+        print((await homing.send(email)).delivery.state)
+asyncio.run(main())
+"""
+
+
+def test_plain_mail_needs_no_extra(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", BARE], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert (ran.stdout, ran.stderr) == ("delivered\n", "")

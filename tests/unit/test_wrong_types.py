@@ -206,6 +206,10 @@ async def test_the_desk_names_what_is_wrong() -> None:
         desk: Any = homing.desk
         with pytest.raises(InvalidRequest, match="actor: must be text"):
             await desk.cancel(ticket.delivery_id, actor=5, reason="x")
+        with pytest.raises(InvalidRequest, match="query: must be a Query, not str"):
+            await desk.list("failed")
+        with pytest.raises(InvalidRequest, match="payload: must be the bytes"):
+            await desk.amend(ticket.delivery_id, MAIL, actor="ann", reason="x")
         with pytest.raises(InvalidRequest, match="reason: must be text"):
             await desk.cancel(ticket.delivery_id, actor="ann", reason=None)
 

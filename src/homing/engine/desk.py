@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from homing.domain import transitions
 from homing.domain.delivery import Attempt, Change, Delivery, Fact, State
-from homing.domain.errors import NotAllowed, NotFound
+from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.engine.desk_children import DeskChildren
 from homing.engine.desk_writer import AUDIT, DeskWriter, Signed, demand, signed
 from homing.engine.family import is_current, pages_of_children
@@ -45,6 +45,8 @@ class Desk:
 
     async def list(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
         """A page of the deliveries that the query describes, newest first."""
+        if not isinstance(query, Query):
+            raise InvalidRequest("query", f"must be a Query, not {type(query).__name__}")
         page = await self._store.page(query, cursor, limit)
         items = [await self._with_children(delivery) for delivery in page.items]
         return Page(tuple(items), page.next)
@@ -173,6 +175,8 @@ class Desk:
         addresses: tuple[str, ...] | None = None,
     ) -> Delivery:
         """Attach a corrected payload (and envelope); the old one stays readable."""
+        if not isinstance(payload, bytes):
+            raise InvalidRequest("payload", "must be the bytes of an encoded message")
         by = signed(actor, reason)
         before = await self._writer.checked("amend", delivery_id)
 
