@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from homing.domain.delivery import FROZEN_ORIGINAL, Content, Delivery
-from homing.domain.errors import InvalidRequest
+from homing.domain.errors import InvalidRequest, SettingsError
 from homing.domain.failure import Failure
 from homing.domain.identity import message_id
 from homing.domain.message import Email, decode_message
@@ -36,6 +36,8 @@ def mail_route(
     on_doubt: OnDoubt = "resend",
 ) -> Route:
     """A route over this provider. The From is the route's own; a caller may only repeat it."""
+    if on_doubt not in get_args(OnDoubt):
+        raise SettingsError("on_doubt", f"must be one of {', '.join(get_args(OnDoubt))}")
     mailing = Mailing(sender or getattr(provider, "sender", None), catalog, limits)
     send = Stage(name=SEND, retry=SEND_RETRY, sends=True, timeout_s=SEND_TIMEOUT_S)
     step = SendStep(provider, mailing.freeze, sender=mailing.envelope_sender)
