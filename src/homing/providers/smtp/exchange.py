@@ -1,4 +1,4 @@
-"""One message's part in a dialogue: what is said about it, and what was answered."""
+"""One transaction: what is said about a message to some recipients, and what was answered."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Awaiting: TypeAlias = Literal["mail", "rcpt", "data", "drain", "dot", "void", "r
 
 
 class Exchange:
-    """One message's part in the dialogue: what was said about it so far."""
+    """MAIL, one RCPT for each recipient, DATA, and the content, with the replies so far."""
 
     __slots__ = (
         "accepted",
@@ -42,6 +42,10 @@ class Exchange:
     @property
     def recipient_replies(self) -> list[Reply]:
         return self.replies[1 : len(self.commands) - 1]
+
+    @property
+    def sender_accepted(self) -> bool:
+        return bool(self.replies) and self.replies[0].kind == 2
 
     @property
     def deliverable(self) -> bool:

@@ -27,13 +27,14 @@ class Letter(Struct, frozen=True, kw_only=True):
     utf8_headers: bool = False
     refused: dict[str, Refusal] = field(default_factory=dict)
 
-    def commands(self, features: Features) -> tuple[bytes, ...]:
-        """MAIL, one RCPT for each recipient, DATA: as this server takes them."""
+    def commands(self, features: Features, most: int = 0) -> tuple[bytes, ...]:
+        """MAIL, a RCPT for each recipient (or the first `most`), DATA: as the server takes them."""
         size = f" SIZE={self.size_bytes}" if features.size else ""
         body = " BODY=8BITMIME" if self.eight_bit and features.eight_bit_mime else ""
         utf8 = " SMTPUTF8" if features.smtputf8 and self._needs_utf8 else ""
         mail = f"MAIL FROM:<{self.sender}>{size}{body}{utf8}\r\n"
-        recipients = [f"RCPT TO:<{recipient}>\r\n".encode() for recipient in self.recipients]
+        first = self.recipients[:most] if most else self.recipients
+        recipients = [f"RCPT TO:<{recipient}>\r\n".encode() for recipient in first]
         return (mail.encode(), *recipients, b"DATA\r\n")
 
     @property

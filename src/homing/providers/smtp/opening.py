@@ -176,6 +176,8 @@ class _Opening:
     def _check_peer(self, transport: asyncio.Transport) -> None:
         """`localhost` may have been pointed elsewhere; without TLS that is not loopback."""
         peer = transport.get_extra_info("peername")
+        if peer is None:
+            raise EOFError("the server hung up")
         if self._settings.tls == "none" and not is_loopback(peer[0]):
             raise _OffLoopback
 
@@ -194,7 +196,10 @@ def _own_name(transport: asyncio.Transport) -> str:
     name = socket.gethostname()
     if "." in name and is_host(name):
         return name
-    address = ipaddress.ip_address(transport.get_extra_info("sockname")[0].partition("%")[0])
+    own = transport.get_extra_info("sockname")
+    if own is None:
+        raise EOFError("the server hung up")
+    address = ipaddress.ip_address(own[0].partition("%")[0])
     return f"[{address}]" if address.version == 4 else f"[IPv6:{address}]"
 
 

@@ -52,7 +52,7 @@ class Dialogue:
         self.pipelining = pipelining
         self.closing = False
         self.broken: str | None = None
-        # Counts the phases entered, so that a deadline can be set once for each.
+        # Counts what was begun and answered, so that each command has a deadline of its own.
         self.milestone = 0
         self._parser = ReplyParser()
         self._queue: deque[Exchange | _Reset] = deque()
@@ -118,10 +118,7 @@ class Dialogue:
         """The content that held its dot back has left: now the dot."""
         head = self._queue[0]
         if isinstance(head, Exchange) and head.awaiting == "drain":
-            if head.withdrawn:
-                self._break("withdrawn")
-            else:
-                self._end_content(head)
+            self._end_content(head)
 
     def lose(self, cause: Cause) -> list[Exchange]:
         """The connection is lost: every open exchange ends here."""
@@ -160,13 +157,11 @@ class Dialogue:
             head.accepted += 1
         answered = len(head.replies)
         data_is_next = answered == len(head.commands) - 1
-        if data_is_next or answered == 1:
-            head.awaiting = "data" if data_is_next else "rcpt"
-            self.milestone += 1
+        self._await(head, "data" if data_is_next else "rcpt")
         if self.pipelining:
             return
         hopeless = reply.kind != 2 if answered == 1 else data_is_next and not head.deliverable
-        if hopeless or head.withdrawn:
+        if hopeless:
             self._reset_after(head, ended)
         else:
             self._out.append(head.commands[answered])
@@ -174,12 +169,12 @@ class Dialogue:
     def _answer_data(self, head: Exchange, reply: Reply, ended: list[Exchange]) -> None:
         if reply.code != GO_AHEAD:
             self._reset_after(head, ended)
+        elif head.withdrawn or not head.sender_accepted:
+            self._break("354 to a message that is not sent")  # a dot would send an empty one
         elif not head.deliverable:
-            # Pipelined DATA after the envelope was refused: the empty message has no recipient.
+            # Pipelined DATA after all recipients were refused: the empty message has no recipient.
             self._out.append(END_OF_DATA)
             self._await(head, "void")
-        elif head.withdrawn:
-            self._break("withdrawn")  # a dot would deliver nothing as something
         else:
             self._out.append(head.content)
             if len(head.content) > HOLD_DOT_ABOVE_BYTES:
