@@ -24,8 +24,8 @@ SLOW = pytest.mark.parametrize(
 @pytest.mark.parametrize(
     ("verb", "option", "maybe_sent"),
     [
-        ("greeting", "connect_timeout_s", False),
-        ("ehlo", "connect_timeout_s", False),
+        ("greeting", "command_timeout_s", False),
+        ("ehlo", "command_timeout_s", False),
         ("mail", "command_timeout_s", False),
         ("rcpt", "command_timeout_s", False),
         ("data", "command_timeout_s", False),

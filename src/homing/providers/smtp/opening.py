@@ -120,6 +120,8 @@ class _Opening:
                 **_eyeballs(loop),
             )
             self._check_peer(self.transport)
+            # A server may take minutes to greet (RFC 5321, 4.5.3.2.1); connecting does not.
+            limit.reschedule(loop.time() + settings.command_timeout_s)
             if settings.tls == "implicit":
                 self._enter("tls", limit)
                 self.transport = await self._start_tls(self.transport)

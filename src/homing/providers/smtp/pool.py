@@ -130,7 +130,8 @@ class Pool:
 
     def give_back(self, sending: Sending) -> None:
         self._queue.appendleft(sending)
-        self._dispatch()
+        # Later: the connection that gives it back may take it again at once.
+        asyncio.get_running_loop().call_soon(self._dispatch)
 
     def closed_after(self, messages: int) -> None:
         """Twice the same number is believed; once may be a restart of the server."""
