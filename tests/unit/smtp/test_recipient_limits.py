@@ -4,8 +4,9 @@ import pytest
 
 from homing.domain.failure import Failure
 from homing.ports import Accepted
-from tests.unit.smtp.sending import accepted, envelope, failed, provider, send
-from tests.unit.smtp.wire_server import LOCK_STEP, PIPELINING, Answer, Client, Cut, WireServer
+from homing.providers.smtp.sending import Sending
+from tests.unit.smtp.sending import accepted, envelope, provider, send
+from tests.unit.smtp.wire_server import LOCK_STEP, PIPELINING, Answer, Client, Cut, Hang, WireServer
 
 BOTH = pytest.mark.parametrize("features", [PIPELINING, LOCK_STEP], ids=["pipelined", "lock-step"])
 NAMES = tuple(f"r{number}@example.org" for number in range(25))
@@ -126,13 +127,33 @@ async def test_when_a_later_transaction_is_put_off_only_its_recipients_are_tried
     assert len(server.messages) == 2
 
 
-async def test_doubt_in_a_later_transaction_is_doubt_for_the_whole() -> None:
+async def test_doubt_in_a_later_transaction_is_for_its_own_recipients() -> None:
     few = TakesFew(10, "452 4.5.3 too many")
     server = WireServer(to_client=few, dot=["250 ok", Cut()])
     async with server, provider(server.url) as smtp:
-        outcome = await failed(smtp, envelope(*NAMES))
-    assert outcome.maybe_sent
+        outcome = await accepted(smtp, envelope(*NAMES))
+    assert list(outcome.refused) == list(NAMES[10:])
+    assert outcome.refused[NAMES[10]].maybe_sent
     assert not any(refusal.permanent for refusal in outcome.refused.values())
+
+
+async def test_one_that_is_withdrawn_between_two_transactions_tells_who_has_it() -> None:
+    few = TakesFew(10, "452 4.5.3 too many")
+    told: list[Accepted | Failure] = []
+    async with (
+        WireServer(to_client=few, dot=["250 ok", Hang()]) as server,
+        provider(server.url) as smtp,
+    ):
+        ready = await smtp.prepare(envelope(*NAMES))
+        assert isinstance(ready, Sending)
+        ready.start(told.append)
+        await server.got(messages=2)
+        ready.withdraw()
+        ready.withdraw()
+    [outcome] = told
+    assert isinstance(outcome, Accepted)
+    assert list(outcome.refused) == list(NAMES[10:])
+    assert all(refusal.maybe_sent for refusal in outcome.refused.values())
 
 
 async def test_when_the_first_ones_are_all_refused_the_others_get_their_transaction() -> None:

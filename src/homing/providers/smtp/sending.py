@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from homing.domain.failure import Failure
+from homing.domain.failure import TIMED_OUT, Failure
 from homing.ports import Accepted
 from homing.providers.smtp.classification import judge
 from homing.providers.smtp.exchange import Exchange
@@ -89,15 +89,25 @@ class Sending:
         self._queue.submit(self)
 
     def withdraw(self) -> bool:
-        """Whether the server may have it: the final dot of a transaction is out."""
-        if not self.over and self._spent:
+        """Whether the server may have it: the final dot is out."""
+        maybe_sent = self.exchange is not None and self.exchange.dot_out
+        if self.over or not self._spent:
+            return maybe_sent
+        if self._earlier is not None and self._earlier.accepted_some:
+            # What is known of the other recipients would be lost with it.
+            self.settle(
+                self._earlier.conclude(
+                    Failure(TIMED_OUT, detail="no answer in time", maybe_sent=maybe_sent),
+                    self.letter.recipients,
+                )
+            )
+        else:
             self.over = True
-            if self.exchange is not None and self.line is not None:
-                self.exchange.withdrawn = True
-                self.line.withdraw(self)
             self._queue.release()
-        some = self._earlier is not None and self._earlier.accepted_some
-        return some or (self.exchange is not None and self.exchange.dot_out)
+        if self.exchange is not None and self.line is not None:
+            self.exchange.withdrawn = True
+            self.line.withdraw(self)
+        return maybe_sent
 
     async def abandon(self) -> None:
         """Nothing of this message was sent to the server."""

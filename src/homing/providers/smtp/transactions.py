@@ -61,9 +61,10 @@ class Transactions:
         """The outcome of them all; `untold` have no answer of their own in the last one."""
         self.add(last)
         if isinstance(last, Failure):
-            if last.maybe_sent or not self._receipts:
+            if not self._receipts:
                 return replace(last, refused=self._refused)
-            refusal = Refusal(last.disposition == "reject", last.code, last.detail)
+            final = last.disposition == "reject" and not last.maybe_sent
+            refusal = Refusal(final, last.code, last.detail, maybe_sent=last.maybe_sent)
             self._refused |= dict.fromkeys(untold, refusal)
         return Accepted(_joined(self._receipts), self._refused)
 
