@@ -26,8 +26,6 @@ MAX_TRIES = 5
 class Supply(Protocol):
     """Where a connection gets its work, and whom it tells what became of it."""
 
-    messages_per_connection: int
-
     def next_for(self, features: Features) -> Sending | None:
         """The next that can go to a server with these features."""
 
@@ -61,6 +59,7 @@ class Connection(asyncio.Protocol):
         features: Features,
         settings: SmtpSettings,
         supply: Supply,
+        most: int,
     ) -> None:
         self.features = features
         self.alive = True
@@ -69,28 +68,31 @@ class Connection(asyncio.Protocol):
         self._dialogue = Dialogue(pipelining=features.pipelining)
         self._sendings: deque[Sending] = deque()
         self._supply = supply
-        self._most = features.max_messages or math.inf
-        self._taken = 0
         self.answered = 0
-        self._was_stale = False
+        self._may_take = most
+        self._taken = 0
         self._rested_from_s = math.inf
         self._latency_s = math.inf
-        self._dot_out_at_s = 0.0
         self._timeouts_s = _timeouts_s(settings)
+        self._shortest_s = min(self._timeouts_s.values())
         self._milestone = -1
-        self._deadline_s = 0.0
+        self._awaiting_from_s = 0.0
         self._undrained_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self.lost: asyncio.Future[None] = self._loop.create_future()
         # Tells at once when everything has left: see HOLD_DOT_ABOVE_BYTES.
         transport.set_write_buffer_limits(high=1, low=0)
         transport.set_protocol(self)
+        self._set_timer(self._shortest_s)
 
     def serve(self) -> None:
         """Take the work there is."""
         if self.alive:
-            self._was_stale = self._loop.time() - self._rested_from_s > STALE_AFTER_S
-            self._go_on()
+            self._go_on(self._loop.time())
+
+    def keep_to(self, messages: int) -> None:
+        """Take no more than so many in all."""
+        self._may_take = min(self._may_take, messages - self._taken)
 
     def withdraw(self, sending: Sending) -> None:
         """Cut the connection if nobody waits for it, or before an unwanted message goes out.
@@ -106,7 +108,7 @@ class Connection(asyncio.Protocol):
 
     async def close(self, grace_s: float) -> None:
         """Let sends under way end within the grace, then send QUIT."""
-        self._most = 0
+        self._may_take = 0
         if self.alive and self._dialogue.idle:
             self._quit()
         elif self.alive and not self._sendings:
@@ -119,17 +121,19 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if not self.alive:
             return
-        for exchange in self._dialogue.receive(data):
+        dialogue = self._dialogue
+        now_s = self._loop.time()
+        for exchange in dialogue.receive(data):
             sending = self._sendings.popleft()
             if exchange.dot_out:
-                self._latency_s = self._loop.time() - self._dot_out_at_s
+                self._latency_s = now_s - self._awaiting_from_s
                 self._supply.answered(self._latency_s)
             self._end(sending, exchange)
             self.answered += 1
-        if self._dialogue.closing:
-            self._cut("cut" if self._dialogue.broken is None else "garbled")
+        if dialogue.closing:
+            self._cut("cut" if dialogue.broken is None else "garbled")
         else:
-            self._go_on()
+            self._go_on(now_s)
 
     def resume_writing(self) -> None:
         if self.alive and self._dialogue.awaiting == "drain":
@@ -150,41 +154,41 @@ class Connection(asyncio.Protocol):
             if not self._undrained_bytes:
                 self._content_left()
 
-    def _go_on(self) -> None:
+    def _go_on(self, now_s: float) -> None:
         """Take the next message if there is room, say what there is to say, watch the clock."""
-        dialogue, supply = self._dialogue, self._supply
-        while self._has_room() and (sending := supply.next_for(self.features)) is not None:
-            exchange = sending.begin(self, self.features)
-            if exchange is not None:
-                self._taken += 1
-                self._sendings.append(sending)
-                dialogue.take(exchange)
-        if dialogue.has_something_to_say:
-            supply.flush_soon(self)
+        dialogue = self._dialogue
+        if dialogue.has_room and self._may_take > 0:
+            self._take_next()
+        if dialogue.out:
+            self._supply.flush_soon(self)
         if dialogue.milestone != self._milestone:
-            self._watch()
+            self._milestone = dialogue.milestone
+            self._awaiting_from_s = now_s
         if dialogue.idle:
             self._rest()
 
-    def _has_room(self) -> bool:
-        """For one more message; never for two, as nothing fits behind an envelope."""
-        if self._is_used_up or not self._dialogue.has_room:
-            return False
-        return self._latency_s < PIPELINE_BELOW_S or self._dialogue.idle
-
-    @property
-    def _is_used_up(self) -> bool:
-        return self._taken >= self._most or self._taken >= self._supply.messages_per_connection
+    def _take_next(self) -> None:
+        """One message, as nothing fits behind an envelope."""
+        if self._latency_s >= PIPELINE_BELOW_S and not self._dialogue.idle:
+            return
+        while (sending := self._supply.next_for(self.features)) is not None:
+            exchange = sending.begin(self, self.features)
+            if exchange is not None:
+                self._may_take -= 1
+                self._taken += 1
+                self._sendings.append(sending)
+                self._dialogue.take(exchange)
+                return
 
     def _content_left(self) -> None:
         self._dialogue.content_left()
-        self._go_on()
+        self._go_on(self._loop.time())
 
     def _rest(self) -> None:
-        if self._is_used_up:
+        if self._may_take <= 0:
             self._quit()
         else:
-            self._rested_from_s = self._loop.time()
+            self._rested_from_s = self._awaiting_from_s
             self._supply.free(self)
 
     def _end(self, sending: Sending, exchange: Exchange) -> None:
@@ -196,38 +200,35 @@ class Connection(asyncio.Protocol):
         """The server has closed the connection at this message: let another one try, if it may."""
         if self.answered:
             self._supply.closed_after(self.answered)
-        if sending.tries >= MAX_TRIES or not (self.answered or self._was_stale):
+        was_stale = self._awaiting_from_s - self._rested_from_s > STALE_AFTER_S
+        if sending.tries >= MAX_TRIES or not (self.answered or was_stale):
             return False
         self._supply.give_back(sending)
         return True
 
-    def _watch(self) -> None:
-        """Something new is waited for: its deadline holds however slowly the bytes arrive."""
-        now_s = self._loop.time()
-        self._milestone = self._dialogue.milestone
-        awaiting = self._dialogue.awaiting
-        if awaiting == "dot":
-            self._dot_out_at_s = now_s
-        self._deadline_s = now_s + self._timeouts_s[awaiting]
-        # A timer that comes too early only looks and sleeps again: that is cheaper than a new
-        # one for every command of every message.
-        if self._timer is None or self._timer.when() > self._deadline_s:
-            self._set_timer()
-
-    def _set_timer(self) -> None:
+    def _set_timer(self, after_s: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(self._deadline_s, self._ring)
+        self._timer = self._loop.call_later(after_s, self._look_at_clock)
 
-    def _ring(self) -> None:
-        if self._loop.time() < self._deadline_s:
-            self._set_timer()
-        elif not self.alive:
+    def _look_at_clock(self) -> None:
+        """Each answer has its time, however slowly the bytes arrive.
+
+        Looking now and then is cheaper than a timer for every command of every message. Nothing
+        is seen late: no time is shorter than the one after which it looks again.
+        """
+        if not self.alive:
             self._transport.abort()
-        elif self._dialogue.idle:
+            return
+        awaiting = self._dialogue.awaiting
+        left_s = self._awaiting_from_s + self._timeouts_s[awaiting] - self._loop.time()
+        if left_s > 0:
+            self._set_timer(min(left_s, self._shortest_s))
+        elif awaiting is None:
             self._quit()
-        elif self._dialogue.awaiting == "drain" and self._has_drained():
-            self._watch()
+        elif awaiting == "drain" and self._has_drained():
+            self._awaiting_from_s = self._loop.time()
+            self._set_timer(self._shortest_s)
         else:
             self._cut("timeout")
 
@@ -242,8 +243,7 @@ class Connection(asyncio.Protocol):
     def _quit(self) -> None:
         self._transport.write(b"QUIT\r\n")
         self._retire("cut")
-        self._deadline_s = self._loop.time() + QUIT_TIMEOUT_S
-        self._set_timer()
+        self._set_timer(QUIT_TIMEOUT_S)
 
     def _cut(self, cause: Cause) -> None:
         self._transport.abort()

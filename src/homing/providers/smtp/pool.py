@@ -50,7 +50,7 @@ class Pool:
         self._to_flush: list[Connection] = []
         self._latency_s = MAX_QUEUED_S
         self._grow_from_s = 0.0
-        self.messages_per_connection = settings.messages_per_connection
+        self._messages_per_connection = settings.messages_per_connection
         self._closed_after = 0
         self._believed_until_s = 0.0
         self._closing = False
@@ -108,17 +108,19 @@ class Pool:
 
         One that would fare better on another connection is left to that one.
         """
-        left: list[Sending] = []
+        queue = self._queue
         found: Sending | None = None
-        while self._queue and found is None:
-            sending = self._queue.popleft()
+        left: list[Sending] = []
+        while queue and found is None:
+            sending = queue.popleft()
             if sending.over:
                 continue
             if sending.fits(features) or not self._fits_elsewhere(sending, features):
                 found = sending
             else:
                 left.append(sending)
-        self._queue.extendleft(reversed(left))
+        if left:
+            queue.extendleft(reversed(left))
         return found
 
     def flush_soon(self, connection: Connection) -> None:
@@ -136,7 +138,9 @@ class Pool:
     def closed_after(self, messages: int) -> None:
         """Twice the same number is believed; once may be a restart of the server."""
         if messages == self._closed_after:
-            self.messages_per_connection = min(messages, self._settings.messages_per_connection)
+            self._messages_per_connection = messages
+            for connection in self._live:
+                connection.keep_to(messages)
             self._believed_until_s = asyncio.get_running_loop().time() + BELIEVED_FOR_S
         self._closed_after = messages
 
@@ -266,8 +270,11 @@ class Pool:
                 self._fail_queue(found)
             return found
         if now_s >= self._believed_until_s:
-            self.messages_per_connection = self._settings.messages_per_connection
-        connection = Connection(found.transport, found.features, self._settings, self)
+            self._messages_per_connection = self._settings.messages_per_connection
+        most = self._messages_per_connection
+        if found.features.max_messages:
+            most = min(most, found.features.max_messages)
+        connection = Connection(found.transport, found.features, self._settings, self, most)
         self._live.add(connection)
         connection.serve()
         self._grow()

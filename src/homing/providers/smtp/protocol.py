@@ -32,19 +32,19 @@ _RESET = _Reset()
 class Dialogue:
     """Takes exchanges in order, one envelope at a time; gives them back when they are over.
 
-    After every call that may have produced something to say, write `outgoing()`: soon, and
-    before anything more is received. Once `closing` is set the connection serves no further
+    While there is something in `out`, write `outgoing()`: soon, and before anything more is
+    received. Once `closing` is set the connection serves no further
     message; once `broken` is set it must be cut.
     """
 
     __slots__ = (
         "_dotted",
-        "_out",
         "_parser",
         "_queue",
         "broken",
         "closing",
         "milestone",
+        "out",
         "pipelining",
     )
 
@@ -52,11 +52,11 @@ class Dialogue:
         self.pipelining = pipelining
         self.closing = False
         self.broken: str | None = None
-        # Counts what was begun and answered, so that each command has a deadline of its own.
+        # Counts up when something else is waited for, so that each answer has a time of its own.
         self.milestone = 0
         self._parser = ReplyParser()
         self._queue: deque[Exchange | _Reset] = deque()
-        self._out: list[bytes] = []
+        self.out: list[bytes] = []
         self._dotted: Exchange | None = None
 
     @property
@@ -81,17 +81,13 @@ class Dialogue:
         if not self._queue:
             self.milestone += 1
         self._queue.append(exchange)
-        self._out.extend(exchange.commands if self.pipelining else exchange.commands[:1])
-
-    @property
-    def has_something_to_say(self) -> bool:
-        return bool(self._out)
+        self.out.extend(exchange.commands if self.pipelining else exchange.commands[:1])
 
     def outgoing(self) -> bytes:
         """What to write now; it counts as written."""
         if self._dotted is not None:
             self._dotted.dot_out, self._dotted = True, None
-        out, self._out = b"".join(self._out), []
+        out, self.out = b"".join(self.out), []
         return out
 
     def receive(self, data: bytes) -> list[Exchange]:
@@ -101,11 +97,14 @@ class Dialogue:
         for reply in parser.feed(data):
             if self.closing:
                 break
+            self.milestone += 1
             if not queue:
                 self.closing = True  # the server closes, or answers without being asked
-            elif self._out:
+            elif self.out:
                 # Taken for the answer, it would let a message go out that is already judged.
                 self._break("the server answers before it is asked")
+            elif reply.code not in _EXPECTED[queue[0].awaiting]:
+                self._break(f"{reply.code} answers nothing that was asked")
             else:
                 self._answer(queue[0], reply, ended)
         if parser.broken is not None:
@@ -118,6 +117,7 @@ class Dialogue:
         """The content that held its dot back has left: now the dot."""
         head = self._queue[0]
         if isinstance(head, Exchange) and head.awaiting == "drain":
+            self.milestone += 1
             self._end_content(head)
 
     def lose(self, cause: Cause) -> list[Exchange]:
@@ -127,44 +127,38 @@ class Dialogue:
         for exchange in lost:
             exchange.lost = cause
         self._queue.clear()
-        self._out.clear()
+        self.out.clear()
         self._dotted = None
         return lost
 
     def _answer(self, head: Exchange | _Reset, reply: Reply, ended: list[Exchange]) -> None:
-        awaiting = head.awaiting
         if isinstance(head, _Reset):
             self._queue.popleft()
-            self.milestone += 1
             self.closing = reply.kind != 2
-        elif reply.code not in _EXPECTED[awaiting]:
-            self._break(f"{reply.code} answers nothing that was asked")
-        else:
-            head.replies.append(reply)
-            if reply.code == SERVICE_CLOSING or awaiting == "drain":
-                # Going away, or an answer before the content's end: it has given up on it.
-                self.closing = True
-                self._end(head, ended)
-            elif awaiting in _OF_ENVELOPE:
-                self._answer_envelope(head, reply, ended)
-            elif awaiting == "data":
-                self._answer_data(head, reply, ended)
-            else:
-                self._end(head, ended)
-
-    def _answer_envelope(self, head: Exchange, reply: Reply, ended: list[Exchange]) -> None:
-        if reply.kind == 2:
-            head.accepted += 1
-        answered = len(head.replies)
-        data_is_next = answered == len(head.commands) - 1
-        self._await(head, "data" if data_is_next else "rcpt")
-        if self.pipelining:
             return
-        hopeless = reply.kind != 2 if answered == 1 else data_is_next and not head.deliverable
-        if hopeless:
+        awaiting, replies = head.awaiting, head.replies
+        replies.append(reply)
+        if reply.code == SERVICE_CLOSING or awaiting == "drain":
+            # Going away, or an answer before the content's end: it has given up on it.
+            self.closing = True
+            self._end(head, ended)
+        elif awaiting in _OF_ENVELOPE:
+            head.accepted += reply.kind == 2
+            head.awaiting = "data" if len(replies) == len(head.commands) - 1 else "rcpt"
+            if not self.pipelining:
+                self._say_next(head, reply, ended)
+        elif awaiting == "data":
+            self._answer_data(head, reply, ended)
+        else:
+            self._end(head, ended)
+
+    def _say_next(self, head: Exchange, reply: Reply, ended: list[Exchange]) -> None:
+        answered = len(head.replies)
+        sender_refused = answered == 1 and reply.kind != 2
+        if sender_refused or (head.awaiting == "data" and not head.deliverable):
             self._reset_after(head, ended)
         else:
-            self._out.append(head.commands[answered])
+            self.out.append(head.commands[answered])
 
     def _answer_data(self, head: Exchange, reply: Reply, ended: list[Exchange]) -> None:
         if reply.code != GO_AHEAD:
@@ -173,32 +167,27 @@ class Dialogue:
             self._break("354 to a message that is not sent")  # a dot would send an empty one
         elif not head.deliverable:
             # Pipelined DATA after all recipients were refused: the empty message has no recipient.
-            self._out.append(END_OF_DATA)
-            self._await(head, "void")
+            self.out.append(END_OF_DATA)
+            head.awaiting = "void"
         else:
-            self._out.append(head.content)
+            self.out.append(head.content)
             if len(head.content) > HOLD_DOT_ABOVE_BYTES:
-                self._await(head, "drain")
+                head.awaiting = "drain"
             else:
                 self._end_content(head)
 
     def _end_content(self, head: Exchange) -> None:
-        self._out.append(END_OF_DATA)
+        self.out.append(END_OF_DATA)
         self._dotted = head
-        self._await(head, "dot")
+        head.awaiting = "dot"
 
     def _reset_after(self, head: Exchange, ended: list[Exchange]) -> None:
         self._end(head, ended)
-        self._out.append(b"RSET\r\n")
+        self.out.append(b"RSET\r\n")
         self._queue.appendleft(_RESET)
-
-    def _await(self, head: Exchange, awaiting: Awaiting) -> None:
-        head.awaiting = awaiting
-        self.milestone += 1
 
     def _end(self, head: Exchange, ended: list[Exchange]) -> None:
         self._queue.popleft()
-        self.milestone += 1
         ended.append(head)
 
     def _break(self, why: str) -> None:

@@ -139,7 +139,7 @@ class Sending:
         outcome = judge(exchange, tried)
         if letter.refused:
             outcome = replace(outcome, refused=letter.refused | outcome.refused)
-        late = postponed(exchange, tried)
+        late = () if exchange.all_accepted else postponed(exchange, tried)
         left = late + letter.recipients[len(tried) :]
         if not left and self._earlier is None:
             self.settle(outcome)

@@ -20,8 +20,6 @@ def postponed(exchange: Exchange, recipients: Sequence[str]) -> tuple[str, ...]:
 
     Only behind one that it has accepted, so that every transaction leaves fewer.
     """
-    if exchange.all_accepted:
-        return ()
     replies = exchange.recipient_replies
     first = next((position for position, reply in enumerate(replies) if reply.kind == 2), None)
     if first is None:
