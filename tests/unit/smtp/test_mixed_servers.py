@@ -100,3 +100,11 @@ async def test_nothing_hangs_when_the_only_fitting_connection_dies() -> None:
             *(send(smtp, envelope(data=EIGHT_BIT)) for _ in range(4)), return_exceptions=True
         )
     assert all(isinstance(outcome, Accepted | Failure) for outcome in outcomes)
+
+
+async def test_a_server_without_utf8_gets_the_recipients_it_can_take() -> None:
+    names = ("ann@example.org", "jürgen@example.org")
+    async with WireServer(POOR) as server, provider(server.url) as smtp:
+        outcome = await accepted(smtp, envelope(*names))
+    assert list(outcome.refused) == ["jürgen@example.org"]
+    assert b"\xc3" not in server.raw

@@ -164,20 +164,21 @@ class Connection(asyncio.Protocol):
         if dialogue.milestone != self._milestone:
             self._milestone = dialogue.milestone
             self._awaiting_from_s = now_s
-        if dialogue.idle:
+        if not dialogue.queue:
             self._rest()
 
     def _take_next(self) -> None:
         """One message, as nothing fits behind an envelope."""
-        if self._latency_s >= PIPELINE_BELOW_S and not self._dialogue.idle:
+        dialogue, features = self._dialogue, self.features
+        if dialogue.queue and self._latency_s >= PIPELINE_BELOW_S:
             return
-        while (sending := self._supply.next_for(self.features)) is not None:
-            exchange = sending.begin(self, self.features)
+        while (sending := self._supply.next_for(features)) is not None:
+            exchange = sending.begin(self, features)
             if exchange is not None:
                 self._may_take -= 1
                 self._taken += 1
                 self._sendings.append(sending)
-                self._dialogue.take(exchange)
+                dialogue.take(exchange)
                 return
 
     def _content_left(self) -> None:

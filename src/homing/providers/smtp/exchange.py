@@ -44,10 +44,6 @@ class Exchange:
         return self.replies[1 : len(self.commands) - 1]
 
     @property
-    def sender_accepted(self) -> bool:
-        return bool(self.replies) and self.replies[0].kind == 2
-
-    @property
     def deliverable(self) -> bool:
         """The sender and at least one recipient were accepted."""
         return self.accepted > 1 and self.replies[0].kind == 2

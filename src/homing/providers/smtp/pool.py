@@ -79,15 +79,18 @@ class Pool:
         if self._waiting:
             self._admit()
 
-    def problem_of(self, letter: Letter) -> Failure | None:
-        """Why no connection can take it. They may lead to different servers."""
-        problem = None
+    def fitting(self, letter: Letter) -> Features | Failure | None:
+        """Those of a server that can take it; None: there is one that can take a part of it.
+
+        Connections may lead to different servers.
+        """
+        found: Failure | None = _CLOSED
         for connection in self._live:
             fitted = fit(letter, connection.features)
-            if not isinstance(fitted, Failure):
-                return None
-            problem = fitted
-        return problem
+            if fitted is letter:
+                return connection.features
+            found = fitted if found is not None and isinstance(fitted, Failure) else None
+        return found
 
     def submit(self, sending: Sending) -> None:
         """Send it, now or when a connection is free."""
@@ -274,7 +277,10 @@ class Pool:
         most = self._messages_per_connection
         if found.features.max_messages:
             most = min(most, found.features.max_messages)
-        connection = Connection(found.transport, found.features, self._settings, self, most)
+        # Equal features are one object, so that what fits to one connection is known to fit others.
+        known = (other.features for other in self._live if other.features == found.features)
+        features = next(known, found.features)
+        connection = Connection(found.transport, features, self._settings, self, most)
         self._live.add(connection)
         connection.serve()
         self._grow()

@@ -40,12 +40,12 @@ class Dialogue:
     __slots__ = (
         "_dotted",
         "_parser",
-        "_queue",
         "broken",
         "closing",
         "milestone",
         "out",
         "pipelining",
+        "queue",
     )
 
     def __init__(self, *, pipelining: bool) -> None:
@@ -55,32 +55,32 @@ class Dialogue:
         # Counts up when something else is waited for, so that each answer has a time of its own.
         self.milestone = 0
         self._parser = ReplyParser()
-        self._queue: deque[Exchange | _Reset] = deque()
+        self.queue: deque[Exchange | _Reset] = deque()
         self.out: list[bytes] = []
         self._dotted: Exchange | None = None
 
     @property
     def idle(self) -> bool:
-        return not self._queue
+        return not self.queue
 
     @property
     def awaiting(self) -> Awaiting | None:
         """What has to happen next; None while nothing is under way."""
-        return self._queue[0].awaiting if self._queue else None
+        return self.queue[0].awaiting if self.queue else None
 
     @property
     def has_room(self) -> bool:
         """Whether another envelope may go out now."""
-        if not self._queue:
+        if not self.queue:
             return not self.closing
-        behind = self._queue[-1].awaiting in _PIPELINED_BEHIND
+        behind = self.queue[-1].awaiting in _PIPELINED_BEHIND
         return self.pipelining and behind and not self.closing
 
     def take(self, exchange: Exchange) -> None:
         """Begin with this message. Only when there is room."""
-        if not self._queue:
+        if not self.queue:
             self.milestone += 1
-        self._queue.append(exchange)
+        self.queue.append(exchange)
         self.out.extend(exchange.commands if self.pipelining else exchange.commands[:1])
 
     def outgoing(self) -> bytes:
@@ -93,7 +93,7 @@ class Dialogue:
     def receive(self, data: bytes) -> list[Exchange]:
         """Take in what the server said; the exchanges that it ended."""
         ended: list[Exchange] = []
-        parser, queue = self._parser, self._queue
+        parser, queue = self._parser, self.queue
         for reply in parser.feed(data):
             if self.closing:
                 break
@@ -115,7 +115,7 @@ class Dialogue:
 
     def content_left(self) -> None:
         """The content that held its dot back has left: now the dot."""
-        head = self._queue[0]
+        head = self.queue[0]
         if isinstance(head, Exchange) and head.awaiting == "drain":
             self.milestone += 1
             self._end_content(head)
@@ -123,17 +123,17 @@ class Dialogue:
     def lose(self, cause: Cause) -> list[Exchange]:
         """The connection is lost: every open exchange ends here."""
         self.closing = True
-        lost = [item for item in self._queue if isinstance(item, Exchange)]
+        lost = [item for item in self.queue if isinstance(item, Exchange)]
         for exchange in lost:
             exchange.lost = cause
-        self._queue.clear()
+        self.queue.clear()
         self.out.clear()
         self._dotted = None
         return lost
 
     def _answer(self, head: Exchange | _Reset, reply: Reply, ended: list[Exchange]) -> None:
         if isinstance(head, _Reset):
-            self._queue.popleft()
+            self.queue.popleft()
             self.closing = reply.kind != 2
             return
         awaiting, replies = head.awaiting, head.replies
@@ -163,18 +163,18 @@ class Dialogue:
     def _answer_data(self, head: Exchange, reply: Reply, ended: list[Exchange]) -> None:
         if reply.code != GO_AHEAD:
             self._reset_after(head, ended)
-        elif head.withdrawn or not head.sender_accepted:
+        elif head.withdrawn or head.replies[0].kind != 2:
             self._break("354 to a message that is not sent")  # a dot would send an empty one
-        elif not head.deliverable:
+        elif head.accepted == 1:
             # Pipelined DATA after all recipients were refused: the empty message has no recipient.
             self.out.append(END_OF_DATA)
             head.awaiting = "void"
+        elif len(head.content) > HOLD_DOT_ABOVE_BYTES:
+            self.out.append(head.content)
+            head.awaiting = "drain"
         else:
             self.out.append(head.content)
-            if len(head.content) > HOLD_DOT_ABOVE_BYTES:
-                head.awaiting = "drain"
-            else:
-                self._end_content(head)
+            self._end_content(head)
 
     def _end_content(self, head: Exchange) -> None:
         self.out.append(END_OF_DATA)
@@ -184,10 +184,10 @@ class Dialogue:
     def _reset_after(self, head: Exchange, ended: list[Exchange]) -> None:
         self._end(head, ended)
         self.out.append(b"RSET\r\n")
-        self._queue.appendleft(_RESET)
+        self.queue.appendleft(_RESET)
 
     def _end(self, head: Exchange, ended: list[Exchange]) -> None:
-        self._queue.popleft()
+        self.queue.popleft()
         ended.append(head)
 
     def _break(self, why: str) -> None:

@@ -74,11 +74,13 @@ class SmtpProvider:
         for letter in letters:
             if isinstance(letter, Failure):
                 prepared.append(letter)
-            elif (problem := self._pool.problem_of(letter)) is not None:
-                prepared.append(problem)
+                continue
+            features = self._pool.fitting(letter)
+            if isinstance(features, Failure):
+                prepared.append(features)
             elif places:
                 places -= 1
-                prepared.append(Sending(self._pool, letter))
+                prepared.append(Sending(self._pool, letter, features))
             else:
                 break
         self._pool.release(places)

@@ -44,6 +44,7 @@ class Sending:
 
     __slots__ = (
         "_earlier",
+        "_fits_to",
         "_most",
         "_queue",
         "_spent",
@@ -55,13 +56,14 @@ class Sending:
         "tries",
     )
 
-    def __init__(self, queue: Queue, letter: Letter) -> None:
+    def __init__(self, queue: Queue, letter: Letter, fits_to: Features | None = None) -> None:
         self.letter = letter
         self.over = False
         self.tries = 0
         self.exchange: Exchange | None = None
         self.line: Line | None = None
         self._queue = queue
+        self._fits_to = fits_to
         self._most = 0
         self._earlier: Transactions | None = None
         self._told: Callable[[Accepted | Failure], None] | None = None
@@ -117,20 +119,24 @@ class Sending:
 
     def fits(self, features: Features) -> bool:
         """Whether all of it can go to a server with these features."""
-        return fit(self.letter, features) is self.letter
+        if features is not self._fits_to and fit(self.letter, features) is self.letter:
+            self._fits_to = features
+        return features is self._fits_to
 
     def begin(self, line: Line, features: Features) -> Exchange | None:
         """The next transaction; None when nothing of it can go to this server."""
-        fitted = fit(self.letter, features)
-        if isinstance(fitted, Failure):
-            self.fail(fitted)
-            return None
-        self.letter = fitted
+        letter = self.letter
+        if features is not self._fits_to:
+            fitted = fit(letter, features)
+            if isinstance(fitted, Failure):
+                self.fail(fitted)
+                return None
+            letter = self.letter = fitted
         self.line = line
         self.tries += 1
-        commands = fitted.commands(features, self._most or features.max_recipients)
-        self.exchange = Exchange(commands, fitted.content)
-        return self.exchange
+        commands = letter.commands(features, self._most or features.max_recipients)
+        exchange = self.exchange = Exchange(commands, letter.content)
+        return exchange
 
     def end(self, exchange: Exchange) -> None:
         """The transaction is over: go on with the recipients that are left, or settle."""
@@ -139,7 +145,7 @@ class Sending:
         outcome = judge(exchange, tried)
         if letter.refused:
             outcome = replace(outcome, refused=letter.refused | outcome.refused)
-        late = () if exchange.all_accepted else postponed(exchange, tried)
+        late = postponed(exchange, tried) if outcome.refused else ()
         left = late + letter.recipients[len(tried) :]
         if not left and self._earlier is None:
             self.settle(outcome)
