@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 MAIL_ROUTE = "mail"
 SEND = "send"
 SEND_RETRY = Retry(Ladder((60.0, 300.0, 1800.0, 7200.0, 21600.0, 43200.0)), max_attempts=7)
-SEND_TIMEOUT_S = 60.0
+# Longer than the SMTP client waits by RFC 5321, 4.5.3.2: 330 s to connect and greet, 300 s for each
+# of MAIL, RCPT and DATA, 600 s for the answer to the message. The rest is for a slow upload.
+SEND_TIMEOUT_S = 2700.0
+# A recipient gets no more copies of a message that a server takes and never answers.
+MAX_DOUBTFUL_SENDS = 3
 # For providers that send nowhere; a real one needs a real sender.
 DEFAULT_SENDER = "homing@stub.test"
 
@@ -43,7 +47,7 @@ def mail_route(
     step = SendStep(provider, mailing.freeze, sender=mailing.envelope_sender)
     return Route(
         name=MAIL_ROUTE,
-        plan=Plan(stages=(send,), on_doubt=on_doubt),
+        plan=Plan(stages=(send,), on_doubt=on_doubt, max_doubtful_sends=MAX_DOUBTFUL_SENDS),
         steps={SEND: step},
         provider=provider,
         admit=mailing.admit,

@@ -120,6 +120,8 @@ class _Opening:
                 **_eyeballs(loop),
             )
             self._check_peer(self.transport)
+            # A server may take minutes to greet (RFC 5321, 4.5.3.2.1); connecting does not.
+            limit.reschedule(loop.time() + settings.command_timeout_s)
             if settings.tls == "implicit":
                 self._enter("tls", limit)
                 self.transport = await self._start_tls(self.transport)
@@ -176,6 +178,8 @@ class _Opening:
     def _check_peer(self, transport: asyncio.Transport) -> None:
         """`localhost` may have been pointed elsewhere; without TLS that is not loopback."""
         peer = transport.get_extra_info("peername")
+        if peer is None:
+            raise EOFError("the server hung up")
         if self._settings.tls == "none" and not is_loopback(peer[0]):
             raise _OffLoopback
 
@@ -194,7 +198,10 @@ def _own_name(transport: asyncio.Transport) -> str:
     name = socket.gethostname()
     if "." in name and is_host(name):
         return name
-    address = ipaddress.ip_address(transport.get_extra_info("sockname")[0].partition("%")[0])
+    own = transport.get_extra_info("sockname")
+    if own is None:
+        raise EOFError("the server hung up")
+    address = ipaddress.ip_address(own[0].partition("%")[0])
     return f"[{address}]" if address.version == 4 else f"[IPv6:{address}]"
 
 
