@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.domain.errors import StoreUnavailable
 from homing.domain.writes import write_of_change, write_of_new
@@ -63,13 +64,19 @@ class SqliteStore:
     def __init__(self, path: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         self.path = Path(path)
         self._busy_timeout_s = busy_timeout_s
-        self._news = DueSignal()
-        self._places = Places()
         self._assembly_files: list[AssemblyFile] = []
         self._processes = self.path.with_name(self.path.name + ".processes")
+        self._be_closed()
+        forks.forget_in_child(self)
+
+    def _be_closed(self) -> None:
+        self._news = DueSignal()
+        self._places = Places()
         self._pipes = WakePipes(self._processes)
         self.presence = ProcessLocks(self._processes)
         self._threads: _Threads | None = None
+
+    forget_parent = _be_closed
 
     async def open(self) -> None:
         if self._threads is not None:
