@@ -106,7 +106,7 @@ class SyncOutbox:
         return self._do(self._outbox.dead)
 
     def close(self) -> None:
-        self.homing.sync.close()
+        self.homing.sync.stop()
 
     def _do(self, act: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return self.homing.sync.run(act())

@@ -46,7 +46,12 @@ from homing.stores.sql.sqlite.places import Places
 from homing.stores.sql.sqlite.purging import purge_all
 from homing.stores.sql.sqlite.reader import Reader
 from homing.stores.sql.sqlite.saving import save_all
-from homing.stores.sql.sqlite.within import SqliteTransaction, join
+from homing.stores.sql.sqlite.within import (
+    SqliteAsyncTransaction,
+    SqliteTransaction,
+    join,
+    join_async,
+)
 from homing.stores.sql.sqlite.writer import Writer
 
 BUSY_TIMEOUT_S = 5.0
@@ -126,6 +131,9 @@ class SqliteStore:
 
     def within(self, connection: object) -> SqliteTransaction:
         return join(connection, self.path, self._announce_commit)
+
+    def within_async(self, connection: object) -> SqliteAsyncTransaction:
+        return join_async(connection, self.path, self._announce_commit)
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
         entries = [new_entry(write_of_new(one)) for one in new]
