@@ -91,7 +91,10 @@ def check_durability(connection: sqlite3.Connection) -> None:
     """Refuse a connection whose commits a power cut could undo, naming the pragma."""
     [(journal_mode, synchronous)] = _ask(connection, "durability")
     if journal_mode != b"wal":
-        raise StoreUnsafe(f"pragma journal_mode is {journal_mode.decode()}, and must be wal")
+        raise StoreUnsafe(
+            f"pragma journal_mode is {journal_mode.decode()}, and must be wal: run"
+            " `pragma journal_mode = wal` once, outside of a transaction"
+        )
     if synchronous < FULL:
         raise StoreUnsafe(f"pragma synchronous is {synchronous}, and must be 2 (full) or more")
 

@@ -143,6 +143,8 @@ def join(connection: object, path: Path, added: Callable[[], None]) -> SqliteTra
         check_durability(inner)
         if sqlite3.sqlite_version_info < CHECKPOINTS_ARE_SAFE_SINCE:
             sqlite3.Cursor(inner).execute("pragma wal_autocheckpoint = 0")
+    except sqlite3.ProgrammingError as error:  # above all: it may be used in its own thread only
+        raise InvalidRequest("within", f"the connection cannot be used: {error}") from error
     except sqlite3.Error as error:
         raise store_error(error, path) from error
     return SqliteTransaction(inner, path, added)
