@@ -29,7 +29,7 @@ BAD_ENDS = ("Exception ignored", "was destroyed", "never awaited", "in order", "
 class Site:
     """A copy of an example in a folder of its own, with a stub that notes what it sends."""
 
-    def __init__(self, folder: Path, example: str) -> None:
+    def __init__(self, folder: Path, example: str | Path) -> None:
         self.folder = folder
         self.port = free_port()
         source = EXAMPLES / example

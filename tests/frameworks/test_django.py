@@ -12,11 +12,16 @@ from tests.servers import HOST
 WORKER = ("manage.py", "homing_worker")
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    site = Site(tmp_path, "django_bookings")
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    site = Site(tmp_path_factory.mktemp("django"), "django_bookings")
     site.run("manage.py", "migrate", "--run-syncdb", "--verbosity=0")
-    return site
+    return site.folder
+
+
+@pytest.fixture
+def site(tmp_path: Path, migrated: Path) -> Site:
+    return Site(tmp_path, migrated)
 
 
 def gunicorn(site: Site, *options: str) -> list[str]:

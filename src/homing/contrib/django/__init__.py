@@ -1,22 +1,25 @@
 """Django: put `homing.contrib.django` into `INSTALLED_APPS`, and `HOMING = {…}` into the settings.
 
-`from homing.contrib.django import homing` is the Homing of this project.
+`from homing.contrib.django import homing` is the Homing of this project. It is made when it is
+first used, so that wrong settings are reported by the checks and not by an import.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import cast
 
-if TYPE_CHECKING:
-    from homing.app import Homing
+from django.utils.functional import SimpleLazyObject
 
-    homing: Homing
+from homing.app import Homing
+
+__all__ = ["homing"]
 
 
-def __getattr__(name: str) -> Any:
-    if name != "homing":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def _configured() -> Homing:
     # Late: Django imports this package before its settings can be read.
     from homing.contrib.django.configured import configured_homing  # noqa: PLC0415
 
     return configured_homing()
+
+
+homing = cast(Homing, SimpleLazyObject(_configured))
