@@ -8,18 +8,17 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from homing import forks
 from homing.at_exit import AT_EXIT
-from homing.domain.errors import NotAllowed, StoreUnavailable
+from homing.domain.errors import IdempotencyConflict, NotAllowed, StoreUnavailable
+from homing.domain.message import Message
+from homing.engine.request import SubmitOptions, Ticket
 from homing.loop_thread import LoopThread, wait_for
 
 if TYPE_CHECKING:
     from homing.app import Homing
-    from homing.domain.errors import IdempotencyConflict
-    from homing.domain.message import Message
-    from homing.engine.admission import Ticket
 
 T = TypeVar("T")
 log = logging.getLogger("homing.sync")
@@ -77,24 +76,44 @@ class SyncHoming:
         self._is_entered = False
         self.stop()
 
-    def submit(self, message: Message, *, within: object = None, **words: Any) -> Ticket:
+    def submit(
+        self,
+        message: Message,
+        *,
+        key: str | None = None,
+        route: str | None = None,
+        within: object = None,
+        **options: Unpack[SubmitOptions],
+    ) -> Ticket:
         """As `Homing.submit`. With `within` the record is written in the calling thread, and
         nothing else is: if Homing is to work in this process, it starts in the background."""
         if within is not None:
-            ticket = self._homing.submit_within(message, within, **words)
+            ticket = self._homing.submit_within(message, within, key=key, route=route, **options)
             self._start_soon()
             return ticket
-        return self.run(self._homing.submit(message, **words))
+        return self.run(self._homing.submit(message, key=key, route=route, **options))
 
     def submit_many(
-        self, messages: Iterable[Message], **words: Any
+        self,
+        messages: Iterable[Message | tuple[str, Message]],
+        *,
+        route: str | None = None,
+        **options: Unpack[SubmitOptions],
     ) -> list[Ticket | IdempotencyConflict]:
         """As `Homing.submit_many`."""
-        return self.run(self._homing.submit_many(messages, **words))
+        return self.run(self._homing.submit_many(messages, route=route, **options))
 
-    def send(self, message: Message, **words: Any) -> Ticket:
+    def send(
+        self,
+        message: Message,
+        *,
+        key: str | None = None,
+        route: str | None = None,
+        wait: bool = True,
+        **options: Unpack[SubmitOptions],
+    ) -> Ticket:
         """As `Homing.send`."""
-        return self.run(self._homing.send(message, **words))
+        return self.run(self._homing.send(message, key=key, route=route, wait=wait, **options))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Any other call, e.g. `homing.sync.run(homing.desk.show(id))`."""
