@@ -7,10 +7,13 @@ and everything that belongs to the parent's run is forgotten in the child.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import weakref
 from typing import Protocol
+
+log = logging.getLogger("homing.forks")
 
 
 class Pausing(Protocol):
@@ -56,7 +59,10 @@ def _before() -> None:
     _changing.acquire()
     _paused[:] = _pausing
     for one in _paused:
-        one.pause()
+        try:
+            one.pause()
+        except Exception:
+            log.exception("%s could not be closed before a fork", type(one).__name__)
 
 
 def _in_parent() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 from homing.providers.stub import Entry, read_ledger
 
 BOUND_S = 60.0
+# Python 3.12 and later warn of every fork in a process with threads.
+FORKS_ARE_MEANT = "ignore:This process:DeprecationWarning"
 START = """
 import asyncio, multiprocessing, os, sqlite3, sys, threading, time
 from pathlib import Path
@@ -40,7 +42,7 @@ def run(
     """Run it to its end in this folder; what it printed."""
     start = START.format(worker=worker, latency_ms=latency_ms)
     ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", start + script],
+        [sys.executable, "-W", "error", "-W", FORKS_ARE_MEANT, "-c", start + script],
         cwd=folder,
         capture_output=True,
         text=True,
