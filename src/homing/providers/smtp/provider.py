@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Self
 
+from homing import forks
 from homing.domain.failure import Failure
 from homing.domain.loopback import is_loopback
 from homing.ports import Envelope, Finding
@@ -34,8 +35,9 @@ class SmtpProvider:
         self.settings = settings
         self.warnings = settings.warnings
         self.sender = settings.sender or _own_address(settings)
-        context = tls_context(settings)
-        self._pool = Pool(settings, lambda: open_session(settings, context))
+        self._context = tls_context(settings)
+        self._pool = self._new_pool()
+        forks.forget_in_child(self)
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -103,8 +105,20 @@ class SmtpProvider:
             return [*found, Finding("provider", "bad", f"{failure.error_class}: {said}")]
         return [*found, Finding("provider", "good", "reachable, trusted, credentials accepted")]
 
+    async def open(self) -> None:
+        """Make it usable again after `close`."""
+        if self._pool.is_closed:
+            self._pool = self._new_pool()
+
     async def close(self) -> None:
         await self._pool.close()
+
+    def forget_parent(self) -> None:
+        forks.leave_to_parent(self._pool)
+        self._pool = self._new_pool()
+
+    def _new_pool(self) -> Pool:
+        return Pool(self.settings, lambda: open_session(self.settings, self._context))
 
 
 def _own_address(settings: SmtpSettings) -> str | None:
