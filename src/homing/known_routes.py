@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from homing.assembly import Assembly, Setup
@@ -43,15 +44,37 @@ def routes_as_set(assembly: Assembly[Any], setup: Setup[Any]) -> list[Route]:
 def known_routes(general: Settings, *, but: str) -> list[Route]:
     """Of all installed assemblies `but` this one. One that fails is named and left out: its
     error must not stop the commands of the others."""
-    installed = all_installed()
-    for broken in installed.broken:
+    for broken in all_installed().broken:
         log.warning("%s", broken)
-    found: list[Route] = []
-    for assembly in installed.assemblies:
-        if assembly.name == but:
-            continue
+    by_assembly = _by_assembly(general)
+    for problem in _shared_names(by_assembly):
+        log.warning("%s", problem)
+    return [route for name, routes in by_assembly.items() if name != but for route in routes]
+
+
+def shared_names(general: Settings) -> list[str]:
+    """For each route name that several installed assemblies use, who does and what to do."""
+    return _shared_names(_by_assembly(general))
+
+
+def _shared_names(by_assembly: Mapping[str, Sequence[Route]]) -> list[str]:
+    owners: dict[str, list[str]] = {}
+    for assembly, routes in by_assembly.items():
+        for route in routes:
+            owners.setdefault(route.name, []).append(assembly)
+    return [
+        f"the assemblies {' and '.join(names)} both have a route {route!r}: their deliveries"
+        " cannot be told apart, so give one of them another name or a store of its own"
+        for route, names in owners.items()
+        if len(names) > 1
+    ]
+
+
+def _by_assembly(general: Settings) -> dict[str, list[Route]]:
+    found: dict[str, list[Route]] = {}
+    for assembly in all_installed().assemblies:
         try:
-            found += routes_as_set(assembly, _setup(assembly, general))
+            found[assembly.name] = routes_as_set(assembly, _setup(assembly, general))
         except Exception as error:
             log.warning("the routes of assembly %s are unknown: %s", assembly.name, error)
     return found

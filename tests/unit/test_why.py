@@ -108,7 +108,12 @@ def told(given: Delivery, **more: Any) -> str:
             "2 of its children were under way and end",
         ),
         ({"parent_id": "d-0"}, {}, "accepted on route 'mail' as a child of d-0."),
-        ({"state": "dismissed"}, {}, "closed by a person. `restore` opens it again."),
+        ({"state": "dismissed"}, {}, "cancelled by a person. `restore` opens it again."),
+        (
+            {"state": "dismissed", "failed_because": "rejected"},
+            {},
+            "closed by a person. `restore` opens it again.",
+        ),
         ({"maybe_duplicate": True}, {}, "the recipient may have it twice."),
         (
             {"recipients": (Recipient("a@b.c", "accepted"), Recipient("d@e.f", "refused", "550"))},

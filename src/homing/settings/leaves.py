@@ -6,7 +6,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from msgspec import Meta, Struct
+from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import fields
 
 from homing.settings.durations import Seconds
@@ -75,6 +75,16 @@ def takes(leaf: Leaf) -> str:
     if leaf.bounds is None or leaf.bounds.le is None:
         return word
     return f"{word}, {leaf.bounds.ge:,} to {leaf.bounds.le:,}"
+
+
+def example(leaf: Leaf) -> str:
+    """A value that is right: the default, or one of its kind."""
+    if leaf.default not in (None, NODEFAULT):
+        return str(leaf.default).lower() if leaf.kind is bool else str(leaf.default)
+    if get_origin(leaf.kind) is Literal:
+        return str(get_args(leaf.kind)[0])
+    examples = {str: "text", bool: "true", int: "5", float: "2.0", Seconds: "5m"}
+    return examples.get(leaf.kind, '["1m", "5m", "30m"]')
 
 
 def opened(hint: Any) -> tuple[Any, Meta | None]:

@@ -49,6 +49,7 @@ def test_settings_of_any_known_route_are_accepted(
 ) -> None:
     """One file may serve several programs; a route that is known to none is refused."""
     monkeypatch.setenv("HOMING_ROUTES__BOOKINGS__MAX_ATTEMPTS", "3")
+    cli("migrate")
     cli("status")
     shown = cli("bookings", "config", "show").out
     assert "routes.bookings.max_attempts" in shown
