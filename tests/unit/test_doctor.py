@@ -1,7 +1,6 @@
 """`doctor` finds what could break the promise, and says what to do."""
 
 import logging
-import os
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +52,11 @@ def flip(name: str, place: int) -> None:
     Path(name).write_bytes(data)
 
 
+def named(start: str) -> list[Path]:
+    """The files that begin so."""
+    return [path for path in Path.cwd().iterdir() if path.name.startswith(start)]
+
+
 async def found(loaded: Loaded) -> dict[tuple[str, str], list[str]]:
     """Details by check and verdict."""
     by: dict[tuple[str, str], list[str]] = {}
@@ -97,7 +101,7 @@ async def test_a_missing_store_is_named_and_not_created(tmp_path: Path) -> None:
     [detail] = report["no store", "bad"]
     assert f"the store {tmp_path}/other.db does not exist" in detail
     assert report["provider", "good"]
-    assert not [name for name in os.listdir(tmp_path) if name.startswith("other")]
+    assert not named("other.db")
 
 
 @pytest.mark.parametrize("name", ["homing.db", "homing.db-wal", "homing.db.emergency", "alerts"])
