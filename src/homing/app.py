@@ -178,8 +178,7 @@ class Homing:
             known=[route for route in self._known.values() if not self.works_on(route.name)],
         )
         await self._tell_owners(self._engine)
-        if self._worker:
-            await store_names(self.store, self._handlers.alone(), self._clock.now_ms())
+        await store_names(self.store, self._handlers.alone(), self._clock.now_ms())
         self._bulk = BulkActions(self.store, self._engine.desk, self._clock, self._dice)
         if self._worker:
             await self._engine.start()

@@ -139,11 +139,8 @@ def answer(
     if as_json:
         print_json(view)
         return
-    status = "cancelled" if is_cancelled(view) else view.status
-    shown = colored(status, STATE_COLORS.get(view.state))
-    typer.echo(f"{verb}: {visible(view.delivery_id)} is {shown}")
-
-
-def is_cancelled(view: DeliveryView) -> bool:
-    """Closed before it had failed."""
-    return view.state == "dismissed" and view.failed_because is None
+    # Closed before it had failed: a dismissed dead letter keeps its reason.
+    cancelled = view.state == "dismissed" and view.failed_because is None
+    status = colored("cancelled" if cancelled else view.status, STATE_COLORS.get(view.state))
+    because = f" ({view.failed_because})" if view.state == "failed" else ""
+    typer.echo(f"{verb}: {visible(view.delivery_id)} is {status}{because}")

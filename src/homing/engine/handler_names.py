@@ -1,8 +1,8 @@
 """The names of handlers that are alone for their type of event.
 
 An event with several handlers has a child for each, which names it. An event with one is handled
-in its own record, whose plain success must stay cheap to store. So workers store the name once,
-as a fact, when they start.
+in its own record, whose plain success must stay cheap to store. So a process that knows handlers
+stores their names when it starts, once, as facts.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ HANDLER = "handler"
 
 async def store_names(store: Store, alone: Mapping[str, str], now_ms: int) -> None:
     """Add those that are not stored yet; `alone` is the handler's name by type of event."""
+    if not alone:
+        return
     known = {fact.key for fact in await store.facts(HANDLER)}
     told = [
         Fact(HANDLER, key, now_ms, {"name": name})

@@ -77,14 +77,16 @@ def takes(leaf: Leaf) -> str:
     return f"{word}, {leaf.bounds.ge:,} to {leaf.bounds.le:,}"
 
 
-def example(leaf: Leaf) -> str:
-    """A value that is right: the default, or one of its kind."""
-    if leaf.default not in (None, NODEFAULT):
-        return str(leaf.default).lower() if leaf.kind is bool else str(leaf.default)
-    if get_origin(leaf.kind) is Literal:
-        return str(get_args(leaf.kind)[0])
-    examples = {str: "text", bool: "true", int: "5", float: "2.0", Seconds: "5m"}
-    return examples.get(leaf.kind, '["1m", "5m", "30m"]')
+def right_value(kind: Any, default: Any) -> str:
+    """What would be right, for the message about a wrong value."""
+    if get_origin(kind) is Literal:
+        return f"use one of {', '.join(get_args(kind))}"
+    if default in (None, NODEFAULT) or isinstance(default, tuple):
+        examples = {str: "text", bool: "true", int: "5", float: "2.0", Seconds: "5m"}
+        shown = examples.get(kind, '["1m", "5m"]' if kind == tuple[Seconds, ...] else '["a", "b"]')
+    else:
+        shown = str(default).lower() if kind is bool else str(default)
+    return f"write a value such as {shown}"
 
 
 def opened(hint: Any) -> tuple[Any, Meta | None]:

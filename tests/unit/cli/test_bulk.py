@@ -68,7 +68,7 @@ def test_many_are_replayed_with_actor_and_reason(cli: Cli, many: list[str]) -> N
 
 def test_uncertain_ones_are_asked_for_by_name(cli: Cli, many: list[str]) -> None:
     uncertain = many[25]
-    assert cli("cancel", uncertain, *WHY).out == f"cancel: {uncertain} is failed\n"
+    assert cli("cancel", uncertain, *WHY).out == f"cancel: {uncertain} is failed (uncertain)\n"
 
     assert cli("dismiss", "--all", *WHY).out == "dismiss: 25 of 25 done\n"
     assert cli("show", uncertain, "--json").json["status"] == "failed"

@@ -29,7 +29,7 @@ def test_a_row_has_created_key_recipient_status_and_error(
 
 
 def test_an_event_is_listed_with_its_type_and_handler(cli: Cli) -> None:
-    homing = Homing("sqlite:///homing.db")
+    homing = Homing("sqlite:///homing.db", worker=False)
 
     @homing.on("invoice.paid")
     def book(event: object) -> None:

@@ -163,6 +163,12 @@ def test_a_word_of_the_route_is_shown_and_filtered_by(cli: Cli) -> None:
     assert asyncio.run(read()) == [("sent", 1), ("failed", 1)]
 
 
+def test_config_show_tells_the_sender_that_is_in_force(cli: Cli) -> None:
+    rows = {row["name"]: row["value"] for row in cli("config", "show", "--json").json}
+
+    assert rows["sender"] == "homing@stub.test"
+
+
 def test_config_show_masks_secrets_and_names_origins(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -178,6 +184,7 @@ def test_config_show_masks_secrets_and_names_origins(
     assert "SECRET" not in text
     assert "ann" not in text
     assert rows["provider"] == ("smtp://***@127.0.0.1:2525?tls=none", "HOMING_PROVIDER")
+    assert rows["sender"] == ("shop@example.org", "HOMING_SENDER")
     assert rows["routes.mail.max_attempts"] == ("3", "homing.toml")
     assert rows["routes.mail.retry.ladder"] == ("1m, 5m, 30m, 2h, 6h, 12h", "default")
     assert rows["server.port"] == ("8025", "default")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_a_terminal_has_colour(cli: Cli, letters: dict[str, str], tmp_path: Path
 
 @pytest.mark.parametrize("environ", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_colour_can_be_refused(
-    cli: Cli, letters: dict[str, str], tmp_path: Path, environ: dict[str, str]
+    cli: Cli, letters: dict[str, str], tmp_path: Path, environ: dict[str, Any]
 ) -> None:
     shown = on_a_terminal(tmp_path, "list", **environ)
 
