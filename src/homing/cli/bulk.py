@@ -17,7 +17,14 @@ from homing.cli.options import AsJson, Place, command
 from homing.cli.progress import counting
 from homing.cli.session import print_json, with_homing
 from homing.cli.terminal import table
-from homing.engine.bulk import BULK_VERBS, BulkProgress, BulkVerb, Prediction
+from homing.engine.bulk import (
+    BULK_VERBS,
+    PROCESS_ENDED,
+    STOPPED_BY_OPERATOR,
+    BulkProgress,
+    BulkVerb,
+    Prediction,
+)
 
 MEANINGS: dict[BulkVerb, str] = {
     "replay": "Try dead letters again, from their failed stage, with a new budget.",
@@ -131,7 +138,10 @@ def _report(progress: BulkProgress, *, as_json: bool) -> None:
         print_json(progress)
         return
     refused = f", {progress.refused} refused" if progress.refused else ""
-    ended = f"; {progress.state}: {progress.stopped_because}" if progress.stopped_because else ""
+    because = progress.stopped_because
+    if progress.state == "stopped" and because not in (STOPPED_BY_OPERATOR, PROCESS_ENDED):
+        because = f"{because} came back"
+    ended = f"; {progress.state}: {because}" if because else ""
     typer.echo(f"{progress.verb}: {progress.done} of {progress.matched} done{refused}{ended}")
 
 

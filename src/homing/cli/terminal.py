@@ -88,15 +88,16 @@ def table(
         others = _whole(widths, shown[:-1]) + len(GAP)
         widths[shown[-1]] = min(widths[shown[-1]], max(room - others, len(head[shown[-1]])))
     lines = []
-    for number, row in enumerate(cells):
+    for row, given in zip(cells, [head, *rows], strict=True):
         parts = []
         for column in shown:
-            given = rows[number - 1][column] if number else Colored("", "bright_white")
-            text = _cut(row[column], widths[column])
+            text, cell = _cut(row[column], widths[column]), given[column]
             padding = " " * (widths[column] - cell_width(text))
-            color = given.color if isinstance(given, Colored) else None
+            color = cell.color if isinstance(cell, Colored) else None
             parts.append(colored(text, color) + padding)
         lines.append(GAP.join(parts).rstrip())
+    if has_color():
+        lines[0] = typer.style(lines[0], bold=True)
     return "\n".join(lines)
 
 
