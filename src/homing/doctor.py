@@ -18,7 +18,7 @@ from homing.engine.parking import parked_routes
 from homing.engine.unserved import unserved_lanes, unserved_text
 from homing.from_settings import Program, assemble
 from homing.installed import all_installed
-from homing.known_routes import shared_names
+from homing.known_routes import all_shared_names
 from homing.ports import Checked, Finding, JournalPath, Provider, Store
 from homing.settings import Settings, masked, span
 from homing.stores.files import file_findings
@@ -70,7 +70,7 @@ async def _opened(homing: Homing, program: Program) -> list[Finding]:
 
 
 def _assemblies(general: Settings) -> Iterator[Finding]:
-    for problem in (*all_installed().broken, *shared_names(general)):
+    for problem in (*all_installed().broken, *all_shared_names(general)):
         yield Finding("assembly", "bad", str(problem))
 
 

@@ -41,38 +41,43 @@ def routes_as_set(assembly: Assembly[Any], setup: Setup[Any]) -> list[Route]:
     ]
 
 
-def known_routes(general: Settings, *, but: str) -> list[Route]:
-    """Of all installed assemblies `but` this one. One that fails is named and left out: its
-    error must not stop the commands of the others."""
+def known_routes(general: Settings, *, own: str, worked: Sequence[Route]) -> list[Route]:
+    """Of all installed assemblies but the program's `own`, which works on the `worked` ones.
+
+    An assembly that fails is named and left out: its error must not stop the commands of others.
+    """
     for broken in all_installed().broken:
         log.warning("%s", broken)
-    by_assembly = _by_assembly(general)
-    for problem in _shared_names(by_assembly):
+    others = _by_assembly(general, but=own)
+    for problem in shared_names({own: worked, **others}):
         log.warning("%s", problem)
-    return [route for name, routes in by_assembly.items() if name != but for route in routes]
+    return [route for routes in others.values() for route in routes]
 
 
-def shared_names(general: Settings) -> list[str]:
-    """For each route name that several installed assemblies use, who does and what to do."""
-    return _shared_names(_by_assembly(general))
+def all_shared_names(general: Settings) -> list[str]:
+    """`shared_names` of all installed assemblies."""
+    return shared_names(_by_assembly(general))
 
 
-def _shared_names(by_assembly: Mapping[str, Sequence[Route]]) -> list[str]:
+def shared_names(by_assembly: Mapping[str, Sequence[Route]]) -> list[str]:
+    """For each route name that several assemblies use: which ones, and what to do."""
     owners: dict[str, list[str]] = {}
     for assembly, routes in by_assembly.items():
         for route in routes:
             owners.setdefault(route.name, []).append(assembly)
     return [
-        f"the assemblies {' and '.join(names)} both have a route {route!r}: their deliveries"
-        " cannot be told apart, so give one of them another name or a store of its own"
+        f"the assemblies {' and '.join(sorted(names))} have a route {route!r} each: their"
+        " deliveries cannot be told apart, so rename one or give it a store of its own"
         for route, names in owners.items()
         if len(names) > 1
     ]
 
 
-def _by_assembly(general: Settings) -> dict[str, list[Route]]:
+def _by_assembly(general: Settings, but: str | None = None) -> dict[str, list[Route]]:
     found: dict[str, list[Route]] = {}
     for assembly in all_installed().assemblies:
+        if assembly.name == but:
+            continue
         try:
             found[assembly.name] = routes_as_set(assembly, _setup(assembly, general))
         except Exception as error:

@@ -296,7 +296,7 @@ async def test_an_event_that_failed_in_its_only_handler_names_it() -> None:
 
 
 async def test_a_handler_that_was_renamed_is_told_by_both_names() -> None:
-    disk, ids = MemoryDisk(), []
+    disk, ids, lines = MemoryDisk(), [], [""]
     for name in ("book", "book_revenue"):
         homing = Homing(MemoryStore(disk), worker=False, clock=ManualClock(T0_MS))
         homing.on("order.paid", name=name)(lambda event: None)

@@ -72,5 +72,5 @@ def test_two_assemblies_with_one_route_are_told(
     cli("list")
 
     [problem] = [each["detail"] for each in findings if each["check"] == "assembly"]
-    assert problem.startswith("the assemblies bookings and hotel both have a route 'bookings'")
+    assert problem.startswith("the assemblies bookings and hotel have a route 'bookings' each")
     assert problem in caplog.messages
