@@ -45,7 +45,8 @@ class Claim(Struct, frozen=True, gc=False, kw_only=True):
 
     `spare` names holders known to be alive: their leases are left alone even when the wall clock
     says that they have ended. `limit_bytes` bounds the sum of the payloads; the first one is
-    always given.
+    always given. Unless it is `durable`, a claim may be undone by a power cut: it is then as if
+    nobody had claimed.
     """
 
     worker: str
@@ -55,6 +56,7 @@ class Claim(Struct, frozen=True, gc=False, kw_only=True):
     lanes: tuple[str, ...]
     spare: frozenset[str] = frozenset()
     limit_bytes: int | None = None
+    durable: bool = True
 
 
 class Claimed(Struct, frozen=True, gc=False):
@@ -409,8 +411,11 @@ class GroupSend(Ready, Protocol):
     def start(self, told: Callable[[Accepted | Failure], None]) -> None:
         """As `commit`, but returns at once; `told` is called with the answer, once."""
 
-    def withdraw(self) -> None:
-        """After `start`: the answer is no longer waited for. What has not been sent is not sent."""
+    def withdraw(self) -> bool:
+        """After `start`: the answer is no longer waited for. What has not been sent is not sent.
+
+        Returns whether it may have been sent.
+        """
 
 
 @runtime_checkable
@@ -486,9 +491,6 @@ class Work(Protocol):
     @property
     def now_ms(self) -> int: ...
 
-    async def mark_committing(self, frozen: Mapping[str, bytes]) -> bool:
-        """Write the durable mark; False: the claim was lost or its time is over, do not send."""
-
     def child(  # noqa: PLR0913 - a child may differ from its parent in each of these
         self,
         *,
@@ -514,7 +516,6 @@ class Step(Protocol):
     def __call__(self, work: Work) -> Coroutine[Any, Any, Outcome]: ...
 
 
-@runtime_checkable
 class LaneStep(Step, Protocol):
     """A step that calls other code in each lane, and looks it up once for a whole batch."""
 
