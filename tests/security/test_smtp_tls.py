@@ -105,7 +105,6 @@ async def test_implicit_tls(authority: trustme.CA, ca_file: Path) -> None:
         ({"ehlo": "250-wire.test\r\n250 AUTH PLAIN LOGIN"}, "starttls_missing"),
         ({"ehlo": "250-wire.test\r\n250 XTARTTLS"}, "starttls_missing"),
         ({"ehlo": "502 what", "helo": "250 wire.test"}, "starttls_missing"),
-        ({"starttls": "454 4.7.0 TLS not available"}, "tls_failed"),
         ({"starttls": "501 5.5.4 no"}, "tls_failed"),
         ({"starttls": "250 not what was asked"}, "tls_failed"),
     ],
@@ -118,6 +117,18 @@ async def test_a_server_that_will_not_start_tls(
     outcome = await outcome_of(server, ca_file)
     assert (outcome.error_class, outcome.disposition) == (error_class, "route_fault")
     assert not outcome.maybe_sent
+    check_nothing_leaked(server)
+
+
+@pytest.mark.parametrize(
+    "answer", ["454 4.7.0 TLS not available", "421 4.3.2 restarting", "421 4.7.0 too many"]
+)
+async def test_a_server_that_cannot_start_tls_now_is_tried_again(
+    authority: trustme.CA, ca_file: Path, answer: str
+) -> None:
+    server = WireServer(AUTH, tls=good(authority), starttls=answer)
+    outcome = await outcome_of(server, ca_file)
+    assert (outcome.error_class, outcome.disposition) == ("deferred", "retry")
     check_nothing_leaked(server)
 
 

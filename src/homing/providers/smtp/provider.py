@@ -15,6 +15,7 @@ from homing.providers.smtp.connection import Job
 from homing.providers.smtp.letter import Letter, compose, fit
 from homing.providers.smtp.opening import open_session
 from homing.providers.smtp.pool import Pool
+from homing.providers.smtp.recent_success import RecentSuccess
 from homing.providers.smtp.tls import tls_context
 from homing.providers.smtp.url import SmtpSettings, parse_url
 from homing.providers.smtp.wire import address_problem
@@ -38,6 +39,7 @@ class SmtpProvider:
         self.sender = settings.sender or _own_address(settings)
         context = tls_context(settings)
         self._pool = Pool(settings, lambda: open_session(settings, context))
+        self._success = RecentSuccess()
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -79,7 +81,7 @@ class SmtpProvider:
                 prepared.append(fitting)
             elif places:
                 places -= 1
-                prepared.append(Sending(self._pool, fitting))
+                prepared.append(Sending(self._pool, fitting, self._success))
             else:
                 break
         self._pool.release(places)
@@ -109,10 +111,11 @@ class SmtpProvider:
 class Sending:
     """A letter with a place in the pool: `commit`, `start` or `abandon` it, once."""
 
-    __slots__ = ("_job", "_letter", "_pool", "_told")
+    __slots__ = ("_job", "_letter", "_pool", "_success", "_told")
 
-    def __init__(self, pool: Pool, letter: Letter) -> None:
+    def __init__(self, pool: Pool, letter: Letter, success: RecentSuccess) -> None:
         self._pool = pool
+        self._success = success
         self._letter = letter
         self._job: Job | None = None
         self._told: Callable[[Accepted | Failure], None] | None = None
@@ -155,6 +158,7 @@ class Sending:
 
     def _answered(self, outcome: Accepted | Failure) -> None:
         self._pool.release()
+        outcome = self._success.weigh(outcome)
         if self._letter.refused:
             outcome = replace(outcome, refused=self._letter.refused | outcome.refused)
         if self._told is not None:
