@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from homing.domain.delivery import Receipt
 from homing.domain.failure import Disposition, Failure, Refusal
+from homing.domain.known_secrets import without_known_secrets
 from homing.domain.redaction import redact
 from homing.ports import Accepted
 from homing.providers.smtp.exchange import Awaiting, Cause, Exchange, Phase
@@ -122,7 +123,7 @@ def _receipt(reply: Reply) -> Receipt:
     text = reply.text
     for words, pattern in _QUEUE_IDS:
         if words in text and (found := pattern.search(text)) is not None:
-            return Receipt(found[1])
+            return Receipt(without_known_secrets(found[1]))
     return Receipt(detail=_redacted(text))
 
 
