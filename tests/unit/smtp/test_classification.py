@@ -35,6 +35,7 @@ ANSWERS: tuple[tuple[Phase, str, str, Disposition], ...] = (
     ("tls", "cut", "connection_lost", "retry"),
     ("auth", "missing", "auth_unavailable", "route_fault"),
     ("auth", "untrusted", "auth_failed", "route_fault"),
+    ("auth", "unreachable", "token_unavailable", "retry"),
     ("auth", "535 5.7.8 bad", "auth_failed", "route_fault"),
     ("auth", "504 5.5.4 unknown mechanism", "auth_failed", "route_fault"),
     ("auth", "432 4.7.12 A password transition is needed", "auth_failed", "route_fault"),

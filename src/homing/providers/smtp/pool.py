@@ -11,6 +11,7 @@ from homing.providers.smtp.classification import failure
 from homing.providers.smtp.connection import Connection, Job
 from homing.providers.smtp.features import Features
 from homing.providers.smtp.opening import Session
+from homing.providers.smtp.recent_success import RecentSuccess
 from homing.providers.smtp.url import SmtpSettings
 
 # How many sends may be prepared for each connection, and how long the last of them may have to
@@ -44,6 +45,7 @@ class Pool:
         self._latency_s = MAX_QUEUED_S
         self._grow_from_s = 0.0
         self._closing = False
+        self.success = RecentSuccess()
 
     async def reserve(self, most: int = 1) -> tuple[Features, int] | Failure:
         """Places for sends, once there is a healthy connection: as many as are free, at least one.

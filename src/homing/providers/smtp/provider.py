@@ -13,10 +13,9 @@ from homing.domain.loopback import is_loopback
 from homing.ports import Accepted, Envelope, Finding
 from homing.providers.smtp.connection import Job
 from homing.providers.smtp.letter import Letter, compose, fit
-from homing.providers.smtp.opening import open_session
+from homing.providers.smtp.opening import Opener
 from homing.providers.smtp.pool import Pool
-from homing.providers.smtp.recent_success import RecentSuccess
-from homing.providers.smtp.tls import tls_context
+from homing.providers.smtp.token import TokenSource
 from homing.providers.smtp.url import SmtpSettings, parse_url
 from homing.providers.smtp.wire import address_problem
 
@@ -37,14 +36,15 @@ class SmtpProvider:
         self.settings = settings
         self.warnings = settings.warnings
         self.sender = settings.sender or _own_address(settings)
-        context = tls_context(settings)
-        self._pool = Pool(settings, lambda: open_session(settings, context))
-        self._success = RecentSuccess()
+        self._pool = Pool(settings, Opener(settings))
 
     @classmethod
-    def from_url(cls, url: str) -> Self:
-        """Raises SettingsError that names the option at fault and shows no secret."""
-        return cls(parse_url(url))
+    def from_url(cls, url: str, *, token: TokenSource | None = None) -> Self:
+        """Raises SettingsError that names the option at fault and shows no secret.
+
+        `token` is called for an access token at every login, as the user that the URL names.
+        """
+        return cls(parse_url(url, token=token))
 
     @property
     def stays_local(self) -> bool:
@@ -81,7 +81,7 @@ class SmtpProvider:
                 prepared.append(fitting)
             elif places:
                 places -= 1
-                prepared.append(Sending(self._pool, fitting, self._success))
+                prepared.append(Sending(self._pool, fitting))
             else:
                 break
         self._pool.release(places)
@@ -111,11 +111,10 @@ class SmtpProvider:
 class Sending:
     """A letter with a place in the pool: `commit`, `start` or `abandon` it, once."""
 
-    __slots__ = ("_job", "_letter", "_pool", "_success", "_told")
+    __slots__ = ("_job", "_letter", "_pool", "_told")
 
-    def __init__(self, pool: Pool, letter: Letter, success: RecentSuccess) -> None:
+    def __init__(self, pool: Pool, letter: Letter) -> None:
         self._pool = pool
-        self._success = success
         self._letter = letter
         self._job: Job | None = None
         self._told: Callable[[Accepted | Failure], None] | None = None
@@ -158,7 +157,7 @@ class Sending:
 
     def _answered(self, outcome: Accepted | Failure) -> None:
         self._pool.release()
-        outcome = self._success.weigh(outcome)
+        outcome = self._pool.success.weigh(outcome)
         if self._letter.refused:
             outcome = replace(outcome, refused=self._letter.refused | outcome.refused)
         if self._told is not None:

@@ -117,6 +117,7 @@ RULES: tuple[Rule, ...] = (
     Rule(("tls",), ("untrusted", "garbled", "2xx", "3xx", "5xx"), "tls_failed", "route_fault"),
     Rule(("auth",), ("missing",), "auth_unavailable", "route_fault"),
     Rule(("auth",), ("untrusted",), "auth_failed", "route_fault"),
+    Rule(("auth",), ("unreachable",), "token_unavailable", "retry"),
     Rule(_ANY, ("timeout",), TIMED_OUT, "retry"),
     Rule(_ANY, ("cut",), "connection_lost", "retry"),
     Rule(_ANY, ("garbled",), "protocol_error", "retry"),
