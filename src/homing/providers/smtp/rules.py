@@ -63,7 +63,7 @@ def _words(*alternatives: str) -> re.Pattern[str]:
 # Every pattern here needs two words, or a sign that no mailbox name has: some servers repeat the
 # local part of a recipient, and no recipient may stop a route by the choice of a name.
 _TOO_FAST = _words(
-    r"\b(?:rate|sending|sender|submission|connections?) (?:limit|quota|rate)",
+    r"\b(?:rate|relay|sending|sender|submission|connections?) (?:limit|quota|rate)",
     r"\b(?:daily|hourly|monthly) (?:\w+ ){0,4}(?:limit|quota)",
     r"\b(?:messages|mails|emails|recipients) per (?:second|minute|hour|day)\b",
     r"\btoo (?:many|much) (?:\w+ ){0,2}(?:e-?)?(?:mails?|messages|connections|logins?)\b",
@@ -161,6 +161,8 @@ RULES: tuple[Rule, ...] = (
     # Greylisting after the content, which comes with the codes of a rate limit.
     Rule(_CONTENT, ("450", "451"), RATE_LIMITED, "retry", enhanced=("4.7.",)),
     Rule(_ANY, ("4xx",), "deferred", "retry"),
+    # At MAIL no recipient is named yet: the mailbox that is full or disabled is our own.
+    Rule(("mail",), ("5xx",), SENDER_REFUSED, "route_fault", enhanced=("5.2.",)),
     Rule(_CONTENT, ("552",), "mailbox_full", "reject", enhanced=("5.2.",)),
     Rule(("mail", "data", "dot"), ("552",), "message_too_large", "reject"),
     # MAIL names the sender, the size and the encoding: what is not about the last two is about us.
