@@ -40,10 +40,8 @@ def test_its_defaults_are_those_of_the_code() -> None:
 
 def test_it_names_the_ways_to_log_in_by_preference() -> None:
     text = GUIDE.split("## Logging in")[1].split("```")[0]
-    named = re.findall(
-        r"\b(?:SCRAM-SHA-256|PLAIN|LOGIN|CRAM-MD5|OAUTHBEARER|XOAUTH2|EXTERNAL)\b", text
-    )
-    assert named == [mechanism.name for mechanism in MECHANISMS]
+    names = [mechanism.name for mechanism in MECHANISMS]
+    assert re.findall(rf"\b(?:{'|'.join(names)})\b", text) == names
 
 
 def test_it_explains_every_answer() -> None:
