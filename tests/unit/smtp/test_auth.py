@@ -1,6 +1,7 @@
 """Every way to log in, without a socket: what is said to what a server answers."""
 
 import base64
+import sys
 
 import pytest
 from scramp import ScramMechanism
@@ -217,6 +218,16 @@ def test_scram_with_a_challenge_that_is_wrong_or_too_dear_is_cancelled(first: st
 def test_scram_without_a_way_to_say_the_password_leaves_it_to_others() -> None:
     login = Login(USER, "pass\u0001word", "h", 1)  # not allowed by SASLprep
     assert play("SCRAM-SHA-256 PLAIN", IN, login=login)[0].startswith("AUTH PLAIN ")
+
+
+def test_scram_that_is_not_installed_leaves_it_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scramp", None)
+    assert play("SCRAM-SHA-256 PLAIN", IN) == [f"AUTH PLAIN {PLAIN}"]
+    found = refusal("SCRAM-SHA-256")
+    assert (found.heard, found.detail) == (
+        "missing",
+        "SCRAM needs the package scramp: install homing[smtp]",
+    )
 
 
 @pytest.mark.parametrize(

@@ -41,11 +41,13 @@ def log_in(
     one that works.
     """
     refused: Reply | None = None
+    unsaid = ""
     for mechanism in [each for each in order if each.name in offered]:
         try:
             reply = yield from _converse(mechanism, login)
-        except Cancelled:
-            continue  # this user or password cannot be said in that way
+        except Cancelled as problem:
+            unsaid = str(problem)  # it has no way to begin, for this user or this password
+            continue
         except EOFError:
             if refused is None:
                 raise
@@ -62,7 +64,7 @@ def log_in(
             raise Refused("auth", reply)
     if refused is None:
         names = ", ".join(mechanism.name for mechanism in order)
-        raise Refused("auth", "missing", f"the server offers no login by {names}")
+        raise Refused("auth", "missing", unsaid or f"the server offers no login by {names}")
     raise Refused("auth", refused)
 
 

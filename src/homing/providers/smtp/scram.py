@@ -12,9 +12,10 @@ _ITERATIONS = re.compile(rb"(?:^|,)i=([0-9]{1,9})(?:,|$)")
 
 
 def scram_sha_256(login: Login) -> Talk:
-    # It takes 0.15 s, and few servers offer this.
-    from scramp import ScramClient, ScramException  # noqa: PLC0415 - see above
-
+    try:
+        from scramp import ScramClient, ScramException  # noqa: PLC0415 - 0.15 s, seldom needed
+    except ModuleNotFoundError:
+        raise Cancelled("SCRAM needs the package scramp: install homing[smtp]") from None
     try:
         client = ScramClient(["SCRAM-SHA-256"], login.user, login.secret)
         first = (yield client.get_client_first().encode()) or b""
