@@ -10,27 +10,31 @@ from __future__ import annotations
 import base64
 import re
 
-# Tokens that are renewed push out the oldest ones.
-MOST_KNOWN = 256
+# Access tokens are renewed, so the oldest ones are forgotten.
+MOST_EXPIRING = 64
 # A shorter one is left out only where it stands alone: inside words it would be found everywhere.
 SHORTEST_ANYWHERE = 4
 
-_spellings: dict[str, None] = {}
+_lasting: dict[str, None] = {}
+_expiring: dict[str, None] = {}
 _pattern: re.Pattern[str] | None = None
 
 
-def mask_secret(secret: str) -> None:
-    """`redact` leaves out this value wherever it stands, also in base64."""
+def mask_secret(secret: str, *, expires: bool = False) -> None:
+    """`redact` leaves out this value wherever it stands, also in base64.
+
+    Of those that expire, the newest are kept.
+    """
     global _pattern  # noqa: PLW0603 - the one list of the process
-    if not secret or secret in _spellings:
+    known = _expiring if expires else _lasting
+    if not secret or secret in known:
         return
-    encoded = base64.b64encode(secret.encode("utf-8", "surrogateescape")).decode()
-    for spelling in (secret, encoded.rstrip("=")):
-        _spellings[spelling] = None
-    while len(_spellings) > MOST_KNOWN:
-        del _spellings[next(iter(_spellings))]
+    known[secret] = None
+    while len(_expiring) > MOST_EXPIRING:
+        del _expiring[next(iter(_expiring))]
+    spellings = {spelling for each in (*_lasting, *_expiring) for spelling in _spellings(each)}
     # The longest first: one secret may begin like another.
-    _pattern = re.compile("|".join(map(_literal, sorted(_spellings, key=len, reverse=True))))
+    _pattern = re.compile("|".join(map(_literal, sorted(spellings, key=len, reverse=True))))
 
 
 def without_known_secrets(text: str) -> str:
@@ -40,8 +44,14 @@ def without_known_secrets(text: str) -> str:
 def forget_secrets() -> None:
     """For tests: no secret of one is masked in another."""
     global _pattern  # noqa: PLW0603 - the one list of the process
-    _spellings.clear()
+    _lasting.clear()
+    _expiring.clear()
     _pattern = None
+
+
+def _spellings(secret: str) -> tuple[str, str]:
+    encoded = base64.b64encode(secret.encode("utf-8", "surrogateescape"))
+    return secret, encoded.decode().rstrip("=")
 
 
 def _literal(secret: str) -> str:

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from homing.domain.known_secrets import MOST_KNOWN, mask_secret
+from homing.domain.known_secrets import MOST_EXPIRING, mask_secret
 from homing.domain.redaction import redact, redact_trace
 
 SECRET = "correct horse (4711)"
@@ -46,8 +46,10 @@ def test_an_empty_one_changes_nothing() -> None:
     assert redact("quiet") == "quiet"
 
 
-def test_the_newest_are_kept() -> None:
-    for number in range(MOST_KNOWN):
-        mask_secret(f"token-{number:04}-")
-    assert redact(f"token-{MOST_KNOWN - 1:04}- x") == "[redacted] x"
+def test_of_those_that_expire_the_newest_are_kept_and_no_other_is_lost() -> None:
+    mask_secret(SECRET)
+    for number in range(MOST_EXPIRING + 1):
+        mask_secret(f"token-{number:04}-", expires=True)
+    assert redact(f"token-{MOST_EXPIRING:04}- x") == "[redacted] x"
     assert redact("token-0000- x") == "token-0000- x"
+    assert redact(f"{SECRET} x") == "[redacted] x"

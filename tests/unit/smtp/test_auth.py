@@ -196,6 +196,10 @@ def test_scram_and_a_server_that_does_not_know_the_password(answer: str) -> None
     assert refused.value.heard == "untrusted"
 
 
+def test_scram_and_a_server_that_accepts_without_a_proof_of_ours() -> None:
+    assert refusal("SCRAM-SHA-256 PLAIN", IN).heard == "untrusted"
+
+
 @pytest.mark.parametrize(
     "first",
     [

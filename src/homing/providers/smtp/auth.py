@@ -89,7 +89,7 @@ def _converse(mechanism: Mechanism, login: Login) -> Generator[Say, Reply, Reply
         reply = yield Say("auth", f"{_encoded(response or b'')}\r\n".encode())
         response = None
     if reply.code == ACCEPTED:
-        with contextlib.suppress(StopIteration):
+        with contextlib.suppress(StopIteration, Cancelled):
             talk.send(None)
     return reply
 

@@ -18,7 +18,9 @@ def scram_sha_256(login: Login) -> Talk:
         raise Cancelled("SCRAM needs the package scramp: install homing[smtp]") from None
     try:
         client = ScramClient(["SCRAM-SHA-256"], login.user, login.secret)
-        first = (yield client.get_client_first().encode()) or b""
+        first = yield client.get_client_first().encode()
+        if first is None:
+            raise Untrusted("the server accepted a login without a password")
         iterations = _ITERATIONS.search(first)
         if iterations is None or int(iterations[1]) > MAX_ITERATIONS:
             raise Cancelled("the server asks for too much work")

@@ -29,4 +29,4 @@ class Cancelled(Exception):
 
 
 class Untrusted(Exception):
-    """The server accepted the login and did not prove that it knows the password."""
+    """The server accepts the login and has not proved that it knows the password."""

@@ -40,7 +40,7 @@ async def current_token(token: Token) -> str:
     text = text.strip()
     if not is_token(text):
         raise NoToken("missing", "the token is empty or is not printable ASCII")
-    mask_secret(text)
+    mask_secret(text, expires=True)
     return text
 
 
