@@ -1,16 +1,16 @@
 """docs/guides/smtp.md says what the code does: every option, default, method and answer."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-from homing.providers.smtp import SmtpProvider, SmtpSettings, parse_url
+from homing.providers.smtp import SmtpSettings, parse_url
 from homing.providers.smtp.auth import MECHANISMS
 from homing.providers.smtp.options import OPTIONS
 from homing.providers.smtp.rules import RULES, UNHEARD_OF
+from tests.docs.blocks import GUIDES
 
-GUIDE = (Path(__file__).parents[2] / "docs/guides/smtp.md").read_text()
+GUIDE = (GUIDES / "smtp.md").read_text()
 
 
 def rows(heading: str) -> list[list[str]]:
@@ -56,14 +56,3 @@ def test_its_urls_are_good(url: str) -> None:
     if url.endswith("://"):
         return  # the scheme alone
     assert isinstance(parse_url(url), SmtpSettings)
-
-
-async def test_its_code_runs() -> None:
-    [code] = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
-    names: dict[str, object] = {}
-    exec(compile(code, "smtp.md", "exec"), names)
-    provider = names["provider"]
-    assert isinstance(provider, SmtpProvider)
-    assert provider.settings.credentials is not None
-    assert provider.settings.credentials.takes == "token"
-    await provider.close()

@@ -114,7 +114,8 @@ class _Ear(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         # With TLS 1.3 a server refuses a client certificate after the handshake, by an alert.
-        self._lost = exc if isinstance(exc, ssl.SSLError) else EOFError("the server hung up")
+        alerted = isinstance(exc, ssl.SSLError) and "ALERT" in (exc.reason or "")
+        self._lost = exc if exc is not None and alerted else EOFError("the server hung up")
         self._news.set()
 
 
