@@ -96,7 +96,7 @@ class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
         OnRouteFault | None,
         says(
             "Bad credentials or configuration: `park` the route, `fail` the message, or `retry` it"
-            " like any failure."
+            " like any failure. A rate limit parks the route as well, and fails no message."
         ),
     ] = None
     timeout: Annotated[Time, says("How long one attempt may take.")] = None
