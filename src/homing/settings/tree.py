@@ -96,7 +96,7 @@ class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
         OnRouteFault | None,
         says(
             "Bad credentials or configuration: `park` the route, `fail` the message, or `retry` it"
-            " like any failure. A rate limit parks the route as well, and fails no message."
+            " like any failure. After a rate limit, `fail` means `retry` as well."
         ),
     ] = None
     timeout: Annotated[Time, says("How long one attempt may take.")] = None
