@@ -107,7 +107,10 @@ def succeed_in_part(
     evidence = evidence_of(delivery, answered, dated(receipt, now_ms))
     if recipients.left_to_try(answered, refused):
         after = replace(delivery, **evidence)
-        deferred = recipients.summary(answered, permanent=False)
+        deferred = replace(
+            recipients.summary(answered, permanent=False),
+            maybe_sent=any(refusal.maybe_sent for refusal in refused.values()),
+        )
         return _failed(after, deferred, plan, now_ms, roll=roll, can_look=False)
     all_accepted = all(r.outcome == "accepted" for r in answered)
     failure = None if all_accepted else recipients.summary(answered, permanent=True)

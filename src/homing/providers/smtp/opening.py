@@ -145,6 +145,8 @@ class _Opening:
                 **_eyeballs(loop),
             )
             self._check_peer(self.transport)
+            # A server may take minutes to greet (RFC 5321, 4.5.3.2.1); connecting does not.
+            limit.reschedule(loop.time() + settings.command_timeout_s)
             if settings.tls == "implicit":
                 self._enter("tls", limit)
                 await self._start_tls(self.transport)
@@ -210,6 +212,8 @@ class _Opening:
     def _check_peer(self, transport: asyncio.Transport) -> None:
         """A name may have been pointed elsewhere: without TLS only a near machine will do."""
         peer = transport.get_extra_info("peername")
+        if peer is None:
+            raise EOFError("the server hung up")
         if self._settings.tls != "none" or is_loopback(peer[0]):
             return
         if self._settings.plaintext_host is None:
@@ -236,7 +240,10 @@ def _own_name(transport: asyncio.Transport) -> str:
     name = socket.gethostname()
     if "." in name and is_host(name):
         return name
-    address = ipaddress.ip_address(transport.get_extra_info("sockname")[0].partition("%")[0])
+    own = transport.get_extra_info("sockname")
+    if own is None:
+        raise EOFError("the server hung up")
+    address = ipaddress.ip_address(own[0].partition("%")[0])
     return f"[{address}]" if address.version == 4 else f"[IPv6:{address}]"
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Self
-
-from msgspec.structs import replace
 
 from homing.domain.failure import Failure
 from homing.domain.loopback import is_loopback
-from homing.ports import Accepted, Envelope, Finding
-from homing.providers.smtp.connection import Job
-from homing.providers.smtp.letter import Letter, compose, fit
+from homing.ports import Envelope, Finding
+from homing.providers.smtp.letter import Letter, compose
 from homing.providers.smtp.opening import Opener
 from homing.providers.smtp.pool import Pool
+from homing.providers.smtp.sending import Sending
 from homing.providers.smtp.token import TokenSource
 from homing.providers.smtp.url import SmtpSettings, parse_url
 from homing.providers.smtp.wire import address_problem
@@ -73,15 +71,18 @@ class SmtpProvider:
         reserved = await self._pool.reserve(wanted)
         if isinstance(reserved, Failure):
             return [letter if isinstance(letter, Failure) else reserved for letter in letters]
-        features, places = reserved
+        places = reserved
         prepared: list[Sending | Failure] = []
         for letter in letters:
-            fitting = letter if isinstance(letter, Failure) else fit(letter, features)
-            if isinstance(fitting, Failure):
-                prepared.append(fitting)
+            if isinstance(letter, Failure):
+                prepared.append(letter)
+                continue
+            features = self._pool.fitting(letter)
+            if isinstance(features, Failure):
+                prepared.append(features)
             elif places:
                 places -= 1
-                prepared.append(Sending(self._pool, fitting))
+                prepared.append(Sending(self._pool, letter, features))
             else:
                 break
         self._pool.release(places)
@@ -106,63 +107,6 @@ class SmtpProvider:
 
     async def close(self) -> None:
         await self._pool.close()
-
-
-class Sending:
-    """A letter with a place in the pool: `commit`, `start` or `abandon` it, once."""
-
-    __slots__ = ("_job", "_letter", "_pool", "_told")
-
-    def __init__(self, pool: Pool, letter: Letter) -> None:
-        self._pool = pool
-        self._letter = letter
-        self._job: Job | None = None
-        self._told: Callable[[Accepted | Failure], None] | None = None
-
-    async def commit(self) -> Accepted | Failure:
-        """Send it. `maybe_sent` is set only when the final dot may be out and no answer came."""
-        answer: asyncio.Future[Accepted | Failure] = asyncio.get_running_loop().create_future()
-
-        def told(outcome: Accepted | Failure) -> None:
-            if not answer.done():  # the caller has been cancelled, and does not know it yet
-                answer.set_result(outcome)
-
-        self.start(told)
-        try:
-            return await answer
-        except asyncio.CancelledError:
-            self.withdraw()
-            raise
-
-    def start(self, told: Callable[[Accepted | Failure], None]) -> None:
-        """As `commit`, for a caller that does not wait."""
-        self._told = told
-        self._pool.submit(self._spend())
-
-    def withdraw(self) -> bool:
-        if self._job is not None and not self._job.over:
-            self._job.withdraw()
-            self._pool.release()
-        return True
-
-    async def abandon(self) -> None:
-        """Nothing of this message was sent to the server."""
-        self._spend()
-        self._pool.release()
-
-    def _spend(self) -> Job:
-        if self._job is not None:
-            raise RuntimeError("a prepared send is committed or abandoned once")
-        self._job = Job(self._letter, self._answered)
-        return self._job
-
-    def _answered(self, outcome: Accepted | Failure) -> None:
-        self._pool.release()
-        outcome = self._pool.success.weigh(outcome)
-        if self._letter.refused:
-            outcome = replace(outcome, refused=self._letter.refused | outcome.refused)
-        if self._told is not None:
-            self._told(outcome)
 
 
 def _own_address(settings: SmtpSettings) -> str | None:

@@ -31,7 +31,11 @@ _WRITE_IT_ENCODED = "the SMTP URL has no path; write / ? # @ : in a password as 
 
 
 class SmtpSettings(Struct, frozen=True, kw_only=True):
-    """Where and how to send. Timeouts are total for their phase, not per read."""
+    """Where and how to send.
+
+    Timeouts are those of RFC 5321, 4.5.3.2, or longer: for the connection; for each answer, the
+    greeting included; for content of which nothing leaves; for the answer to the whole message.
+    """
 
     host: str
     port: int
@@ -50,7 +54,7 @@ class SmtpSettings(Struct, frozen=True, kw_only=True):
     messages_per_connection: int = 1000
     idle_timeout_s: float = 30.0
     connect_timeout_s: float = 30.0
-    command_timeout_s: float = 60.0
+    command_timeout_s: float = 300.0
     data_timeout_s: float = 300.0
     dot_timeout_s: float = 600.0
     warnings: tuple[str, ...] = ()
