@@ -97,7 +97,7 @@ class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
         OnRouteFault | None,
         says(
             "Bad credentials or configuration: `park` the route, `fail` the message, or `retry` it"
-            " like any failure."
+            " like any failure. After a rate limit, `fail` means `retry` as well."
         ),
     ] = None
     timeout: Annotated[

@@ -13,6 +13,7 @@ from homing.providers.smtp.connection import Connection
 from homing.providers.smtp.features import Features
 from homing.providers.smtp.letter import Letter, fit
 from homing.providers.smtp.opening import Session
+from homing.providers.smtp.recent_success import RecentSuccess
 from homing.providers.smtp.sending import Sending
 from homing.providers.smtp.url import SmtpSettings
 
@@ -54,6 +55,7 @@ class Pool:
         self._closed_after = 0
         self._believed_until_s = 0.0
         self.is_closed = False
+        self.success = RecentSuccess()
 
     async def reserve(self, most: int = 1) -> int | Failure:
         """Places for sends, once there is a healthy connection: as many as are free, at least one.

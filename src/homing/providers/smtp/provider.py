@@ -11,10 +11,10 @@ from homing.domain.failure import Failure
 from homing.domain.loopback import is_loopback
 from homing.ports import Envelope, Finding
 from homing.providers.smtp.letter import Letter, compose
-from homing.providers.smtp.opening import open_session
+from homing.providers.smtp.opening import Opener
 from homing.providers.smtp.pool import Pool
 from homing.providers.smtp.sending import Sending
-from homing.providers.smtp.tls import tls_context
+from homing.providers.smtp.token import TokenSource
 from homing.providers.smtp.url import SmtpSettings, parse_url
 from homing.providers.smtp.wire import address_problem
 
@@ -35,14 +35,16 @@ class SmtpProvider:
         self.settings = settings
         self.warnings = settings.warnings
         self.sender = settings.sender or _own_address(settings)
-        self._context = tls_context(settings)
         self._pool = self._new_pool()
         forks.forget_in_child(self)
 
     @classmethod
-    def from_url(cls, url: str) -> Self:
-        """Raises SettingsError that names the option at fault and shows no secret."""
-        return cls(parse_url(url))
+    def from_url(cls, url: str, *, token: TokenSource | None = None) -> Self:
+        """Raises SettingsError that names the option at fault and shows no secret.
+
+        `token` is called for an access token at every login, as the user that the URL names.
+        """
+        return cls(parse_url(url, token=token))
 
     @property
     def stays_local(self) -> bool:
@@ -118,7 +120,7 @@ class SmtpProvider:
         self._pool = self._new_pool()
 
     def _new_pool(self) -> Pool:
-        return Pool(self.settings, lambda: open_session(self.settings, self._context))
+        return Pool(self.settings, Opener(self.settings))
 
 
 def _own_address(settings: SmtpSettings) -> str | None:

@@ -14,11 +14,14 @@ from homing.providers.smtp.classification import judge
 from homing.providers.smtp.exchange import Exchange
 from homing.providers.smtp.features import Features
 from homing.providers.smtp.letter import Letter, fit
+from homing.providers.smtp.recent_success import RecentSuccess
 from homing.providers.smtp.transactions import Transactions, postponed
 
 
 class Queue(Protocol):
     """Where sends wait for a connection."""
+
+    success: RecentSuccess
 
     def submit(self, sending: Sending) -> None: ...
 
@@ -169,7 +172,7 @@ class Sending:
         self.over = True
         self._queue.release()
         if self._told is not None:
-            self._told(outcome)
+            self._told(self._queue.success.weigh(outcome))
 
     def fail(self, failure: Failure) -> None:
         """No transaction can be begun."""
