@@ -31,6 +31,7 @@ FIELDS = {
     "locale": "locale",
     "variables": "variables",
     "attachments": "attachments",
+    "invitation": "invitation",
     "headers": "headers",
 }
 
