@@ -161,7 +161,9 @@ def email_of(given: EmailIn) -> Email:
             Attachment(item.filename, item.content_base64, item.content_type, item.content_id)
             for item in given.attachments
         ),
-        invitation=given.invitation and Invitation(given.invitation.ics, given.invitation.method),
+        invitation=None
+        if given.invitation is None
+        else Invitation(given.invitation.ics, given.invitation.method),
         headers=given.headers,
         template_id=given.template_id,
         locale=given.locale,

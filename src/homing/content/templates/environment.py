@@ -8,6 +8,7 @@ from typing import Any
 
 import jinja2
 from jinja2.exceptions import SecurityError
+from jinja2.parser import Parser
 from jinja2.runtime import Context, LoopContext, StrictUndefined, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -20,6 +21,8 @@ from homing.content.templates.filters import (
     printf,
     word,
 )
+from homing.content.templates.language import NotInLanguage
+from homing.content.templates.layouts import File, Find, put_together
 
 MAX_RANGE = 10_000
 MAX_NUMBER = 2**63
@@ -67,16 +70,38 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self.globals = {"range": _bounded_range}
         self._html = html
 
-    def load(self, source: str, name: str) -> tuple[jinja2.Template, frozenset[str]]:
-        """The compiled template, and the names that it uses."""
-        tree = self.parse(source, name)
-        names = language.check(tree)
+    def read(self, source: str, path: str) -> File:
+        """The tree of one file, made of nothing but the language; NotInLanguage names the line."""
+        parser: Parser | None = None
+        try:
+            parser = Parser(self, source, path)
+            tree = parser.parse()
+            language.check(tree)
+        except jinja2.TemplateSyntaxError as error:
+            raise NotInLanguage(error.message or "is broken", error.lineno, path) from error
+        except NotInLanguage as error:
+            error.path = path
+            raise
+        except (RecursionError, ValueError) as error:
+            # Thousands of brackets, or a number of thousands of digits.
+            line = parser.stream.current.lineno if parser is not None else 1
+            raise NotInLanguage("has something too long or too deep", line, path) from error
+        return File(path, tree)
+
+    def load(self, file: File, find: Find) -> jinja2.Template:
+        """The compiled template, with its layout and all that it includes."""
+        tree = file.tree
+        files = put_together(file, find)
+        language.check_loops(tree, files)
         if self._html:
-            html_contexts.guard(tree.body)
+            html_contexts.guard(tree.body, files)
         language.Metering().visit(tree)
         tree.set_environment(self)
-        code = self.compile(tree, name)
-        return self.template_class.from_code(self, code, self.globals), names
+        try:
+            code = self.compile(tree, file.path)
+        except (SyntaxError, RecursionError, ValueError, MemoryError) as error:
+            raise NotInLanguage("is too complicated to be compiled", 1) from error
+        return self.template_class.from_code(self, code, self.globals)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """The item first: `order.items` is the caller's data, not a method of dicts."""
