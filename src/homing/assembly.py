@@ -34,6 +34,10 @@ class NoSettings(Struct, frozen=True):
     """For an assembly that has no settings of its own."""
 
 
+Sign: TypeAlias = Callable[[bytes], bytes]
+"""Gives the bytes of a mail with their signature."""
+
+
 class Setup(Struct, Generic[S], frozen=True):
     """What an assembly makes its routes and notice writers from.
 
@@ -56,6 +60,16 @@ class Setup(Struct, Generic[S], frozen=True):
         if given is None and self.working and not sends_nowhere(self.general.provider):
             raise SettingsError("sender", "is required: the address that mail comes from")
         return given or DEFAULT_SENDER
+
+    @property
+    def sign(self) -> Sign | None:
+        """Signs outgoing mail as `dkim` says; None where nothing is set."""
+        if not (self.working and self.general.dkim):
+            return None
+        from homing.content.dkim import Signer, read_key  # noqa: PLC0415 - few processes sign
+
+        given = self.general.dkim.items()
+        return Signer([read_key(domain, key.selector, key.key_path) for domain, key in given])
 
 
 class Service(Struct, Generic[S], frozen=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from homing.assembly import Assembly, NoSettings, Service, Setup
-from homing.domain.errors import SettingsError
+from homing.domain.errors import InvalidRequest, SettingsError
 from homing.domain.failure import Failure
 from homing.domain.policy import Stage
 from homing.engine.route import Route, classify_exception
@@ -28,12 +28,17 @@ def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
     general, provider = setup.general, setup.provider
     if setup.working and general.sender is None and not sends_nowhere(general.provider):
         raise SettingsError("sender", "is required: the address that mail comes from")
-    route = mail_route(
-        provider,
-        sender=general.sender,
-        catalog=None if general.templates is None else Catalog.load(general.templates),
-        limits=_limits(general.limits),
-    )
+    try:
+        route = mail_route(
+            provider,
+            sender=general.sender,
+            senders=general.senders,
+            catalog=None if general.templates is None else Catalog.load(general.templates),
+            limits=_limits(general.limits),
+            sign=setup.sign,
+        )
+    except InvalidRequest as error:
+        raise SettingsError(error.field, error.problem) from None
     return (replace(route, judge=judge_discreetly),)
 
 

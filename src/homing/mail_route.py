@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from homing.domain.delivery import FROZEN_ORIGINAL, Content, Delivery
@@ -31,13 +32,23 @@ def mail_route(
     provider: Provider,
     *,
     sender: str | None = None,
+    senders: Sequence[str] = (),
     catalog: Catalog | None = None,
     limits: Limits | None = None,
+    sign: Callable[[bytes], bytes] | None = None,
 ) -> Route:
-    """A route over this provider. The From is the route's own; a caller may only repeat it."""
-    mailing = Mailing(sender or getattr(provider, "sender", None), catalog, limits)
+    """A route over this provider. The From is `sender`, unless a message names one of `senders`:
+    an address, or `@example.org` for all addresses of a domain. `sign` signs the final bytes."""
+    own = sender or getattr(provider, "sender", None)
+    mailing = Mailing(own, catalog=catalog, limits=limits, senders=senders)
     plan = Plan(stages=(Stage(name=SEND, retry=SEND_RETRY, sends=True, timeout_s=SEND_TIMEOUT_S),))
-    step = SendStep(provider, mailing.freeze, sender=mailing.envelope_sender)
+    step = SendStep(
+        provider,
+        mailing.freeze,
+        sender=mailing.envelope_sender,
+        sign=sign,
+        slow=None if catalog is None else mailing.is_rendered,
+    )
     return Route(
         name=MAIL_ROUTE,
         plan=plan,
@@ -50,30 +61,32 @@ def mail_route(
 class Mailing:
     """How e-mails of one route are checked and made into bytes."""
 
-    def __init__(self, sender: str | None, catalog: Catalog | None, limits: Limits | None) -> None:
+    def __init__(
+        self,
+        sender: str | None,
+        *,
+        catalog: Catalog | None = None,
+        limits: Limits | None = None,
+        senders: Sequence[str] = (),
+    ) -> None:
         # Late: what only mail needs is not loaded by `import homing`.
-        from homing.content import addresses, mime, validation
+        from homing.content import mime, validation
         from homing.content.limits import DEFAULT
+        from homing.content.senders import Senders
 
-        self._addresses = addresses
         self._validation = validation
         self._build = mime.build
         self._reissue = mime.reissue
         self._limits = limits or DEFAULT
         self._catalog = catalog
-        parsed = addresses.parse(sender or DEFAULT_SENDER, "sender")
-        self._sender = str(parsed)
-        self.envelope_sender = parsed.spec
-        self._domain = parsed.spec.rpartition("@")[2]
+        self._senders = Senders(sender or DEFAULT_SENDER, senders)
+        self.envelope_sender = self._senders.envelope_sender
 
     def admit(self, email: Email) -> Admitted:
         """The e-mail in its normal form; InvalidRequest names the field that is wrong."""
         if not isinstance(email, Email):
             raise InvalidRequest("message", "this route takes e-mails")
-        wish = email.sender
-        if wish and self._addresses.parse(wish, "from").spec != self.envelope_sender:
-            raise InvalidRequest("from", f"this route sends as {self.envelope_sender} only")
-        checked = self._validation.validate_email(email, self._limits)
+        checked = self._senders.checked(self._validation.validate_email(email, self._limits))
         if checked.template_id is not None and checked.template_id not in self._known():
             raise InvalidRequest("template_id", "there is no such template")
         return Admitted(
@@ -89,9 +102,9 @@ class Mailing:
         A clone takes the bytes of its original, so that it says the same even if the template has
         changed.
         """
-        own_id = message_id(delivery, self._domain)
         original = content.results.get(FROZEN_ORIGINAL)
         if original is not None:
+            own_id = message_id(delivery, self._senders.own.domain)
             return self._reissue(original, message_id=own_id, date_ms=delivery.created_at_ms)
         email = decode_message(content.payload)
         if not isinstance(email, Email):
@@ -103,12 +116,17 @@ class Mailing:
             if isinstance(rendered, Failure):
                 return rendered
             email = rendered.into(email)
+        sender = self._senders.sender_of(email)
         return self._build(
             email,
-            message_id=own_id,
+            message_id=message_id(delivery, sender.domain),
             date_ms=delivery.created_at_ms,
-            sender=self._sender,
+            sender=str(sender),
         )
+
+    def is_rendered(self, delivery: Delivery) -> bool:
+        """Whether it has a template: rendering may take long."""
+        return delivery.topic is not None
 
     def _known(self) -> dict[str, list[str]]:
         return {} if self._catalog is None else self._catalog.locales()

@@ -56,9 +56,9 @@ FIELDS: dict[str, tuple[str, str, Callable[[str], Email]]] = {
         "ann@example.org",
         lambda s: Email(to="a@b.co", reply_to=[s], text="x"),
     ),
-    "sender": ("sender", "ann@example.org", lambda s: Email(to="a@b.co", sender=s, text="x")),
+    "sender": ("from", "ann@example.org", lambda s: Email(to="a@b.co", sender=s, text="x")),
     "sender name": (
-        "sender",
+        "from",
         "Ann Lee",
         lambda s: Email(to="a@b.co", sender=f'"{s}" <a@b.co>', text="x"),
     ),

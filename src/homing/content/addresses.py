@@ -52,6 +52,10 @@ class Address(Struct, frozen=True):
     name: str = ""
 
     @property
+    def domain(self) -> str:
+        return self.spec.rpartition("@")[2]
+
+    @property
     def needs_smtputf8(self) -> bool:
         return not self.spec.isascii()
 

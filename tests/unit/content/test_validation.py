@@ -35,7 +35,7 @@ WRONG: list[tuple[Email, dict[str, Any], str]] = [
     (GOOD, {"cc": ("bob",)}, "cc[0]"),
     (GOOD, {"bcc": ("bob@example.org", "x", "y")}, "bcc[1]"),
     (GOOD, {"reply_to": ("bob@",)}, "reply_to[0]"),
-    (GOOD, {"sender": "bob"}, "sender"),
+    (GOOD, {"sender": "bob"}, "from"),
     (GOOD, {"to": (1,)}, "to[0]"),
     # subject and bodies
     (GOOD, {"subject": None}, "subject"),
