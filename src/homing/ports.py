@@ -45,7 +45,8 @@ class Claim(Struct, frozen=True, gc=False, kw_only=True):
 
     `spare` names holders known to be alive: their leases are left alone even when the wall clock
     says that they have ended. `limit_bytes` bounds the sum of the payloads; the first one is
-    always given.
+    always given. Unless it is `durable`, a claim may be undone by a power cut: it is then as if
+    nobody had claimed.
     """
 
     worker: str
@@ -55,6 +56,7 @@ class Claim(Struct, frozen=True, gc=False, kw_only=True):
     lanes: tuple[str, ...]
     spare: frozenset[str] = frozenset()
     limit_bytes: int | None = None
+    durable: bool = True
 
 
 class Claimed(Struct, frozen=True, gc=False):
