@@ -61,6 +61,9 @@ class Homing:
         *,
         provider: str | Provider | None = None,
         sender: str | None = None,
+        senders: Sequence[str] = (),
+        templates: str | Path | None = None,
+        dkim: Mapping[str, tuple[str, str]] | None = None,
         routes: Sequence[Route] = (),
         known: Sequence[Route] = (),
         shapes: Mapping[str, Shape] | None = None,
@@ -76,7 +79,11 @@ class Homing:
         time_scale: float = 1.0,
         stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
-        """`known` routes belong to other programs on the same store: their deliveries are read
+        """`sender` is the From of all mail, unless a message names one of `senders`. `templates`
+        is the folder of the catalog. `dkim` has, by domain, the selector and the path of the key
+        with which mail is signed.
+
+        `known` routes belong to other programs on the same store: their deliveries are read
         and repaired here, not accepted and not tried. `route_owner` names the owner of `routes`
         for programs that do not have them. `shapes`, by lane or route, are the records that a
         store may write beside its own. `journal` is the file of the emergency journal."""
@@ -88,7 +95,9 @@ class Homing:
         self.provider = provider_from_url(provider) if isinstance(provider, str) else provider
         self._routes = routes_by_name(routes)
         if self.provider is not None and MAIL_ROUTE not in self._routes:
-            self._routes[MAIL_ROUTE] = mail_route(self.provider, sender=sender)
+            self._routes[MAIL_ROUTE] = mail_route(
+                self.provider, sender=sender, senders=senders, catalog=templates, dkim=dkim
+            )
         self._known = {route.name: route for route in known if route.name not in self._routes}
         if shapes and isinstance(self.store, Showing):
             self.store.show(ShapeProjection(shapes, self._retention_of))

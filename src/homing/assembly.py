@@ -64,12 +64,17 @@ class Setup(Struct, Generic[S], frozen=True):
     @property
     def sign(self) -> Sign | None:
         """Signs outgoing mail as `dkim` says; None where nothing is set."""
-        if not (self.working and self.general.dkim):
+        if not self.dkim:
             return None
-        from homing.content.dkim import Signer, read_key  # noqa: PLC0415 - few processes sign
+        from homing.content.dkim import signer  # noqa: PLC0415 - few processes sign
 
-        given = self.general.dkim.items()
-        return Signer([read_key(domain, key.selector, key.key_path) for domain, key in given])
+        return signer(self.dkim)
+
+    @property
+    def dkim(self) -> dict[str, tuple[str, str]]:
+        """By domain, the selector and the path of the key; none where nothing is sent."""
+        given = self.general.dkim.items() if self.working else ()
+        return {domain: (key.selector, key.key_path) for domain, key in given}
 
 
 class Service(Struct, Generic[S], frozen=True):

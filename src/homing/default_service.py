@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
     """The mail route with the templates and limits that are set."""
-    from homing.content.templates import Catalog
-
     general, provider = setup.general, setup.provider
     if setup.working and general.sender is None and not sends_nowhere(general.provider):
         raise SettingsError("sender", "is required: the address that mail comes from")
@@ -33,9 +31,9 @@ def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
             provider,
             sender=general.sender,
             senders=general.senders,
-            catalog=None if general.templates is None else Catalog.load(general.templates),
+            catalog=general.templates,
             limits=_limits(general.limits),
-            sign=setup.sign,
+            dkim=setup.dkim,
         )
     except InvalidRequest as error:
         raise SettingsError(error.field, error.problem) from None

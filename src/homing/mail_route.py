@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from homing.domain.delivery import FROZEN_ORIGINAL, Content, Delivery
@@ -33,20 +34,21 @@ def mail_route(
     *,
     sender: str | None = None,
     senders: Sequence[str] = (),
-    catalog: Catalog | None = None,
+    catalog: Catalog | str | Path | None = None,
     limits: Limits | None = None,
-    sign: Callable[[bytes], bytes] | None = None,
+    dkim: Mapping[str, tuple[str, str]] | None = None,
 ) -> Route:
     """A route over this provider. The From is `sender`, unless a message names one of `senders`:
-    an address, or `@example.org` for all addresses of a domain. `sign` signs the final bytes."""
+    an address, or `@example.org` for all addresses of a domain. `catalog` has the templates, or is
+    their folder. `dkim` has, by domain, the selector and the path of the key to sign with."""
     own = sender or getattr(provider, "sender", None)
-    mailing = Mailing(own, catalog=catalog, limits=limits, senders=senders)
+    mailing = Mailing(own, catalog=_loaded(catalog), limits=limits, senders=senders)
     plan = Plan(stages=(Stage(name=SEND, retry=SEND_RETRY, sends=True, timeout_s=SEND_TIMEOUT_S),))
     step = SendStep(
         provider,
         mailing.freeze,
         sender=mailing.envelope_sender,
-        sign=sign,
+        sign=_signer(dkim),
         slow=None if catalog is None else mailing.is_rendered,
     )
     return Route(
@@ -56,6 +58,22 @@ def mail_route(
         provider=provider,
         admit=mailing.admit,
     )
+
+
+def _loaded(catalog: Catalog | str | Path | None) -> Catalog | None:
+    if not isinstance(catalog, str | Path):
+        return catalog
+    from homing.content.templates import Catalog
+
+    return Catalog.load(catalog)
+
+
+def _signer(dkim: Mapping[str, tuple[str, str]] | None) -> Callable[[bytes], bytes] | None:
+    if not dkim:
+        return None
+    from homing.content.dkim import signer
+
+    return signer(dkim)
 
 
 class Mailing:

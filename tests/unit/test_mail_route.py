@@ -16,7 +16,6 @@ from homing import Email, Homing
 from homing.assemblies.mail.rendering import RENDER
 from homing.assemblies.mail.route import MailRules
 from homing.assemblies.mail.route import mail_route as service_route
-from homing.content.dkim import Key, Signer
 from homing.content.templates import Catalog
 from homing.content.templates.budget import Bounds
 from homing.content.templates.loading import load_entries
@@ -24,7 +23,6 @@ from homing.domain.delivery import Delivery
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Attachment, Invitation
 from homing.mail_route import mail_route
-from homing.providers.smtp import SmtpProvider
 from homing.providers.stub import StubProvider
 from tests.unit.content.keys import dns, private_key
 from tests.unit.smtp.wire_server import WireServer
@@ -118,12 +116,18 @@ async def test_a_repeated_attempt_has_the_same_sender_and_its_own_id() -> None:
     assert ids != ["<42@example.org>"]
 
 
-async def test_what_a_server_gets_is_signed_and_complete() -> None:
-    signer = Signer([Key("example.org", "mail", private_key().encode())])
+async def test_what_a_server_gets_is_signed_and_complete(tmp_path: Path) -> None:
+    (tmp_path / "key.pem").write_text(private_key())
     async with WireServer() as server:
-        provider = SmtpProvider.from_url(server.url)
-        route = mail_route(provider, sender="shop@example.org", senders=SENDERS, sign=signer)
-        async with Homing("memory:", routes=[route], worker=False) as homing:
+        homing = Homing(
+            "memory:",
+            provider=server.url,
+            sender="shop@example.org",
+            senders=SENDERS,
+            dkim={"example.org": ("mail", str(tmp_path / "key.pem"))},
+            worker=False,
+        )
+        async with homing:
             await homing.send(
                 Email(
                     bcc=["a..b.@docomo.ne.jp", "bob@example.net"],

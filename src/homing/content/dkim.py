@@ -7,7 +7,7 @@ that has been replaced signs what was accepted before.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -80,6 +80,11 @@ class Signer:
             include_headers=[*signed, *_SEALED],
         )
         return signature + data
+
+
+def signer(keys: Mapping[str, tuple[str, str]]) -> Signer:
+    """By domain, the selector and the path of the key; SettingsError names what is wrong."""
+    return Signer([read_key(domain, *given) for domain, given in keys.items()])
 
 
 def read_key(domain: str, selector: str, path: str) -> Key:
