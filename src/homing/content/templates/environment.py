@@ -28,7 +28,7 @@ MAX_RANGE = 10_000
 MAX_NUMBER = 2**63
 
 # What may be asked of a value, beside the items of a list or object.
-_ATTRIBUTES: Mapping[type, frozenset[str]] = {
+ATTRIBUTES: Mapping[type, frozenset[str]] = {
     str: frozenset(
         ("capitalize", "endswith", "lower", "lstrip", "rstrip", "startswith", "strip", "title",
          "upper")
@@ -107,7 +107,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         """The item first: `order.items` is the caller's data, not a method of dicts."""
         if isinstance(obj, dict) and attribute in obj:
             return obj[attribute]
-        if attribute in _ATTRIBUTES.get(type(obj), ()):
+        if attribute in ATTRIBUTES.get(type(obj), ()):
             return getattr(obj, attribute)
         if isinstance(obj, Undefined):
             return getattr(obj, attribute)  # raises, naming the missing one
@@ -165,7 +165,7 @@ def _bounded_range(*args: int) -> range:
 def _is_allowed_method(method: object) -> bool:
     if not isinstance(method, BuiltinMethodType | MethodType):
         return False
-    return method.__name__ in _ATTRIBUTES.get(type(method.__self__), ())
+    return method.__name__ in ATTRIBUTES.get(type(method.__self__), ())
 
 
 def _product(left: Any, right: Any) -> int | float:
