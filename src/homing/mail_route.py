@@ -97,6 +97,7 @@ class Mailing:
         self._reissue = mime.reissue
         self._limits = limits or DEFAULT
         self._catalog = catalog
+        self._known = frozenset(() if catalog is None else catalog.locales())
         self._senders = Senders(sender or DEFAULT_SENDER, senders)
         self.envelope_sender = self._senders.envelope_sender
 
@@ -105,7 +106,7 @@ class Mailing:
         if not isinstance(email, Email):
             raise InvalidRequest("message", "this route takes e-mails")
         checked = self._senders.checked(self._validation.validate_email(email, self._limits))
-        if checked.template_id is not None and checked.template_id not in self._known():
+        if checked.template_id is not None and checked.template_id not in self._known:
             raise InvalidRequest("template_id", "there is no such template")
         return Admitted(
             message=checked,
@@ -145,6 +146,3 @@ class Mailing:
     def is_rendered(self, delivery: Delivery) -> bool:
         """Whether it has a template: rendering may take long."""
         return delivery.topic is not None
-
-    def _known(self) -> dict[str, list[str]]:
-        return {} if self._catalog is None else self._catalog.locales()

@@ -21,7 +21,8 @@ _ATOMS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\-]+(?: [A-Za-z0-9!#$%&'*+/=?^
 
 def text_line(name: str, value: str, field: str) -> str:
     """A header of free text; whatever a reader could misread goes out as encoded words."""
-    if value.isascii() and value.isprintable() and not _ENCODED_WORD.search(value):
+    decodable = "=?" in value and _ENCODED_WORD.search(value)
+    if value.isascii() and value.isprintable() and not decodable:
         if len(name) + 2 + len(value) <= FOLD_CHARS and value.strip(" ") == value:
             return f"{name}: {value}"
         if value.strip(" ") == value:
@@ -35,6 +36,9 @@ def text_line(name: str, value: str, field: str) -> str:
 
 def structured_line(name: str, value: str, field: str) -> str:
     """A header that programs read: folded at its spaces, its words as they are."""
+    plain = value.isascii() and value.isprintable() and value.strip(" ") == value
+    if plain and value and len(name) + 2 + len(value) <= FOLD_CHARS:
+        return f"{name}: {value}"
     check_line(value, field)
     words = _WORDS.findall(f" {value.strip(' ')}")
     line = fold(name, words)

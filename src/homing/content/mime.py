@@ -28,6 +28,7 @@ from homing.domain.errors import InvalidRequest
 from homing.domain.message import Attachment, Email, Invitation
 
 _MESSAGE_ID = re.compile(r"<[!-;=?A-~]{1,400}@[!-;=?-~]{1,400}>")
+_IS_ID = re.compile(f"{MESSAGE_ID}:").match
 _METHOD = re.compile(r"[A-Z]{1,20}")
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -98,9 +99,10 @@ def _head(email: Email, message_id: str, date_ms: int, sender: str) -> str:
         lines.append(address_line("Reply-To", email.reply_to, "reply_to"))
     lines.append(text_line("Subject", email.subject, "subject"))
     lines.append(_date_line(date_ms // 1000))
-    own = [header_line(name, value) for name, value in email.headers.items()]
-    if not any(line.startswith(f"{MESSAGE_ID}:") for line in own):
-        lines.append(f"{MESSAGE_ID}: {message_id}")
+    own = [f"{MESSAGE_ID}: {message_id}"]
+    if email.headers:
+        given = [header_line(name, value) for name, value in email.headers.items()]
+        own = given if any(_IS_ID(line) for line in given) else own + given
     lines += own
     lines.append("MIME-Version: 1.0\r\n")
     return "\r\n".join(lines)

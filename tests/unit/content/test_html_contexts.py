@@ -86,6 +86,7 @@ def load(folder: Path, html: str) -> Catalog:
         "{% for i in x %}<!--{% endfor %}{{ x }}",
         "<script>{% if x %}</script>{% endif %}",
         "<title>a</title><script>{{ x }}</script>",
+        '<svg><title><a href="{{ x }}">',
         "<!--><script>--> {{ x }}",
     ],
 )
@@ -129,6 +130,7 @@ PAYLOAD = """"><script>alert(1)</script><img src=x onerror='alert(2)'>"""
     [
         "<p>{{ x }}</p>",
         "<title>{{ x }}</title>",
+        "<title>a < b {{ x }} </titl {{ x }}</title><p>{{ x }}</p>",
         "<textarea>{{ x }}</textarea><p>{{ x }}</p>",
         "<p title=\"{{ x }}\" class='{{ x }}'>",
         "<script>f()</script>{{ x }}",

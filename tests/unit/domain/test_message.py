@@ -184,7 +184,7 @@ def test_what_is_no_address_at_all_is_refused(name: str) -> None:
         (Event("paid", {"a\0": 1}), "data"),
         (Job("review", ["x", "\0"]), "data[1]"),
         (Job("review", metadata={"by": "\0"}), "metadata.by"),
-        (Email(to="ann@example.org", text="a\0b"), "text"),
+        (Email(to="ann@example.org", template_id="t", variables={"a": "\0"}), "variables.a"),
     ],
 )
 def test_nul_in_a_text_is_refused_and_its_place_named(message: Message, field: str) -> None:

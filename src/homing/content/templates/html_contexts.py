@@ -84,7 +84,7 @@ class _Walk:
     def _output(self, node: nodes.Output, places: Places) -> Places:
         for index, child in enumerate(node.nodes):
             if isinstance(child, nodes.TemplateData):
-                places = _read(child, places)
+                places = frozenset([_read(child, place) for place in places])
                 continue
             node.nodes[index] = _guarded(child, places)
             places = frozenset(map(_after_variable, places))
@@ -150,16 +150,11 @@ def _begins_link(place: Place, line: int) -> bool:
     return False
 
 
-def _read(data: nodes.TemplateData, places: Places) -> Places:
-    line = data.lineno
-    for character in data.data:
-        places = frozenset([_read_one(place, character, line) for place in places])
-        line += character == "\n"
-    return places
-
-
-def _read_one(place: Place, character: str, line: int) -> Place:
-    after = read(place, character)
-    if place.value and after.mode != place.mode and place.runs_script:
-        raise NotInLanguage(f"the attribute {place.name} may not be a script", line)
-    return after
+def _read(node: nodes.TemplateData, place: Place) -> Place:
+    for index, character in enumerate(node.data):
+        after = read(place, character)
+        if place.value and after.mode != place.mode and place.runs_script:
+            line = node.lineno + node.data.count("\n", 0, index)
+            raise NotInLanguage(f"the attribute {place.name} may not be a script", line)
+        place = after
+    return place

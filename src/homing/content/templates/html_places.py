@@ -142,13 +142,20 @@ def _read_unquoted(place: Place, c: str) -> Place:
 
 
 def _read_value(place: Place, c: str) -> Place:
+    if len(place.value) == _MAX_LINK_CHARS:
+        return place
     content = place.content
     if content == "css":
         # A character reference may stand for anything: the value must begin anew after it.
         return place._replace(value=css.NAME if c == "&" else css.read(place.value, c))
-    if content == "text" or len(place.value) == _MAX_LINK_CHARS:
-        return place
-    return place._replace(value=place.value + c)
+    return place if content == "text" else place._replace(value=place.value + c)
+
+
+def _read_text_tag(place: Place, c: str) -> Place:
+    """Inside <title> a tag is mere text in HTML, but not in SVG: nothing is certain after one."""
+    if place.name == "<" and (c.isalpha() or c in "!?"):
+        return place._replace(mode="raw", name="")
+    return _read_raw(place, c)
 
 
 def _read_raw(place: Place, c: str) -> Place:
@@ -185,6 +192,6 @@ _READERS = {
     "single": _read_quoted,
     "unquoted": _read_unquoted,
     "raw": _read_raw,
-    "text_tag": _read_raw,
+    "text_tag": _read_text_tag,
     "comment": _read_comment,
 }

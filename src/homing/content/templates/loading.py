@@ -84,7 +84,10 @@ class _Loader:
                 name = _SHARED_NAME.fullmatch(path.name)
                 if name is None:
                     raise self._error(path, "must be named NAME.html.tmpl or NAME.text.tmpl")
-                self._shared[self._locale(place) if place.is_dir() else "", path.name] = path
+                key = (self._locale(place) if place.is_dir() else "", path.name)
+                if key in self._shared:
+                    raise self._error(path, f"is there twice: two folders mean {key[0]}")
+                self._shared[key] = path
                 with self._named_errors(path):
                     self._read(path, name[1])
 
