@@ -11,7 +11,7 @@ from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
 from homing.domain.identity import message_id
 from homing.domain.message import Email, decode_message
-from homing.domain.policy import Ladder, Plan, Retry, Stage
+from homing.domain.policy import Ladder, OnDoubt, Plan, Retry, Stage
 from homing.engine.admitted import Admitted
 from homing.engine.route import Route
 from homing.engine.steps import SendStep
@@ -37,13 +37,14 @@ def mail_route(
     catalog: Catalog | str | Path | None = None,
     limits: Limits | None = None,
     dkim: Mapping[str, tuple[str, str]] | None = None,
+    on_doubt: OnDoubt = "resend",
 ) -> Route:
     """A route over this provider. The From is `sender`, unless a message names one of `senders`:
     an address, or `@example.org` for all addresses of a domain. `catalog` has the templates, or is
     their folder. `dkim` has, by domain, the selector and the path of the key to sign with."""
     own = sender or getattr(provider, "sender", None)
     mailing = Mailing(own, catalog=_loaded(catalog), limits=limits, senders=senders)
-    plan = Plan(stages=(Stage(name=SEND, retry=SEND_RETRY, sends=True, timeout_s=SEND_TIMEOUT_S),))
+    send = Stage(name=SEND, retry=SEND_RETRY, sends=True, timeout_s=SEND_TIMEOUT_S)
     step = SendStep(
         provider,
         mailing.freeze,
@@ -53,7 +54,7 @@ def mail_route(
     )
     return Route(
         name=MAIL_ROUTE,
-        plan=plan,
+        plan=Plan(stages=(send,), on_doubt=on_doubt),
         steps={SEND: step},
         provider=provider,
         admit=mailing.admit,

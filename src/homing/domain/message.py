@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from homing.domain.errors import InvalidRequest
+from homing.domain.redaction import redact
 
 Addresses: TypeAlias = str | Sequence[str]
 Json: TypeAlias = Any
@@ -70,6 +71,8 @@ class Email(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
             else:
                 raise InvalidRequest(name, "must be an address or a list of addresses")
         if not isinstance(self.attachments, tuple):
+            if not isinstance(self.attachments, (list, Sequence)):
+                raise InvalidRequest("attachments", "must be a list of Attachment values")
             force_setattr(self, "attachments", tuple(self.attachments))
 
     @property
@@ -100,9 +103,16 @@ SMALLEST_INT = -(2**63)
 LARGEST_INT = 2**64 - 1
 
 
+def _plain_text(value: object) -> str:
+    """Template engines return subclasses of `str`, which the encoder does not know."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise TypeError(f"{type(value).__name__} is not a type of JSON")
+
+
 # JSON, so that SQL and other languages can read and make it. Sorted keys: the same request gives
 # the same bytes, in whatever order it was written down.
-_encoder = msgspec.json.Encoder(order="deterministic")
+_encoder = msgspec.json.Encoder(order="deterministic", enc_hook=_plain_text)
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 
@@ -114,14 +124,28 @@ _NUL = re.compile(rb"\\u0000")
 def encode_message(message: Message) -> bytes:
     """The frozen payload of a delivery. Files in it are base64."""
     data = message.variables if isinstance(message, Email) else message.data
-    if data:
-        _check_numbers(data)
-    payload = _encoder.encode(message)
+    payload = _encode(message, data)
     # The texts of an e-mail are checked by its route; its variables may be anything.
     if (data or not isinstance(message, Email)) and _NUL.search(payload):
         for name, value in msgspec.to_builtins(message).items():
             _refuse_nul(value, name)
     return payload
+
+
+def encode_result(returned: Json) -> bytes:
+    """What a handler or stage returned, as it is kept."""
+    return _encode(returned, returned)
+
+
+def _encode(value: Json, data: Json) -> bytes:
+    """InvalidRequest: the data, which is the part of the value that may be anything, is no JSON."""
+    try:
+        encoded = _encoder.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidRequest("data", f"cannot be stored: {redact(str(error))}") from error
+    if data:
+        _check_numbers(data)
+    return encoded
 
 
 def _refuse_nul(value: Json, field: str) -> None:
@@ -157,4 +181,5 @@ def _check_numbers(data: Json) -> None:
 
 
 def decode_message(payload: bytes) -> Message:
+    """The message of a stored payload."""
     return _decoder.decode(payload)
