@@ -33,6 +33,7 @@ EXTRAS = {
     "jinja2": "smtp",
     "icalendar": "smtp",
     "idna": "smtp",
+    "dkim": "smtp",
 }
 
 

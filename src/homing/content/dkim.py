@@ -16,7 +16,7 @@ from homing.content import addresses
 from homing.domain.errors import InvalidRequest, SettingsError
 
 MAX_KEY_BYTES = 64 * 1024
-# Receivers take shorter keys for no signature at all (RFC 8301).
+# Receivers ignore the signatures of shorter keys (RFC 8301).
 MIN_KEY_BITS = 1024
 
 # Signed once more than they are there, so that nobody can add another one.
@@ -101,23 +101,16 @@ def read_key(domain: str, selector: str, path: str) -> Key:
             pem = file.read(MAX_KEY_BYTES).replace(b"\r\n", b"\n")
     except OSError as error:
         raise SettingsError(f"dkim.{domain}.key_path", f"{path}: {error.strerror}") from None
-    if (bits := _bits(pem)) < MIN_KEY_BITS:
-        problem = (
-            f"a key of {bits} bits; receivers ignore less than {MIN_KEY_BITS}"
-            if bits
-            else ("not an RSA private key in PEM")
-        )
+    if _bits(pem) < MIN_KEY_BITS:
+        problem = f"not an RSA private key in PEM, of {MIN_KEY_BITS} bits at least"
         raise SettingsError(f"dkim.{domain}.key_path", f"{path}: {problem}")
     return Key(domain, selector, pem)
 
 
 def _bits(pem: bytes) -> int:
     """The length of the key; 0 if it is not one."""
-    try:
-        from dkim.crypto import UnparsableKeyError, parse_pem_private_key  # noqa: PLC0415 - as above
-    except ImportError:
-        problem = "needs the package dkimpy: pip install 'homing[smtp]'"
-        raise SettingsError("dkim", problem) from None
+    from dkim.crypto import UnparsableKeyError, parse_pem_private_key  # noqa: PLC0415 - as above
+
     try:
         modulus: int = parse_pem_private_key(pem)["modulus"]
     except (UnparsableKeyError, ValueError, LookupError):

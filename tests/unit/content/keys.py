@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 
 @cache
@@ -24,6 +24,22 @@ def private_key(number: int = 0, *, bits: int = 2048, old_format: bool = False) 
         serialization.NoEncryption(),
     )
     return pem.decode()
+
+
+def other_key(kind: str) -> str:
+    """What people take for such a key."""
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    plain = serialization.NoEncryption()
+    if kind == "public":
+        public = _key(0, 2048).public_key()
+        form_of_public = serialization.PublicFormat.SubjectPublicKeyInfo
+        return public.public_bytes(encoding, form_of_public).decode()
+    if kind == "encrypted":
+        locked = serialization.BestAvailableEncryption(b"secret")
+        return _key(0, 2048).private_bytes(encoding, form, locked).decode()
+    if kind == "ec":
+        return ec.generate_private_key(ec.SECP256R1()).private_bytes(encoding, form, plain).decode()
+    return ed25519.Ed25519PrivateKey.generate().private_bytes(encoding, form, plain).decode()
 
 
 def dns(**numbers: int) -> Callable[..., bytes]:

@@ -17,7 +17,7 @@ from homing.domain.errors import SettingsError
 from homing.domain.message import Attachment, Email
 from homing.engine.steps import Packed, SendStep
 from homing.providers.stub import StubProvider
-from tests.unit.content.keys import dns, private_key
+from tests.unit.content.keys import dns, other_key, private_key
 
 ORG = Key("example.org", "mail", private_key(0).encode())
 COM = Key("example.com", "other", private_key(1, old_format=True).encode())
@@ -149,6 +149,10 @@ def test_a_key_is_read_in_either_format(tmp_path: Path) -> None:
         ("example.org", "mail", "", "not an RSA private key"),
         ("example.org", "mail", "-----BEGIN X-----\nAAAA\n-----END X-----\n", "not an RSA private"),
         ("example.org", "mail", private_key(bits=1024)[:300], "not an RSA private key"),
+        ("example.org", "mail", other_key("ed25519"), "not an RSA private key"),
+        ("example.org", "mail", other_key("ec"), "not an RSA private key"),
+        ("example.org", "mail", other_key("public"), "not an RSA private key"),
+        ("example.org", "mail", other_key("encrypted"), "not an RSA private key"),
     ],
 )
 def test_a_wrong_key_stops_the_start(
