@@ -28,8 +28,8 @@ _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\-]"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _DOT_ATOM = re.compile(rf"{_ATOM}+(?:\.{_ATOM}+)*")
 _ATOMS_AND_DOTS = re.compile(rf"(?:{_ATOM}|\.)+")
-# They issued addresses such as `a..b.@docomo.ne.jp`. RFC 5321 wants those in quotes, and that is
-# how they are sent.
+# Carriers that issued addresses such as `a..b.@docomo.ne.jp`. RFC 5321 wants those in quotes, and
+# that is how they are sent.
 _LOOSE_DOTS = frozenset(("docomo.ne.jp", "ezweb.ne.jp"))
 _HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 # What most addresses look like: nothing to normalise, nothing to look up, no step back. That a

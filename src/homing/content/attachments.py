@@ -53,11 +53,10 @@ def check_attachments(given: Sequence[Attachment], limits: Limits) -> tuple[Atta
     if len(given) > limits.attachments:
         raise too_large("attachments", len(given), limits.attachments, "files")
     checked = tuple(_check(item, f"attachments[{i}]", limits) for i, item in enumerate(given))
-    ids: set[str] = set()
-    for index, attachment in enumerate(checked):
-        if attachment.content_id in ids:
+    ids = [attachment.content_id for attachment in checked]
+    for index, content_id in enumerate(ids):
+        if content_id is not None and content_id in ids[:index]:
             raise InvalidRequest(f"attachments[{index}].content_id", "is given twice")
-        ids.update(filter(None, [attachment.content_id]))
     size = sum(len(attachment.content) for attachment in checked)
     if size > limits.attachments_bytes:
         raise too_large("attachments", size, limits.attachments_bytes, "bytes")

@@ -35,22 +35,12 @@ def check_line(text: str, field: str) -> None:
 
 def check_label(text: str, field: str) -> None:
     """As `check_line`, and for what people read: no change of direction either."""
-    if text.isascii() and text.isprintable():
-        return
-    check_line(text, field)
-    found = _DIRECTION.search(text)
-    if found is not None:
-        raise InvalidRequest(field, f"holds the direction character {_point(found.group())}")
+    _check_direction(text, field, _DIRECTION)
 
 
 def check_name(text: str, field: str) -> None:
-    """As `check_line`, for a person's name: direction marks are allowed, overrides are not."""
-    if text.isascii() and text.isprintable():
-        return
-    check_line(text, field)
-    found = _REORDERING.search(text)
-    if found is not None:
-        raise InvalidRequest(field, f"holds the direction character {_point(found.group())}")
+    """As `check_label`, for a person's name: direction marks are allowed."""
+    _check_direction(text, field, _REORDERING)
 
 
 def check_body(text: str, field: str) -> None:
@@ -59,6 +49,15 @@ def check_body(text: str, field: str) -> None:
         raise InvalidRequest(field, f"holds the control character {_point(chr(0))}")
     if not text.isascii() and _SURROGATE.search(text):
         raise InvalidRequest(field, "holds a lone surrogate, which is not a character")
+
+
+def _check_direction(text: str, field: str, refused: re.Pattern[str]) -> None:
+    if text.isascii() and text.isprintable():
+        return
+    check_line(text, field)
+    found = refused.search(text)
+    if found is not None:
+        raise InvalidRequest(field, f"holds the direction character {_point(found.group())}")
 
 
 def _point(character: str) -> str:
