@@ -36,17 +36,25 @@ Word: TypeAlias = Annotated[str, Meta(max_length=MAX_WORD_CHARS)]
 
 
 class AttachmentIn(Struct, frozen=True, forbid_unknown_fields=True):
-    """A file that goes with the mail; counted as given, never unpacked."""
+    """A file that goes with the mail. With a `content_id` the HTML shows it: `cid:logo`."""
 
     filename: str
     content_base64: bytes
     content_type: str = "application/octet-stream"
+    content_id: str | None = None
+
+
+class InvitationIn(Struct, frozen=True, forbid_unknown_fields=True):
+    """A calendar part; `method` is REQUEST, CANCEL or another iTIP word."""
+
+    ics: str
+    method: str = "REQUEST"
 
 
 class EmailIn(Struct, frozen=True, forbid_unknown_fields=True, rename={"sender": "from"}):
-    """An e-mail: text and HTML, or a template with variables."""
+    """An e-mail: text and HTML, or a template with variables; one recipient at least."""
 
-    to: Annotated[tuple[str, ...], Meta(min_length=1)]
+    to: tuple[str, ...] = ()
     subject: str = ""
     text: str = ""
     html: str | None = None
@@ -58,6 +66,7 @@ class EmailIn(Struct, frozen=True, forbid_unknown_fields=True, rename={"sender":
     locale: str | None = None
     variables: dict[str, Any] = field(default_factory=dict)
     attachments: tuple[AttachmentIn, ...] = ()
+    invitation: InvitationIn | None = None
     headers: dict[str, str] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
 
