@@ -57,6 +57,10 @@ class Tokens:
     async def all(self) -> list[Token]:
         return [_token(fact) for fact in await self._store.facts(TOKEN)]
 
+    async def any(self) -> bool:
+        """Whether there is a token at all."""
+        return bool(await self._store.facts(TOKEN, limit=1))
+
     async def revoke(self, name: str) -> None:
         for token in await self.all():
             if token.name == name:

@@ -6,12 +6,19 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from homing.domain.errors import SettingsError
-from homing.settings.tree import RetrySettings, RouteSettings, Settings, TelemetrySettings
+from homing.settings.tree import (
+    RetrySettings,
+    RouteSettings,
+    ServerSettings,
+    Settings,
+    TelemetrySettings,
+)
 
 
 def check(settings: Settings) -> None:
     """Raise SettingsError for the first setting that is not valid."""
     problems = [
+        *_server(settings.server),
         *_telemetry(settings.telemetry),
         *(
             problem
@@ -21,6 +28,15 @@ def check(settings: Settings) -> None:
     ]
     for setting, problem in problems:
         raise SettingsError(setting, problem)
+
+
+def _server(given: ServerSettings) -> Iterator[tuple[str, str]]:
+    pair = {"server.tls_cert": given.tls_cert, "server.tls_key": given.tls_key}
+    for name, path in pair.items():
+        if path is None and any(pair.values()):
+            yield name, f"is missing; HTTPS needs {' and '.join(pair)}"
+        if path is not None and path.startswith("-----BEGIN"):
+            yield name, "takes the path of a PEM file, not its content"
 
 
 def _telemetry(given: TelemetrySettings) -> Iterator[tuple[str, str]]:

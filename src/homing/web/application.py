@@ -15,11 +15,11 @@ from starlette.types import Message, Receive, Scope, Send
 
 from homing.app import Homing
 from homing.assembly import Service, Web
-from homing.domain.loopback import is_loopback
+from homing.domain.errors import SettingsError
 from homing.mail_route import MAIL_ROUTE
 from homing.settings.tree import Settings
 from homing.web.answers import Answer, add_security
-from homing.web.auth import Gate, check_bind
+from homing.web.auth import Gate, check_access
 from homing.web.bodies import SHORT_BYTES, Bodies
 from homing.web.calls import Call, Endpoint
 from homing.web.health import Health
@@ -52,11 +52,7 @@ def application(
     """
     live = Live()
     bodies = Bodies()
-    gate = Gate(
-        homing.tokens,
-        open_to_all=is_loopback(settings.server.host),
-        steady_s=time.monotonic,
-    )
+    gate = Gate(homing.tokens, settings.server, steady_s=time.monotonic)
     endpoints = _endpoints(homing, settings, live, bodies)
     if metrics is not None:
         endpoints["metrics"] = metrics
@@ -64,6 +60,8 @@ def application(
     if web is not None and service is not None:
         _add_own(table, web, service, bodies, gate)
     guarded = web is None or web.standard or web.access == "tokens"
+    if settings.server.auth is not None and not guarded:
+        raise SettingsError("server.auth", "has no effect: these endpoints ask for no token")
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -73,7 +71,7 @@ def application(
         try:
             homing.engine.add_observer(live)
             if guarded:
-                await check_bind(settings.server.host, homing.tokens)
+                await check_access(settings.server, homing.tokens)
             yield
         finally:
             live.end()
