@@ -24,9 +24,9 @@ from homing.web.bodies import SHORT_BYTES, Bodies
 from homing.web.calls import Call, Endpoint
 from homing.web.health import Health
 from homing.web.intake import Intake
-from homing.web.listing import Listing
+from homing.web.listing import Listing, words_of
 from homing.web.live import Live
-from homing.web.openapi import document
+from homing.web.openapi import Described, document
 from homing.web.operations import OPERATIONS
 from homing.web.own_table import endpoint_for, gate_for
 from homing.web.problems import CLOSE, answer_for
@@ -85,6 +85,7 @@ def _standard(homing: Homing, endpoints: dict[str, Endpoint], gate: Gate) -> dic
     left_out = frozenset() if homing.works_on(MAIL_ROUTE) else INTAKE
     operations = tuple(each for each in OPERATIONS if each.name not in left_out)
     chosen = {name: endpoint for name, endpoint in endpoints.items() if name not in left_out}
+    chosen["openapi"] = _openapi(homing, left_out, gate)
     return resources(operations, chosen, gate)
 
 
@@ -163,14 +164,23 @@ def _endpoints(
         "status_page": status.page,
         "healthz": health.healthz,
         "readyz": health.readyz,
-        "openapi": _openapi,
         "status_style": status.style,
     }
 
 
-async def _openapi(call: Call) -> Response:
-    del call
-    return Answer(document())
+def _openapi(homing: Homing, left_out: frozenset[str], gate: Gate) -> Endpoint:
+    """The document of this service as it is now: who may call changes with the first token."""
+
+    async def answer(call: Call) -> Response:
+        described = Described(
+            left_out=left_out,
+            words=words_of(homing.engine.routes.values()),
+            needs_token=not await gate.is_open(),
+            base=call.scope.get("root_path", ""),
+        )
+        return Answer(document(described))
+
+    return answer
 
 
 def _refused(scope: Scope, error: Exception) -> Answer:

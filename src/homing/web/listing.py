@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import cast
 
 from starlette.responses import Response
 
 from homing.app import Homing
 from homing.content.addresses import parse
-from homing.domain.delivery import Delivery
+from homing.domain.delivery import Delivery, FailedBecause
 from homing.domain.errors import InvalidRequest
 from homing.engine.labels import ENGINE_LABELS
+from homing.engine.route import Route
 from homing.engine.status_words import facets_of
 from homing.engine.unserved import unserved_lanes
 from homing.engine.views import DeliveryView, attempt_view, audit_view, delivery_view
@@ -101,7 +103,7 @@ class Listing:
             Query(facets=(Facet(state="failed"),)), by=("error_class", "failed_because", "route")
         )
         groups = [
-            ErrorGroup(error_class, because, route, count)
+            ErrorGroup(error_class, cast(FailedBecause, because), route, count)
             for (error_class, because, route), count in counts.items()
         ]
         return json_answer(ErrorsOut(sorted(groups, key=lambda group: -group.count)))
@@ -134,10 +136,14 @@ class Listing:
         facets = facets_of(status, routes, route_name)
         if not facets:
             chosen = [route for name, route in routes.items() if route_name in (None, name)]
-            tables = [route.labels for route in chosen] or [ENGINE_LABELS]
-            words = sorted({word for table in tables for word in table.words() if word})
-            raise BadRequest(f"must be one of {', '.join(words)}", "status")
+            raise BadRequest(f"must be one of {', '.join(words_of(chosen))}", "status")
         return facets
+
+
+def words_of(routes: Iterable[Route]) -> tuple[str, ...]:
+    """The status words of these routes, by which they can be filtered."""
+    tables = [route.labels for route in routes] or [ENGINE_LABELS]
+    return tuple(sorted({word for table in tables for word in table.words() if word}))
 
 
 def id_of(call: Call) -> str:

@@ -202,7 +202,7 @@ class ReplaysOut(Struct, frozen=True):
 
 class ErrorGroup(Struct, frozen=True):
     error_class: str
-    failed_because: str
+    failed_because: FailedBecause
     route: str
     count: int
 
