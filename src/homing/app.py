@@ -15,10 +15,10 @@ from homing.domain.errors import IdempotencyConflict, NotAllowed, NotFound
 from homing.domain.message import Email, Event, Job, Message
 from homing.domain.policy import Retention, Retry
 from homing.engine.admission import Request, Ticket
+from homing.engine.bulk import BulkActions
 from homing.engine.desk import Desk
 from homing.engine.engine import STOP_GRACE_S, Engine
 from homing.engine.handlers import EVENT_ROUTE, Handlers, TerminalErrors, job_route
-from homing.engine.replays import Replays
 from homing.engine.route import Route, routes_by_name
 from homing.engine.tokens import Tokens
 from homing.engine.why import explain
@@ -103,7 +103,7 @@ class Homing:
         self._alarm = alarm
         self._handlers = Handlers()
         self._engine: Engine | None = None
-        self._replays: Replays | None = None
+        self._bulk: BulkActions | None = None
         self._sync: SyncHoming | None = None
 
     async def __aenter__(self) -> Self:
@@ -171,7 +171,7 @@ class Homing:
             known=[route for route in self._known.values() if not self.works_on(route.name)],
         )
         await self._tell_owners(self._engine)
-        self._replays = Replays(self.store, self._engine.desk, self._clock, self._dice)
+        self._bulk = BulkActions(self.store, self._engine.desk, self._clock, self._dice)
         if self._worker:
             await self._engine.start()
         else:
@@ -179,8 +179,8 @@ class Homing:
 
     async def stop(self, grace_s: float | None = None) -> None:
         """Finish or give back claimed work, then close."""
-        if self._replays is not None:
-            await self._replays.stop()
+        if self._bulk is not None:
+            await self._bulk.close()
         if self._engine is not None:
             await self._engine.stop(self.stop_grace_s if grace_s is None else grace_s)
             self._engine = None
@@ -198,11 +198,11 @@ class Homing:
         return self.engine.desk
 
     @property
-    def replays(self) -> Replays:
-        """Replays of many dead letters by filter."""
-        if self._replays is None:
-            raise NotAllowed("Homing is not started")
-        return self._replays
+    def bulk(self) -> BulkActions:
+        """`replay`, `dismiss` and `cancel` on many deliveries by filter."""
+        if self._bulk is None:
+            raise NotAllowed("Homing is not started: use `async with homing:` or `start()`")
+        return self._bulk
 
     @property
     def tokens(self) -> Tokens:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from homing.app import Homing
 from homing.content.characters import check_label
-from homing.domain.errors import InvalidRequest, NotFound, Overloaded
+from homing.domain.errors import InvalidRequest, Overloaded
 from homing.engine.admission import Request
 from homing.engine.desk import Desk
 from homing.ports import Facet, Query
@@ -115,31 +115,34 @@ class Verbs:
         given = await self._intake.read(call, ReplaysIn, MAX_VERB_BYTES)
         who = _who(call, given.actor, given.reason)
         query = _query(given.filter)
-        replays = self._homing.replays
+        bulk = self._homing.bulk
         if given.dry_run:
-            matched = await replays.matching(query)
+            matched = await bulk.count("replay", query)
             return json_answer(ReplaysOut(None, matched, 0, "dry_run", None))
         try:
-            progress = await replays.start(
-                query, per_second=given.per_second, limit=given.limit, **who
+            progress = await bulk.start(
+                "replay",
+                query,
+                actor=who["actor"],
+                reason=who["reason"],
+                per_second=given.per_second,
+                limit=given.limit,
             )
         except Overloaded:
             raise BadRequest(
                 "too many replays are running; wait for one to end", None, 429
             ) from None
-        started = ReplaysOut(progress.replay_id, progress.matched, 0, "running", None)
+        started = ReplaysOut(progress.bulk_id, progress.matched, 0, "running", None)
         return json_answer(started, 202)
 
     async def show_replay(self, call: Call) -> Response:
         replay_id = str(call.path_params["replay_id"])
-        progress = await self._homing.replays.show(replay_id)
-        if progress.replay_id != replay_id:
-            raise NotFound("there is no replay with exactly this id")
+        progress = await self._homing.bulk.show(replay_id)
         return json_answer(
             ReplaysOut(
                 replay_id,
                 progress.matched,
-                progress.replayed,
+                progress.done,
                 progress.state,
                 progress.stopped_because,
             )

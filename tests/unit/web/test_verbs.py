@@ -223,15 +223,15 @@ class TestReplays:
         for number in range(3):
             await api.dead(f"dead-{number}")
 
-        async def pause(seconds: float) -> None:
+        async def pause(*_: object) -> None:
             """The pause between two replays: the worker tries the one just replayed."""
             await api.work()
 
-        monkeypatch.setattr("homing.engine.replays.pause", pause)
+        monkeypatch.setattr("homing.engine.bulk.pause", pause)
         body = {**WHO, "filter": {"error_class": "recipient_refused"}}
         started = await api.client.post(self.URL, json=body)
         assert started.status_code == 202
-        await api.homing.replays.finished()
+        await api.homing.bulk.finished()
         replay_id = started.json()["replay_id"]
         replay = (await api.client.get(f"{self.URL}/{replay_id}")).json()
         assert (replay["state"], replay["replayed"]) == ("stopped", 1)
@@ -243,25 +243,25 @@ class TestReplays:
         await api.dead()
         go_on = asyncio.Event()
 
-        async def pause(seconds: float) -> None:
+        async def pause(*_: object) -> None:
             await go_on.wait()
 
-        monkeypatch.setattr("homing.engine.replays.pause", pause)
-        monkeypatch.setattr("homing.engine.replays.MOST_AT_ONCE", 1)
+        monkeypatch.setattr("homing.engine.bulk.pause", pause)
+        monkeypatch.setattr("homing.engine.bulk.MOST_AT_ONCE", 1)
         assert (await api.client.post(self.URL, json=WHO)).status_code == 202
         refused = await api.client.post(self.URL, json=WHO)
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
         go_on.set()
-        await api.homing.replays.finished()
+        await api.homing.bulk.finished()
         assert (await api.client.post(self.URL, json=WHO)).status_code == 202
-        await api.homing.replays.finished()
+        await api.homing.bulk.finished()
 
     async def test_the_filter_chooses(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         await api.dead("a", source="shop")
         await api.dead("b", source="crm")
-        monkeypatch.setattr("homing.engine.replays.pause", _at_once)
+        monkeypatch.setattr("homing.engine.bulk.pause", _at_once)
         started = await api.client.post(self.URL, json={**WHO, "filter": {"source": "crm"}})
-        await api.homing.replays.finished()
+        await api.homing.bulk.finished()
         assert started.json()["matched"] == 1
         assert [i["idempotency_key"] for i in await api.listed(status="failed")] == ["a"]
 
@@ -288,5 +288,5 @@ class TestReplays:
         assert (answer.status_code, answer.json()["field"]) == (422, field)
 
 
-async def _at_once(seconds: float) -> None:
-    del seconds
+async def _at_once(*_: object) -> None:
+    pass
