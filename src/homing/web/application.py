@@ -16,15 +16,18 @@ from starlette.types import Message, Receive, Scope, Send
 from homing.app import Homing
 from homing.assembly import Service, Web
 from homing.domain.errors import SettingsError
+from homing.engine.bulk import BULK_VERBS
 from homing.mail_route import MAIL_ROUTE
 from homing.settings.tree import Settings
 from homing.web.answers import Answer, add_security
 from homing.web.auth import Gate, check_access
 from homing.web.bodies import SHORT_BYTES, Bodies
+from homing.web.bulk import Bulk
 from homing.web.calls import Call, Endpoint
+from homing.web.filters import words_of
 from homing.web.health import Health
 from homing.web.intake import Intake
-from homing.web.listing import Listing, words_of
+from homing.web.listing import Listing
 from homing.web.live import Live
 from homing.web.openapi import Described, document
 from homing.web.operations import OPERATIONS
@@ -142,6 +145,7 @@ def _endpoints(
     listing = Listing(homing)
     intake = Intake(homing, bodies, settings.limits)
     verbs = Verbs(homing, listing, intake)
+    bulk = Bulk(homing, listing, intake)
     health = Health(homing, listing, intake)
     status = StatusPage(listing)
     return {
@@ -153,8 +157,9 @@ def _endpoints(
         "audit": listing.audit,
         "why": listing.why,
         **{verb: verbs.endpoint(verb) for verb in VERBS},
-        "replay_many": verbs.replay_many,
-        "show_replay": verbs.show_replay,
+        **{f"{verb}_many": bulk.start(verb) for verb in BULK_VERBS},
+        **{f"show_{verb}_many": bulk.show(verb) for verb in BULK_VERBS},
+        **{f"stop_{verb}_many": bulk.stop(verb) for verb in BULK_VERBS},
         "park": verbs.park,
         "unpark": verbs.unpark,
         "stats": listing.stats,

@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from homing.domain.delivery import State
 from homing.web.answers import PHRASES
-from homing.web.listing import words_of
+from homing.web.filters import words_of
 from homing.web.operations import OPERATIONS, PUBLIC, EventStreamOf, Operation, Parameter
 from homing.web.problems import Problem
-from homing.web.schemas import AcceptedOut, BatchOut, ListOut, ReplaysOut
+from homing.web.schemas import AcceptedOut, BatchOut, BulkOut, ListOut
 
 REF = "#/components/schemas/{name}"
 # What any call can meet, whatever it asks for.
@@ -26,10 +26,10 @@ FOUND_IN: dict[Any, tuple[str, str]] = {
     AcceptedOut: ("delivery_id", "/delivery_id"),
     BatchOut: ("delivery_id", "/items/0/delivery_id"),
     ListOut: ("delivery_id", "/items/0/delivery_id"),
-    ReplaysOut: ("replay_id", "/replay_id"),
+    BulkOut: ("bulk_id", "/bulk_id"),
 }
 # The answers that show a delivery's status, which is a word of its route.
-SHOW_STATUS = ("AcceptedOut", "BatchAnswer", "DeliveryView")
+SHOW_STATUS = ("AcceptedOut", "BatchAnswer", "BulkPreview", "DeliveryView")
 TITLES = {401: "No valid API token", 403: "This caller may not do that"}
 
 
