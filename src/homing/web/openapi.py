@@ -6,6 +6,7 @@ import functools
 import json
 import re
 import sys
+from collections.abc import Iterable
 from typing import Any, get_args
 
 import msgspec
@@ -29,7 +30,7 @@ FOUND_IN: dict[Any, tuple[str, str]] = {
     BulkOut: ("bulk_id", "/bulk_id"),
 }
 # The answers that show a delivery's status, which is a word of its route.
-SHOW_STATUS = ("AcceptedOut", "BatchAnswer", "BulkPreview", "DeliveryView")
+SHOW_STATUS = frozenset({"AcceptedOut", "BatchAnswer", "BulkPreview", "DeliveryView"})
 TITLES = {401: "No valid API token", 403: "This caller may not do that"}
 
 
@@ -60,9 +61,11 @@ def describe(service: Described = DEFAULT) -> dict[str, Any]:
     types = _types(operations)
     refs, schemas = msgspec.json.schema_components(types, ref_template=REF)
     schema_of = dict(zip(map(_key, types), refs, strict=True))
-    for name in SHOW_STATUS:
-        if name in schemas:
-            _show_words(schemas[name]["properties"]["status"], service.words)
+    # A delivery of a route that this process does not know is shown with its state.
+    shown = {*service.words, *get_args(State)}
+    for name in SHOW_STATUS & schemas.keys():
+        _set_words(schemas[name]["properties"]["status"], shown)
+    _set_words(schemas["Filter"]["properties"]["status"], service.words)
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         described = _operation(operation, schema_of)
@@ -96,10 +99,9 @@ def describe(service: Described = DEFAULT) -> dict[str, Any]:
     }
 
 
-def _show_words(schema: dict[str, Any], words: tuple[str, ...]) -> None:
-    """A delivery of a route that this process does not know is shown with its state."""
+def _set_words(schema: dict[str, Any], words: Iterable[str]) -> None:
     text = schema["anyOf"][0] if "anyOf" in schema else schema
-    text["enum"] = sorted({*words, *get_args(State)})
+    text["enum"] = sorted(words)
 
 
 def _types(operations: tuple[Operation, ...]) -> list[Any]:

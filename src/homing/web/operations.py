@@ -141,6 +141,15 @@ BULK: dict[BulkVerb, tuple[str, str]] = {
 }
 
 
+# What a type cannot say: one of the two must be given.
+FILTER_OR_ALL: dict[str, Any] = {
+    "oneOf": [
+        {"required": ["filter"], "properties": {"filter": {"type": "object", "minProperties": 1}}},
+        {"required": ["all"], "properties": {"all": {"const": True}}},
+    ]
+}
+
+
 def _bulk(verb: BulkVerb) -> tuple[Operation, ...]:
     noun, about = BULK[verb]
     path = f"{API}/{noun}"
@@ -151,7 +160,7 @@ def _bulk(verb: BulkVerb) -> tuple[Operation, ...]:
             path=path,
             right="operate",
             about=about,
-            takes=BulkIn,
+            takes=Annotated[BulkIn, Meta(extra_json_schema=FILTER_OR_ALL)],
             example={**WHO, "filter": {"source": "shop"}, "dry_run": True},
             gives={202: BulkOut, 200: BulkOut},
             refuses=(*BODY_REFUSALS, 429),
