@@ -401,8 +401,11 @@ class GroupSend(Ready, Protocol):
     def start(self, told: Callable[[Accepted | Failure], None]) -> None:
         """As `commit`, but returns at once; `told` is called with the answer, once."""
 
-    def withdraw(self) -> None:
-        """After `start`: the answer is no longer waited for. What has not been sent is not sent."""
+    def withdraw(self) -> bool:
+        """After `start`: the answer is no longer waited for. What has not been sent is not sent.
+
+        Returns whether it may have been sent.
+        """
 
 
 @runtime_checkable
@@ -477,9 +480,6 @@ class Work(Protocol):
 
     @property
     def now_ms(self) -> int: ...
-
-    async def mark_committing(self, frozen: Mapping[str, bytes]) -> bool:
-        """Write the durable mark; False: the claim was lost or its time is over, do not send."""
 
     def child(  # noqa: PLR0913 - a child may differ from its parent in each of these
         self,

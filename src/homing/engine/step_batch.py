@@ -13,8 +13,8 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from homing.domain.transitions.plain_success import succeed_plainly
-from homing.engine.claimed_work import ClaimedWork, ClaimLost, DoubtSettled, put_back
-from homing.engine.outcomes import conclude, conclude_found, timed_out
+from homing.engine.claimed_work import ClaimedWork, put_back
+from homing.engine.outcomes import conclude, timed_out
 from homing.engine.save_batcher import PendingSave
 from homing.engine.settling import Ended, hand_over, settle
 from homing.engine.starting import leave_out_what_may_not_start
@@ -88,24 +88,15 @@ class StepBatch:
 
     def _raised(self, work: ClaimedWork, error: BaseException) -> bool:
         """An unexpected error of the step is a failed attempt; the end of this task is not."""
-        if isinstance(error, ClaimLost):
-            work.lost = True
-            return False
-        if isinstance(error, DoubtSettled):
-            self._ended.append((work, conclude_found(work, error.receipt)))
-            return False
-        committing = work.delivery.committing
         if isinstance(error, TimeoutError):
-            return self._end(work, timed_out(work.stage, maybe_sent=committing))
+            return self._end(work, timed_out(work.stage, maybe_sent=False))
         if isinstance(error, Exception) or _is_stray_cancel(error):
-            return self._end(work, error, maybe_sent=committing)
+            return self._end(work, error)
         raise error
 
-    def _end(
-        self, work: ClaimedWork, outcome: Outcome | BaseException, *, maybe_sent: bool = False
-    ) -> bool:
+    def _end(self, work: ClaimedWork, outcome: Outcome | BaseException) -> bool:
         """Whether it has parked the route: then the rest is not tried."""
-        save = conclude(work, outcome, maybe_sent=maybe_sent)
+        save = conclude(work, outcome)
         self._ended.append((work, save))
         return bool(save.facts)
 
@@ -149,7 +140,6 @@ class StepBatch:
                         succeed_plainly(work.delivery, plan, now_ms, done.receipt, done.result),
                         work.delivery,
                         work.lease_end_s,
-                        must_keep=work.delivery.committing,
                     ),
                 )
                 for work, done in returned

@@ -254,7 +254,9 @@ class RouteWorker:
     async def _work_off(self, batch: Sequence[ClaimedWork], *, wait: bool) -> int:
         """Attempt them once there is room; how many were attempted."""
         sends = batch[0].stage.sends
-        taken = await self._room.take(min(len(batch), most_at_once(batch[0])) if sends else 1)
+        most = min(len(batch), most_at_once(batch[0])) if sends else 1
+        # Sends share the writes of their marks and outcomes: half a room is worth waiting for.
+        taken = await self._room.take(most, worth=min(most, max(self.route.concurrency // 2, 1)))
         if sends and taken < len(batch):
             self.put_back(batch[taken:])
             batch = batch[:taken]
