@@ -58,8 +58,9 @@ class Gate:
         Without a setting, the first token closes it. It then stays closed until the next start:
         revoking the only token, perhaps a stolen one, must not open it to everyone.
         """
-        if self._open and self._closes_with_a_token and self._steady_s() >= self._look_at_s:
-            self._look_at_s = self._steady_s() + TRUST_S
+        now_s = self._steady_s()
+        if self._open and self._closes_with_a_token and now_s >= self._look_at_s:
+            self._look_at_s = now_s + TRUST_S
             self._open = not await self._tokens.any()
         return self._open
 
