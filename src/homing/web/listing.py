@@ -10,7 +10,7 @@ from homing.app import Homing
 from homing.domain.delivery import Delivery, FailedBecause
 from homing.engine.unserved import unserved_lanes
 from homing.engine.views import DeliveryView, attempt_view, audit_view, delivery_view
-from homing.ports import Facet, Query
+from homing.ports import Query
 from homing.web.answers import json_answer
 from homing.web.calls import Call, query_of
 from homing.web.filters import from_query, to_query
@@ -81,14 +81,17 @@ class Listing:
 
     async def errors(self, call: Call) -> Response:
         query_of(call.scope, NO_FILTERS)
-        counts = await self._homing.store.count(
-            Query(facets=(Facet(state="failed"),)), by=("error_class", "failed_because", "route")
-        )
         groups = [
-            ErrorGroup(error_class, cast(FailedBecause, because), route, count)
-            for (error_class, because, route), count in counts.items()
+            ErrorGroup(
+                error_class=group.error_class,
+                failed_because=cast(FailedBecause, group.failed_because),
+                route=group.route,
+                count=group.count,
+                newest_delivery_id=None if group.newest is None else group.newest.id,
+            )
+            for group in await self._homing.desk.errors()
         ]
-        return json_answer(ErrorsOut(sorted(groups, key=lambda group: -group.count)))
+        return json_answer(ErrorsOut(groups))
 
     def view(self, delivery: Delivery) -> DeliveryView:
         return delivery_view(delivery, self._homing.engine.routes.get(delivery.route))

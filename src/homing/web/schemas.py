@@ -225,15 +225,18 @@ class BulkOut(Struct, frozen=True, kw_only=True):
     preview: list[BulkPreview] = field(default_factory=list)
 
 
-class ErrorGroup(Struct, frozen=True):
+class ErrorGroup(Struct, frozen=True, kw_only=True):
+    """Dead letters that failed in the same way."""
+
     error_class: str
     failed_because: FailedBecause
     route: str
     count: int
+    newest_delivery_id: str | None
 
 
 class ErrorsOut(Struct, frozen=True):
-    """Dead letters by their error class, the most frequent first."""
+    """Dead letters by their error class, the 50 most frequent, the largest group first."""
 
     items: list[ErrorGroup]
 
