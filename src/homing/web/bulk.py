@@ -15,7 +15,7 @@ from homing.web.filters import to_query
 from homing.web.intake import Intake
 from homing.web.listing import Listing
 from homing.web.problems import BadRequest
-from homing.web.schemas import BulkIn, BulkOut, BulkPreview, Filter
+from homing.web.schemas import BulkIn, BulkOut, BulkPreview, Filter, VerbIn
 from homing.web.verbs import MAX_VERB_BYTES, who
 
 # How many deliveries a dry run describes one by one.
@@ -65,8 +65,10 @@ class Bulk:
         """What is done stays done."""
 
         async def act(call: Call) -> Response:
+            given = await self._intake.read(call, VerbIn, MAX_VERB_BYTES)
+            signed = who(call, given.actor, given.reason)
             progress = await self._found(verb, call)
-            await self._homing.bulk.stop(progress.bulk_id)
+            await self._homing.bulk.stop(progress.bulk_id, **signed)
             return json_answer(_shown(progress))
 
         return act

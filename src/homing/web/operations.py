@@ -174,8 +174,10 @@ def _bulk(verb: BulkVerb) -> tuple[Operation, ...]:
             path=f"{path}/{{bulk_id}}/stop",
             right="operate",
             about="Stop it before its next delivery; what is done stays.",
+            takes=VerbIn,
+            example=WHO,
             gives={200: BulkOut},
-            refuses=(404,),
+            refuses=(*BODY_REFUSALS, 404),
         ),
     )
 

@@ -160,7 +160,7 @@ class TestRunning:
 
         monkeypatch.setattr("homing.engine.bulk.pause", pause)
         bulk_id = (await ask(api, REPLAYS, all=True)).json()["bulk_id"]
-        stopped = await api.client.post(f"{REPLAYS}/{bulk_id}/stop")
+        stopped = await ask(api, f"{REPLAYS}/{bulk_id}/stop")
         assert stopped.status_code == 200
         await api.homing.bulk.finished()
         found = (await api.client.get(f"{REPLAYS}/{bulk_id}")).json()
@@ -172,7 +172,7 @@ class TestRunning:
         bulk_id = (await done(api, REPLAYS, all=True))["bulk_id"]
         for path in (f"{DISMISSALS}/{bulk_id}", f"{REPLAYS}/{bulk_id[:4]}", f"{REPLAYS}/nope"):
             assert (await api.client.get(path)).status_code == 404
-            assert (await api.client.post(f"{path}/stop")).status_code == 404
+            assert (await ask(api, f"{path}/stop")).status_code == 404
 
     async def test_their_number_is_bounded(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         await api.dead()
