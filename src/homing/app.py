@@ -18,6 +18,7 @@ from homing.engine.admission import Request, Ticket
 from homing.engine.bulk import BulkActions
 from homing.engine.desk import Desk
 from homing.engine.engine import STOP_GRACE_S, Engine
+from homing.engine.handler_names import names_of, store_names
 from homing.engine.handlers import EVENT_ROUTE, Handlers, TerminalErrors, job_route
 from homing.engine.route import Route, routes_by_name
 from homing.engine.tokens import Tokens
@@ -145,6 +146,12 @@ class Homing:
         self._notifiers += notifiers
         self._alarm = self._alarm or alarm
 
+    def use_without_worker(self) -> Self:
+        """Before the start: only accept, read and repair here, whatever `worker` says."""
+        self._not_started("use_without_worker")
+        self._worker = False
+        return self
+
     def works_on(self, route: str) -> bool:
         """Whether deliveries of this route are accepted here, not only read and repaired."""
         return route in self._routes or (route == EVENT_ROUTE and self._works_on_events())
@@ -171,6 +178,7 @@ class Homing:
             known=[route for route in self._known.values() if not self.works_on(route.name)],
         )
         await self._tell_owners(self._engine)
+        await store_names(self.store, self._handlers.alone(), self._clock.now_ms())
         self._bulk = BulkActions(self.store, self._engine.desk, self._clock, self._dice)
         if self._worker:
             await self._engine.start()
@@ -215,6 +223,7 @@ class Homing:
         delivery = await engine.desk.show(delivery_id)
         await engine.parking.refresh()
         await engine.liveness.look()
+        handlers = await names_of(self.store, [delivery])
         lines = explain(
             delivery,
             await engine.desk.attempts(delivery_id),
@@ -223,11 +232,24 @@ class Homing:
             parked=engine.parking.fact(delivery.route),
             audit=await engine.desk.audit(delivery_id),
             children=await engine.desk.unfinished_children(delivery),
-            is_served=engine.liveness.is_served(delivery.lane),
+            handler=handlers.get(delivery.id),
+            start_with=(
+                None
+                if engine.liveness.is_served(delivery.lane)
+                else self._worker_of(delivery.route)
+            ),
         )
         if delivery.route not in engine.routes:
             lines.append(f"Here it can only be read: {engine.desk.no_route(delivery.route)}.")
         return lines
+
+    def _worker_of(self, route: str) -> str:
+        """The command that would serve it."""
+        if route == MAIL_ROUTE:
+            return "homing worker"
+        # Events belong to an assembly as well, but their handlers are those of an application.
+        of_assembly = route in self._known and route != EVENT_ROUTE
+        return "homing NAME worker" if of_assembly else "homing worker --app MODULE:NAME"
 
     @property
     def sync(self) -> SyncHoming:
@@ -416,7 +438,10 @@ class Homing:
                 name = EVENT_ROUTE if isinstance(message, Event) else message.name
         route = self.engine.routes.get(name)
         if route is None:
-            raise NotFound(f"no route {name!r}; there are {', '.join(self.engine.workers)}")
+            missing = "; give Homing a `provider=` to send e-mails" if name == MAIL_ROUTE else ""
+            raise NotFound(
+                f"no route {name!r}; there are {', '.join(self.engine.workers)}{missing}"
+            )
         if not self.works_on(name):
             raise NotAllowed(f"route {name!r} is only read and repaired here")
         return route

@@ -45,7 +45,8 @@ class Claim(Struct, frozen=True, gc=False, kw_only=True):
 
     `spare` names holders known to be alive: their leases are left alone even when the wall clock
     says that they have ended. `limit_bytes` bounds the sum of the payloads; the first one is
-    always given.
+    always given. Unless it is `durable`, a claim may be undone by a power cut: it is then as if
+    nobody had claimed.
     """
 
     worker: str
@@ -55,6 +56,7 @@ class Claim(Struct, frozen=True, gc=False, kw_only=True):
     lanes: tuple[str, ...]
     spare: frozenset[str] = frozenset()
     limit_bytes: int | None = None
+    durable: bool = True
 
 
 class Claimed(Struct, frozen=True, gc=False):
@@ -285,6 +287,14 @@ class AsyncTransactionalStore(Protocol):
 
 
 @runtime_checkable
+class InFile(Protocol):
+    """A store in a file, which `open` creates."""
+
+    @property
+    def path(self) -> Path: ...
+
+
+@runtime_checkable
 class JournalPath(Protocol):
     """A store that says where the emergency journal beside it lies; None: it has no such place."""
 
@@ -506,7 +516,6 @@ class Step(Protocol):
     def __call__(self, work: Work) -> Coroutine[Any, Any, Outcome]: ...
 
 
-@runtime_checkable
 class LaneStep(Step, Protocol):
     """A step that calls other code in each lane, and looks it up once for a whole batch."""
 

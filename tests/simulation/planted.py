@@ -209,7 +209,7 @@ PLANTED: tuple[Planted, ...] = (
         "engine/housekeeping.py",
         "for change in lost:",
         "for change in lost[:0]:",
-        faults="full,crash",
+        faults="full,store",
         routes="post,held",
     ),
     Planted(

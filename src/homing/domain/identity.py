@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 
 import msgspec
@@ -51,19 +52,24 @@ def provider_token(delivery: Delivery) -> str:
     An amended payload is another request and gets another token. So do the remaining recipients
     once some have accepted it: a provider that drops repeated tokens would drop their message.
     """
-    whole = _digest("token", *_identity(delivery))
+    whole = _own_digest(*_identity(delivery))
     accepted = [r.address for r in delivery.recipients if r.outcome == "accepted"]
     return whole if not accepted else _digest(whole, *sorted(accepted))
 
 
 def message_id(delivery: Delivery, domain: str) -> str:
     """A fixed Message-ID lets receivers drop a possible duplicate; an amended text has its own."""
-    return f"<{_digest('message', *_identity(delivery))}@{domain}>"
+    return f"<{_own_digest(*_identity(delivery))}@{domain}>"
 
 
 def _identity(delivery: Delivery) -> tuple[str, ...]:
     named = (delivery.route, delivery.intent or delivery.id)
     return named if delivery.payload_no == 1 else (*named, str(delivery.payload_no))
+
+
+@functools.lru_cache(maxsize=16)  # a send asks for its token right after its Message-ID
+def _own_digest(*names: str) -> str:
+    return _digest("token", *names)
 
 
 def child_intent(parent: Delivery, intent: str) -> str:

@@ -24,6 +24,8 @@ BULK_VERBS: tuple[BulkVerb, ...] = get_args(BulkVerb)
 
 BULK_ACTIONS = "bulk_actions"
 STOP_ASKED = "bulk_stop"
+STOPPED_BY_OPERATOR = "stopped by an operator"
+PROCESS_ENDED = "the process was stopped"
 PAGE = 100
 MOST_AT_ONCE = 10
 # How many of those replayed are looked at before the next one.
@@ -184,7 +186,7 @@ class BulkActions:
             await work
             progress.state = "stopped" if progress.stopped_because else "done"
         except asyncio.CancelledError:
-            progress.state, progress.stopped_because = "stopped", "the process was stopped"
+            progress.state, progress.stopped_because = "stopped", PROCESS_ENDED
         except Exception as error:
             log.exception("bulk action %s failed", progress.bulk_id)
             progress.state, progress.stopped_because = "failed", type(error).__name__
@@ -231,7 +233,7 @@ class BulkActions:
     async def _is_stop_asked(self, progress: BulkProgress) -> bool:
         asked = await self._store.facts(STOP_ASKED, progress.bulk_id)
         if asked:
-            progress.stopped_because = "stopped by an operator"
+            progress.stopped_because = STOPPED_BY_OPERATOR
         return bool(asked)
 
     async def _look(self, progress: BulkProgress, untried: deque[Replayed]) -> None:

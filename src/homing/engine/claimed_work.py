@@ -99,8 +99,8 @@ class ClaimedWork(Struct, eq=False):
     size: int = 0
     owner: Owner | None = None
     is_probe: bool = False
-    # A mark on its way carries the lease of its time: renewed meanwhile, it would be undone.
-    is_being_marked: bool = False
+    # What is on its way to the store carries the lease of its time: a renewal would be undone.
+    is_being_written: bool = False
     is_over: bool = False
     lost: bool = False
     settled: str | None = None
@@ -114,7 +114,7 @@ class ClaimedWork(Struct, eq=False):
 
     def marking(self, frozen: Mapping[str, bytes]) -> PendingSave:
         """The durable mark, to be written: with a new lease only where the old one grows short."""
-        self.is_being_marked = True
+        self.is_being_written = True
         clock = self.process.clock
         is_short = self._spare_s(clock.steady_s()) < SPARE_LEASE_S
         change = transitions.mark_committing(
@@ -127,7 +127,7 @@ class ClaimedWork(Struct, eq=False):
 
     def marked(self, change: Change, asked_at_s: float) -> None:
         """It is stored; a new lease counts from when it was asked for."""
-        self.is_being_marked = False
+        self.is_being_written = False
         if change.delivery.due_at_ms != self.delivery.due_at_ms:
             self.lease_end_s = asked_at_s + self.route.lease_s
         self.wrote(change)

@@ -23,7 +23,6 @@ from homing.engine.route import Route, Verb
 from homing.ports import Cursor, Facet, Page, Query, Transitioned
 
 RESEND_SOURCE = "operator_resend"
-FAILED = (Facet(state="failed"),)
 
 
 class ErrorGroup(Struct, frozen=True):
@@ -92,7 +91,8 @@ class Desk:
 
     async def errors(self, query: Query | None = None, limit: int = 50) -> Sequence[ErrorGroup]:
         """Dead letters grouped by route, error class and reason, the largest group first."""
-        asked = replace(query or Query(), facets=FAILED)
+        asked = query or Query()
+        asked = replace(asked, facets=asked.facets or (Facet(state="failed"),))
         counts = await self._store.count(asked, by=("route", "error_class", "failed_because"))
         groups = []
         for (route, error_class, because), count in sorted(counts.items(), key=_largest)[:limit]:

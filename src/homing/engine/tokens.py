@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, cast, get_args
 from msgspec import Struct
 
 from homing.domain.delivery import Fact
-from homing.domain.errors import InvalidRequest, NotFound
+from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.ports import Clock, Dice, Store
 
 TOKEN = "token"  # noqa: S105 - the kind of the fact, not a secret
@@ -48,7 +48,7 @@ class Tokens:
         if not name.strip():
             raise InvalidRequest("name", "must not be empty")
         if any(token.name == name for token in await self.all()):
-            raise InvalidRequest("name", f"a token named {name!r} exists")
+            raise NotAllowed(f"a token named {name!r} exists")
         secret = PREFIX + self._dice.entropy(24).hex()
         fact = Fact(TOKEN, digest_of(secret), self._clock.now_ms(), {"name": name, "role": role})
         await self._store.save([], [fact])

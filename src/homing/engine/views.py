@@ -18,6 +18,7 @@ from homing.domain.delivery import (
     Recipient,
     State,
 )
+from homing.engine.handlers import EVENT_ROUTE
 from homing.engine.route import Route
 
 
@@ -50,6 +51,7 @@ class DeliveryView(Struct, frozen=True, kw_only=True):
     error_code: str | None
     recipients: tuple[Recipient, ...]
     template_id: str | None
+    handler: str | None
     priority: int
     expires_at_ms: int | None
     parent_id: str | None
@@ -88,7 +90,10 @@ class AuditView(Struct, frozen=True, kw_only=True):
     more: Mapping[str, str] = field(default_factory=dict)
 
 
-def delivery_view(delivery: Delivery, route: Route | None) -> DeliveryView:
+def delivery_view(
+    delivery: Delivery, route: Route | None, handler: str | None = None
+) -> DeliveryView:
+    """`handler` is the name of an only one, which its record does not contain."""
     failure = delivery.failure
     receipt = delivery.receipt
     return DeliveryView(
@@ -111,6 +116,7 @@ def delivery_view(delivery: Delivery, route: Route | None) -> DeliveryView:
         error_code=failure.code if failure else None,
         recipients=delivery.recipients,
         template_id=delivery.topic,
+        handler=handler or _handler(delivery),
         priority=delivery.priority,
         expires_at_ms=delivery.expires_at_ms,
         parent_id=delivery.parent_id,
@@ -129,6 +135,10 @@ def delivery_view(delivery: Delivery, route: Route | None) -> DeliveryView:
         updated_at_ms=delivery.updated_at_ms,
         ended_at_ms=delivery.ended_at_ms,
     )
+
+
+def _handler(delivery: Delivery) -> str | None:
+    return delivery.metadata.get("handler") if delivery.route == EVENT_ROUTE else None
 
 
 def budget_of(delivery: Delivery, route: Route | None) -> int:

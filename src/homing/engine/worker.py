@@ -307,8 +307,6 @@ class RouteWorker:
             return await self._probe()
         # The delivery that finds a fault is its first probe: the next one comes later.
         self._last_probe_s = self._process.clock.steady_s()
-        if (rest_s := await self._due.rest_before_claim_s()) > 0:
-            return rest_s
         room = max(self._capacity() - self._in_use(), 1)
         self._hand_out(await self._claim(await self._due.portion(room)))
         return await self._due.rest_after_claim_s()

@@ -16,6 +16,7 @@ from homing.domain.errors import SettingsError
 from homing.settings.checking import check
 from homing.settings.durations import Seconds, seconds
 from homing.settings.environment import CONFIG_VARIABLE, Given, from_environ, read_text
+from homing.settings.leaves import ANY, leaves, right_value
 from homing.settings.tree import RouteSettings, Settings
 
 T = TypeVar("T")
@@ -103,7 +104,7 @@ def _checked(tree: Any, kind: type[T], within: str, origins: Mapping[str, str]) 
         return msgspec.convert(tree, kind, strict=False, dec_hook=decode)
     except msgspec.ValidationError as error:
         setting, problem = _named(str(error), within)
-        raise _with_origin(setting, problem, origins) from None
+        raise _with_origin(setting, _with_right_value(setting, problem), origins) from None
 
 
 def decode(kind: type, value: Any) -> Any:
@@ -126,6 +127,15 @@ def _named(message: str, within: str) -> tuple[str, str]:
         name = f"{place}.{unknown.group(1)}" if place else unknown.group(1)
         return name, "there is no such setting"
     return place or "settings", problem
+
+
+def _with_right_value(setting: str, problem: str) -> str:
+    """A wrong duration says it already."""
+    name = re.sub(r"^routes\.[^.]+", f"routes.{ANY}", setting.partition("[")[0])
+    for leaf in leaves():
+        if leaf.name == name and "duration" not in problem:
+            return f"{problem}; {right_value(leaf.kind, leaf.default)}"
+    return problem
 
 
 def _with_origin(setting: str, problem: str, origins: Mapping[str, str]) -> SettingsError:
