@@ -45,7 +45,7 @@ _NOTES = {
     " defaults here are those of the route `mail`.\n\n"
 }
 # What "not set" means, where it is not simply "off".
-_UNSET = {"after_cap": "no cap", "max": "no limit"}
+_UNSET = {"after_cap": "no cap", "auth": "not set", "max": "no limit"}
 
 
 def reference(mail: RouteSettings) -> str:

@@ -62,7 +62,9 @@ class TestOpen:
         own = await api.client.get(STATS, headers={"Origin": "http://127.0.0.1:8025"})
         assert own.status_code == 200
 
-    @pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"])
+    @pytest.mark.parametrize(
+        "name", ["X-Forwarded-For", "X-Forwarded-Proto", "Forwarded", "X-Real-IP", "Via"]
+    )
     async def test_nobody_is_served_through_a_proxy(self, api: Api, name: str) -> None:
         """A proxy on this machine makes the world look like loopback."""
         answer = await api.client.get(STATS, headers={name: "203.0.113.9"})

@@ -16,6 +16,7 @@ from homing.app import Homing
 from homing.engine.labels import Label, LabelTable
 from homing.mail_route import mail_route
 from homing.providers.stub import StubProvider
+from homing.web.listing import LIST_FIELDS
 from homing.web.openapi import describe, document
 from homing.web.resources import Resource
 from tests.unit.web.conftest import OPEN, Api, running
@@ -129,6 +130,11 @@ def test_every_operation_is_described_whole(
             assert list(response["content"]) == ["application/problem+json"]
         if status in ("503", "507") and path != "/readyz":
             assert "Retry-After" in response["headers"]
+
+
+def test_it_names_every_field_of_a_list() -> None:
+    parameters = DOCUMENT["paths"]["/api/v1/deliveries"]["get"]["parameters"]
+    assert {one["name"] for one in parameters} == LIST_FIELDS
 
 
 def test_the_key_is_a_required_header() -> None:

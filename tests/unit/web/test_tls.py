@@ -55,6 +55,7 @@ def test_the_service_speaks_https(tmp_path: Path) -> None:
             except ConnectionRefusedError:
                 assert time.monotonic() < deadline_s
                 assert process.poll() is None
+                time.sleep(0.02)
         assert get(port, "/api/v1/stats", trusted).status == 200
         with pytest.raises(ssl.SSLError):
             get(port, "/healthz", ssl.create_default_context())
