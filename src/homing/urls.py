@@ -47,8 +47,6 @@ PROVIDERS: dict[str, Callable[[str], Provider]] = {
     "smtp": _smtp,
     "smtps": _smtp,
 }
-
-
 EXAMPLES = {
     "store": ("sqlite:///outbox.db", "sqlite:////srv/outbox.db", "memory: (for tests)"),
     "provider": (
@@ -59,6 +57,22 @@ EXAMPLES = {
 }
 # Kinds that people may expect and that are planned.
 LATER = frozenset({"postgresql", "postgres", "redis", "rediss", "jsonl", "graph"})
+
+
+def store_of(given: str | Path | Store) -> Store:
+    """What a URL names, the SQLite file of a path, or the store itself."""
+    if isinstance(given, str):
+        return store_from_url(given)
+    if isinstance(given, Path):
+        return STORES["sqlite"](f"sqlite:///{given}")
+    return _checked(given, "claim", "store")
+
+
+def provider_of(given: str | Provider) -> Provider:
+    """What a URL names, or the provider itself."""
+    if isinstance(given, str):
+        return provider_from_url(given)
+    return _checked(given, "prepare", "provider")
 
 
 def store_from_url(url: str) -> Store:
@@ -103,6 +117,13 @@ def _unknown(table: Collection[str], setting: str, url: str, scheme: str) -> str
     close = get_close_matches(scheme, table, n=1)
     meant = f"did you mean {close[0]}:? " if close else ""
     return f"unknown kind {scheme!r}; {meant}Write one such as {examples}"
+
+
+def _checked(given: T, method: str, setting: str) -> T:
+    if not hasattr(given, method):
+        kind, example = type(given).__name__, EXAMPLES[setting][0]
+        raise SettingsError(setting, f"must be a URL such as {example}, not {kind}")
+    return given
 
 
 def _path_of(url: str) -> Path:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from homing.domain import transitions
 from homing.domain.delivery import Attempt, Change, Delivery, Fact, FailedBecause, State
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
-from homing.domain.message import Email, Event, Job, Message
+from homing.domain.message import Message
 from homing.engine.desk_children import DeskChildren
 from homing.engine.desk_writer import AUDIT, DeskWriter, Signed, demand, signed
 from homing.engine.family import is_current, pages_of_children
@@ -19,6 +19,7 @@ from homing.engine.parking import Parking
 from homing.engine.preparing import prepare
 from homing.engine.process import Process
 from homing.engine.request import Request
+from homing.engine.request_checks import plain_message
 from homing.engine.route import Route, Verb
 from homing.ports import Cursor, Facet, Page, Query, Transitioned
 
@@ -36,6 +37,8 @@ class ErrorGroup(Struct, frozen=True):
 
 
 class Desk:
+    """The operator's verbs. Each takes and stores who acts (`actor`) and why (`reason`)."""
+
     def __init__(
         self,
         process: Process,
@@ -53,9 +56,13 @@ class Desk:
         self.no_route = self._writer.no_route
 
     async def show(self, delivery_id: str) -> Delivery:
+        """The delivery as it stands. NotFound: there is none of this id."""
         return await self._with_children(await self._writer.read(delivery_id))
 
     async def list(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
+        """A page of the deliveries that the query describes, newest first."""
+        if not isinstance(query, Query):
+            raise InvalidRequest("query", f"must be a Query, not {type(query).__name__}")
         page = await self._store.page(query, cursor, limit)
         items = [await self._with_children(delivery) for delivery in page.items]
         return Page(tuple(items), page.next)
@@ -79,6 +86,7 @@ class Desk:
         return [*ended, *_current(delivery)]
 
     async def audit(self, delivery_id: str) -> Sequence[Fact]:
+        """What operators did to a delivery, oldest first."""
         return await self._store.facts(AUDIT, f"{delivery_id}/")
 
     async def unfinished_children(self, parent: Delivery) -> Sequence[Delivery]:
@@ -150,11 +158,13 @@ class Desk:
     async def dismiss(
         self, delivery_id: str, *, actor: str, reason: str, cycle: int | None = None
     ) -> Delivery:
+        """Close a dead letter: it will not be tried again. `restore` undoes it."""
         by = signed(actor, reason)
         before = await self._writer.checked("dismiss", delivery_id, cycle)
         return await self._writer.use("dismiss", before, self._children.dismissed, by)
 
     async def restore(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
+        """Undo a dismissal."""
         by = signed(actor, reason)
         before = await self._writer.checked("restore", delivery_id)
 
@@ -223,10 +233,8 @@ class Desk:
             await self._children.cancel_earlier(amended, by)
         return amended
 
-    def _amended(self, before: Delivery, message: object) -> tuple[bytes, tuple[str, ...]]:
-        if not isinstance(message, Email | Event | Job):
-            kind = type(message).__name__
-            raise InvalidRequest("message", f"must be an Email, Event or Job, not {kind}")
+    def _amended(self, before: Delivery, message: Message) -> tuple[bytes, tuple[str, ...]]:
+        message = plain_message(message)
         request = Request(message=message, key=before.key, generation=before.generation)
         [new] = prepare(self._process, [(self._writer.route(before.route), request)])
         if new.delivery.lane != before.lane and before.parent_id is None:
@@ -261,6 +269,7 @@ class Desk:
         return await self._writer.add("resend", replace(new, facts=facts))
 
     async def annotate(self, delivery_id: str, *, actor: str, note: str) -> None:
+        """Add a note; nothing else changes."""
         by = signed(actor, note, named="note")
         await self._writer.checked("annotate", delivery_id)
         await self._writer.note("annotate", delivery_id, by)
@@ -272,6 +281,7 @@ class Desk:
         await self._parking.park(route, actor=actor, reason=reason)
 
     async def unpark(self, route: str, *, actor: str, reason: str) -> None:
+        """Start a parked route again."""
         self._writer.route(route)
         await self._writer.note("unpark", f"route:{route}", signed(actor, reason))
         await self._parking.unpark(route)

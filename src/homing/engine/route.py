@@ -106,6 +106,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     labels: LabelTable = ENGINE_LABELS
 
     def plan_of(self, delivery: Delivery) -> Plan:
+        """The plan that this delivery follows."""
         if not self.plans:
             return self.plan
         if delivery.plan:
@@ -119,6 +120,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def all_plans(self) -> tuple[Plan, ...]:
+        """`plan` and the further plans."""
         return (self.plan, *self.plans.values())
 
     def with_plans(self, change: Callable[[Plan], Plan]) -> Route:
@@ -127,6 +129,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
         return replace(self, plan=change(self.plan), plans=plans)
 
     def lane(self, suffix: str = "", generation: int = 0) -> str:
+        """The full name of a lane of this route."""
         return lane_name(self.name, suffix, 0 if self.generation is None else generation)
 
     @functools.cached_property
@@ -149,6 +152,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
         return provider if isinstance(provider, Lookup) else None
 
     def word(self, delivery: Delivery) -> str:
+        """The route's own status word for this delivery."""
         return self.labels.word(delivery)
 
 

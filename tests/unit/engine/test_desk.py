@@ -239,7 +239,7 @@ async def test_amend_refuses_what_is_no_message_or_belongs_elsewhere() -> None:
     world, letter = await dead(admit=admit_event, lanes=("paid", "refunded"))
     wrong: Any = {"order": 2}
 
-    with pytest.raises(InvalidRequest, match="must be an Email, Event or Job, not dict"):
+    with pytest.raises(InvalidRequest, match="must be an Email, an Event or a Job, not dict"):
         await world.engine.desk.amend(letter.id, wrong, **WHY)
     with pytest.raises(InvalidRequest, match=r"is for 'event/refunded'; delivery .* 'event/paid'"):
         await world.engine.desk.amend(letter.id, Event("refunded"), **WHY)
