@@ -33,10 +33,10 @@ async def check_access(server: ServerSettings, tokens: Tokens) -> None:
         )
     if (local and server.auth != "token") or await tokens.any():
         return
-    setting, problem = "server.host", f"{server.host} is not loopback and there are no API tokens"
+    setting, missing = "server.host", f"{server.host} is not loopback and there are no API tokens"
     if local:
-        setting, problem = "server.auth", "there are no API tokens"
-    raise SettingsError(setting, f"{problem}; make one first: homing token make NAME --role admin")
+        setting, missing = "server.auth", "there are no API tokens"
+    raise SettingsError(setting, f"{missing}; make one first: homing token make NAME --role admin")
 
 
 class Gate:
