@@ -136,6 +136,9 @@ def test_nothing_of_others_is_obeyed_by_the_terminal(cli: Cli) -> None:
         ["why", delivery_id],
         ["why", "down@stub.test"],
         ["list", "--source", HOSTILE],
+        ["watch", "--times", "1"],
+        ["watch", delivery_id, "--times", "1"],
+        ["cancel", "--all", "--dry-run"],
     ):
         for more in ([], ["--json"]):
             done = cli(*words, *more)
