@@ -7,12 +7,19 @@ from urllib.parse import urlsplit
 
 from homing.content.addresses import parse
 from homing.domain.errors import InvalidRequest, SettingsError
-from homing.settings.tree import RetrySettings, RouteSettings, Settings, TelemetrySettings
+from homing.settings.tree import (
+    RetrySettings,
+    RouteSettings,
+    ServerSettings,
+    Settings,
+    TelemetrySettings,
+)
 
 
 def check(settings: Settings) -> None:
     """Raise SettingsError for the first setting that is not valid."""
     problems = [
+        *_server(settings.server),
         *_telemetry(settings.telemetry),
         *_dkim(settings),
         *(
@@ -23,6 +30,15 @@ def check(settings: Settings) -> None:
     ]
     for setting, problem in problems:
         raise SettingsError(setting, problem)
+
+
+def _server(given: ServerSettings) -> Iterator[tuple[str, str]]:
+    pair = {"server.tls_cert": given.tls_cert, "server.tls_key": given.tls_key}
+    for name, path in pair.items():
+        if path is None and any(pair.values()):
+            yield name, f"is missing; HTTPS needs {' and '.join(pair)}"
+        if path is not None and path.startswith("-----BEGIN"):
+            yield name, "takes the path of a PEM file, not its content"
 
 
 def _telemetry(given: TelemetrySettings) -> Iterator[tuple[str, str]]:

@@ -124,6 +124,17 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
         str, says("The address to listen on; any other than loopback needs API tokens.")
     ] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="The port; 0 takes a free one.")] = 8025
+    auth: Annotated[
+        Literal["token", "open"] | None,
+        says(
+            "`token`: every call needs an API token. `open`: none is needed, on loopback only. Left"
+            " out: open on loopback while there is no token, otherwise `token`."
+        ),
+    ] = None
+    tls_cert: Annotated[
+        Text, says("Serve HTTPS with this certificate: a PEM file, intermediate ones included.")
+    ] = None
+    tls_key: Annotated[Text, says("The private key of `server.tls_cert`: a PEM file.")] = None
 
 
 class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -32,6 +32,9 @@ EFFECTS: dict[str, Check] = {}
 ELSEWHERE = {
     "server.host": "unit/cli/test_serving.py::test_it_listens_where_the_settings_say",
     "server.port": "unit/cli/test_serving.py::test_it_listens_where_the_settings_say",
+    "server.auth": "unit/web/test_access.py::test_with_auth_token_no_call_is_served_without_one",
+    "server.tls_cert": "unit/web/test_tls.py::test_the_service_speaks_https",
+    "server.tls_key": "unit/web/test_tls.py::test_the_service_speaks_https",
     "telemetry.otlp": "unit/observers/test_otlp.py::test_metrics_and_spans_reach_the_collector",
     "telemetry.otlp_endpoint": (
         "unit/observers/test_otlp.py::test_metrics_and_spans_reach_the_collector"
