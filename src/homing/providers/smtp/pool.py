@@ -54,7 +54,7 @@ class Pool:
         self._messages_per_connection = settings.messages_per_connection
         self._closed_after = 0
         self._believed_until_s = 0.0
-        self._closing = False
+        self.is_closed = False
         self.success = RecentSuccess()
 
     async def reserve(self, most: int = 1) -> int | Failure:
@@ -101,7 +101,7 @@ class Pool:
 
     async def close(self) -> None:
         """Send QUIT to every server; sends under way may end within the grace."""
-        self._closing = True
+        self.is_closed = True
         for task in self._dialling:
             task.cancel()
         self._fail_queue(_CLOSED)
@@ -179,7 +179,7 @@ class Pool:
             connection.flush()
 
     def _dispatch(self) -> None:
-        if self._closing:
+        if self.is_closed:
             self._fail_queue(_CLOSED)
             return
         for connection in reversed(self._free.copy()):
@@ -214,7 +214,7 @@ class Pool:
 
     async def _revive(self) -> Failure | None:
         """A first live connection, or why there is none: one attempt, for all that wait."""
-        if self._closing:
+        if self.is_closed:
             return _CLOSED
         while True:
             attempt = next(iter(self._dialling)) if self._dialling else self._start_dialling()
@@ -243,7 +243,7 @@ class Pool:
 
     def _grow(self) -> None:
         """A connection for every send, up to the size; the first one alone."""
-        if self._closing or len(self._live) >= self._size:
+        if self.is_closed or len(self._live) >= self._size:
             return
         busy = len(self._live) - len(self._free)
         wanted = min(self._size, max(self._reserved, busy + len(self._queue)))

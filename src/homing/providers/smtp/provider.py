@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Self
 
+from homing import forks
 from homing.domain.failure import Failure
 from homing.domain.loopback import is_loopback
 from homing.ports import Envelope, Finding
@@ -13,6 +14,7 @@ from homing.providers.smtp.letter import Letter, compose
 from homing.providers.smtp.opening import Opener
 from homing.providers.smtp.pool import Pool
 from homing.providers.smtp.sending import Sending
+from homing.providers.smtp.tls import tls_context
 from homing.providers.smtp.token import TokenSource
 from homing.providers.smtp.url import SmtpSettings, parse_url
 from homing.providers.smtp.wire import address_problem
@@ -34,7 +36,9 @@ class SmtpProvider:
         self.settings = settings
         self.warnings = settings.warnings
         self.sender = settings.sender or _own_address(settings)
-        self._pool = Pool(settings, Opener(settings))
+        self._context = tls_context(settings)
+        self._pool = self._new_pool()
+        forks.forget_in_child(self)
 
     @classmethod
     def from_url(cls, url: str, *, token: TokenSource | None = None) -> Self:
@@ -105,8 +109,20 @@ class SmtpProvider:
             return [*found, Finding("provider", "bad", f"{failure.error_class}: {said}")]
         return [*found, Finding("provider", "good", "reachable, trusted, credentials accepted")]
 
+    async def open(self) -> None:
+        """Make it usable again after `close`."""
+        if self._pool.is_closed:
+            self._pool = self._new_pool()
+
     async def close(self) -> None:
         await self._pool.close()
+
+    def forget_parent(self) -> None:
+        forks.leave_to_parent(self._pool)
+        self._pool = self._new_pool()
+
+    def _new_pool(self) -> Pool:
+        return Pool(self.settings, Opener(self.settings, self._context))
 
 
 def _own_address(settings: SmtpSettings) -> str | None:
