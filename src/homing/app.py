@@ -19,10 +19,11 @@ from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed
 from homing.domain.message import Email, Event, Job, Message
 from homing.domain.policy import OnDoubt, Retention, Retry
 from homing.engine.admission import Admission, Request, Ticket
+from homing.engine.bulk import BulkActions
 from homing.engine.desk import Desk
 from homing.engine.engine import STOP_GRACE_S, Engine
+from homing.engine.handler_names import names_of, store_names
 from homing.engine.handlers import EVENT_ROUTE, Handlers, TerminalErrors, job_route
-from homing.engine.replays import Replays
 from homing.engine.request import SubmitOptions
 from homing.engine.request_checks import plain_message, plain_text
 from homing.engine.route import Route, routes_by_name
@@ -68,6 +69,9 @@ class Homing:
         *,
         provider: str | Provider | None = None,
         sender: str | None = None,
+        senders: Sequence[str] = (),
+        templates: str | Path | None = None,
+        dkim: Mapping[str, tuple[str, str]] | None = None,
         on_doubt: OnDoubt = "resend",
         routes: Sequence[Route] = (),
         known: Sequence[Route] = (),
@@ -85,7 +89,9 @@ class Homing:
         stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
         """`store` is a URL, the path of a SQLite file, or a store; `provider` a URL or a provider
-        of mail, sent as `sender`. Where nobody can tell whether an attempt was accepted,
+        of mail. `sender` is the From of all mail, unless a message names one of `senders`;
+        `templates` is the folder of the catalog; `dkim` has, by domain, the selector and the path
+        of the key with which mail is signed. Where nobody can tell whether an attempt was accepted,
         `on_doubt` says whether the mail is sent again (`resend`, flagged as a possible duplicate)
         or waits for a person (`hold`).
 
@@ -102,7 +108,14 @@ class Homing:
         self._routes = routes_by_name(routes)
         self._mail_route: Callable[[Provider], Route] | None = None
         if self.provider is not None and MAIL_ROUTE not in self._routes:
-            self._mail_route = partial(mail_route, sender=sender, on_doubt=on_doubt)
+            self._mail_route = partial(
+                mail_route,
+                sender=sender,
+                senders=senders,
+                catalog=templates,
+                dkim=dkim,
+                on_doubt=on_doubt,
+            )
             self._routes[MAIL_ROUTE] = self._mail_route(self.provider)
         self._known = {route.name: route for route in known if route.name not in self._routes}
         if shapes and isinstance(self.store, Showing):
@@ -119,7 +132,7 @@ class Homing:
         self._handlers = Handlers()
         self._making = threading.Lock()
         self._engine: Engine | None = None
-        self._replays: Replays | None = None
+        self._bulk: BulkActions | None = None
         self.running_in: asyncio.AbstractEventLoop | None = None
         """The event loop in which it is started."""
         self._was_forked = False
@@ -164,6 +177,12 @@ class Homing:
         self._observers += observers
         self._notifiers += notifiers
         self._alarm = self._alarm or alarm
+
+    def use_without_worker(self) -> Self:
+        """Before the start: only accept, read and repair here, whatever `worker` says."""
+        self._not_started("use_without_worker")
+        self._worker = False
+        return self
 
     @contextmanager
     def replaced(
@@ -210,7 +229,8 @@ class Homing:
             await self._agree_on_time(self._clock)
         engine = self._made_engine()
         await self._tell_owners(engine)
-        self._replays = Replays(self.store, engine.desk, self._clock, self._dice)
+        await store_names(self.store, self._handlers.alone(), self._clock.now_ms())
+        self._bulk = BulkActions(self.store, engine.desk, self._clock, self._dice)
         if self._worker:
             await engine.start()
         else:
@@ -246,20 +266,20 @@ class Homing:
             return
         self._refuse_other_loop()
         try:
-            if self._replays is not None:
-                await self._replays.stop()
+            if self._bulk is not None:
+                await self._bulk.close()
             if self._engine is not None:
                 await self._engine.stop(self.stop_grace_s if grace_s is None else grace_s)
         finally:
             await self.store.close()
-            self._engine = self._replays = self.running_in = None
+            self._engine = self._bulk = self.running_in = None
 
     def forget_parent(self) -> None:
         """In a forked child: it is not started here, and the parent's run is left alone."""
-        forks.leave_to_parent((self._engine, self._replays))
+        forks.leave_to_parent((self._engine, self._bulk))
         self._was_forked = self.running_in is not None
         self._making = threading.Lock()
-        self._engine = self._replays = self.running_in = None
+        self._engine = self._bulk = self.running_in = None
 
     @property
     def has_worker(self) -> bool:
@@ -291,11 +311,11 @@ class Homing:
             )
 
     @property
-    def replays(self) -> Replays:
-        """Replays of many dead letters by filter."""
-        if self._replays is None:
-            raise NotAllowed("Homing is not started")
-        return self._replays
+    def bulk(self) -> BulkActions:
+        """`replay`, `dismiss` and `cancel` on many deliveries by filter."""
+        if self._bulk is None:
+            raise NotAllowed("Homing is not started: use `async with homing:` or `start()`")
+        return self._bulk
 
     @property
     def tokens(self) -> Tokens:
@@ -308,6 +328,7 @@ class Homing:
         delivery = await engine.desk.show(delivery_id)
         await engine.parking.refresh()
         await engine.liveness.look()
+        handlers = await names_of(self.store, [delivery])
         lines = explain(
             delivery,
             await engine.desk.attempts(delivery_id),
@@ -316,11 +337,24 @@ class Homing:
             parked=engine.parking.fact(delivery.route),
             audit=await engine.desk.audit(delivery_id),
             children=await engine.desk.unfinished_children(delivery),
-            is_served=engine.liveness.is_served(delivery.lane),
+            handler=handlers.get(delivery.id),
+            start_with=(
+                None
+                if engine.liveness.is_served(delivery.lane)
+                else self._worker_of(delivery.route)
+            ),
         )
         if delivery.route not in engine.routes:
             lines.append(f"Here it can only be read: {engine.desk.no_route(delivery.route)}.")
         return lines
+
+    def _worker_of(self, route: str) -> str:
+        """The command that would serve it."""
+        if route == MAIL_ROUTE:
+            return "homing worker"
+        # Events belong to an assembly as well, but their handlers are those of an application.
+        of_assembly = route in self._known and route != EVENT_ROUTE
+        return "homing NAME worker" if of_assembly else "homing worker --app MODULE:NAME"
 
     @property
     def sync(self) -> SyncHoming:
@@ -526,7 +560,8 @@ class Homing:
         engine = self._engine or self._made_engine()
         route = engine.routes.get(name)
         if route is None:
-            raise NotFound(f"no route {name!r}; there are {', '.join(engine.workers)}")
+            missing = "; give Homing a `provider=` to send e-mails" if name == MAIL_ROUTE else ""
+            raise NotFound(f"no route {name!r}; there are {', '.join(engine.workers)}{missing}")
         if not self.works_on(name):
             raise NotAllowed(f"route {name!r} is only read and repaired here")
         return route

@@ -294,6 +294,14 @@ class AsyncTransactionalStore(Protocol):
 
 
 @runtime_checkable
+class InFile(Protocol):
+    """A store in a file, which `open` creates."""
+
+    @property
+    def path(self) -> Path: ...
+
+
+@runtime_checkable
 class JournalPath(Protocol):
     """A store that says where the emergency journal beside it lies; None: it has no such place."""
 

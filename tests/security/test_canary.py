@@ -166,6 +166,9 @@ def test_nothing_planted_leaves_the_store(
             ("config show", 0),
             ("token list", 0),
             ("plan --outage 1h", 0),
+            ("errors", 0),
+            ("watch --times 1", 0),
+            ("cancel --all --dry-run --json", 0),
             ("migrate --dry-run", 0),
             *((f"attempts {each} --json", 0) for each in ids.values()),
             (f"show {bad} --json", 0),
@@ -176,7 +179,9 @@ def test_nothing_planted_leaves_the_store(
         cli(*words.split())
         for words in ("list", "list --json", "dead", "why canary-to@example.org")
     ]
-    asked += [cli("show", each, "--json") for each in ids.values()]
+    # Who asks for one delivery by its id is told its subject; no list does.
+    whole = [cli("show", each, "--json").out for each in ids.values()]
+    assert any("canary-subject" in text for text in whole)
 
     silent = {
         "log": log,
@@ -192,7 +197,8 @@ def test_nothing_planted_leaves_the_store(
     assert {place: hits for place, text in silent.items() if (hits := CANARY.findall(text))} == {}
     assert "RuntimeError" in "\n".join(tried)
     assert log.count('"state":"failed"') >= 4
-    for text in (*shown, *(done.out + done.err for done in asked)):
+    whole = [text.replace("canary-subject", "") for text in whole]
+    for text in (*shown, *whole, *(done.out + done.err for done in asked)):
         allowed = r"(?i)canary-(to|cc|bcc)@example\.org|canary-(key-\w+|source|metadata)"
         assert CANARY.findall(re.sub(allowed, "", text)) == []
 

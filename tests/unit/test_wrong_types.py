@@ -215,8 +215,8 @@ async def test_the_desk_names_what_is_wrong() -> None:
             await desk.cancel(ticket.delivery_id, actor=5, reason="x")
         with pytest.raises(InvalidRequest, match="query: must be a Query, not str"):
             await desk.list("failed")
-        with pytest.raises(InvalidRequest, match="payload: must be the bytes"):
-            await desk.amend(ticket.delivery_id, MAIL, actor="ann", reason="x")
+        with pytest.raises(InvalidRequest, match="message: must be an Email"):
+            await desk.amend(ticket.delivery_id, "text", actor="ann", reason="x")
         with pytest.raises(InvalidRequest, match="reason: must be text"):
             await desk.cancel(ticket.delivery_id, actor="ann", reason=None)
 

@@ -30,7 +30,12 @@ PAGE = 200
 NOTICES_EVERY_S = 15.0
 SHARE_OF_SWEEPS = 0.02
 # Small facts that lose their use with time; audits are kept.
-FACTS_KEPT_S = {"late_outcome": 30 * 86_400.0, "mismatch": 90 * 86_400.0, "replays": 30 * 86_400.0}
+FACTS_KEPT_S = {
+    "late_outcome": 30 * 86_400.0,
+    "mismatch": 90 * 86_400.0,
+    "bulk_actions": 30 * 86_400.0,
+    "bulk_stop": 30 * 86_400.0,
+}
 # A process that was only silent may come back until then.
 FORGET_SILENT_AFTER_S = 3600.0
 

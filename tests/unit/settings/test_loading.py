@@ -214,6 +214,25 @@ def test_a_wrong_line_of_the_file_names_itself(tmp_path: Path, toml: str, words:
 
 
 @pytest.mark.parametrize(
+    ("variable", "value", "right"),
+    [
+        ("HOMING_SERVER__PORT", "abc", "write a value such as 8025"),
+        ("HOMING_TIME_SCALE", "0", "write a value such as 1.0"),
+        ("HOMING_TELEMETRY__PROMETHEUS", "maybe", "write a value such as true"),
+        ("HOMING_ROUTES__MAIL__MAX_ATTEMPTS", "x", "write a value such as 5"),
+        ("HOMING_ROUTES__MAIL__RETRY__LADDER", "5m", 'write a value such as ["1m", "5m"]'),
+        ("HOMING_ROUTES__MAIL__ON_DOUBT", "pray", "use one of resend, hold"),
+        ("HOMING_LOG__LEVEL", "loud", "use one of debug, info, warning, error"),
+        ("HOMING_STOP_GRACE", "soon", "write 30, 1.5s, 5m, 2h, 7d or 1h30m"),
+    ],
+)
+def test_a_wrong_value_is_told_with_a_right_one(
+    tmp_path: Path, variable: str, value: str, right: str
+) -> None:
+    assert f"; {right} (from {variable})" in refusal(tmp_path, environ={variable: value})
+
+
+@pytest.mark.parametrize(
     "environ",
     [
         {"HOMING_PROVIDER": "stub:", "HOMING_PROVIDER_FILE": "/dev/null"},

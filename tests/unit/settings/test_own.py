@@ -56,10 +56,10 @@ def test_any_may_be_given_as_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environ", "message"),
     [
-        ({"SHOP_TRIES": "0"}, "SHOP_TRIES: Expected `int` >= 1"),
+        ({"SHOP_TRIES": "0"}, "SHOP_TRIES: Expected `int` >= 1; write a value such as "),
         ({"SHOP_TRIES": "many"}, "SHOP_TRIES: Expected `int`"),
         ({"SHOP_WAIT": "banana"}, "SHOP_WAIT: 'banana' is not a duration"),
-        ({"SHOP_MODE": "medium"}, "SHOP_MODE: Invalid enum value"),
+        ({"SHOP_MODE": "medium"}, "SHOP_MODE: Invalid enum value 'medium'; use one of "),
         ({"SHOP_NAMES": "[1]"}, "SHOP_NAMES: Expected `str`"),
         ({"SHOP_TRIES": ""}, "SHOP_TRIES: is empty"),
         ({"SHOP_TRYS": "3"}, "SHOP_TRYS: there is no such setting; known: SHOP_URL, SHOP_SECRET"),
