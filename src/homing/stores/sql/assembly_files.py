@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from homing.domain.errors import StoreUnsafe
 
-_NAME = re.compile(r"[0-9]{8}T[0-9]{4}_[a-z0-9_]+\.sql")
+_NAME = re.compile(r"[0-9]{8}(T[0-9]{4}|[0-9]{6})_[a-z0-9_]+\.sql")
 
 
 class AssemblyFile(Struct, frozen=True):
