@@ -7,6 +7,8 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from msgspec import Struct
 
+from homing.assemblies.bookings.payloads import Booking
+
 OPENS = time(9, tzinfo=UTC)
 CLOSES = time(17, tzinfo=UTC)
 DAYS_OFFERED = 10
@@ -20,18 +22,20 @@ class Slot(Struct, frozen=True):
     free: bool
 
 
-def days_from(now: datetime) -> list[date]:
+def offered_days(now_ms: int) -> list[date]:
     """The next weekdays, from tomorrow."""
-    following = (now.date() + timedelta(days=n) for n in range(1, 2 * DAYS_OFFERED))
+    today = datetime.fromtimestamp(now_ms / 1000, UTC).date()
+    following = (today + timedelta(days=n) for n in range(1, 2 * DAYS_OFFERED))
     return [day for day in following if day.weekday() < SATURDAY][:DAYS_OFFERED]
 
 
-def slots_of(day: date, length: timedelta, taken: Collection[tuple[datetime, datetime]]) -> list[Slot]:
-    """`taken` has the starts and ends of what is booked."""
+def slots_of(day: date, length: timedelta, booked: Collection[Booking]) -> list[Slot]:
+    """The slots of a day; one that overlaps a booking is not free."""
     start, end = datetime.combine(day, OPENS), datetime.combine(day, CLOSES)
     slots = []
     while start + length <= end:
-        free = all(start + length <= begins or start >= ends for begins, ends in taken)
+        start_ms, end_ms = (round(at.timestamp() * 1000) for at in (start, start + length))
+        free = all(end_ms <= each.start_ms or start_ms >= each.end_ms for each in booked)
         slots.append(Slot(f"{start:%Y-%m-%dT%H:%M:%SZ}", free))
         start += length
     return slots
