@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from homing.assemblies.bookings.record import SHAPE
 from homing.assemblies.bookings.route import NAME, bookings_route
+from homing.assemblies.bookings.serving import serve
 from homing.assemblies.bookings.settings import BookingsSettings
 from homing.assembly import Assembly, Setup
 from homing.engine.route import Route
@@ -24,5 +25,7 @@ ASSEMBLY = Assembly(
     prefixes=("BOOKINGS_",),
     routes=routes,
     shapes={NAME: SHAPE},
+    commands={"serve": serve},
     sql_files={"sqlite": "homing.assemblies.bookings.sqlite"},
+    log_fields={"SourceContext": "Michael.EmailOutbox"},
 )

@@ -100,7 +100,7 @@ select
 
 def compute_next_retry(now_ms: int, attempts: int) -> int:
     """`attempts` is the number of worker attempts made so far."""
-    return now_ms + round(FIRST_DELAY_S * 1000) * 2**attempts
+    return now_ms + (round(FIRST_DELAY_S * 1000) << attempts)
 
 
 def create_outbox_entry_from_payload(
@@ -133,8 +133,7 @@ def as_result(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T | 
         except NotAllowed as error:
             return OutboxError("conflict", str(error))
         except InvalidRequest as error:
-            kind = "conflict" if error.field == "delivery_id" else "invalid"
-            return OutboxError(kind, str(error))
+            return OutboxError("invalid", str(error))
         except (HomingError, sqlite3.Error) as error:
             return OutboxError("store", str(error))
 
