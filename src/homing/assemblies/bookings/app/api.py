@@ -54,7 +54,7 @@ class LoginIn(BaseModel):
 class OutboxItem(BaseModel):
     """What the list shows of a row: not its body, recipient's name, bcc or calendar part."""
 
-    model_config = ConfigDict(alias_generator=to_camel, from_attributes=True)
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, from_attributes=True)
 
     id: str
     to_address: str
@@ -129,6 +129,12 @@ async def dashboard(desk: Desk) -> Dashboard:
 async def list_outbox(desk: Desk) -> list[OutboxItem]:
     entries: Sequence[OutboxEntry] = _ok(await outbox.list_outbox_entries(desk.service))
     return [OutboxItem.model_validate(entry) for entry in entries]
+
+
+@admin.get("/outbox/{entry_id}", include_in_schema=False)
+async def nothing_to_get(entry_id: str) -> None:
+    """Without it, `/outbox/summary` would be a wrong method instead of an unknown path."""
+    raise HTTPException(404, f"there is no {entry_id}; counts are in /api/admin/dashboard")
 
 
 @admin.post("/outbox/{entry_id}/retry")
