@@ -44,6 +44,14 @@ class App:
             for each in entries:
                 assert await insert_outbox_entry(service, each) is None
 
+    def clear(self) -> None:
+        """As in a new file. The server looks into the file each time."""
+        with closing(sqlite3.connect(self.database, timeout=WAIT_MS / 1000)) as connection:
+            for table in ("deliveries", "records", "contents", "recipients", "attempts", "keys"):
+                connection.execute(f"delete from homing_{table}")
+            connection.execute("delete from bookings")
+            connection.commit()
+
     def rows(self) -> list[dict[str, Any]]:
         """What a plain SQLite client sees in `email_outbox`."""
         with closing(sqlite3.connect(self.database)) as connection:

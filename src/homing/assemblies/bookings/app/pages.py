@@ -45,6 +45,10 @@ WRONG = {
     "email": "Enter a full email address, such as ann@example.org.",
     "title": "Enter what the meeting is about, on one line of at most 200 characters.",
 }
+REFUSED = {
+    "unknown": "This email is not in the queue any more.",
+    "conflict": "This email is not failed any more.",
+}
 DONE = {
     "retry": "The email is tried again.",
     "dismiss": "The email is dismissed.",
@@ -241,7 +245,7 @@ async def confirm_dismiss(request: Request, desk: Desk, entry_id: str) -> Respon
     for entry in await api.list_outbox(desk):
         if entry.id == entry_id:
             return page(request, "dismiss.html", entry=entry.model_dump(by_alias=True))
-    refusal = OutboxError("unknown", "This email is not in the queue any more.")
+    refusal = OutboxError("unknown", f"there is no row {entry_id}")
     return await show_queue(request, desk, refusal=refusal)
 
 
@@ -267,7 +271,7 @@ async def show_queue(
         entries=entries,
         counts=counts,
         state=state_of(counts),
-        error=refusal and refusal.detail,
+        error=refusal and REFUSED.get(refusal.kind, refusal.detail),
         done=_done(request),
     )
 

@@ -3,6 +3,11 @@
 const REFRESH_MS = 5000;
 const STATUSES = ["pending", "failed"];
 const TEXTS = ["id", "toAddress", "subject", "nextRetryAt", "createdAt"];
+const REFUSED = {
+  401: "Your session has ended.",
+  404: "This email is not in the queue any more.",
+  409: "This email is not failed any more.",
+};
 const NUMBERS = ["attempts", "maxAttempts"];
 
 export function decodeEntry(value) {
@@ -38,14 +43,8 @@ async function call(method, path) {
     throw new Error("The server cannot be reached. What you see may be out of date.");
   }
   if (answer.status === 401) location.assign("/admin/login");
-  if (!answer.ok) throw new Error(await refusal(answer));
+  if (!answer.ok) throw new Error(REFUSED[answer.status] ?? `The server answered ${answer.status}.`);
   return answer.status === 204 ? null : answer.json();
-}
-
-async function refusal(answer) {
-  const { detail, error } = await answer.json().catch(() => ({}));
-  const reason = [detail, error].find((each) => typeof each === "string");
-  return reason ?? `The server answered ${answer.status}.`;
 }
 
 function showCounts(area, counts) {
