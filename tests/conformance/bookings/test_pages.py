@@ -14,8 +14,11 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, async_playwright, expect
 
+from homing.assemblies.bookings.app.sessions import FAILURES
+from homing.assemblies.bookings.settings import BookingsSettings
 from homing.stores.shape import iso_utc
 from homing.system import SystemClock
+from homing.testing.clocks import ManualClock
 from tests.conformance.bookings.pages import (
     REFRESH_MS,
     App,
@@ -28,12 +31,14 @@ from tests.conformance.bookings.pages import (
     silent_smtp,
     visiting,
 )
+from tests.conformance.bookings.site import Site
 from tests.servers import free_port, smtp_sink
 from tests.unit.cli.programs import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 QUEUE = "/admin/email-queue"
+LOGIN = "/admin/login"
 STATES = {
     "healthy": [],
     "pending": [pending("ann")],
@@ -168,11 +173,11 @@ async def test_the_card_has_three_looks(browser: Browser, app: App) -> None:
     """B-086"""
     looks = []
     async with visiting(browser, app) as page:
+        card = page.get_by_role("link", name="Email queue").filter(has_text="pending")
         await log_in(page)
         for added in ([], [pending("ann")], [failed("bob")]):
             await app.insert(*added)
             await page.goto("/admin")
-            card = page.get_by_role("link", name="Email queue").filter(has_text="pending")
             style = (
                 "card => { const s = getComputedStyle(card); return s.backgroundColor + s.color }"
             )
@@ -404,17 +409,43 @@ async def test_pages_allow_only_their_own_files(app: App) -> None:
     assert httpx2.get(f"{app.url}/static/..%2Fpages.py").status_code == 404
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_no_page_is_wider_than_a_narrow_screen(
-    browser: Browser, app: App, scheme: str
+@pytest.mark.parametrize(
+    ("scheme", "width", "script"),
+    [("light", 320, True), ("dark", 320, False), ("light", 1200, False), ("dark", 1200, True)],
+)
+async def test_nothing_is_wider_than_the_screen(
+    browser: Browser, app: App, scheme: str, width: int, script: bool
 ) -> None:
-    long = failed("bob", last_error="550 " + "x" * 300)
-    await app.insert(pending("ann"), long)
-    options = {"viewport": {"width": 320, "height": 640}, "color_scheme": scheme}
-    async with visiting(browser, app, **options) as page:
+    await app.insert(pending("ann"), failed("bob", last_error="550 " + "x" * 300))
+    options = {"viewport": {"width": width, "height": 640}, "color_scheme": scheme}
+    async with visiting(browser, app, java_script_enabled=script, **options) as page:
         await book(page, title="w" * 150)
         await expect(page.get_by_role("heading", name="The meeting is booked")).to_be_visible()
         await log_in(page)
-        for path in ("/", "/admin", QUEUE, f"{QUEUE}/bob/dismiss"):
+        for path in ("/", "/admin", f"{QUEUE}/bob/dismiss", QUEUE):
             await page.goto(path)
-            assert await page.evaluate("document.documentElement.scrollWidth") <= 320
+            assert await page.evaluate("document.documentElement.scrollWidth") <= width
+        table = page.locator(".table")
+        assert await table.evaluate("each => each.scrollWidth <= each.clientWidth")
+
+
+async def test_after_too_many_wrong_passwords_the_page_says_how_long_to_wait(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with Site(tmp_path, clock).running() as site:
+        found = re.search('name="form_token" value="(.+?)"', (await site.client.get(LOGIN)).text)
+        assert found
+        form = {"form_token": found[1], "password": "guess"}
+        answers = [await site.client.post(LOGIN, data=form) for _ in range(FAILURES + 1)]
+    assert [answer.status_code for answer in answers] == [401] * FAILURES + [429]
+    assert "Try again in" in answers[-1].text
+
+
+async def test_without_a_password_the_admin_pages_say_why_they_are_off(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with Site(tmp_path, clock, settings=BookingsSettings()).running() as site:
+        for path in ("/admin", LOGIN, QUEUE):
+            answer = await site.client.get(path)
+            assert answer.status_code == 503
+            assert "BOOKINGS_ADMIN_PASSWORD is not set" in answer.text

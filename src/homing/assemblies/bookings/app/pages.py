@@ -57,11 +57,15 @@ DONE = {
 
 
 def moment(iso: str) -> str:
-    return f"{datetime.fromisoformat(iso):%A, %d %B %Y, %H:%M} UTC" if iso else ""
+    return f"{datetime.fromisoformat(iso):%A, %d %B %Y, %H:%M} UTC"
+
+
+def short_moment(iso: str) -> str:
+    return f"{datetime.fromisoformat(iso):%Y-%m-%d %H:%M} UTC" if iso else ""
 
 
 templates = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True)
-templates.filters |= {"moment": moment, "iso_utc": iso_utc}
+templates.filters |= {"moment": moment, "short_moment": short_moment, "iso_utc": iso_utc}
 
 
 class PageRoute(APIRoute):
