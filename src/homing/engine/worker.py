@@ -332,6 +332,8 @@ class RouteWorker:
 
     async def _claim(self, limit: int) -> list[ClaimedWork]:
         async with self._claiming:
+            if self._stopping:  # while this waited: a claim now would not be given back
+                return []
             free_bytes = max(MAX_HELD_BYTES - self._held.size, 1)
             works = await self._due.claim(limit, self, free_bytes)
             self._held.add(works)
