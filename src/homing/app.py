@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -150,8 +151,19 @@ class Homing:
         return route in self._routes or (route == EVENT_ROUTE and self._works_on_events())
 
     async def start(self) -> None:
-        """Open the store, recover unfinished work from the previous run, and start working."""
+        """Open the store, recover unfinished work from the previous run, and start working.
+
+        If that fails, everything is closed again.
+        """
         await self.store.open()
+        try:
+            await self._start()
+        except BaseException:
+            with contextlib.suppress(Exception):  # the first error says more
+                await self.stop(grace_s=0.0)
+            raise
+
+    async def _start(self) -> None:
         if isinstance(self._clock, ScaledClock):
             await self._agree_on_time(self._clock)
         routes = self._all_routes()
@@ -179,12 +191,15 @@ class Homing:
 
     async def stop(self, grace_s: float | None = None) -> None:
         """Finish or give back claimed work, then close."""
-        if self._replays is not None:
-            await self._replays.stop()
-        if self._engine is not None:
-            await self._engine.stop(self.stop_grace_s if grace_s is None else grace_s)
-            self._engine = None
-        await self.store.close()
+        replays, self._replays = self._replays, None
+        engine, self._engine = self._engine, None
+        try:
+            if replays is not None:
+                await replays.stop()
+            if engine is not None:
+                await engine.stop(self.stop_grace_s if grace_s is None else grace_s)
+        finally:
+            await self.store.close()
 
     @property
     def engine(self) -> Engine:

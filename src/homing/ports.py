@@ -101,6 +101,7 @@ class Query(Struct, frozen=True, kw_only=True):
     top_only: bool = False
     created_from_ms: int | None = None
     created_before_ms: int | None = None
+    updated_from_ms: int | None = None
 
 
 class Cursor(Struct, frozen=True):

@@ -58,6 +58,10 @@ class Parking:
         """A route parked by a fault is probed from time to time; one parked by a person is not."""
         return route in self._by_fault and route not in self._by_person
 
+    def holds_back(self, route: str, is_probe: bool) -> bool:  # noqa: FBT001 - passed as a function
+        """Whether a message of this route may not be sent now."""
+        return route in self._by_person or (route in self._by_fault and not is_probe)
+
     def by_fault(self, route: Route, failure: Failure) -> tuple[Fact, ...]:
         """The fact to write with the delivery that found the fault; empty if it is known."""
         if route.name in self._by_fault:

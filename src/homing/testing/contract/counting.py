@@ -58,18 +58,22 @@ class Counting(Opened):
         await store.add(samples.many(5))
         held = await store.claim(samples.claim(limit=3))
         assert await counted() == {("pending",): 2, ("in_flight",): 3}
+        held += await store.claim(samples.claim(limit=2))
+        assert await store.count(_in_state("pending"), by=("lane",)) == {}
 
-        first, second, third = (claimed.delivery for claimed in held)
+        first, second, third, *rest = (claimed.delivery for claimed in held)
         parent = replace(first, state="waiting", holder=None, due_at_ms=None)
         moved = replace(third, state="pending", holder=None, lane=f"{LANE}/slow")
         changes = [Change(parent), samples.ended(second), Change(moved)]
-        assert await store.save(changes) == [True] * 3
+        changes += [samples.retry(each, due_at_ms=NOW_MS) for each in rest]
+        assert await store.save(changes) == [True] * 5
 
         assert await counted() == {("pending",): 3, ("waiting",): 1, ("delivered",): 1}
         assert await store.count(_in_state("pending"), by=("lane",)) == {
             (LANE,): 2,
             (f"{LANE}/slow",): 1,
         }
+        assert await store.count(_in_state("in_flight"), by=("lane",)) == {}
         assert await store.save([samples.ended(second)]) == [False]
         assert await store.purge(PurgeRule(what="delivery", before_ms=NOW_MS + 1)) == 1
         assert await counted() == {("pending",): 3, ("waiting",): 1}

@@ -25,6 +25,7 @@ Work: TypeAlias = Callable[[Session, Sequence[Any]], Sequence[Any]]
 ORDER: tuple[Work, ...] = (add_all, save_all, renew_all, purge_all, claim_all)
 
 _TRY_AGAIN_S = 0.0003
+_CLOSING_PATIENCE_S = 0.5
 # After these errors each request of the group would fail alone, too.
 HOPELESS = (StoreUnavailable, StoreOutcomeUnknown, StoreCorrupt)
 
@@ -49,6 +50,8 @@ class Committer:
         self._busy_timeout_s = busy_timeout_s
         self._path = path
         self._committing = False
+        # The store is being closed: a lock of the file is no longer waited for at length.
+        self.is_closing = False
 
     def commit(self, jobs: list[Job], *, exact: bool = False) -> bool:
         """Every job has its answer or its error afterwards; true if something may be due."""
@@ -90,13 +93,16 @@ class Committer:
 
         SQLite itself sleeps longer each time, up to many times the length of a commit.
         """
-        deadline_s = time.monotonic() + self._busy_timeout_s
+        began_s = time.monotonic()
         while True:
             try:
                 self._connection.execute("begin immediate")
             except sqlite3.OperationalError as error:
                 is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-                if not is_busy or time.monotonic() > deadline_s:
+                patience_s = self._busy_timeout_s
+                if self.is_closing:
+                    patience_s = min(patience_s, _CLOSING_PATIENCE_S)
+                if not is_busy or time.monotonic() - began_s > patience_s:
                     raise
                 time.sleep(_TRY_AGAIN_S)
             else:

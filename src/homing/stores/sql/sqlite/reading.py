@@ -20,8 +20,9 @@ from homing.stores.sql.sqlite.rows import PARTS
 from homing.stores.sql.statements import load
 
 _SQL = load(__package__, "read.sql", PARTS)
-# The planner does not know that few deliveries are in flight.
+# The planner does not know that few deliveries are in flight, and few owe a notice since lately.
 _IN_FLIGHT = f"{DELIVERIES} indexed by homing_deliveries_leases"
+_OWING_SINCE = f"{DELIVERIES} indexed by homing_deliveries_owing_since"
 _RECORDS = "cross join homing_records as r on r.seq = d.seq"
 # By these the numbers of deliveries are kept.
 COUNTED: frozenset[GroupBy] = frozenset({"route", "lane", "state"})
@@ -70,6 +71,8 @@ def _conditions(query: Query) -> tuple[str, list[str], dict[str, Any]]:
     where, wanted, values = filters.conditions(query)
     if where == DELIVERIES and query.holder is not None and STATES["in_flight"] in wanted:
         where = _IN_FLIGHT
+    if where == DELIVERIES and query.owing and query.updated_from_ms is not None:
+        where = _OWING_SINCE
     return where, wanted, values
 
 
@@ -105,10 +108,10 @@ def count(
         where, number = _SQL["standing"], "coalesce(sum(d.number), 0)"
     statement = " ".join(
         (
-            f"select {', '.join([*groups, f'{number} as number'])}",
+            f"select {', '.join([*groups, number])}",
             where,
             f"where {' and '.join(wanted)}" if wanted else "",
-            f"group by {', '.join(groups)} having number > 0" if groups else "",
+            f"group by {', '.join(groups)} having {number} > 0" if groups else "",
         )
     )
     return {row[:-1]: row[-1] for row in connection.execute(statement, values)}

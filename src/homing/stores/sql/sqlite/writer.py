@@ -48,6 +48,7 @@ class Writer:
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread: threading.Thread | None = None
+        self._committer: Committer | None = None
         self._listening = False
         self._is_signalled = False
         self._closely_until_s = 0.0
@@ -87,14 +88,15 @@ class Writer:
     async def stop(self) -> None:
         """Finish what was submitted, then leave the file in order."""
         self._closing = True
+        if self._committer is not None:
+            self._committer.is_closing = True
         if self._thread is not None and self._thread.is_alive():
             self._queue.put(None)
             await asyncio.to_thread(self._thread.join)
 
     def _live(self, ready: asyncio.Future[None]) -> None:
         try:
-            connection = connect_to_write(self._path, self._busy_timeout_s)
-            checkpointer = Checkpointer(self._path, connection)
+            connection, checkpointer = self._connect()
         except (sqlite3.Error, OSError) as error:
             self._call(_settle, ready, store_error(error, self._path))
             return
@@ -108,8 +110,16 @@ class Writer:
             checkpointer.close()
             connection.close()
 
+    def _connect(self) -> tuple[sqlite3.Connection, Checkpointer]:
+        connection = connect_to_write(self._path, self._busy_timeout_s)
+        try:
+            return connection, Checkpointer(self._path, connection)
+        except BaseException:
+            connection.close()
+            raise
+
     def _serve(self, connection: sqlite3.Connection, checkpointer: Checkpointer) -> None:
-        committer = Committer(connection, self._path, self._busy_timeout_s)
+        committer = self._committer = Committer(connection, self._path, self._busy_timeout_s)
         heard, looked_at_s = None, 0.0
         while True:
             jobs = self._gather()
