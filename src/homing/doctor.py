@@ -113,11 +113,17 @@ async def _journal(store: Store, settings: Settings) -> list[Finding]:
     try:
         entries = await journal.entries()
     except StoreError as error:
-        return [Finding("journal", "bad", f"the emergency journal is damaged: {error}")]
+        return [Finding("journal", "bad", f"the emergency journal cannot be read: {error}")]
+    findings = [Finding("journal", "good", "the emergency journal is empty")]
     if entries:
         detail = f"{len(entries)} outcome(s) wait in the emergency journal: start a worker"
-        return [Finding("journal", "warning", detail)]
-    return [Finding("journal", "good", "the emergency journal is empty")]
+        findings = [Finding("journal", "warning", detail)]
+    if journal.damage is not None:
+        findings.append(Finding("journal", "bad", f"it was damaged: {journal.damage}"))
+    for copy in sorted(path.parent.glob(f"{path.name}.damaged-*")):
+        detail = f"{copy}: outcomes that could not be read; look through it, then remove it"
+        findings.append(Finding("journal", "bad", detail))
+    return findings
 
 
 async def _provider(provider: Provider) -> Sequence[Finding]:

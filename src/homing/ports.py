@@ -568,12 +568,17 @@ class Alarm(Protocol):
 class Journal(Protocol):
     """The emergency journal: outcomes of finished sends that the store refused."""
 
+    damage: str | None
+    """What the last `entries` found and could not read, and where it is kept; None: nothing."""
+
     async def append(self, changes: Sequence[Change]) -> None:
         """Durable when it returns, even on a full disk."""
 
-    async def entries(self) -> list[Change]: ...
+    async def entries(self) -> list[Change]:
+        """All that can be read. Damage of one record does not hide the others."""
 
-    async def clear(self) -> None: ...
+    async def clear(self) -> None:
+        """Remove what `entries` returned, and nothing that was added later."""
 
 
 class Clock(Protocol):

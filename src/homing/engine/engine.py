@@ -119,7 +119,9 @@ class Engine:
         self.runner = AttemptRunner(self.process)
         self.desk = Desk(self.process, self.parking, self.routes, self._tell)
         self.wakeup = WakeUp(store)
-        self.housekeeping = Housekeeping(store, clock, worked, self.liveness, journal=journal)
+        self.housekeeping = Housekeeping(
+            store, clock, worked, self.liveness, self.health, journal=journal
+        )
         self.notices = notices_of(notifiers, store, clock, worked)
         self.workers = {route.name: self._worker(route) for route in routes}
         self.admission = Admission(self.runner, self.parking, self.workers, self._tell_of)
@@ -229,11 +231,10 @@ class Engine:
         # refuses stays in the journal for the next start.
         with contextlib.suppress(StoreError):
             await self._read_back_own()
-        if self.liveness.has_beaten:
-            if await self.housekeeping.holds_any(self.holder):
-                self.liveness.abandon()
-            else:
-                await self.liveness.withdraw()
+        if self.liveness.has_beaten and not await self.housekeeping.holds_any(self.holder):
+            await self.liveness.withdraw()
+        else:
+            self.liveness.abandon()
 
     async def run_until_idle(self) -> int:
         """Attempt all that is due now, on every route; for scripts and tests with own clocks."""

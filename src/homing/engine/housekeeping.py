@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from homing.domain import transitions
 from homing.domain.delivery import Change, Delivery
+from homing.domain.errors import StoreCorrupt
 from homing.engine.expiry import purge_rules
 from homing.engine.liveness import WORKER, Liveness
 from homing.engine.route import Route
 from homing.engine.save_batcher import late_outcome
+from homing.engine.store_health import StoreHealth
 from homing.ports import Clock, Facet, Journal, PurgeRule, Query, Store
 
 log = logging.getLogger("homing.engine")
@@ -30,6 +32,7 @@ class Housekeeping:
         clock: Clock,
         routes: Mapping[str, Route],
         liveness: Liveness,
+        health: StoreHealth,
         *,
         journal: Journal | None = None,
     ) -> None:
@@ -37,6 +40,7 @@ class Housekeeping:
         self._clock = clock
         self._routes = routes
         self._liveness = liveness
+        self._health = health
         self._journal = journal
         self._unknown: dict[str, int] = {}
         self._settled: frozenset[str] = frozenset()
@@ -48,6 +52,8 @@ class Housekeeping:
             return 0
         async with self._reading_back:
             entries = await self._journal.entries()
+            if self._journal.damage is not None:
+                self._health.met(StoreCorrupt(self._journal.damage))
             if not entries:
                 return 0
             saved = await self._store.save(entries)

@@ -65,6 +65,7 @@ class Writer:
             await ready
         except asyncio.CancelledError:
             self._closing = True
+            self._queue.put(None)
             raise
 
     def submit(self, work: Work, request: Any, size: int) -> asyncio.Future[Any]:
