@@ -47,7 +47,10 @@ class Reader:
 
     async def stop(self) -> None:
         self._closed = True
-        loop = asyncio.get_running_loop()
-        if self._connection is not None:
-            await loop.run_in_executor(self._thread, self._connection.close)
+        # In the thread: it may be opening the connection for a caller that was cancelled.
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
         await asyncio.to_thread(self._thread.shutdown)
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()

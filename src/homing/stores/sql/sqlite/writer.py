@@ -67,6 +67,9 @@ class Writer:
             self._closing = True
             self._queue.put(None)
             raise
+        except Exception:
+            await asyncio.to_thread(self._thread.join)
+            raise
 
     def submit(self, work: Work, request: Any, size: int) -> asyncio.Future[Any]:
         if self._closing:
