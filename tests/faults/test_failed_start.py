@@ -72,7 +72,7 @@ async def test_a_start_that_is_cancelled_closes_what_it_opened(tmp_path: Path) -
             await homing.stop()
         # A thread that was under way closes its file and ends by itself.
         async with asyncio.timeout(BOUND_S):
-            while threads_of_stores() or open_files(tmp_path):
+            while threads_of_stores() or open_files(tmp_path):  # noqa: ASYNC110 - no signal tells
                 await asyncio.sleep(0.01)
 
     await homing.start()

@@ -20,7 +20,9 @@ from homing.cli.session import (
 )
 from homing.domain.delivery import Delivery
 from homing.domain.redaction import visible
+from homing.engine.parking import KNOWN_WITHIN_S
 from homing.engine.views import DeliveryView
+from homing.settings import span
 
 RouteName = Annotated[str, typer.Argument(metavar="ROUTE")]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the audit.")]
@@ -99,11 +101,15 @@ def annotate(
 def park(route: RouteName, reason: Reason, actor: Actor = None, config: ConfigFile = None) -> None:
     """Stop a route: nothing of it is tried until it is unparked."""
 
-    async def act(homing: Homing) -> None:
-        await homing.desk.park(route, **who(actor, reason))
+    async def act(homing: Homing) -> int:
+        return await homing.desk.park(route, **who(actor, reason))
 
-    with_homing(config, act)
+    under_way = with_homing(config, act)
     typer.echo(f"park: {visible(route)} is parked until a person unparks it")
+    typer.echo(
+        f"Workers stop within {span(KNOWN_WITHIN_S)}. {under_way} under way: what is being sent"
+        " already is finished, the rest is given back."
+    )
 
 
 def unpark(
@@ -115,7 +121,9 @@ def unpark(
         await homing.desk.unpark(route, **who(actor, reason))
 
     with_homing(config, act)
-    typer.echo(f"unpark: {visible(route)} is no longer parked")
+    typer.echo(
+        f"unpark: {visible(route)} is no longer parked; workers go on within {span(KNOWN_WITHIN_S)}"
+    )
 
 
 def who(actor: str | None, reason: str) -> dict[str, str]:

@@ -208,11 +208,17 @@ class Desk:
         await self._writer.checked("annotate", delivery_id)
         await self._writer.note("annotate", delivery_id, by)
 
-    async def park(self, route: str, *, actor: str, reason: str) -> None:
-        """Stop a route; nothing of it is tried until it is unparked."""
+    async def park(self, route: str, *, actor: str, reason: str) -> int:
+        """Stop a route; nothing of it is tried until it is unparked.
+
+        All processes know of it within a second (`parking.KNOWN_WITHIN_S`). Returns how many are
+        under way: those that are being sent already are finished, the others are given back.
+        """
         self._writer.route(route)
         await self._writer.note("park", f"route:{route}", signed(actor, reason))
         await self._parking.park(route, actor=actor, reason=reason)
+        under_way = Query(route=route, facets=(Facet(state="in_flight"),))
+        return sum((await self._store.count(under_way)).values())
 
     async def unpark(self, route: str, *, actor: str, reason: str) -> None:
         self._writer.route(route)

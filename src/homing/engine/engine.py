@@ -16,7 +16,7 @@ from homing.engine.desk import Desk
 from homing.engine.housekeeping import Housekeeping
 from homing.engine.liveness import LOOK_EVERY_S, Liveness
 from homing.engine.notices import notices_of
-from homing.engine.parking import Parking
+from homing.engine.parking import KNOWN_WITHIN_S, Parking
 from homing.engine.process import Process
 from homing.engine.providers import Providers
 from homing.engine.route import Route, routes_by_name
@@ -42,8 +42,7 @@ log = logging.getLogger("homing.engine")
 PURGE_EVERY_S = 60.0
 # An alert needs two looks in a row.
 LOOK_FOR_UNSERVED_EVERY_S = 6.0
-# A park or its end holds in every process within a second.
-LOOK_AT_PARKS_EVERY_S = 0.5
+LOOK_AT_PARKS_EVERY_S = KNOWN_WITHIN_S / 2
 REVIVE_AFTER_S = 1.0
 STOP_GRACE_S = 20.0
 # After work that has used up the grace, the last writes of a stop still have this long.

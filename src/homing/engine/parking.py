@@ -15,6 +15,8 @@ PARKED = "parked"
 PARKED_BY_PERSON = "parked_by_person"
 ALERTED = "parked_alert"
 BY_FAULT = "fault"
+# Every process of the store knows of a park, and of its end, after this time at the latest.
+KNOWN_WITHIN_S = 1.0
 
 
 async def parked_routes(store: Store) -> dict[str, Fact]:

@@ -11,6 +11,7 @@ from homing.content.characters import check_label
 from homing.domain.errors import InvalidRequest, NotFound, Overloaded
 from homing.engine.admission import Request
 from homing.engine.desk import Desk
+from homing.engine.parking import KNOWN_WITHIN_S
 from homing.ports import Facet, Query
 from homing.web.answers import json_answer
 from homing.web.calls import Call, Endpoint
@@ -108,8 +109,12 @@ class Verbs:
         who = _who(call, given.actor, given.reason)
         route = str(call.path_params["route"])
         desk = self._homing.desk
-        await (desk.park if parked else desk.unpark)(route, **who)
-        return json_answer(ParkedOut(route, parked))
+        under_way = 0
+        if parked:
+            under_way = await desk.park(route, **who)
+        else:
+            await desk.unpark(route, **who)
+        return json_answer(ParkedOut(route, parked, KNOWN_WITHIN_S, under_way))
 
     async def replay_many(self, call: Call) -> Response:
         given = await self._intake.read(call, ReplaysIn, MAX_VERB_BYTES)
