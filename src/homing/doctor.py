@@ -12,6 +12,7 @@ from homing.app import Homing
 from homing.assembly import Service
 from homing.default_service import ASSEMBLY as DEFAULT
 from homing.domain.errors import HomingError, SettingsError, StoreError
+from homing.engine.alerts import RESTORED
 from homing.engine.liveness import WORKER
 from homing.engine.parking import parked_routes
 from homing.engine.unserved import unserved_lanes, unserved_text
@@ -53,6 +54,10 @@ async def examine(program: Program) -> list[Finding]:
 
 async def _opened(homing: Homing, program: Program) -> list[Finding]:
     findings = [*await _clock(homing), *await _workers(homing, program)]
+    findings += [
+        Finding("backup", "warning", str((fact.value or {}).get("text")))
+        for fact in await homing.store.facts(RESTORED)
+    ]
     service = Service(homing, program.settings, program.general)
     for check in program.assembly.checks:
         try:

@@ -23,13 +23,13 @@ def open_files(folder: Path) -> list[str]:
 
 
 def threads_of_stores() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("homing ")]
+    return [thread.name for thread in threading.enumerate() if "started.db" in thread.name]
 
 
 async def test_a_start_that_cannot_read_its_journal_closes_the_store(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     journal.mkdir()
-    homing = Homing(f"sqlite:///{tmp_path}/outbox.db", provider="stub:", journal=journal)
+    homing = Homing(f"sqlite:///{tmp_path}/started.db", provider="stub:", journal=journal)
 
     for _ in range(2):
         with pytest.raises(StoreError, match="Is a directory"):
@@ -46,7 +46,7 @@ async def test_a_start_that_cannot_read_its_journal_closes_the_store(tmp_path: P
 async def test_a_store_that_refuses_at_the_start_is_closed(
     tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = SqliteStore(tmp_path / "outbox.db")
+    store = SqliteStore(tmp_path / "started.db")
 
     async def refuse(*given: object, **named: object) -> None:
         raise StoreUnavailable("refused")
@@ -60,15 +60,15 @@ async def test_a_store_that_refuses_at_the_start_is_closed(
 
 
 async def test_a_start_that_is_cancelled_closes_what_it_opened(tmp_path: Path) -> None:
-    homing = Homing(f"sqlite:///{tmp_path}/outbox.db", provider="stub:")
+    homing = Homing(f"sqlite:///{tmp_path}/started.db", provider="stub:")
 
     for steps in range(8):
         task = asyncio.create_task(homing.start())
         for _ in range(steps):
             await asyncio.sleep(0.001)
         task.cancel()
-        results = await asyncio.gather(task, return_exceptions=True)
-        if results == [None]:
+        [result] = await asyncio.gather(task, return_exceptions=True)
+        if result is None:
             await homing.stop()
         # A thread that was under way closes its file and ends by itself.
         async with asyncio.timeout(BOUND_S):
@@ -80,9 +80,9 @@ async def test_a_start_that_is_cancelled_closes_what_it_opened(tmp_path: Path) -
 
 
 async def test_a_writer_that_cannot_take_its_lock_file_is_closed(tmp_path: Path) -> None:
-    (tmp_path / "outbox.db.checkpoint.lock").mkdir()
+    (tmp_path / "started.db.checkpoint.lock").mkdir()
 
     with pytest.raises(StoreUnavailable, match="Is a directory"):
-        await SqliteStore(tmp_path / "outbox.db").open()
+        await SqliteStore(tmp_path / "started.db").open()
 
     assert (threads_of_stores(), open_files(tmp_path)) == ([], [])

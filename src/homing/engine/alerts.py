@@ -17,6 +17,8 @@ log = logging.getLogger("homing.engine")
 SOUND_WITHIN_S = 10.0
 # Facts by lane: the alert was given, by whichever process.
 UNSERVED_ALERT = "unserved_alert"
+# A store that notices a backup which was put back writes this fact.
+RESTORED = "store_restored"
 
 
 class Alerts:
@@ -57,6 +59,17 @@ class Alerts:
             text = f"route {fact.key} is parked: {(fact.value or {}).get('reason')}"
             if await self.sound(Alert("route_parked", fact.key, text, fact.at_ms)):
                 await self._parking.mark_alerted(fact)
+
+    async def tell_restored(self) -> None:
+        """That an older copy of the store was put back is told once."""
+        if not self._is_mine():
+            return
+        for fact in await self._store.facts(RESTORED):
+            value = dict(fact.value or {})
+            alert = Alert(RESTORED, "store", str(value.get("text")), fact.at_ms)
+            if not value.get("alerted") and await self.sound(alert):
+                told = Fact(RESTORED, fact.key, fact.at_ms, {**value, "alerted": 1})
+                await self._store.save([], [told])
 
     async def look_for_unserved(self) -> frozenset[str]:
         """Lanes with waiting work that no live process serves are told once.

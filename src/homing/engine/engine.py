@@ -198,6 +198,7 @@ class Engine:
             self._repeat("alerts of parked routes", self.alerts.tell_parked_routes, rest)
             rest = _rest(LOOK_FOR_UNSERVED_EVERY_S)
             self._repeat("unserved", self.alerts.look_for_unserved, rest, rests_first=True)
+            self._repeat("backups put back", self.alerts.tell_restored, rest)
 
     async def live_workers(self) -> list[str]:
         """The processes that run workers now, this one included."""

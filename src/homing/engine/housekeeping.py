@@ -20,7 +20,12 @@ log = logging.getLogger("homing.engine")
 
 PAGE = 200
 # Small facts that lose their use with time; audits are kept.
-FACTS_KEPT_S = {"late_outcome": 30 * 86_400.0, "mismatch": 90 * 86_400.0, "replays": 30 * 86_400.0}
+FACTS_KEPT_S = {
+    "late_outcome": 30 * 86_400.0,
+    "mismatch": 90 * 86_400.0,
+    "replays": 30 * 86_400.0,
+    "store_restored": 30 * 86_400.0,
+}
 # A process that was only silent may come back until then.
 FORGET_SILENT_AFTER_S = 3600.0
 

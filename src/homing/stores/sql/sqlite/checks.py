@@ -12,11 +12,12 @@ from homing.ports import Finding
 from homing.stores.files import file_findings
 from homing.stores.sql.migrate import outstanding, shipped
 from homing.stores.sql.sqlite.checkpoint import CHECKPOINTS_ARE_SAFE_SINCE
+from homing.stores.sql.sqlite.high_water import SUFFIX as HIGH_WATER
 from homing.stores.sql.statements import load
 
 JOURNAL = ".emergency"
 # The database, what SQLite keeps beside it, and what Homing does.
-SUFFIXES = ("", "-wal", "-shm", JOURNAL, ".checkpoint.lock")
+SUFFIXES = ("", "-wal", "-shm", JOURNAL, ".checkpoint.lock", HIGH_WATER)
 
 _SQL = load(__package__, "open.sql")
 

@@ -15,6 +15,7 @@ from homing.domain.errors import StoreCorrupt, StoreOutcomeUnknown, StoreUnavail
 from homing.stores.sql.sqlite.adding import add_all
 from homing.stores.sql.sqlite.claiming import claim_all, renew_all
 from homing.stores.sql.sqlite.faults import store_error
+from homing.stores.sql.sqlite.high_water import HighWater
 from homing.stores.sql.sqlite.purging import purge_all
 from homing.stores.sql.sqlite.saving import save_all
 from homing.stores.sql.sqlite.session import NotAsAssumed, Session
@@ -44,11 +45,18 @@ class Job(Struct, eq=False):
 class Committer:
     """One group, one transaction. A request that fails does not make the others fail."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, busy_timeout_s: float) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        busy_timeout_s: float,
+        high_water: HighWater,
+    ) -> None:
         connection.execute("pragma busy_timeout = 0")
         self._connection = connection
         self._busy_timeout_s = busy_timeout_s
         self._path = path
+        self._high_water = high_water
         self._committing = False
         # The store is being closed: a lock of the file is no longer waited for at length.
         self.is_closing = False
@@ -83,9 +91,11 @@ class Committer:
                 for job, answer in zip(group, answers, strict=True):
                     job.answer = answer
         session.finish()
+        self._high_water.raise_within_commit()
         self._committing = True
         connection.execute("commit")
         self._committing = False
+        self._high_water.committed()
         return session.news
 
     def _begin(self) -> None:

@@ -74,7 +74,13 @@ class SqliteStore:
     async def open(self) -> None:
         if self._threads is not None:
             raise StoreUnavailable(f"{self.path.name}: the store is already open")
-        writer = Writer(self.path, self._busy_timeout_s, self._news.tell, self._wake_others)
+        writer = Writer(
+            self.path,
+            self._busy_timeout_s,
+            self._news.tell,
+            self._wake_others,
+            self.presence.running,
+        )
         await writer.start()
         self._threads = _Threads(
             writer,

@@ -8,7 +8,7 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from homing.stores.sql.sqlite.checkpoint import Checkpointer
 from homing.stores.sql.sqlite.committing import Committer, Job, Work
 from homing.stores.sql.sqlite.connection import connect_to_write
 from homing.stores.sql.sqlite.faults import store_error
+from homing.stores.sql.sqlite.high_water import HighWater
 
 LARGEST_GROUP = 4096
 # Processes that commit signal the listeners; a look only finds what other programs commit.
@@ -40,8 +41,11 @@ class Writer:
         busy_timeout_s: float,
         tell: Callable[[], None],
         wake_others: Callable[[], None],
+        running: Callable[[], Collection[str]],
     ) -> None:
+        """`running` names the other processes of this host that work on the file."""
         self._path = path
+        self._running = running
         self._busy_timeout_s = busy_timeout_s
         self._tell = tell
         self._wake_others = wake_others
@@ -100,7 +104,7 @@ class Writer:
 
     def _live(self, ready: asyncio.Future[None]) -> None:
         try:
-            connection, checkpointer = self._connect()
+            connection, checkpointer, high_water = self._connect()
         except (sqlite3.Error, OSError) as error:
             self._call(_settle, ready, store_error(error, self._path))
             return
@@ -109,21 +113,26 @@ class Writer:
             return
         try:
             self._call(_settle, ready, None)
-            self._serve(connection, checkpointer)
+            self._serve(connection, checkpointer, high_water)
         finally:
+            high_water.close()
             checkpointer.close()
             connection.close()
 
-    def _connect(self) -> tuple[sqlite3.Connection, Checkpointer]:
-        connection = connect_to_write(self._path, self._busy_timeout_s)
+    def _connect(self) -> tuple[sqlite3.Connection, Checkpointer, HighWater]:
+        connection = connect_to_write(self._path, self._busy_timeout_s, self._running)
         try:
-            return connection, Checkpointer(self._path, connection)
+            high_water = HighWater(self._path, connection)
+            return connection, Checkpointer(self._path, connection), high_water
         except BaseException:
             connection.close()
             raise
 
-    def _serve(self, connection: sqlite3.Connection, checkpointer: Checkpointer) -> None:
-        committer = self._committer = Committer(connection, self._path, self._busy_timeout_s)
+    def _serve(
+        self, connection: sqlite3.Connection, checkpointer: Checkpointer, high_water: HighWater
+    ) -> None:
+        committer = Committer(connection, self._path, self._busy_timeout_s, high_water)
+        self._committer = committer
         heard, looked_at_s = None, 0.0
         while True:
             jobs = self._gather()

@@ -1,3 +1,4 @@
+-- old workers: must stop
 -- Names carry a prefix because the tables may live in an application's own database.
 
 -- What a claim, a filter or a count needs, in narrow rows: these are written again and again. The
