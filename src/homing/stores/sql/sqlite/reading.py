@@ -104,7 +104,7 @@ def count(
     where, wanted, values = _conditions(query)
     groups = [GROUPS[name] for name in by]
     number = "count(*)"
-    if _is_counted(query, by):
+    if is_counted(query, by):
         where, number = _SQL["standing"], "coalesce(sum(d.number), 0)"
     statement = " ".join(
         (
@@ -117,7 +117,7 @@ def count(
     return {row[:-1]: row[-1] for row in connection.execute(statement, values)}
 
 
-def _is_counted(query: Query, by: tuple[GroupBy, ...]) -> bool:
+def is_counted(query: Query, by: tuple[GroupBy, ...]) -> bool:
     """Whether the numbers that are kept by route, lane and state answer it."""
     facets = [
         Facet(state=facet.state, route=facet.route, except_routes=facet.except_routes)
