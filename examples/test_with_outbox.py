@@ -1,4 +1,6 @@
-"""How an application tests what it sends: the fixture comes with `pip install homing`."""
+"""How an application tests what it sends: the fixture comes with `pip install homing[testing]`."""
+
+import pytest
 
 from homing import Email, Homing
 from homing.testing.outbox import Outbox, SyncOutbox
@@ -10,12 +12,14 @@ async def book(homing: Homing, address: str) -> None:
     await homing.send(email, key=f"booking-{address}")
 
 
+@pytest.mark.asyncio
 async def test_a_booking_is_confirmed(outbox: Outbox) -> None:
     await book(outbox.homing, "ann@example.org")
     [mail] = outbox.delivered_to("ann@example.org")
     assert mail["Subject"] == "Booked"
 
 
+@pytest.mark.asyncio
 async def test_a_booking_survives_an_outage_of_the_mail_server(outbox: Outbox) -> None:
     outbox.answer("503", "503")
     await book(outbox.homing, "ann@example.org")
@@ -26,6 +30,7 @@ async def test_a_booking_survives_an_outage_of_the_mail_server(outbox: Outbox) -
     assert len(outbox.delivered_to("ann@example.org")) == 1
 
 
+@pytest.mark.asyncio
 async def test_a_wrong_address_stands_on_the_desk(outbox: Outbox) -> None:
     await book(outbox.homing, "bounce@stub.test")
     [dead] = await outbox.dead()

@@ -5,7 +5,7 @@ lost in silence, and "maybe sent" is never called "not sent".
 """
 
 from homing.app import Homing
-from homing.domain.delivery import Attempt, Delivery, Receipt
+from homing.domain.delivery import Attempt, Cycle, Delivery, Fact, Receipt, Recipient
 from homing.domain.errors import (
     HomingError,
     IdempotencyConflict,
@@ -17,12 +17,14 @@ from homing.domain.errors import (
     StoreError,
     TerminalError,
 )
-from homing.domain.failure import Failure
+from homing.domain.failure import Failure, Refusal
 from homing.domain.message import Attachment, Email, Event, Invitation, Job
 from homing.domain.policy import Exponential, FullJitter, Ladder, Retry, RetryAfter
-from homing.engine.admission import Ticket
 from homing.engine.handlers import Assignment
+from homing.engine.replays import Progress as ReplayProgress
+from homing.engine.request import Request, SubmitOptions, Ticket
 from homing.engine.route import Route
+from homing.ports import Cursor, Facet, Page, Query
 
 __version__ = "0.1.0"
 
@@ -30,10 +32,14 @@ __all__ = [
     "Assignment",
     "Attachment",
     "Attempt",
+    "Cursor",
+    "Cycle",
     "Delivery",
     "Email",
     "Event",
     "Exponential",
+    "Facet",
+    "Fact",
     "Failure",
     "FullJitter",
     "Homing",
@@ -45,13 +51,20 @@ __all__ = [
     "Ladder",
     "NotAllowed",
     "NotFound",
+    "Page",
+    "Query",
     "Receipt",
+    "Recipient",
+    "Refusal",
     "Refused",
+    "ReplayProgress",
+    "Request",
     "Retry",
     "RetryAfter",
     "Route",
     "SettingsError",
     "StoreError",
+    "SubmitOptions",
     "TerminalError",
     "Ticket",
 ]

@@ -6,20 +6,24 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from homing.domain.delivery import Delivery, Fact, FactValue
-from homing.domain.errors import IdempotencyConflict, NotAllowed, NotFound
+from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
 from homing.domain.message import Email, Event, Job, Message
-from homing.domain.policy import Retention, Retry
+from homing.domain.policy import OnDoubt, Retention, Retry
 from homing.engine.admission import Request, Ticket
 from homing.engine.desk import Desk
 from homing.engine.engine import STOP_GRACE_S, Engine
 from homing.engine.handlers import EVENT_ROUTE, Handlers, TerminalErrors, job_route
 from homing.engine.replays import Replays
+from homing.engine.request import SubmitOptions
+from homing.engine.request_checks import plain_message, plain_text
 from homing.engine.route import Route, routes_by_name
 from homing.engine.tokens import Tokens
 from homing.engine.why import explain
@@ -40,7 +44,7 @@ from homing.stores.projecting import ShapeProjection
 from homing.stores.shape import Shape
 from homing.sync import SyncHoming
 from homing.system import ScaledClock, SystemClock, SystemDice
-from homing.urls import journal_for, provider_from_url, store_from_url
+from homing.urls import journal_for, provider_of, store_of
 
 TIME_ANCHOR = "time_scale"
 # Facts by route: whose route it is, for processes that do not have it installed.
@@ -58,10 +62,11 @@ class Homing:
 
     def __init__(  # noqa: PLR0913 - every port may be replaced; all have a default
         self,
-        store: str | Store = "sqlite:///homing.db",
+        store: str | Path | Store = "sqlite:///homing.db",
         *,
         provider: str | Provider | None = None,
         sender: str | None = None,
+        on_doubt: OnDoubt = "resend",
         routes: Sequence[Route] = (),
         known: Sequence[Route] = (),
         shapes: Mapping[str, Shape] | None = None,
@@ -77,7 +82,12 @@ class Homing:
         time_scale: float = 1.0,
         stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
-        """`known` routes belong to other programs on the same store: their deliveries are read
+        """`store` is a URL, the path of a SQLite file, or a store; `provider` a URL or a provider
+        of mail, sent as `sender`. Where nobody can tell whether an attempt was accepted,
+        `on_doubt` says whether the mail is sent again (`resend`, flagged as a possible duplicate)
+        or waits for a person (`hold`).
+
+        `known` routes belong to other programs on the same store: their deliveries are read
         and repaired here, not accepted and not tried. `route_owner` names the owner of `routes`
         for programs that do not have them. `shapes`, by lane or route, are the records that a
         store may write beside its own. `journal` is the file of the emergency journal."""
@@ -85,11 +95,13 @@ class Homing:
         self._time_scale = time_scale
         self._clock = clock or (SystemClock() if time_scale == 1.0 else ScaledClock(time_scale))
         self._dice = dice or SystemDice()
-        self.store = store_from_url(store) if isinstance(store, str) else store
-        self.provider = provider_from_url(provider) if isinstance(provider, str) else provider
+        self.store = store_of(store)
+        self.provider = None if provider is None else provider_of(provider)
         self._routes = routes_by_name(routes)
+        self._mail_route: Callable[[Provider], Route] | None = None
         if self.provider is not None and MAIL_ROUTE not in self._routes:
-            self._routes[MAIL_ROUTE] = mail_route(self.provider, sender=sender)
+            self._mail_route = partial(mail_route, sender=sender, on_doubt=on_doubt)
+            self._routes[MAIL_ROUTE] = self._mail_route(self.provider)
         self._known = {route.name: route for route in known if route.name not in self._routes}
         if shapes and isinstance(self.store, Showing):
             self.store.show(ShapeProjection(shapes, self._retention_of))
@@ -145,6 +157,27 @@ class Homing:
         self._observers += observers
         self._notifiers += notifiers
         self._alarm = self._alarm or alarm
+
+    @contextmanager
+    def replaced(
+        self, *, store: Store, provider: Provider, clock: Clock, dice: Dice
+    ) -> Iterator[None]:
+        """For tests, before the start: other parts until the end of the `with`, and no worker.
+
+        Handlers, jobs, observers and routes that were given with a provider of their own stay.
+        """
+        self._not_started("replaced")
+        before = self.__dict__.copy()
+        self.store, self._journal = store, None
+        self._clock, self._dice = clock, dice
+        self._worker = False
+        if self._mail_route is not None:
+            self.provider = provider
+            self._routes = {**self._routes, MAIL_ROUTE: self._mail_route(provider)}
+        try:
+            yield
+        finally:
+            self.__dict__.update(before)
 
     def works_on(self, route: str) -> bool:
         """Whether deliveries of this route are accepted here, not only read and repaired."""
@@ -203,6 +236,7 @@ class Homing:
 
     @property
     def engine(self) -> Engine:
+        """The running engine, for extensions and tests."""
         if self._engine is None:
             raise NotAllowed("Homing is not started: use `async with homing:` or `start()`")
         return self._engine
@@ -258,19 +292,18 @@ class Homing:
         key: str | None = None,
         route: str | None = None,
         within: object = None,
-        **words: Any,
+        **options: Unpack[SubmitOptions],
     ) -> Ticket:
         """Record, durably, and return; a worker delivers it.
 
         `within` is your own open connection or session: the record is then part of your
-        transaction and exists if and when you commit. Further keyword arguments:
-        `source`, `priority`, `not_before_ms`, `expires_at_ms`, `metadata`, `generation`,
-        `delivery_id`, `facts` (stored in the same commit).
+        transaction and exists if and when you commit. `SubmitOptions` lists the further keyword
+        arguments.
         """
         if within is not None:
-            return self.submit_within(message, within, key=key, route=route, **words)
+            return self.submit_within(message, within, key=key, route=route, **options)
         chosen = self._route_for(message, route)
-        request = Request(message=message, key=key, **words)
+        request = Request(message=message, key=key, **options)
         if not chosen.claim_on_accept:
             return await self.engine.admission.submit_one(chosen, request)
         taker = self.engine.workers.get(chosen.name)
@@ -282,7 +315,7 @@ class Homing:
         messages: Iterable[Message | tuple[str, Message]],
         *,
         route: str | None = None,
-        **words: Any,
+        **options: Unpack[SubmitOptions],
     ) -> list[Ticket | IdempotencyConflict]:
         """Record many in one durable write; give (key, message) pairs to make each idempotent.
 
@@ -290,25 +323,29 @@ class Homing:
         the conflict; the others are stored.
         """
         routes: dict[object, Route] = {}
+        if not isinstance(messages, Iterable):
+            raise InvalidRequest("messages", "must be a list of messages or (key, message) pairs")
         requests = []
         for item in messages:
+            if isinstance(item, tuple) and len(item) != 2:
+                raise InvalidRequest("messages", "must be messages or (key, message) pairs")
             key, message = item if isinstance(item, tuple) else (None, item)
             kind = message.name if isinstance(message, Job) else message.__class__
             if kind not in routes:
                 routes[kind] = self._route_for(message, route)
-            requests.append((routes[kind], Request(message=message, key=key, **words)))
+            requests.append((routes[kind], Request(message=message, key=key, **options)))
         return await self.engine.admission.submit_each(requests)
 
-    async def submit_batch(
-        self, batch: Sequence[tuple[str | None, Message, Mapping[str, Any]]]
+    async def submit_requests(
+        self, requests: Iterable[tuple[str | None, Request]]
     ) -> list[Ticket | IdempotencyConflict]:
-        """As `submit_many`, with keyword arguments of its own for each (key, message, words)."""
-        requests = []
-        for key, message, words in batch:
-            given = dict(words)
-            chosen = self._route_for(message, given.pop("route", None))
-            requests.append((chosen, Request(message=message, key=key, **given)))
-        return await self.engine.admission.submit_each(requests)
+        """As `submit_many`, for (route, request) pairs that differ in their options.
+
+        Without a route, the message decides.
+        """
+        return await self.engine.admission.submit_each(
+            [(self._route_for(request.message, route), request) for route, request in requests]
+        )
 
     def submit_within(
         self,
@@ -317,13 +354,13 @@ class Homing:
         *,
         key: str | None = None,
         route: str | None = None,
-        **words: Any,
+        **options: Unpack[SubmitOptions],
     ) -> Ticket:
         """As `submit(within=…)`, without awaiting: it runs in the caller's own thread."""
         if not isinstance(self.store, TransactionalStore):
             raise NotAllowed("this store cannot write inside your transaction")
         chosen = self._route_for(message, route)
-        request = Request(message=message, key=key, **words)
+        request = Request(message=message, key=key, **options)
         transaction = self.store.within(connection)
         [ticket] = self.engine.admission.submit_within(chosen, [request], transaction)
         return ticket
@@ -335,11 +372,11 @@ class Homing:
         key: str | None = None,
         route: str | None = None,
         wait: bool = True,
-        **words: Any,
+        **options: Unpack[SubmitOptions],
     ) -> Ticket:
         """Record first, then attempt that record at once; `wait=False`: in the background."""
         chosen = self._route_for(message, route)
-        request = Request(message=message, key=key, **words)
+        request = Request(message=message, key=key, **options)
         await self.engine.ensure_beating()
         return await self.engine.admission.send(chosen, request, wait=wait)
 
@@ -354,6 +391,7 @@ class Homing:
     ) -> Callable[[F], F]:
         """Make a function the handler of an event type. It is called at least once."""
         self._not_started("on")
+        plain_text("event_type", event_type)
 
         def register(function: F) -> F:
             self._handlers.add(
@@ -379,6 +417,7 @@ class Homing:
     ) -> Callable[[F], F]:
         """Make a class with a method per stage (or one function) a kind of staged work."""
         self._not_started("job")
+        plain_text("name", name)
 
         def register(work: F) -> F:
             doer = work() if isinstance(work, type) else work
@@ -424,11 +463,13 @@ class Homing:
         engine.desk.route_owners.update(owners)
 
     def _route_for(self, message: Message, name: str | None) -> Route:
-        if name is None:
-            if isinstance(message, Email):
-                name = MAIL_ROUTE
-            else:
-                name = EVENT_ROUTE if isinstance(message, Event) else message.name
+        message = plain_message(message)
+        if name is not None:
+            plain_text("route", name)
+        elif isinstance(message, Email):
+            name = MAIL_ROUTE
+        else:
+            name = EVENT_ROUTE if isinstance(message, Event) else message.name
         route = self.engine.routes.get(name)
         if route is None:
             raise NotFound(f"no route {name!r}; there are {', '.join(self.engine.workers)}")

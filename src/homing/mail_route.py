@@ -9,7 +9,7 @@ from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
 from homing.domain.identity import message_id
 from homing.domain.message import Email, decode_message
-from homing.domain.policy import Ladder, Plan, Retry, Stage
+from homing.domain.policy import Ladder, OnDoubt, Plan, Retry, Stage
 from homing.engine.admitted import Admitted
 from homing.engine.route import Route
 from homing.engine.steps import SendStep
@@ -33,14 +33,15 @@ def mail_route(
     sender: str | None = None,
     catalog: Catalog | None = None,
     limits: Limits | None = None,
+    on_doubt: OnDoubt = "resend",
 ) -> Route:
     """A route over this provider. The From is the route's own; a caller may only repeat it."""
     mailing = Mailing(sender or getattr(provider, "sender", None), catalog, limits)
-    plan = Plan(stages=(Stage(name=SEND, retry=SEND_RETRY, sends=True, timeout_s=SEND_TIMEOUT_S),))
+    send = Stage(name=SEND, retry=SEND_RETRY, sends=True, timeout_s=SEND_TIMEOUT_S)
     step = SendStep(provider, mailing.freeze, sender=mailing.envelope_sender)
     return Route(
         name=MAIL_ROUTE,
-        plan=plan,
+        plan=Plan(stages=(send,), on_doubt=on_doubt),
         steps={SEND: step},
         provider=provider,
         admit=mailing.admit,

@@ -45,7 +45,8 @@ class Claim(Struct, frozen=True, gc=False, kw_only=True):
 
     `spare` names holders known to be alive: their leases are left alone even when the wall clock
     says that they have ended. `limit_bytes` bounds the sum of the payloads; the first one is
-    always given.
+    always given. Unless it is `durable`, a claim may be undone by a power cut: it is then as if
+    nobody had claimed.
     """
 
     worker: str
@@ -55,6 +56,7 @@ class Claim(Struct, frozen=True, gc=False, kw_only=True):
     lanes: tuple[str, ...]
     spare: frozenset[str] = frozenset()
     limit_bytes: int | None = None
+    durable: bool = True
 
 
 class Claimed(Struct, frozen=True, gc=False):
@@ -156,7 +158,8 @@ class Store(Protocol):
     async def open(self) -> None:
         """Connect, migrate, and check durability; refuse when it is weaker than the promise."""
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Finish what was asked for and let go of files and connections."""
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
         """Store each one with its keys, children and facts, unless a key or its id is taken.
@@ -165,7 +168,8 @@ class Store(Protocol):
         is taken are left out and not counted. Facts of the call are written in any case.
         """
 
-    async def claim(self, claim: Claim) -> list[Claimed]: ...
+    async def claim(self, claim: Claim) -> list[Claimed]:
+        """What is due, now held by the worker that asks."""
 
     async def renew(
         self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
@@ -181,23 +185,26 @@ class Store(Protocol):
         as the result `payload.<its number>`, which `drop_results` keeps.
         """
 
-    async def get(self, delivery_id: str) -> Delivery | None: ...
+    async def get(self, delivery_id: str) -> Delivery | None:
+        """One delivery."""
 
     async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
         """In the order asked for."""
 
-    async def content(self, delivery_id: str) -> Content | None: ...
+    async def content(self, delivery_id: str) -> Content | None:
+        """Its payload and results; None where there is no such delivery."""
 
     async def find(self, source: str, key: str) -> Key | None:
         """The key's record, expired or not, as long as it is stored."""
 
-    async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page: ...
+    async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
+        """Newest first, from behind the cursor on."""
 
-    async def count(
-        self, query: Query, by: tuple[GroupBy, ...] = ()
-    ) -> dict[tuple[str, ...], int]: ...
+    async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
+        """How many match, by the values of `by`; with no `by`, under the empty tuple."""
 
-    async def attempts(self, delivery_id: str) -> list[Attempt]: ...
+    async def attempts(self, delivery_id: str) -> list[Attempt]:
+        """The ended attempts of a delivery, by number."""
 
     async def facts(
         self,
@@ -214,9 +221,11 @@ class Store(Protocol):
         written again between two calls may be seen twice, or not at all, in time order.
         """
 
-    async def purge(self, rule: PurgeRule) -> int: ...
+    async def purge(self, rule: PurgeRule) -> int:
+        """Remove what the rule describes, up to its limit; how many were removed."""
 
-    async def next_due_ms(self, lanes: Sequence[str]) -> int | None: ...
+    async def next_due_ms(self, lanes: Sequence[str]) -> int | None:
+        """When the next delivery of these lanes is due; None if none is."""
 
     async def wait(self, timeout_s: float) -> None:
         """Return when something may have become due, or after the timeout."""
@@ -290,7 +299,8 @@ class JournalPath(Protocol):
     """A store that says where the emergency journal beside it lies; None: it has no such place."""
 
     @property
-    def journal_path(self) -> Path | None: ...
+    def journal_path(self) -> Path | None:
+        """The file."""
 
 
 Verdict: TypeAlias = Literal["good", "warning", "bad"]
@@ -343,7 +353,8 @@ class Showing(Protocol):
     def show(self, projection: Projection) -> None:
         """Write these records from now on; called before `open`."""
 
-    async def shown(self, key: str) -> Seen | None: ...
+    async def shown(self, key: str) -> Seen | None:
+        """The record under this key."""
 
     async def shown_under(self, name: str) -> list[str]:
         """The keys of the records that are found under this index name, sorted."""
@@ -385,7 +396,8 @@ class Provider(Protocol):
     async def prepare(self, envelope: Envelope) -> Ready | Failure:
         """Do all that can be done before the durable mark; nothing is sent yet."""
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Let go of connections; called once, after the last send."""
 
 
 @runtime_checkable
@@ -402,8 +414,11 @@ class GroupSend(Ready, Protocol):
     def start(self, told: Callable[[Accepted | Failure], None]) -> None:
         """As `commit`, but returns at once; `told` is called with the answer, once."""
 
-    def withdraw(self) -> None:
-        """After `start`: the answer is no longer waited for. What has not been sent is not sent."""
+    def withdraw(self) -> bool:
+        """After `start`: the answer is no longer waited for. What has not been sent is not sent.
+
+        Returns whether it may have been sent.
+        """
 
 
 @runtime_checkable
@@ -424,6 +439,8 @@ class StaysLocal(Protocol):
 
 
 class Found(Struct, frozen=True):
+    """The provider has accepted it."""
+
     receipt: Receipt
 
 
@@ -446,7 +463,8 @@ class Lookup(Protocol):
 
     async def lookup(
         self, token: str, notification_id: str | None = None
-    ) -> Found | Absent | Unknown: ...
+    ) -> Found | Absent | Unknown:
+        """What the provider knows of this token."""
 
 
 class Done(Struct, frozen=True, gc=False):
@@ -471,16 +489,16 @@ class Work(Protocol):
     """What a step sees of the attempt it runs in."""
 
     @property
-    def delivery(self) -> Delivery: ...
+    def delivery(self) -> Delivery:
+        """The delivery as it was claimed."""
 
     @property
-    def content(self) -> Content: ...
+    def content(self) -> Content:
+        """Its payload and the results of finished stages."""
 
     @property
-    def now_ms(self) -> int: ...
-
-    async def mark_committing(self, frozen: Mapping[str, bytes]) -> bool:
-        """Write the durable mark; False: the claim was lost or its time is over, do not send."""
+    def now_ms(self) -> int:
+        """The time by the clock of the engine."""
 
     def child(  # noqa: PLR0913 - a child may differ from its parent in each of these
         self,
@@ -507,7 +525,6 @@ class Step(Protocol):
     def __call__(self, work: Work) -> Coroutine[Any, Any, Outcome]: ...
 
 
-@runtime_checkable
 class LaneStep(Step, Protocol):
     """A step that calls other code in each lane, and looks it up once for a whole batch."""
 
@@ -529,7 +546,8 @@ class Transitioned(Struct, frozen=True, gc=False):
 class Observer(Protocol):
     """Is told of every transition; may not fail the engine."""
 
-    def observe(self, events: Sequence[Transitioned]) -> None: ...
+    def observe(self, events: Sequence[Transitioned]) -> None:
+        """Called after each commit, with all its transitions, on the event loop."""
 
 
 @runtime_checkable
@@ -562,7 +580,8 @@ class Alert(Struct, frozen=True):
 class Alarm(Protocol):
     """Where alerts go. True once it is safely given; asked again otherwise."""
 
-    async def sound(self, alert: Alert) -> bool: ...
+    async def sound(self, alert: Alert) -> bool:
+        """Give the alert."""
 
 
 class Journal(Protocol):
@@ -575,7 +594,10 @@ class Journal(Protocol):
         """Durable when it returns, even on a full disk."""
 
     async def entries(self) -> list[Change]:
-        """All that can be read. Damage of one record does not hide the others."""
+        """All that was appended since the last `clear` and can be read, oldest first.
+
+        Damage of one record does not hide the others.
+        """
 
     async def clear(self) -> None:
         """Remove what `entries` returned, and nothing that was added later."""
@@ -584,9 +606,11 @@ class Journal(Protocol):
 class Clock(Protocol):
     """`now_ms` is the wall clock, for due times. `steady_s` never jumps: for leases, timeouts."""
 
-    def now_ms(self) -> int: ...
+    def now_ms(self) -> int:
+        """Milliseconds since 1970 by the wall clock, which may be set back."""
 
-    def steady_s(self) -> float: ...
+    def steady_s(self) -> float:
+        """Seconds by a clock that never jumps; only differences mean something."""
 
     @property
     def boot(self) -> str:
@@ -599,7 +623,8 @@ class Dice(Protocol):
     def roll(self) -> float:
         """Uniform in [0, 1)."""
 
-    def entropy(self, size: int) -> bytes: ...
+    def entropy(self, size: int) -> bytes:
+        """This many random bytes."""
 
 
 Guard: TypeAlias = Callable[[Any], None]

@@ -6,13 +6,14 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+
+from homing.domain.errors import IdempotencyConflict
+from homing.domain.message import Message
+from homing.engine.request import SubmitOptions, Ticket
 
 if TYPE_CHECKING:
     from homing.app import Homing
-    from homing.domain.errors import IdempotencyConflict
-    from homing.domain.message import Message
-    from homing.engine.admission import Ticket
 
 T = TypeVar("T")
 
@@ -26,22 +27,44 @@ class SyncHoming:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
-    def submit(self, message: Message, *, within: object = None, **words: Any) -> Ticket:
+    def submit(
+        self,
+        message: Message,
+        *,
+        key: str | None = None,
+        route: str | None = None,
+        within: object = None,
+        **options: Unpack[SubmitOptions],
+    ) -> Ticket:
         """As `Homing.submit`. With `within` the record is written in the calling thread."""
         self._start()
         if within is not None:
-            return self._homing.submit_within(message, within, **words)
-        return self._call(self._homing.submit(message, **words))
+            return self._homing.submit_within(message, within, key=key, route=route, **options)
+        return self._call(self._homing.submit(message, key=key, route=route, **options))
 
     def submit_many(
-        self, messages: Iterable[Message], **words: Any
+        self,
+        messages: Iterable[Message | tuple[str, Message]],
+        *,
+        route: str | None = None,
+        **options: Unpack[SubmitOptions],
     ) -> list[Ticket | IdempotencyConflict]:
+        """As `Homing.submit_many`."""
         self._start()
-        return self._call(self._homing.submit_many(messages, **words))
+        return self._call(self._homing.submit_many(messages, route=route, **options))
 
-    def send(self, message: Message, **words: Any) -> Ticket:
+    def send(
+        self,
+        message: Message,
+        *,
+        key: str | None = None,
+        route: str | None = None,
+        wait: bool = True,
+        **options: Unpack[SubmitOptions],
+    ) -> Ticket:
+        """As `Homing.send`."""
         self._start()
-        return self._call(self._homing.send(message, **words))
+        return self._call(self._homing.send(message, key=key, route=route, wait=wait, **options))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Any other call, e.g. `homing.sync.run(homing.desk.show(id))`."""
@@ -49,6 +72,7 @@ class SyncHoming:
         return self._call(coroutine)
 
     def close(self) -> None:
+        """Stop the worker and the background loop."""
         with self._lock:
             if self._loop is None or self._thread is None:
                 return

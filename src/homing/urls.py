@@ -46,6 +46,26 @@ PROVIDERS: dict[str, Callable[[str], Provider]] = {
     "smtp": _smtp,
     "smtps": _smtp,
 }
+EXAMPLES = {
+    "store": "sqlite:///outbox.db",
+    "provider": "smtp://user:password@mail.example.org:587",
+}
+
+
+def store_of(given: str | Path | Store) -> Store:
+    """What a URL names, the SQLite file of a path, or the store itself."""
+    if isinstance(given, str):
+        return store_from_url(given)
+    if isinstance(given, Path):
+        return STORES["sqlite"](f"sqlite:///{given}")
+    return _checked(given, "claim", "store")
+
+
+def provider_of(given: str | Provider) -> Provider:
+    """What a URL names, or the provider itself."""
+    if isinstance(given, str):
+        return provider_from_url(given)
+    return _checked(given, "prepare", "provider")
 
 
 def store_from_url(url: str) -> Store:
@@ -77,8 +97,18 @@ def _from(table: dict[str, Callable[[str], T]], setting: str, url: str) -> T:
     make = table.get(scheme)
     if make is None:
         known = ", ".join(f"{name}:" for name in table)
-        raise SettingsError(setting, f"unknown kind {scheme!r}; known are {known}")
+        example = EXAMPLES[setting]
+        raise SettingsError(
+            setting, f"unknown kind {scheme!r}; known are {known}, in a URL such as {example}"
+        )
     return make(url)
+
+
+def _checked(given: T, method: str, setting: str) -> T:
+    if not hasattr(given, method):
+        kind, example = type(given).__name__, EXAMPLES[setting]
+        raise SettingsError(setting, f"must be a URL such as {example}, not {kind}")
+    return given
 
 
 def _path_of(url: str) -> Path:

@@ -16,8 +16,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.docs.blocks import files_in, write_files
 from tests.docs.gateway import Gateway, gateway
-from tests.docs.guide_files import files_in, write_files
 from tests.docs.installing import install
 from tests.unit.cli.programs import run, run_with, serving, started, until
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from homing.build import Accepted, Checked, Envelope, Failure, StaysLocal
+from tests.docs.blocks import files_in, write_files
 from tests.docs.gateway import Gateway, gateway
-from tests.docs.guide_files import files_in, write_files
 
 
 @pytest.fixture

@@ -60,7 +60,6 @@ async def test_at_a_stop_the_journal_takes_what_the_store_refuses_within_the_gra
     assert provider.sent == [ticket.delivery_id]
 
 
-@pytest.mark.xfail(strict=True, reason="the mark is still written inside the time limit")
 async def test_a_mark_that_is_written_late_makes_no_doubt(path: Path) -> None:
     """The time limit ends while the mark waits for a locked file: nothing was sent."""
     provider = GatedProvider()

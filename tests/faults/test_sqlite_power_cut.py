@@ -14,7 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from homing.domain import transitions
+from homing.domain.delivery import Delivery
 from homing.stores.sql.sqlite import SqliteStore
+from homing.testing import samples
 from tests.faults.adder import add_many
 from tests.faults.adding import acknowledged, adder, missing, run
 from tests.faults.disks import MountRefused, cut_power, make_image, mounted
@@ -53,6 +56,38 @@ async def test_nothing_acknowledged_is_lost_i1(tmp_path: Path) -> None:
             await store.close()
     except MountRefused:
         assert_synced_before_each_answer(tmp_path)
+
+
+async def test_a_cut_may_undo_a_claim_but_no_mark_and_no_durable_claim(tmp_path: Path) -> None:
+    try:
+        with powered(tmp_path) as (image, place):
+            store = SqliteStore(place / "outbox.db")
+            await store.open()
+            await store.add([samples.new("d1"), samples.new("d2")])
+            [sent] = await store.claim(samples.claim(limit=1, durable=False))
+            with after_the_cut(image) as found:
+                assert (await stored(found, "d1")).state == "pending"
+            mark = transitions.mark_committing(sent.delivery, now_ms=samples.NOW_MS, frozen={})
+            assert await store.save([mark]) == [True]
+            with after_the_cut(image) as found:
+                assert (await stored(found, "d1")).committing
+            await store.claim(samples.claim(limit=1))
+            with after_the_cut(image) as found:
+                assert (await stored(found, "d2")).unsettled_claims == 1
+            await store.close()
+    except MountRefused:
+        assert_synced_before_each_answer(tmp_path)
+
+
+async def stored(place: Path, delivery_id: str) -> Delivery:
+    store = SqliteStore(place / "outbox.db")
+    await store.open()
+    try:
+        found = await store.get(delivery_id)
+        assert found is not None
+        return found
+    finally:
+        await store.close()
 
 
 def test_the_cut_is_a_real_one(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ PLANTED: tuple[Planted, ...] = (
         "the time of a batch is over, and that is called not sent",
         "I9",
         "engine/send_batch.py",
-        "self._told(work, timed_out(self._stage, maybe_sent=True))",
+        "self._told(work, timed_out(self._stage, maybe_sent=maybe_sent))",
         "self._told(work, timed_out(self._stage, maybe_sent=False))",
         faults="doubt",
         routes="post",
@@ -209,7 +209,7 @@ PLANTED: tuple[Planted, ...] = (
         "engine/housekeeping.py",
         "for change in lost:",
         "for change in lost[:0]:",
-        faults="full",
+        faults="full,store",
         routes="post,held",
     ),
     Planted(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from homing.engine.route import Route
 from homing.ports import Transitioned
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
+from homing.testing.outbox import Outbox
 
 
 def subscriptions(event_type: str, *functions: Any) -> list[Subscription]:
@@ -140,3 +142,62 @@ async def test_events_of_another_generation_are_left_alone_until_they_are_moved(
     await homing.engine.run_until_idle()
 
     assert seen == [own.delivery_id] * 2
+
+
+class Opaque:
+    """Nothing that JSON knows."""
+
+
+LOOP: list[object] = []
+LOOP.append(LOOP)
+
+
+@pytest.mark.parametrize(
+    "returned", [Opaque(), {"sum": float("nan")}, 2**70, LOOP, {"a": Opaque()}, "\ud800"]
+)
+async def test_a_result_that_cannot_be_kept_fails_at_once(returned: object) -> None:
+    """A second call would return the same kind of value."""
+    calls: list[str] = []
+    homing = Homing("memory:")
+
+    @homing.on("paid")
+    async def book(event: Assignment) -> object:
+        calls.append(event.id)
+        return returned
+
+    @homing.job("review", stages=("fetch", "judge"))
+    class Review:
+        async def fetch(self, job: Assignment) -> object:
+            calls.append(job.id)
+            return returned
+
+        async def judge(self, job: Assignment) -> None:
+            raise AssertionError("not reached")
+
+    async with Outbox(homing) as outbox:
+        for message in (Event("paid"), Job("review")):
+            ticket = await homing.submit(message)
+            await outbox.run()
+            failed = await homing.desk.show(ticket.delivery_id)
+            assert (failed.state, failed.failed_because) == ("failed", "rejected")
+            assert failed.failure is not None
+            assert failed.failure.error_class == "result_not_storable"
+            assert failed.failure.detail.startswith("what the function returned ")
+    assert len(calls) == 2
+
+
+async def test_what_a_stage_returns_is_seen_by_the_next_one() -> None:
+    homing, seen = Homing("memory:"), list[object]()
+
+    @homing.job("review", stages=("fetch", "judge"))
+    class Review:
+        async def fetch(self, job: Assignment) -> object:
+            return {"at": date(2030, 1, 2), "sum": 1.5, "tags": ("a", None)}
+
+        async def judge(self, job: Assignment) -> None:
+            seen.append(job.results["fetch"])
+
+    async with Outbox(homing) as outbox:
+        await homing.submit(Job("review"))
+        await outbox.run()
+    assert seen == [{"at": "2030-01-02", "sum": 1.5, "tags": ["a", None]}]

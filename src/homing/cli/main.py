@@ -31,8 +31,8 @@ EXTRAS = {
     "starlette": "web",
     "uvicorn": "web",
     "jinja2": "smtp",
-    "email_validator": "smtp",
     "icalendar": "smtp",
+    "idna": "smtp",
 }
 
 

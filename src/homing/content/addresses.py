@@ -89,7 +89,7 @@ def normalise(address: str, field: str = "address") -> str:
 def is_plain(text: object) -> TypeGuard[str]:
     """Whether the text is a bare ASCII address already in its normal form (a quick yes)."""
     return (
-        isinstance(text, str)
+        text.__class__ is str
         and len(text) <= MAX_LOCAL_OCTETS
         and _PLAIN.fullmatch(text) is not None
         and "xn--" not in text

@@ -180,6 +180,7 @@ class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
 
     @property
     def is_terminal(self) -> bool:
+        """It has ended: delivered, suppressed, failed or dismissed."""
         return self.state in TERMINAL_STATES
 
     @property

@@ -30,6 +30,8 @@ class Refused(HomingError):
 
 
 class InvalidRequest(Refused):
+    """`field` is wrong; `problem` says how. Nothing was stored."""
+
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
         self.field = field
@@ -37,10 +39,12 @@ class InvalidRequest(Refused):
 
 
 class TooLarge(InvalidRequest):
-    pass
+    """`field` is over a limit."""
 
 
 class IdempotencyConflict(Refused):
+    """Another request has used this key; `delivery_id` is its delivery."""
+
     def __init__(self, source: str, key: str, delivery_id: str) -> None:
         super().__init__(f"key {key!r} of source {source!r} was used by another request")
         self.source = source
@@ -49,18 +53,20 @@ class IdempotencyConflict(Refused):
 
 
 class NotFound(Refused):
-    pass
+    """There is no such delivery, route or token."""
 
 
 class NotAllowed(Refused):
-    pass
+    """The state, the route or the moment does not allow this."""
 
 
 class Overloaded(Refused):
-    pass
+    """Intake is closed for now. Nothing was stored; try again later."""
 
 
 class SettingsError(HomingError):
+    """`setting` is wrong; `problem` says how."""
+
     def __init__(self, setting: str, problem: str) -> None:
         super().__init__(f"{setting}: {problem}")
         self.setting = setting
@@ -68,27 +74,27 @@ class SettingsError(HomingError):
 
 
 class StoreError(HomingError):
-    pass
+    """The store did not do what was asked."""
 
 
 class StoreFull(StoreError):
-    pass
+    """There is no room. Nothing was stored."""
 
 
 class StoreUnavailable(StoreError):
-    pass
+    """The store cannot be reached or is locked. Nothing was stored."""
 
 
 class StoreOutcomeUnknown(StoreError):
-    pass
+    """It may have been stored or not. Submit it again under the same key."""
 
 
 class StoreUnsafe(StoreError):
-    pass
+    """The durability settings are weaker than the promise."""
 
 
 class StoreCorrupt(StoreError):
-    pass
+    """Damage was found."""
 
 
 class TerminalError(HomingError):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import unicodedata
 
 import msgspec
 
 from homing.domain.delivery import Delivery
+from homing.domain.message import LARGEST_INT, SMALLEST_INT, Json
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -24,16 +27,40 @@ def fingerprint(*parts: object) -> str:
     return hashlib.sha256(_framed(*parts)).hexdigest()[:32]
 
 
-def request_fingerprint(frame: bytes, payload: bytes) -> str:
-    """The same request in its normal form gives the same text; `frame` is that of its kind."""
+def request_fingerprint(frame: bytes, payload: bytes, *, has_data: bool = True) -> str:
+    """The same request gives the same text; `frame` is that of its kind.
+
+    When it may be sent is not part of it: a retry computes these times again. Without data there
+    are no numbers in the payload.
+    """
+    # Text in ASCII has one spelling, and a whole float is written as `1.0`, or as `1e16` and more.
+    # (`find` takes half the time of `in`, which tries a number first.)
+    if not payload.isascii() or (
+        has_data and (payload.find(b".0") >= 0 or payload.find(b"e1") >= 0)
+    ):
+        payload = msgspec.json.encode(_respelt(msgspec.json.decode(payload)))
     return hashlib.blake2b(frame + payload, digest_size=16).hexdigest()
 
 
-def request_frame(
-    route: str, not_before_ms: int | None = None, expires_at_ms: int | None = None
-) -> bytes:
+def request_frame(route: str) -> bytes:
     """What belongs to a request beside its payload; made once for many requests of one kind."""
-    return _framed(route, not_before_ms, expires_at_ms)
+    return _framed(route)
+
+
+def _respelt(value: Json) -> Json:
+    """In one spelling of those that mean the same: composed letters, whole numbers as integers."""
+    if isinstance(value, str):
+        return value if value.isascii() else unicodedata.normalize("NFC", value)
+    if isinstance(value, float):
+        fits = SMALLEST_INT <= value <= LARGEST_INT
+        return int(value) if fits and value.is_integer() else value
+    if isinstance(value, list):
+        return [_respelt(item) for item in value]
+    if isinstance(value, dict):
+        respelt = {_respelt(name): _respelt(item) for name, item in value.items()}
+        # Composed names sort differently. The order of all others is that of the payload.
+        return respelt if "".join(value).isascii() else dict(sorted(respelt.items()))
+    return value
 
 
 def _framed(*parts: object) -> bytes:
@@ -51,19 +78,24 @@ def provider_token(delivery: Delivery) -> str:
     An amended payload is another request and gets another token. So do the remaining recipients
     once some have accepted it: a provider that drops repeated tokens would drop their message.
     """
-    whole = _digest("token", *_identity(delivery))
+    whole = _own_digest(*_identity(delivery))
     accepted = [r.address for r in delivery.recipients if r.outcome == "accepted"]
     return whole if not accepted else _digest(whole, *sorted(accepted))
 
 
 def message_id(delivery: Delivery, domain: str) -> str:
     """A fixed Message-ID lets receivers drop a possible duplicate; an amended text has its own."""
-    return f"<{_digest('message', *_identity(delivery))}@{domain}>"
+    return f"<{_own_digest(*_identity(delivery))}@{domain}>"
 
 
 def _identity(delivery: Delivery) -> tuple[str, ...]:
     named = (delivery.route, delivery.intent or delivery.id)
     return named if delivery.payload_no == 1 else (*named, str(delivery.payload_no))
+
+
+@functools.lru_cache(maxsize=16)  # a send asks for its token right after its Message-ID
+def _own_digest(*names: str) -> str:
+    return _digest("token", *names)
 
 
 def child_intent(parent: Delivery, intent: str) -> str:

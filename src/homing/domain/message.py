@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from homing.domain.errors import InvalidRequest
+from homing.domain.redaction import redact
 
 Addresses: TypeAlias = str | Sequence[str]
 Json: TypeAlias = Any
@@ -65,6 +66,8 @@ class Email(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
             else:
                 raise InvalidRequest(name, "must be an address or a list of addresses")
         if not isinstance(self.attachments, tuple):
+            if not isinstance(self.attachments, (list, Sequence)):
+                raise InvalidRequest("attachments", "must be a list of Attachment values")
             force_setattr(self, "attachments", tuple(self.attachments))
 
     @property
@@ -95,18 +98,38 @@ SMALLEST_INT = -(2**63)
 LARGEST_INT = 2**64 - 1
 
 
+def _plain_text(value: object) -> str:
+    """Template engines return subclasses of `str`, which the encoder does not know."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise TypeError(f"{type(value).__name__} is not a type of JSON")
+
+
 # JSON, so that SQL and other languages can read and make it. Sorted keys: the same request gives
 # the same bytes, in whatever order it was written down.
-_encoder = msgspec.json.Encoder(order="deterministic")
+_encoder = msgspec.json.Encoder(order="deterministic", enc_hook=_plain_text)
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 
 def encode_message(message: Message) -> bytes:
     """The frozen payload of a delivery. Files in it are base64."""
-    data = message.variables if isinstance(message, Email) else message.data
+    return _encode(message, message.variables if isinstance(message, Email) else message.data)
+
+
+def encode_result(returned: Json) -> bytes:
+    """What a handler or stage returned, as it is kept."""
+    return _encode(returned, returned)
+
+
+def _encode(value: Json, data: Json) -> bytes:
+    """InvalidRequest: the data, which is the part of the value that may be anything, is no JSON."""
+    try:
+        encoded = _encoder.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidRequest("data", f"cannot be stored: {redact(str(error))}") from error
     if data:
         _check_numbers(data)
-    return _encoder.encode(message)
+    return encoded
 
 
 def _check_numbers(data: Json) -> None:
@@ -128,4 +151,5 @@ def _check_numbers(data: Json) -> None:
 
 
 def decode_message(payload: bytes) -> Message:
+    """The message of a stored payload."""
     return _decoder.decode(payload)

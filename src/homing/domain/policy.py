@@ -24,11 +24,13 @@ class Ladder(Struct, frozen=True, tag=True):
     first: int = 2
 
     def ceiling_s(self, attempt: int) -> float:
+        """The longest wait before counted attempt number `attempt`."""
         if not self.steps_s or attempt < self.first:
             return 0.0
         return self.steps_s[min(attempt - self.first, len(self.steps_s) - 1)]
 
     def delay_s(self, attempt: int, roll: float) -> float:
+        """The wait before counted attempt number `attempt`."""
         del roll  # a ladder is exact
         return self.ceiling_s(attempt)
 
@@ -42,6 +44,7 @@ class Exponential(Struct, frozen=True, tag=True):
     first: int = 2
 
     def ceiling_s(self, attempt: int) -> float:
+        """The longest wait before counted attempt number `attempt`."""
         if attempt < self.first:
             return 0.0
         try:
@@ -51,6 +54,7 @@ class Exponential(Struct, frozen=True, tag=True):
         return ceiling_s if self.max_s is None else min(ceiling_s, self.max_s)
 
     def delay_s(self, attempt: int, roll: float) -> float:
+        """The wait before counted attempt number `attempt`."""
         del roll  # no jitter
         return self.ceiling_s(attempt)
 
@@ -62,9 +66,11 @@ class FullJitter(Struct, frozen=True, tag=True):
     floor_s: float = 0.0
 
     def ceiling_s(self, attempt: int) -> float:
+        """The longest wait before counted attempt number `attempt`."""
         return self.within.ceiling_s(attempt)
 
     def delay_s(self, attempt: int, roll: float) -> float:
+        """The wait before counted attempt number `attempt`; `roll` is uniform in [0, 1)."""
         ceiling_s = self.within.ceiling_s(attempt)
         floor_s = min(self.floor_s, ceiling_s)
         return floor_s + roll * (ceiling_s - floor_s)
@@ -84,6 +90,7 @@ class RetryAfter(Struct, frozen=True):
     cap_s: float | None = None
 
     def apply(self, delay_s: float, failure: Failure) -> float:
+        """The wait after this failure, where the schedule alone would say `delay_s`."""
         wish_s = failure.retry_after_s or 0.0
         if self.cap_s is not None:
             wish_s = min(wish_s, self.cap_s)
@@ -163,12 +170,14 @@ class Plan(Struct, frozen=True, kw_only=True):
     notify_on_repeat: tuple[str, ...] = ()
 
     def stage(self, name: str) -> Stage:
+        """The stage of this name."""
         for stage in self.stages:
             if stage.name == name:
                 return stage
         raise LookupError(f"the plan has no stage {name!r}")
 
     def stage_after(self, name: str) -> Stage | None:
+        """The stage that follows; None after the last one."""
         for stage, following in itertools.pairwise(self.stages):
             if stage.name == name:
                 return following
@@ -176,4 +185,5 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     @property
     def first_stage(self) -> Stage:
+        """Where a new delivery begins."""
         return self.stages[0]

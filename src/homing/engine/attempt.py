@@ -42,9 +42,8 @@ class AttemptRunner:
         return batch
 
     async def _try(self, works: list[ClaimedWork], *, wait: bool) -> None:
-        stage = works[0].stage
-        step = works[0].route.steps.get(stage.name) or _NO_STEP
-        if stage.sends and isinstance(step, SendStep):
+        step = works[0].route.steps.get(works[0].stage.name) or _NO_STEP
+        if isinstance(step, SendStep):
             await SendBatch(step, works, wait=wait).deliver()
         else:
             await StepBatch(step, works, self._limits, wait=wait).run()

@@ -9,9 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from homing.domain import identity, transitions
-from homing.domain.delivery import Change, Content, Delivery, Key, New, Receipt, Recipient
+from homing.domain.delivery import Change, Content, Delivery, Key, New, Recipient
 from homing.domain.policy import Plan, Stage
-from homing.engine.evidence import late_receipt
 from homing.engine.permits import Permits
 from homing.engine.process import Process
 from homing.engine.route import Route
@@ -22,18 +21,6 @@ from homing.ports import Claimed
 COMMIT_MARGIN_S = 1.0
 # With less than this to spare at the mark, the lease is made longer together with it.
 SPARE_LEASE_S = 15.0
-
-
-class DoubtSettled(Exception):
-    """An earlier attempt turned out to be accepted while this one was being prepared."""
-
-    def __init__(self, receipt: Receipt) -> None:
-        super().__init__("an earlier attempt was accepted")
-        self.receipt = receipt
-
-
-class ClaimLost(Exception):
-    """Another process owns the delivery now: stop, and write nothing."""
 
 
 class Owner(Protocol):
@@ -112,8 +99,8 @@ class ClaimedWork(Struct, eq=False):
     size: int = 0
     owner: Owner | None = None
     is_probe: bool = False
-    # A mark on its way carries the lease of its time: renewed meanwhile, it would be undone.
-    is_being_marked: bool = False
+    # What is on its way to the store carries the lease of its time: a renewal would be undone.
+    is_being_written: bool = False
     is_over: bool = False
     lost: bool = False
     settled: str | None = None
@@ -125,29 +112,9 @@ class ClaimedWork(Struct, eq=False):
     def now_ms(self) -> int:
         return self.process.clock.now_ms()
 
-    async def mark_committing(self, frozen: Mapping[str, bytes]) -> bool:
-        """Write the durable mark; False: the claim was lost or its time is over, do not send."""
-        await self.process.refresh_if_stale()
-        if self.delivery.maybe_sent:
-            # An earlier owner may have stored the outcome since the first check.
-            late = await late_receipt(self.process, self.delivery)
-            if late is not None:
-                raise DoubtSettled(late)
-        # Before the mark: outcomes and marks are written in the order in which they are handed
-        # over, so the outcome of the permit's last user is written by then.
-        await self.process.unsaved_sends(self.route).take()
-        self.has_send_permit = True
-        asked_at_s = self.process.clock.steady_s()
-        marking = self.marking(frozen)
-        if self.lost or not await self.process.saves.write(marking):
-            self.lost = True
-            return False
-        self.marked(marking.change, asked_at_s)
-        return self.may_commit
-
     def marking(self, frozen: Mapping[str, bytes]) -> PendingSave:
         """The durable mark, to be written: with a new lease only where the old one grows short."""
-        self.is_being_marked = True
+        self.is_being_written = True
         clock = self.process.clock
         is_short = self._spare_s(clock.steady_s()) < SPARE_LEASE_S
         change = transitions.mark_committing(
@@ -160,7 +127,7 @@ class ClaimedWork(Struct, eq=False):
 
     def marked(self, change: Change, asked_at_s: float) -> None:
         """It is stored; a new lease counts from when it was asked for."""
-        self.is_being_marked = False
+        self.is_being_written = False
         if change.delivery.due_at_ms != self.delivery.due_at_ms:
             self.lease_end_s = asked_at_s + self.route.lease_s
         self.wrote(change)

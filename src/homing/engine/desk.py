@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from homing.domain import transitions
 from homing.domain.delivery import Attempt, Change, Delivery, Fact, State
-from homing.domain.errors import NotAllowed, NotFound
+from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.engine.desk_children import DeskChildren
 from homing.engine.desk_writer import AUDIT, DeskWriter, Signed, demand, signed
 from homing.engine.family import is_current, pages_of_children
@@ -21,6 +21,8 @@ RESEND_SOURCE = "operator_resend"
 
 
 class Desk:
+    """The operator's verbs. Each takes and stores who acts (`actor`) and why (`reason`)."""
+
     def __init__(
         self,
         process: Process,
@@ -38,9 +40,13 @@ class Desk:
         self.no_route = self._writer.no_route
 
     async def show(self, delivery_id: str) -> Delivery:
+        """The delivery as it stands. NotFound: there is none of this id."""
         return await self._with_children(await self._writer.read(delivery_id))
 
     async def list(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
+        """A page of the deliveries that the query describes, newest first."""
+        if not isinstance(query, Query):
+            raise InvalidRequest("query", f"must be a Query, not {type(query).__name__}")
         page = await self._store.page(query, cursor, limit)
         items = [await self._with_children(delivery) for delivery in page.items]
         return Page(tuple(items), page.next)
@@ -64,6 +70,7 @@ class Desk:
         return [*ended, *_current(delivery)]
 
     async def audit(self, delivery_id: str) -> Sequence[Fact]:
+        """What operators did to a delivery, oldest first."""
         return await self._store.facts(AUDIT, f"{delivery_id}/")
 
     async def unfinished_children(self, parent: Delivery) -> Sequence[Delivery]:
@@ -111,11 +118,13 @@ class Desk:
     async def dismiss(
         self, delivery_id: str, *, actor: str, reason: str, cycle: int | None = None
     ) -> Delivery:
+        """Close a dead letter: it will not be tried again. `restore` undoes it."""
         by = signed(actor, reason)
         before = await self._writer.checked("dismiss", delivery_id, cycle)
         return await self._writer.use("dismiss", before, self._children.dismissed, by)
 
     async def restore(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
+        """Undo a dismissal."""
         by = signed(actor, reason)
         before = await self._writer.checked("restore", delivery_id)
 
@@ -166,6 +175,8 @@ class Desk:
         addresses: tuple[str, ...] | None = None,
     ) -> Delivery:
         """Attach a corrected payload (and envelope); the old one stays readable."""
+        if not isinstance(payload, bytes):
+            raise InvalidRequest("payload", "must be the bytes of an encoded message")
         by = signed(actor, reason)
         before = await self._writer.checked("amend", delivery_id)
 
@@ -204,6 +215,7 @@ class Desk:
         return await self._writer.add("resend", replace(new, facts=facts))
 
     async def annotate(self, delivery_id: str, *, actor: str, note: str) -> None:
+        """Add a note; nothing else changes."""
         by = signed(actor, note, named="note")
         await self._writer.checked("annotate", delivery_id)
         await self._writer.note("annotate", delivery_id, by)
@@ -221,6 +233,7 @@ class Desk:
         return sum((await self._store.count(under_way)).values())
 
     async def unpark(self, route: str, *, actor: str, reason: str) -> None:
+        """Start a parked route again."""
         self._writer.route(route)
         await self._writer.note("unpark", f"route:{route}", signed(actor, reason))
         await self._parking.unpark(route)

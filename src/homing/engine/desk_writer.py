@@ -41,6 +41,8 @@ def signed(actor: str, reason: str, *, named: str = "reason") -> Signed:
 
 
 def demand(field: str, text: str) -> None:
+    if not isinstance(text, str):
+        raise InvalidRequest(field, f"must be text, not {type(text).__name__}")
     if not text.strip():
         raise InvalidRequest(field, "must not be empty")
     if len(text) > MAX_TEXT_CHARS:

@@ -20,6 +20,9 @@ class DueWork:
         self._route = route
         self._liveness = liveness
         self._process = process
+        # A send is marked durably before it begins, and a handler may run twice. Only where an
+        # interrupted attempt costs budget must the claim itself outlast a power cut.
+        self._counts_interruptions = any(plan.interrupted_counts for plan in route.all_plans)
         self._got_all = False
         self._claimed_up_to_ms = 0
         self._claimed_at_s = float("-inf")
@@ -42,6 +45,7 @@ class DueWork:
                 lanes=route.served_lanes,
                 # Never our own: housekeeping finds claims of ours that no task knows.
                 spare=self._liveness.alive | {process.holder},
+                durable=self._counts_interruptions,
             )
         )
         works = works_of(process, route, claimed, asked_at_s, owner)
@@ -58,22 +62,14 @@ class DueWork:
         """How many to claim now: fewer, and later, while many callers wait for intake."""
         return await self._process.intake.portion(limit, self._claimed_at_s, self._lag_s)
 
-    async def rest_before_claim_s(self) -> float:
-        """0: claim. Where the last claim got all there was, the commit of another process may
-        have woken us: reading delays no writer, while a claim needs the store's writer."""
-        return self._rest_s(await self._next_due_ms()) if self._got_all else 0.0
-
     async def rest_after_claim_s(self) -> float:
         if not self._got_all:
             return 0.0
-        due_at_ms = await self._next_due_ms()
+        due_at_ms = await self._process.store.next_due_ms(self._route.served_lanes)
         if due_at_ms is not None and due_at_ms <= self._claimed_up_to_ms:
             # Due at the claim and not given to us: a live process holds it.
             return self._route.poll_s / 10
         return max(self._rest_s(due_at_ms), SHORTEST_REST_S)
-
-    async def _next_due_ms(self) -> int | None:
-        return await self._process.store.next_due_ms(self._route.served_lanes)
 
     def _rest_s(self, due_at_ms: int | None) -> float:
         """Until then; nothing, if it is due already."""

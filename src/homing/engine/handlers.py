@@ -15,16 +15,17 @@ from msgspec.structs import replace
 from homing.domain.delivery import FROZEN_ORIGINAL, Delivery
 from homing.domain.errors import HomingError, InvalidRequest
 from homing.domain.failure import Failure
-from homing.domain.message import Email, Event, Json, decode_message
+from homing.domain.message import Email, Event, Json, decode_message, encode_result
 from homing.domain.policy import Exponential, FullJitter, Plan, Retry, Stage
 from homing.engine.admitted import Admitted
 from homing.engine.lanes import lane_name, lane_part
+from homing.engine.request_checks import plain_text
 from homing.engine.route import DEFAULT_CONCURRENCY, Route, classify_exception
 from homing.engine.steps import FROZEN
 from homing.ports import Done, FanOut, Outcome, Step, Work
 
 Function: TypeAlias = Callable[["Assignment"], Any]
-TerminalErrors: TypeAlias = tuple[type[Exception], ...]
+TerminalErrors: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 
 EVENT_ROUTE = "events"
 HANDLE = "handle"
@@ -65,7 +66,23 @@ class FunctionStep:
             return NOTHING_TO_KEEP
         if isinstance(returned, OUTCOMES):
             return returned
-        return Done(result=msgspec.json.encode(returned))
+        try:
+            return Done(result=encode_result(returned))
+        except InvalidRequest as error:
+            # Its next call would return the same kind of value.
+            detail = f"what the function returned {error.problem}"
+            return Failure("result_not_storable", "reject", detail=detail)
+
+
+def check_policy(retry: object, timeout_s: object, terminal_errors: object) -> None:
+    """Wrong ones would show only at the first failure, as errors that are tried again."""
+    if not (retry is None or isinstance(retry, Retry)):
+        raise InvalidRequest("retry", f"must be a Retry, not {type(retry).__name__}")
+    if not (isinstance(timeout_s, int | float) and timeout_s > 0):
+        raise InvalidRequest("timeout_s", "must be a number of seconds above 0")
+    classes = terminal_errors if isinstance(terminal_errors, tuple) else (terminal_errors,)
+    if not all(isinstance(each, type) and issubclass(each, Exception) for each in classes):
+        raise InvalidRequest("terminal_errors", "must be a tuple of classes of exceptions")
 
 
 class Handler(Struct, frozen=True):
@@ -98,6 +115,7 @@ class Handlers:
         timeout_s: float,
         terminal_errors: TerminalErrors,
     ) -> None:
+        check_policy(retry, timeout_s, terminal_errors)
         name = name or str(getattr(function, "__name__", repr(function)))
         known = self._by_type.setdefault(event_type, {})
         if name in known:
@@ -189,6 +207,11 @@ def job_route(
     terminal_errors: TerminalErrors = (),
 ) -> Route:
     """A route for staged work: an object with a method per stage, or one function."""
+    check_policy(retry, timeout_s, terminal_errors)
+    if isinstance(stages, str) or not stages or len({*map(str, stages)}) < len(stages):
+        raise InvalidRequest("stages", "must be a list of different names")
+    for stage in stages:
+        plain_text("stages", stage)
     if inspect.isfunction(work):
         functions: dict[str, Function] = dict.fromkeys(stages, work)
     else:

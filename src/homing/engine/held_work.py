@@ -32,8 +32,9 @@ class HeldWork:
     def add(self, works: Sequence[ClaimedWork]) -> None:
         by_id, size = self._by_id, self.size
         for work in works:
+            before = by_id.get(work.delivery.id)
             by_id[work.delivery.id] = work
-            size += work.size
+            size += work.size - (before.size if before is not None else 0)
         self.size = size
 
     def forget(self, works: Sequence[ClaimedWork]) -> None:
@@ -53,7 +54,7 @@ class HeldWork:
         aged = [
             work
             for work in self._by_id.values()
-            if work.lease_end_s - now_s < lease_s * 2 / 3 and not work.is_being_marked
+            if work.lease_end_s - now_s < lease_s * 2 / 3 and not work.is_being_written
         ]
         if not aged:
             return
@@ -62,7 +63,7 @@ class HeldWork:
         renewed = await process.store.renew(process.holder, asked, until_ms)
         for work, (_, version), is_kept in zip(aged, asked, renewed, strict=True):
             # What is written since, or is on its way, carries the lease of its own time.
-            is_same = work.delivery.version == version and not work.is_being_marked
+            is_same = work.delivery.version == version and not work.is_being_written
             if is_kept and is_same:
                 work.delivery = replace(work.delivery, due_at_ms=until_ms)
                 work.lease_end_s = now_s + lease_s

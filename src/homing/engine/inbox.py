@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 from homing.engine.claimed_work import ClaimedWork
-from homing.engine.one_at_a_time import takes_many
 from homing.engine.steps import SendStep
 
 # A batch has at most this many members, and at most this many bytes.
@@ -100,4 +99,4 @@ def most_at_once(work: ClaimedWork) -> int:
     if not work.stage.sends:
         return MAX_BATCH
     step = work.route.steps.get(work.stage.name)
-    return MAX_BATCH if isinstance(step, SendStep) and takes_many(step.provider) else 1
+    return MAX_BATCH if isinstance(step, SendStep) and step.takes_many else 1

@@ -24,6 +24,7 @@ class Label(Struct, frozen=True):
     retrying_children: bool | None = None
 
     def fits(self, facet: Facet) -> bool:
+        """Whether a delivery with these properties is called so."""
         return (
             self.state == facet.state
             and self.stage in (None, facet.stage)
@@ -55,6 +56,7 @@ class LabelTable(Struct, frozen=True):
         return any(row.retrying_children is not None for row in self.rows)
 
     def word(self, delivery: Delivery) -> str:
+        """What this delivery is called."""
         facet = Facet(
             state=delivery.state,
             stage=delivery.stage,
@@ -66,6 +68,7 @@ class LabelTable(Struct, frozen=True):
         return self._word(facet)
 
     def words(self) -> tuple[str, ...]:
+        """All words of the table, each once."""
         return tuple(dict.fromkeys(row.word for row in self.rows))
 
     def facets(self, word: str, stages: tuple[str, ...]) -> tuple[Facet, ...]:

@@ -109,7 +109,7 @@ class Liveness:
         looked = self._looked_at_s <= now_s <= self._looked_at_s + LOOK_LASTS_S
         return (
             looked
-            and now_s >= self._unseen_until_s
+            and (now_s >= self._unseen_until_s or not self.is_behind)
             and self._is_fresh(now_s)
             and not self._clock_stepped(now_s)
         )

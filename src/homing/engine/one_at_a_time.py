@@ -10,10 +10,6 @@ from homing.domain.failure import Failure
 from homing.ports import Accepted, Envelope, GroupProvider, GroupSend, Provider, Ready
 
 
-def takes_many(provider: Provider) -> bool:
-    return isinstance(provider, GroupProvider)
-
-
 def as_group_provider(provider: Provider) -> GroupProvider:
     return provider if isinstance(provider, GroupProvider) else _OneAtATime(provider)
 
@@ -39,13 +35,14 @@ class SingleSend:
         self.abandon = ready.abandon
         self.may_commit: Callable[[], bool] = lambda: True
         self._task: asyncio.Task[None] | None = None
-        self._is_withdrawn = False
+        self._is_withdrawn = self._has_begun = False
 
     def start(self, told: Callable[[Accepted | Failure], None]) -> None:
         self._task = asyncio.get_running_loop().create_task(self._commit(told))
 
     async def _commit_in_time(self) -> Accepted | Failure:
         if self.may_commit():
+            self._has_begun = True
             return await self.commit()
         with contextlib.suppress(Exception):
             await self.abandon()
@@ -62,7 +59,8 @@ class SingleSend:
         else:
             told(answer)
 
-    def withdraw(self) -> None:
+    def withdraw(self) -> bool:
         self._is_withdrawn = True
         if self._task is not None:
             self._task.cancel()
+        return self._has_begun

@@ -6,7 +6,11 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 OWN_PERMITS = 8
+# Answers come in small groups: who wants many permits waits this long for more of them.
+WAIT_FOR_MORE_S = 0.005
 
 
 class Permits:
@@ -14,19 +18,21 @@ class Permits:
 
     def __init__(self, size: int) -> None:
         self._free = size
-        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
+        self._waiting: deque[_Turn] = deque()
+        self._patience: asyncio.TimerHandle | None = None
 
     @property
     def is_waited_for(self) -> bool:
         return bool(self._waiting)
 
-    async def take(self, most: int = 1, *, each: int = 1) -> int:
-        """For as many of `most` as there are permits for, once there are enough for one.
+    async def take(self, most: int = 1, *, each: int = 1, worth: int = 1) -> int:
+        """For as many of `most` as there are permits for; how many were served, at least one.
 
-        Each of them needs `each` permits. Returns how many were served.
+        Each of them needs `each` permits. Fewer than `worth` are served only after a moment in
+        which no more came back.
         """
-        if self._waiting or self._free < each:
-            await self._turn(each)
+        if self._waiting or self._free < each * worth:
+            await self._turn(each, each * worth)
         served = min(most, self._free // each)
         self._free -= served * each
         self._call_first()
@@ -36,21 +42,42 @@ class Permits:
         self._free += number
         self._call_first()
 
-    async def _turn(self, each: int) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((turn, each))
+    async def _turn(self, least: int, wanted: int) -> None:
+        turn = _Turn(least, wanted, asyncio.get_running_loop().create_future())
+        self._waiting.append(turn)
+        self._call_first()
         try:
-            await turn
+            await turn.called
         except asyncio.CancelledError:
-            self._waiting.remove((turn, each))
+            self._waiting.remove(turn)
             self._call_first()
             raise
         # It stood first until now, so the permits it was called for are still free.
         self._waiting.popleft()
 
     def _call_first(self) -> None:
-        if self._waiting and self._free >= self._waiting[0][1] and not self._waiting[0][0].done():
-            self._waiting[0][0].set_result(None)
+        if not self._waiting or self._free < (first := self._waiting[0]).least:
+            return
+        if self._free >= first.wanted:
+            if not first.called.done():
+                first.called.set_result(None)
+        elif self._patience is None:
+            loop = asyncio.get_running_loop()
+            self._patience = loop.call_later(WAIT_FOR_MORE_S, self._take_what_there_is)
+
+    def _take_what_there_is(self) -> None:
+        self._patience = None
+        if self._waiting:
+            self._waiting[0].wanted = self._waiting[0].least
+            self._call_first()
+
+
+class _Turn(Struct, eq=False):
+    """One that waits: for how many permits at least, and for how many it would rather wait."""
+
+    least: int
+    wanted: int
+    called: asyncio.Future[None]
 
 
 class _Common:

@@ -12,24 +12,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from homing.domain import identity, transitions
-from homing.domain.delivery import (
-    FIRST_PRIORITY,
-    LAST_PRIORITY,
-    Delivery,
-    Key,
-    New,
-    Recipient,
-)
+from homing.domain.delivery import Delivery, Key, New, Recipient
 from homing.domain.errors import InvalidRequest
-from homing.domain.message import encode_message
-from homing.domain.redaction import redact
+from homing.domain.message import Email, encode_message
 from homing.engine.admitted import Admitted
 from homing.engine.process import Process
 from homing.engine.request import Request
+from homing.engine.request_checks import at_ms, plain_metadata, plain_request
 from homing.engine.route import Route
-
-MAX_KEY_CHARS = 512
-MAX_METADATA_CHARS = 8192
 
 
 class Kind(Struct, frozen=True, gc=False):
@@ -44,9 +34,10 @@ def prepare(process: Process, requests: Sequence[tuple[Route, Request]]) -> list
     now_ms = process.clock.now_ms()
     kinds: dict[tuple[str, str, str, int], Kind] = {}
     prepared = []
-    for (route, request), new_id in zip(requests, process.new_ids(len(requests)), strict=True):
+    for (route, given), new_id in zip(requests, process.new_ids(len(requests)), strict=True):
+        request = plain_request(given)
         admitted = route.admit(request.message)
-        _check(route, request, now_ms)
+        _check(route, request)
         name = (route.name, admitted.lane, admitted.plan, request.generation)
         if name not in kinds:
             kinds[name] = _kind(route, admitted, request.generation, now_ms)
@@ -74,26 +65,28 @@ def _kind(route: Route, admitted: Admitted, generation: int, now_ms: int) -> Kin
 
 
 def _new(kind: Kind, request: Request, admitted: Admitted, new_id: str) -> New:
-    try:
-        payload = encode_message(admitted.message)
-    except (TypeError, OverflowError, UnicodeEncodeError) as error:
-        raise InvalidRequest("data", f"cannot be stored: {redact(str(error))}") from error
-    not_before_ms, expires_at_ms = request.not_before_ms, request.expires_at_ms
-    has_times = not_before_ms is not None or expires_at_ms is not None
-    frame = kind.frame
-    if has_times:
-        frame = identity.request_frame(kind.delivery.route, not_before_ms, expires_at_ms)
+    message = admitted.message
+    payload = encode_message(message)
+    has_data = not isinstance(message, Email) or bool(message.variables)
+    of_message, of_request = admitted.metadata, request.metadata
     # A copy with few changes takes a third of the time of a new record with every field given.
     delivery = replace(
         kind.delivery,
         id=request.delivery_id or new_id,
         source=request.source,
         key=request.key,
-        fingerprint=identity.request_fingerprint(frame, payload),
+        fingerprint=identity.request_fingerprint(kind.frame, payload, has_data=has_data),
         topic=admitted.topic,
         priority=request.priority,
-        metadata={**admitted.metadata, **request.metadata},
+        metadata=plain_metadata(of_message, of_request) if of_message or of_request else {},
     )
+    not_before_ms = expires_at_ms = None
+    has_times = request.not_before_ms is not None or request.expires_at_ms is not None
+    if has_times:
+        not_before_ms = at_ms("not_before_ms", request.not_before_ms)
+        expires_at_ms = at_ms("expires_at_ms", request.expires_at_ms)
+        if expires_at_ms is not None and expires_at_ms <= delivery.created_at_ms:
+            raise InvalidRequest("expires_at_ms", "is in the past")
     if has_times or admitted.recipients or admitted.intent is not None:
         delivery = replace(
             delivery,
@@ -118,18 +111,8 @@ def _intent_key(delivery: Delivery, intent: str) -> Key:
     return Key(identity.INTENT_SOURCE, name, delivery.id, delivery.fingerprint)
 
 
-def _check(route: Route, request: Request, now_ms: int) -> None:
-    if request.key is None:
-        if route.needs_key:
-            raise InvalidRequest("key", "is required")
-    elif not 0 < len(request.key) <= MAX_KEY_CHARS:
-        raise InvalidRequest("key", f"must have 1 to {MAX_KEY_CHARS} characters")
+def _check(route: Route, request: Request) -> None:
+    if request.key is None and route.needs_key:
+        raise InvalidRequest("key", "is required")
     if request.source == identity.INTENT_SOURCE:
         raise InvalidRequest("source", "is reserved")
-    if not FIRST_PRIORITY <= request.priority <= LAST_PRIORITY:
-        raise InvalidRequest("priority", f"must be {FIRST_PRIORITY} to {LAST_PRIORITY}")
-    if request.expires_at_ms is not None and request.expires_at_ms <= now_ms:
-        raise InvalidRequest("expires_at_ms", "is in the past")
-    metadata = request.metadata
-    if metadata and sum(len(k) + len(v) for k, v in metadata.items()) > MAX_METADATA_CHARS:
-        raise InvalidRequest("metadata", f"is longer than {MAX_METADATA_CHARS} characters")

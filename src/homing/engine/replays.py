@@ -63,11 +63,13 @@ class Replays:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def matching(self, query: Query) -> int:
+        """How many deliveries the query describes."""
         return sum((await self._store.count(query)).values())
 
     async def start(
         self, query: Query, *, actor: str, reason: str, per_second: float, limit: int
     ) -> Progress:
+        """Replay what the query describes, up to `limit`, at `per_second`; returns at once."""
         if len(self._tasks) >= MOST_AT_ONCE:
             raise Overloaded(f"{MOST_AT_ONCE} replays are running already")
         progress = Progress(self._dice.entropy(8).hex(), await self.matching(query))
@@ -105,6 +107,7 @@ class Replays:
                 await self._keep(progress)
 
     async def show(self, replay_id: str) -> Progress:
+        """How far a replay is. NotFound: there is none of this id."""
         for fact in await self._store.facts(REPLAYS, replay_id):
             value = fact.value or {}
             return Progress(

@@ -3,15 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
+from typing import TypeAlias, TypedDict
 
 from msgspec import Struct
 
 from homing.domain.delivery import DEFAULT_PRIORITY, Delivery, Fact
 from homing.domain.message import Message
 
+NO_SOURCE = ""
+NO_GENERATION = 0
+NO_FACTS: tuple[Fact, ...] = ()
+
+Moment: TypeAlias = int | datetime
+"""Milliseconds since 1970, or a datetime with a time zone."""
+
+
+class SubmitOptions(TypedDict, total=False):
+    """The further keyword arguments of `submit`, `send` and `submit_many`.
+
+    `source` names the program that submits: keys of different sources are different keys.
+    `priority` is 1 (first) to 4 (last). Nothing is tried before `not_before_ms` or after
+    `expires_at_ms`. `metadata` is kept and shown with the delivery. `generation` leaves it to
+    workers of that generation. `delivery_id` is an id of your own. `facts` are stored in the same
+    commit.
+    """
+
+    source: str
+    priority: int
+    not_before_ms: Moment | None
+    expires_at_ms: Moment | None
+    metadata: Mapping[str, str]
+    generation: int
+    delivery_id: str | None
+    facts: tuple[Fact, ...]
+
 
 class Request(Struct, frozen=True, kw_only=True):
-    """One message with all that a caller may say about it.
+    """One message with all that a caller may say about it (see `SubmitOptions`).
 
     `facts` are stored in the same commit as the delivery: all or nothing, and not at all where
     the delivery exists already.
@@ -19,14 +48,14 @@ class Request(Struct, frozen=True, kw_only=True):
 
     message: Message
     key: str | None = None
-    source: str = ""
+    source: str = NO_SOURCE
     priority: int = DEFAULT_PRIORITY
-    not_before_ms: int | None = None
-    expires_at_ms: int | None = None
-    generation: int = 0
+    not_before_ms: Moment | None = None
+    expires_at_ms: Moment | None = None
+    generation: int = NO_GENERATION
     delivery_id: str | None = None
     metadata: Mapping[str, str] = {}
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[Fact, ...] = NO_FACTS
 
 
 class Ticket(Struct, frozen=True):
@@ -37,4 +66,5 @@ class Ticket(Struct, frozen=True):
 
     @property
     def delivery_id(self) -> str:
+        """The id by which the desk, the command line and REST know the delivery."""
         return self.delivery.id

@@ -18,6 +18,7 @@ from homing.domain.redaction import redact, redact_trace
 from homing.engine.admitted import Admitted
 from homing.engine.labels import ENGINE_LABELS, LabelTable
 from homing.engine.lanes import lane_in_generation, lane_name
+from homing.engine.steps import SendStep
 from homing.ports import Lookup, Provider, Step
 
 Verb: TypeAlias = Literal[
@@ -88,7 +89,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
 
     name: str
     plan: Plan
-    steps: Mapping[str, Step]
+    steps: Mapping[str, Step | SendStep]
     provider: Provider | None = None
     plans: Mapping[str, Plan] = field(default_factory=dict)
     lanes: tuple[str, ...] = ("",)
@@ -105,6 +106,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     labels: LabelTable = ENGINE_LABELS
 
     def plan_of(self, delivery: Delivery) -> Plan:
+        """The plan that this delivery follows."""
         if not self.plans:
             return self.plan
         if delivery.plan:
@@ -118,6 +120,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def all_plans(self) -> tuple[Plan, ...]:
+        """`plan` and the further plans."""
         return (self.plan, *self.plans.values())
 
     def with_plans(self, change: Callable[[Plan], Plan]) -> Route:
@@ -126,6 +129,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
         return replace(self, plan=change(self.plan), plans=plans)
 
     def lane(self, suffix: str = "", generation: int = 0) -> str:
+        """The full name of a lane of this route."""
         return lane_name(self.name, suffix, 0 if self.generation is None else generation)
 
     @functools.cached_property
@@ -148,6 +152,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
         return provider if isinstance(provider, Lookup) else None
 
     def word(self, delivery: Delivery) -> str:
+        """The route's own status word for this delivery."""
         return self.labels.word(delivery)
 
 
@@ -156,6 +161,7 @@ def routes_by_name(routes: Iterable[Route]) -> dict[str, Route]:
     named: dict[str, Route] = {}
     owners: dict[str, Route] = {}
     for route in routes:
+        _check_steps(route)
         for lane in route.served_lanes:
             other = owners.setdefault(lane, route)
             if other is not route:
@@ -164,6 +170,19 @@ def routes_by_name(routes: Iterable[Route]) -> dict[str, Route]:
             raise _overlap(route.lane(), named[route.name], route)
         named[route.name] = route
     return named
+
+
+def _check_steps(route: Route) -> None:
+    """A stage that sends has a SendStep, and no other stage has one."""
+    for stage in [stage for plan in route.all_plans for stage in plan.stages]:
+        step = route.steps.get(stage.name)
+        if step is not None and stage.sends != isinstance(step, SendStep):
+            problem = (
+                "sends, so its step must be a SendStep"
+                if stage.sends
+                else "has a SendStep, so it must say sends=True"
+            )
+            raise SettingsError("routes", f"stage {stage.name!r} of route {route.name!r} {problem}")
 
 
 def _overlap(lane: str, first: Route, second: Route) -> SettingsError:

@@ -138,6 +138,8 @@ class SaveBatcher:
 
     async def write_all(self, group: Sequence[PendingSave]) -> list[Kept]:
         """Write them together, and say of each whether its claim still held."""
+        if not group:
+            return []
         answers = _Answers(group)
         self.put_all(group)
         return await answers.all_there

@@ -1,8 +1,8 @@
 """The way of a send: packed, prepared, marked by one durable write, sent, settled. For n >= 1.
 
 Each member of a batch is packed, answered and settled by itself: what goes wrong with one of them
-harms no other. A send that times out in `prepare` was not sent. After the durable mark, a timeout
-means that the outcome is unknown.
+harms no other. A send that times out before the durable mark was not sent. After it, the
+provider says whether anything left this machine: if so, the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import cast
 from homing.domain.failure import Failure
 from homing.engine.claimed_work import ClaimedWork, in_time, put_back
 from homing.engine.evidence import late_receipt
-from homing.engine.one_at_a_time import SingleSend, TooLate, as_group_provider
+from homing.engine.one_at_a_time import SingleSend, TooLate
 from homing.engine.outcomes import conclude, conclude_fault, conclude_found, timed_out
 from homing.engine.settling import Ended, hand_over, settle
 from homing.engine.starting import leave_out_what_may_not_start
@@ -71,10 +71,10 @@ class SendBatch:
             async with asyncio.timeout_at(self._deadline_s):
                 await self._pack(starting)
                 await self._prepare()
-                marked = await self._mark()
+                await self._take_permits()
         except TimeoutError:
-            marked = await self._none_is_sent()
-        await self._start(marked)
+            await self._none_is_sent()
+        await self._start(await self._mark())
         while ended := await self._answers():
             await self._settle(ended)
 
@@ -108,7 +108,7 @@ class SendBatch:
         works = list(self._unsent)
         if not works:
             return
-        provider = as_group_provider(self._step.provider)
+        provider = self._step.group_provider
         try:
             envelopes = [packed.envelope for packed in self._unsent.values()]
             answers: Sequence[object] = await provider.prepare_some(envelopes)
@@ -147,9 +147,13 @@ class SendBatch:
             self._end(work, Failure("provider_error", detail=detail))
 
     async def _mark(self) -> list[ClaimedWork]:
-        """Write the durable marks; those that have one."""
+        """Write the durable marks; those that have one.
+
+        The time limit does not cover this: whether a mark is stored must be known.
+        """
         if not self._prepared:
             return []
+        began_s = self._loop.time()
         await self._process.refresh_if_stale()
         first = next(iter(self._prepared))
         if first.owner is not None and self._process.holds_back(first.route.name, first.is_probe):
@@ -161,7 +165,6 @@ class SendBatch:
             if receipt is not None:
                 await self._abandon([work])
                 self._ended.append((work, conclude_found(work, receipt)))
-        await self._take_permits()
         asked_at_s = self._process.clock.steady_s()
         marking: list[Ended] = []
         for work in list(self._prepared):
@@ -180,6 +183,7 @@ class SendBatch:
                 continue
             work.marked(mark.change, asked_at_s)
             marked.append(work)
+        self._deadline_s += self._loop.time() - began_s
         return marked
 
     async def _take_permits(self) -> None:
@@ -198,12 +202,11 @@ class SendBatch:
         for send in sends:
             await _abandon(send)
 
-    async def _none_is_sent(self) -> list[ClaimedWork]:
+    async def _none_is_sent(self) -> None:
         unsent = [work for work in self._unsent if not work.lost]
         await self._abandon(list(self._prepared))
         for work in unsent:
             self._end(work, timed_out(self._stage, maybe_sent=False))
-        return []
 
     async def _start(self, marked: Sequence[ClaimedWork]) -> None:
         """Hand them to the provider, but for those whose lease has become too short for it.
@@ -245,9 +248,10 @@ class SendBatch:
 
     def _time_is_over(self) -> None:
         for work, send in list(self._under_way.items()):
+            maybe_sent = True
             with contextlib.suppress(Exception):
-                send.withdraw()
-            self._told(work, timed_out(self._stage, maybe_sent=True))
+                maybe_sent = send.withdraw() is not False
+            self._told(work, timed_out(self._stage, maybe_sent=maybe_sent))
 
     async def _answers(self) -> list[Ended]:
         """What is answered by now: all, or those of one moment, so that a slow one delays none.

@@ -73,11 +73,13 @@ async def _note_interruptions(batch: Sequence[ClaimedWork]) -> list[ClaimedWork]
         if note is None:
             going_on.append(work)
         else:
+            work.is_being_written = True
             noting.append((work, note))
     if not noting:
         return going_on
     kept = await batch[0].process.saves.write_all([note for _, note in noting])
     for (work, note), is_kept in zip(noting, kept, strict=True):
+        work.is_being_written = False
         if is_kept is not True:
             work.lost = True
             continue

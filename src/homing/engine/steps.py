@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
@@ -14,8 +13,8 @@ from homing.domain.delivery import Content, Delivery
 from homing.domain.failure import Failure
 from homing.domain.identity import provider_token
 from homing.domain.redaction import redact
-from homing.engine.claimed_work import ClaimLost
-from homing.ports import Accepted, Done, Envelope, Outcome, Provider, Work
+from homing.engine.one_at_a_time import as_group_provider
+from homing.ports import Accepted, Done, Envelope, GroupProvider, Outcome, Provider, Work
 
 FROZEN = domain.FROZEN
 
@@ -48,6 +47,9 @@ class SendStep:
         unless: Callable[[Work], Awaitable[Outcome | None]] | None = None,
     ) -> None:
         self.provider = provider
+        # Asked once: a check of a Protocol costs 40 calls.
+        self.takes_many = isinstance(provider, GroupProvider)
+        self.group_provider = as_group_provider(provider)
         self.unless = unless
         self._freeze = freeze
         self._sender = sender
@@ -82,28 +84,6 @@ class SendStep:
             metadata=delivery.metadata,
         )
         return Packed(envelope, to_store)
-
-    async def __call__(self, work: Work) -> Outcome:
-        """For a step of your own that wraps this one. As the step of a stage, it is not called."""
-        if self.unless is not None and (outcome := await self.unless(work)) is not None:
-            return outcome
-        packed = self.pack(work.delivery, work.content)
-        if isinstance(packed, Failure):
-            return packed
-        ready = await self.provider.prepare(packed.envelope)
-        if isinstance(ready, Failure):
-            return ready
-        try:
-            marked = await work.mark_committing(packed.to_store)
-        except BaseException:
-            with contextlib.suppress(Exception):
-                await ready.abandon()
-            raise
-        if not marked:
-            with contextlib.suppress(Exception):
-                await ready.abandon()
-            raise ClaimLost
-        return outcome_of(await ready.commit())
 
 
 def outcome_of(answer: object) -> Done | Failure:

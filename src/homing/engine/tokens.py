@@ -36,6 +36,8 @@ class Token(Struct, frozen=True):
 
 
 class Tokens:
+    """Makes, lists, revokes and checks the tokens of one store."""
+
     def __init__(self, store: Store, clock: Clock, dice: Dice) -> None:
         self._store = store
         self._clock = clock
@@ -55,9 +57,11 @@ class Tokens:
         return secret
 
     async def all(self) -> list[Token]:
+        """Every token that is in force."""
         return [_token(fact) for fact in await self._store.facts(TOKEN)]
 
     async def revoke(self, name: str) -> None:
+        """End a token at once."""
         for token in await self.all():
             if token.name == name:
                 await self._store.save([], [Fact(TOKEN, token.digest, self._clock.now_ms(), None)])

@@ -259,7 +259,9 @@ class RouteWorker:
     async def _work_off(self, batch: Sequence[ClaimedWork], *, wait: bool) -> int:
         """Attempt them once there is room; how many were attempted."""
         sends = batch[0].stage.sends
-        taken = await self._room.take(min(len(batch), most_at_once(batch[0])) if sends else 1)
+        most = min(len(batch), most_at_once(batch[0])) if sends else 1
+        # Sends share the writes of their marks and outcomes: half a room is worth waiting for.
+        taken = await self._room.take(most, worth=min(most, max(self.route.concurrency // 2, 1)))
         if sends and taken < len(batch):
             self.put_back(batch[taken:])
             batch = batch[:taken]
@@ -310,8 +312,6 @@ class RouteWorker:
             return await self._probe()
         # The delivery that finds a fault is its first probe: the next one comes later.
         self._last_probe_s = self._process.clock.steady_s()
-        if (rest_s := await self._due.rest_before_claim_s()) > 0:
-            return rest_s
         room = max(self._capacity() - self._in_use(), 1)
         self._hand_out(await self._claim(await self._due.portion(room)))
         return await self._due.rest_after_claim_s()

@@ -227,9 +227,10 @@ class StubSend(Struct):
     def _arrive(self, told: Callable[[Accepted | Failure], None]) -> None:
         told(self.provider.arrive(self.envelope))
 
-    def withdraw(self) -> None:
+    def withdraw(self) -> bool:
         if self.arrival is not None:
             self.arrival.cancel()
+        return True
 
     async def abandon(self) -> None:
         self.abandoned = True

@@ -6,6 +6,7 @@ Nothing is sent, time passes only when the test says so, and the provider gives 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from types import TracebackType
@@ -15,6 +16,7 @@ from homing.app import Homing
 from homing.domain.delivery import Delivery
 from homing.ports import Facet, Query
 from homing.providers.stub import StubProvider
+from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from homing.testing.dice import LoadedDice
 
@@ -22,22 +24,25 @@ T = TypeVar("T")
 
 
 class Outbox:
-    """`outbox.homing` is what your code under test is given."""
+    """`outbox.homing` is what your code under test is given.
 
-    def __init__(self, **words: Any) -> None:
+    With the Homing of your application, as a module of it has it, that one is used: until the
+    outbox is closed it works on a memory store, with a stub and a clock of the outbox.
+    """
+
+    def __init__(self, homing: Homing | None = None) -> None:
         self.clock = ManualClock()
         self.provider = StubProvider()
-        self.homing = Homing(
-            "memory:",
-            provider=self.provider,
-            clock=self.clock,
-            dice=LoadedDice(0),
-            worker=False,
-            **words,
-        )
+        self.homing = homing or Homing("memory:", provider="stub:")
+        self._replaced = ExitStack()
 
     async def __aenter__(self) -> Self:
-        await self.homing.start()
+        self.replace()
+        try:
+            await self.homing.start()
+        except BaseException:
+            self.restore()
+            raise
         return self
 
     async def __aexit__(
@@ -47,6 +52,19 @@ class Outbox:
         trace: TracebackType | None,
     ) -> None:
         await self.homing.stop()
+        self.restore()
+
+    def replace(self) -> None:
+        """Put the parts for tests in place; `async with` and `SyncOutbox` do so."""
+        self._replaced.enter_context(
+            self.homing.replaced(
+                store=MemoryStore(), provider=self.provider, clock=self.clock, dice=LoadedDice(0)
+            )
+        )
+
+    def restore(self) -> None:
+        """Put the application's own parts back."""
+        self._replaced.close()
 
     def answer(self, *words: str) -> None:
         """What the provider says to the next sends: `503`, `timeout`, `550`, `ok`, …"""
@@ -82,31 +100,45 @@ class Outbox:
 
 
 class SyncOutbox:
-    """The same for tests without an event loop."""
+    """The same for tests without an event loop: your code uses `homing.sync`."""
 
-    def __init__(self, **words: Any) -> None:
-        self._outbox = Outbox(**words)
+    def __init__(self, homing: Homing | None = None) -> None:
+        self._outbox = Outbox(homing)
         self.homing = self._outbox.homing
         self.clock = self._outbox.clock
         self.provider = self._outbox.provider
         self.answer = self._outbox.answer
         self.delivered_to = self._outbox.delivered_to
 
+    def __enter__(self) -> Self:
+        self._outbox.replace()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.homing.sync.close()
+        self._outbox.restore()
+
     def run(self) -> int:
+        """Attempt all that is due now; how many attempts were made."""
         return self._do(self._outbox.run)
 
     def advance(self, *, seconds: float = 0, minutes: float = 0, hours: float = 0) -> int:
+        """Let time pass, then attempt all that has become due."""
         self.clock.advance(seconds + 60 * minutes + 3600 * hours)
         return self.run()
 
     def all(self) -> list[Delivery]:
+        """Every delivery, the newest first."""
         return self._do(self._outbox.all)
 
     def dead(self) -> list[Delivery]:
+        """The dead letters: what waits for a person."""
         return self._do(self._outbox.dead)
-
-    def close(self) -> None:
-        self.homing.sync.close()
 
     def _do(self, act: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return self.homing.sync.run(act())

@@ -21,9 +21,8 @@ def sync_outbox() -> Iterator[SyncOutbox]:
     """A real engine on a memory store, for code that uses `homing.sync`."""
     from homing.testing.outbox import SyncOutbox
 
-    outbox = SyncOutbox()
-    yield outbox
-    outbox.close()
+    with SyncOutbox() as outbox:
+        yield outbox
 
 
 if async_fixture is not None:

@@ -14,7 +14,7 @@ from homing.content.characters import check_line
 from homing.domain.delivery import Delivery
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, StoreError
 from homing.domain.message import Attachment, Email
-from homing.engine.admission import Request
+from homing.engine.request import Request, SubmitOptions
 from homing.engine.route import Route
 from homing.mail_route import MAIL_ROUTE
 from homing.settings.tree import LimitSettings
@@ -61,7 +61,7 @@ class Intake:
         given = await self.read(call, DeliveryIn, self.limit_bytes)
         route = self._route(given.route)
         ticket = await self._stored(
-            self._homing.submit(email_of(given), key=key, route=route, **_words(given))
+            self._homing.submit(email_of(given), key=key, route=route, **_options(given))
         )
         delivery = ticket.delivery
         if not ticket.created:
@@ -73,7 +73,7 @@ class Intake:
         given = await self.read(call, BatchIn, MAX_BATCH_BYTES)
         batch = [self._item(f"items[{n}]", item) for n, item in enumerate(given.items)]
         try:
-            tickets = await self._stored(self._homing.submit_batch(batch))
+            tickets = await self._stored(self._homing.submit_requests(batch))
         except InvalidRequest as error:
             raise self._in_its_place(batch, error) from error
         answers: list[BatchAnswer] = []
@@ -104,21 +104,20 @@ class Intake:
             check_form(body, kind, self._message_bytes)
         return parse(body, kind)
 
-    def _item(self, place: str, item: BatchItem) -> tuple[str, Email, dict[str, Any]]:
+    def _item(self, place: str, item: BatchItem) -> tuple[str, Request]:
         key = checked_key(item.idempotency_key, f"{place}.idempotency_key")
         route = self._route(item.route, f"{place}.route")
-        return key, email_of(item), {"route": route, **_words(item, f"{place}.")}
+        options = _options(item, f"{place}.")
+        return route, Request(message=email_of(item), key=key, **options)
 
     def _in_its_place(
-        self, batch: Sequence[tuple[str, Email, dict[str, Any]]], error: InvalidRequest
+        self, batch: Sequence[tuple[str, Request]], error: InvalidRequest
     ) -> InvalidRequest:
         """The same refusal, named by the item that it is about."""
         engine = self._homing.engine
-        for number, (key, email, words) in enumerate(batch):
-            given = {name: value for name, value in words.items() if name != "route"}
-            request = Request(message=email, key=key, **given)
+        for number, (route, request) in enumerate(batch):
             try:
-                engine.admission.prepare(engine.routes[words["route"]], request)
+                engine.admission.prepare(engine.routes[route], request)
             except InvalidRequest as found:
                 return type(found)(f"items[{number}].{found.field}", found.problem)
         return error
@@ -170,7 +169,7 @@ def email_of(given: EmailIn) -> Email:
     )
 
 
-def _words(given: DeliveryIn, place: str = "") -> dict[str, Any]:
+def _options(given: DeliveryIn, place: str = "") -> SubmitOptions:
     if given.source:
         check_line(given.source, f"{place}source")
         if given.source.startswith("homing."):

@@ -109,9 +109,10 @@ class Sending:
 
         self._task = asyncio.get_running_loop().create_task(go())
 
-    def withdraw(self) -> None:
+    def withdraw(self) -> bool:
         if self._task is not None:
             self._task.cancel()
+        return True
 
     async def commit(self) -> Accepted | Failure:
         self._begin()

@@ -57,8 +57,8 @@ def _accepted(world: World, totals: Totals) -> None:
             if found != world.keys.owner.get(name) or ask.told_id not in world.keys.owners[name]:
                 totals.lost += 1
                 breach("I1", ask.told_id, f"told, and by its key {found} is found")
-        if ask.made_it and ask.request.not_before_ms is not None:
-            _not_before(world, ask.told_id, ask.request.not_before_ms)
+        if ask.made_it and isinstance(not_before_ms := ask.request.not_before_ms, int):
+            _not_before(world, ask.told_id, not_before_ms)
     for (source, text), key in disk.keys.items():
         if key.delivery_id not in disk.deliveries and key.delivery_id not in disk.removed:
             breach("I2", text, f"a key of {source} with no delivery")

@@ -108,11 +108,11 @@ def _plan(route_kind: RouteKind, *stages: Stage) -> Plan:
     )
 
 
-def _steps(**steps: Step | None) -> dict[str, Step]:
+def _steps(**steps: Step | SendStep | None) -> dict[str, Step | SendStep]:
     return {name: step for name, step in steps.items() if step is not None}
 
 
-def _mail(name: str, route_kind: RouteKind, send: Step | None) -> Route:
+def _mail(name: str, route_kind: RouteKind, send: SendStep | None) -> Route:
     plan = _plan(route_kind, _stage(route_kind, SEND, sends=True))
     return Route(name=name, plan=plan, steps=_steps(send=send))
 
@@ -140,7 +140,7 @@ def _jobs(
     route_kind: RouteKind,
     handler_runs: HandlerRuns,
     process: SimProcess,
-    send: Step | None,
+    send: SendStep | None,
 ) -> Route:
     stages = (
         _stage(route_kind, "fetch"),
@@ -155,7 +155,7 @@ def _jobs(
     return Route(name=name, plan=_plan(route_kind, *stages), steps=steps)
 
 
-def _digests(name: str, route_kind: RouteKind, send: Step | None) -> Route:
+def _digests(name: str, route_kind: RouteKind, send: SendStep | None) -> Route:
     mail = _plan(route_kind, _stage(route_kind, SEND, sends=True))
     return Route(
         name=name,

@@ -53,6 +53,7 @@ class Flock(Provider):
     def __init__(self, *answers: Accepted | Failure, room: int = 1000) -> None:
         super().__init__(*answers)
         self.room = room
+        self.may_have_left = True
         self.asked: list[int] = []
         self.waiting: deque[GroupSending] = deque()
 
@@ -78,8 +79,9 @@ class GroupSending(Sending):
         answers = self.provider.answers
         self.told(answers.pop(0) if answers else Accepted(Receipt("n-1")))
 
-    def withdraw(self) -> None:
+    def withdraw(self) -> bool:
         self.withdrawn = True
+        return self.provider.may_have_left
 
 
 class Looking(Provider):

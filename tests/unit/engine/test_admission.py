@@ -85,13 +85,45 @@ async def test_i3_another_request_under_the_same_key_is_a_conflict() -> None:
     assert conflict.value.delivery_id == first.delivery_id
 
 
-@pytest.mark.parametrize("changed", [{"not_before_ms": 1}, {"expires_at_ms": 10**15}])
-async def test_i3_when_it_may_be_sent_belongs_to_the_request(changed: dict[str, int]) -> None:
+@pytest.mark.parametrize("times", [{"not_before_ms": DAY_MS}, {"expires_at_ms": DAY_MS}])
+async def test_i3_a_retry_may_compute_its_times_again(times: dict[str, int]) -> None:
+    """`now + a day` is another number at every retry."""
     world = World()
-    await submit(world, paid(key="order-1"))
 
-    with pytest.raises(IdempotencyConflict):
-        await submit(world, paid(key="order-1", **changed))
+    async def attempt() -> Ticket:
+        later = {name: world.now_ms + wait_ms for name, wait_ms in times.items()}
+        return await submit(world, paid(key="order-1", **later))
+
+    first = await attempt()
+    world.clock.advance(1)
+    again = await attempt()
+
+    assert (again.created, again.delivery_id) == (False, first.delivery_id)
+    assert (again.delivery.due_at_ms, again.delivery.expires_at_ms) == (
+        first.delivery.due_at_ms,
+        first.delivery.expires_at_ms,
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"sum": 1}, {"sum": 1.0}),
+        ({"sum": [10**16, 0]}, {"sum": [1e16, -0.0]}),
+        ({"name": "caf\u00e9"}, {"name": "cafe\u0301"}),
+        ({"\u00e9": 1, "f": 2}, {"f": 2, "e\u0301": 1}),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+    ],
+)
+async def test_i3_another_spelling_is_the_same_request(one: object, other: object) -> None:
+    world = World()
+    first = await submit(world, Request(message=Event("paid", one), key="order-1"))
+    again = await submit(world, Request(message=Event("paid", other), key="order-1"))
+
+    assert (again.created, again.delivery_id) == (False, first.delivery_id)
+    content = await world.store.content(first.delivery_id)
+    assert content is not None
+    assert decode_message(content.payload) == Event("paid", one), "stored as it was written"
 
 
 async def test_a_route_may_return_the_first_and_note_the_mismatch() -> None:

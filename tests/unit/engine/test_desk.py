@@ -141,7 +141,7 @@ async def test_i21_a_click_that_is_overtaken_by_a_whole_cycle_does_nothing() -> 
 async def test_i21_a_click_that_comes_late_does_nothing() -> None:
     world, letter = await dead()
     await world.engine.desk.replay(letter.id, cycle=1, **WHY)
-    world.route.steps["handle"].answers.append(HARD)  # type: ignore[attr-defined] # a Script
+    world.route.steps["handle"].answers.append(HARD)  # type: ignore[union-attr] # a Script
     await world.run()
     failed_again = await world.get(letter.id)
     assert (failed_again.state, failed_again.cycle) == ("failed", 2)

@@ -100,6 +100,32 @@ async def test_i12_no_lease_is_renewed_while_a_mark_that_would_undo_it_is_on_its
     await world.engine.stop(grace_s=0.0)
 
 
+async def test_no_lease_is_renewed_while_the_note_of_an_interruption_is_on_its_way() -> None:
+    class SlowNotes(MemoryStore):
+        async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
+            if any(change.delivery.interruption_noted for change in changes):
+                noting.set()
+                await let_through.wait()
+            return await super().save(changes, facts)
+
+    noting, let_through = asyncio.Event(), asyncio.Event()
+    world = World(sending(Flock()), store=SlowNotes())
+    accepted = await world.submit()
+    await world.crash_of_another(accepted.id)
+    await world.engine.start()
+    await noting.wait()
+    work = held_by(world)
+    world.clock.advance(world.route.lease_s / 2)
+
+    await world.engine.workers["mail"].renew_leases()
+    let_through.set()
+    await quiet()
+
+    believed_s, stored_s = await believed_and_stored_s(world, work)
+    assert believed_s <= stored_s
+    await world.engine.stop(grace_s=0.0)
+
+
 @pytest.mark.parametrize("mark_is_stored_first", [False, True])
 async def test_i12_a_renewal_that_is_answered_after_the_mark_was_made_counts_for_nothing(
     mark_is_stored_first: bool,
@@ -134,7 +160,7 @@ async def test_the_end_of_a_lost_claim_does_not_end_a_newer_one_of_the_same_deli
 
     held.forget([earlier])
 
-    assert held.all() == [newer]
+    assert (held.all(), held.size) == ([newer], newer.size)
     held.forget([newer])
     assert (len(held), held.size) == (0, 0)
     await world.engine.stop(grace_s=0.0)

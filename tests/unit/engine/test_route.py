@@ -7,6 +7,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from homing.domain.errors import InvalidRequest, SettingsError, TerminalError
 from homing.domain.failure import Failure
@@ -18,6 +19,7 @@ from homing.engine.lanes import lane_in_generation, lane_name, lane_part
 from homing.engine.route import judge_as_is, routes_by_name
 from homing.ports import Done
 from homing.testing import samples
+from tests.unit.engine.providers import Provider, sending
 from tests.unit.engine.world import Script, World, route, stage
 
 names = st.text(st.sampled_from("ab/@%1"), min_size=1, max_size=4)
@@ -69,6 +71,16 @@ def test_two_routes_of_one_lane_are_refused_at_the_start() -> None:
 def test_two_routes_of_one_name_are_refused_even_with_other_lanes() -> None:
     with pytest.raises(SettingsError, match="both own the lane 'a'"):
         routes_by_name([route(name="a", lanes=("x",)), route(name="a", lanes=("y",))])
+
+
+def test_a_stage_that_sends_has_a_send_step_and_no_other_has_one() -> None:
+    sends = route(stage("send", sends=True), step=Script())
+    calls = replace(sending(Provider()), plan=Plan(stages=(stage("send"),)))
+
+    with pytest.raises(SettingsError, match=r"'send' of route .* must be a SendStep"):
+        routes_by_name([sends])
+    with pytest.raises(SettingsError, match=r"'send' of route .* must say sends=True"):
+        routes_by_name([calls])
 
 
 def test_routes_that_share_nothing_stand_side_by_side() -> None:

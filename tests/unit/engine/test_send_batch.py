@@ -276,6 +276,48 @@ async def test_a_store_that_refuses_the_marks_lets_nothing_be_sent() -> None:
         assert len(provider.sent) == 3
 
 
+def test_a_send_that_is_withdrawn_before_its_bytes_left_was_not_sent() -> None:
+    async def main() -> None:
+        provider = Flock()
+        provider.may_have_left = False
+        world = World(sending(provider))
+
+        async with running(world, "ann") as [accepted]:
+            await asyncio.sleep(world.route.lease_s)
+
+        after = await world.get(accepted.id)
+        assert after.failure is not None
+        assert (after.state, after.maybe_sent, after.failure.error_class) == (
+            "pending",
+            False,
+            "timed_out",
+        )
+
+    run(main())
+
+
+def test_the_time_limit_does_not_run_while_the_mark_is_written() -> None:
+    class SlowStore(MemoryStore):
+        async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
+            if any(change.delivery.committing for change in changes):
+                await asyncio.sleep(stage.timeout_s + 1)
+            return await super().save(changes, facts)
+
+    async def main() -> None:
+        world = World(route, store=SlowStore())
+        async with running(world, "ann") as [accepted]:
+            await asyncio.sleep(stage.timeout_s + 2)
+            provider.answer()
+            await world.until_told("succeed")
+
+        assert (await world.get(accepted.id)).state == "delivered"
+
+    provider = Flock()
+    route = sending(provider)
+    [stage] = route.plan.stages
+    run(main())
+
+
 def test_the_time_of_a_send_is_over_and_that_is_not_called_not_sent() -> None:
     async def main() -> None:
         provider = Flock()

@@ -308,22 +308,6 @@ async def test_what_is_stored_already_claimed_is_worked_off_without_a_claim() ->
     assert (event.previous.unsettled_claims, event.previous.holder) == (1, "w1")
 
 
-async def test_an_idle_worker_looks_before_it_claims() -> None:
-    store = FaultyStore()
-    world = World(route(), store=store)
-
-    async with running(world):
-        await quiet()
-        store.calls.clear()
-        world.engine.wakeup.ring()
-        await quiet()
-        assert "claim" not in store.calls
-
-        await world.submit("k")
-        await world.until_told("succeed")
-        assert "claim" in store.calls
-
-
 async def test_a_route_that_is_worked_off_elsewhere_claims_nothing() -> None:
     world = World(route(concurrency=0))
     accepted = await world.submit("k")

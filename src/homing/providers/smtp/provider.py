@@ -137,10 +137,11 @@ class Sending:
         self._told = told
         self._pool.submit(self._spend())
 
-    def withdraw(self) -> None:
+    def withdraw(self) -> bool:
         if self._job is not None and not self._job.over:
             self._job.withdraw()
             self._pool.release()
+        return True
 
     async def abandon(self) -> None:
         """Nothing of this message was sent to the server."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct, json
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from homing.domain.delivery import FIRST_PRIORITY, LAST_PRIORITY, Content, Delivery
 from homing.ports import Claim, Claimed
@@ -62,6 +62,11 @@ class RenewRequest(Struct):
 
 _decode_due = json.Decoder(list[Due]).decode
 _decode_heads = json.Decoder(list[Head]).decode
+
+
+def is_any_due(session: Session, claims: Sequence[Claim]) -> bool:
+    """Whether there is anything to claim; read without the lock that a claim needs."""
+    return any(_due(session, replace(claim, limit=1)) for claim in claims)
 
 
 def claim_all(session: Session, claims: Sequence[Claim]) -> list[Held]:

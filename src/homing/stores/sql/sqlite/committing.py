@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from homing.domain.errors import StoreCorrupt, StoreOutcomeUnknown, StoreUnavailable
 from homing.stores.sql.sqlite.adding import add_all
-from homing.stores.sql.sqlite.claiming import claim_all, renew_all
+from homing.stores.sql.sqlite.claiming import Held, claim_all, is_any_due, renew_all
 from homing.stores.sql.sqlite.faults import store_error
 from homing.stores.sql.sqlite.high_water import HighWater
 from homing.stores.sql.sqlite.purging import purge_all
@@ -58,6 +58,7 @@ class Committer:
         self._path = path
         self._high_water = high_water
         self._committing = False
+        self._durable = True
         # The store is being closed: a lock of the file is no longer waited for at length.
         self.is_closing = False
 
@@ -83,6 +84,12 @@ class Committer:
     def _transact(self, jobs: list[Job], *, exact: bool) -> bool:
         connection = self._connection
         session = Session(connection, exact=exact)
+        claims = [job.request for job in jobs if job.work is claim_all]
+        if len(claims) == len(jobs) and not is_any_due(session, claims):
+            for job in jobs:
+                job.answer = Held()
+            return False
+        self._make_durable(durable=any(_must_last(job) for job in jobs))
         self._begin()
         for work in ORDER:
             group = [job for job in jobs if job.work is work]
@@ -91,12 +98,21 @@ class Committer:
                 for job, answer in zip(group, answers, strict=True):
                     job.answer = answer
         session.finish()
-        self._high_water.raise_within_commit()
+        if self._durable:
+            self._high_water.raise_within_commit()
         self._committing = True
         connection.execute("commit")
         self._committing = False
-        self._high_water.committed()
+        if self._durable:
+            self._high_water.committed()
         return session.news
+
+    def _make_durable(self, *, durable: bool) -> None:
+        """Whether the next commit waits for the disk. One that does not is durable with the next
+        one that does: all that was written to the log before it is then on the disk, too."""
+        if durable != self._durable:
+            self._connection.execute(f"pragma synchronous = {'full' if durable else 'normal'}")
+            self._durable = durable
 
     def _begin(self) -> None:
         """Wait for the lock of the file in short steps.
@@ -130,3 +146,10 @@ class Committer:
         except sqlite3.Error as second:
             return store_error(second, self._path)
         return fault
+
+
+def _must_last(job: Job) -> bool:
+    """Whether a power cut must not undo it. A lease that was not renewed just ends earlier."""
+    if job.work is claim_all:
+        return bool(job.request.durable)
+    return job.work is not renew_all
