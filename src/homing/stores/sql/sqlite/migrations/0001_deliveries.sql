@@ -77,9 +77,10 @@ on homing_deliveries (clone_of, created_at_ms, id) where clone_of is not null;
 create index homing_deliveries_ended
 on homing_deliveries (route, state, carries, ended_at_ms) where ended_at_ms is not null;
 
--- How many there are, so that a count reads a few rows and not all of them. `open` stands for
--- pending, in flight and waiting together: a claim then changes nothing here. Few are in flight,
--- and those and the waiting ones are counted when they are asked for (see queries/read.sql).
+-- How many there are, so that a count reads a few rows and not all of them; each commit writes by
+-- how many they have changed (see counts.py). `open` stands for pending, in flight and waiting
+-- together: a claim then changes nothing here. Few are in flight, and those and the waiting ones are
+-- counted when they are asked for (see queries/read.sql).
 create table homing_counts (
     route text not null,
     lane text not null,
@@ -87,47 +88,6 @@ create table homing_counts (
     number integer not null,
     primary key (route, lane, state)
 ) strict, without rowid;
-
-create trigger homing_count_added after insert on homing_deliveries
-begin
-    insert into homing_counts (route, lane, state, number)
-    values (
-        new.route,
-        new.lane,
-        iif(new.state in ('pending', 'in_flight', 'waiting'), 'open', new.state),
-        1
-    )
-    on conflict (route, lane, state) do update set number = number + 1;
-end;
-
-create trigger homing_count_changed after update of state, route, lane on homing_deliveries
-when
-    new.lane <> old.lane
-    or new.route <> old.route
-    or iif(new.state in ('pending', 'in_flight', 'waiting'), 'open', new.state)
-    <> iif(old.state in ('pending', 'in_flight', 'waiting'), 'open', old.state)
-begin
-    update homing_counts set number = number - 1
-    where
-        route = old.route and lane = old.lane
-        and state = iif(old.state in ('pending', 'in_flight', 'waiting'), 'open', old.state);
-    insert into homing_counts (route, lane, state, number)
-    values (
-        new.route,
-        new.lane,
-        iif(new.state in ('pending', 'in_flight', 'waiting'), 'open', new.state),
-        1
-    )
-    on conflict (route, lane, state) do update set number = number + 1;
-end;
-
-create trigger homing_count_removed after delete on homing_deliveries
-begin
-    update homing_counts set number = number - 1
-    where
-        route = old.route and lane = old.lane
-        and state = iif(old.state in ('pending', 'in_flight', 'waiting'), 'open', old.state);
-end;
 
 create table homing_records (
     seq integer primary key,
