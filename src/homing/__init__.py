@@ -1,7 +1,7 @@
 """Homing delivers what an application has promised: an e-mail, an event, the result of a job.
 
-What was accepted is delivered once, or stands on a person's desk with the reason; nothing is
-lost in silence, and "maybe sent" is never called "not sent".
+What was accepted is delivered, or stands on a person's desk with the reason; nothing is lost in
+silence, and "maybe sent" is never called "not sent".
 """
 
 from homing.app import Homing
@@ -20,8 +20,9 @@ from homing.domain.errors import (
 from homing.domain.failure import Failure, Refusal
 from homing.domain.message import Attachment, Email, Event, Invitation, Job
 from homing.domain.policy import Exponential, FullJitter, Ladder, Retry, RetryAfter
+from homing.engine.bulk import BulkProgress, Prediction
+from homing.engine.desk import ErrorGroup
 from homing.engine.handlers import Assignment
-from homing.engine.replays import Progress as ReplayProgress
 from homing.engine.request import Request, SubmitOptions, Ticket
 from homing.engine.route import Route
 from homing.ports import Cursor, Facet, Page, Query
@@ -32,10 +33,12 @@ __all__ = [
     "Assignment",
     "Attachment",
     "Attempt",
+    "BulkProgress",
     "Cursor",
     "Cycle",
     "Delivery",
     "Email",
+    "ErrorGroup",
     "Event",
     "Exponential",
     "Facet",
@@ -52,12 +55,12 @@ __all__ = [
     "NotAllowed",
     "NotFound",
     "Page",
+    "Prediction",
     "Query",
     "Receipt",
     "Recipient",
     "Refusal",
     "Refused",
-    "ReplayProgress",
     "Request",
     "Retry",
     "RetryAfter",

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -13,15 +14,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
+from homing import forks
 from homing.domain.delivery import Delivery, Fact, FactValue
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
 from homing.domain.message import Email, Event, Job, Message
 from homing.domain.policy import OnDoubt, Retention, Retry
-from homing.engine.admission import Request, Ticket
+from homing.engine.admission import Admission, Request, Ticket
+from homing.engine.bulk import BulkActions
 from homing.engine.desk import Desk
 from homing.engine.engine import STOP_GRACE_S, Engine
+from homing.engine.handler_names import names_of, store_names
 from homing.engine.handlers import EVENT_ROUTE, Handlers, TerminalErrors, job_route
-from homing.engine.replays import Replays
 from homing.engine.request import SubmitOptions
 from homing.engine.request_checks import plain_message, plain_text
 from homing.engine.route import Route, routes_by_name
@@ -30,6 +33,7 @@ from homing.engine.why import explain
 from homing.mail_route import MAIL_ROUTE, mail_route
 from homing.ports import (
     Alarm,
+    AsyncTransactionalStore,
     Clock,
     Dice,
     Journal,
@@ -54,7 +58,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Homing:
-    """Accepts what you want delivered and delivers it once, or tells a person why not.
+    """Accepts what you want delivered, and delivers it or tells a person why not.
 
     Inside `async with` the worker runs in this process; with `worker=False` it only accepts,
     and leaves the work to another process on the same store.
@@ -66,6 +70,9 @@ class Homing:
         *,
         provider: str | Provider | None = None,
         sender: str | None = None,
+        senders: Sequence[str] = (),
+        templates: str | Path | None = None,
+        dkim: Mapping[str, tuple[str, str]] | None = None,
         on_doubt: OnDoubt = "resend",
         routes: Sequence[Route] = (),
         known: Sequence[Route] = (),
@@ -83,7 +90,9 @@ class Homing:
         stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
         """`store` is a URL, the path of a SQLite file, or a store; `provider` a URL or a provider
-        of mail, sent as `sender`. Where nobody can tell whether an attempt was accepted,
+        of mail. `sender` is the From of all mail, unless a message names one of `senders`;
+        `templates` is the folder of the catalog; `dkim` has, by domain, the selector and the path
+        of the key with which mail is signed. Where nobody can tell whether an attempt was accepted,
         `on_doubt` says whether the mail is sent again (`resend`, flagged as a possible duplicate)
         or waits for a person (`hold`).
 
@@ -100,7 +109,14 @@ class Homing:
         self._routes = routes_by_name(routes)
         self._mail_route: Callable[[Provider], Route] | None = None
         if self.provider is not None and MAIL_ROUTE not in self._routes:
-            self._mail_route = partial(mail_route, sender=sender, on_doubt=on_doubt)
+            self._mail_route = partial(
+                mail_route,
+                sender=sender,
+                senders=senders,
+                catalog=templates,
+                dkim=dkim,
+                on_doubt=on_doubt,
+            )
             self._routes[MAIL_ROUTE] = self._mail_route(self.provider)
         self._known = {route.name: route for route in known if route.name not in self._routes}
         if shapes and isinstance(self.store, Showing):
@@ -115,9 +131,14 @@ class Homing:
         self._notifiers = list(notifiers)
         self._alarm = alarm
         self._handlers = Handlers()
+        self._making = threading.Lock()
         self._engine: Engine | None = None
-        self._replays: Replays | None = None
-        self._sync: SyncHoming | None = None
+        self._bulk: BulkActions | None = None
+        self.running_in: asyncio.AbstractEventLoop | None = None
+        """The event loop in which it is started."""
+        self._was_forked = False
+        self._sync = SyncHoming(self)
+        forks.forget_in_child(self)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -158,6 +179,12 @@ class Homing:
         self._notifiers += notifiers
         self._alarm = self._alarm or alarm
 
+    def use_without_worker(self) -> Self:
+        """Before the start: only accept, read and repair here, whatever `worker` says."""
+        self._not_started("use_without_worker")
+        self._worker = False
+        return self
+
     @contextmanager
     def replaced(
         self, *, store: Store, provider: Provider, clock: Clock, dice: Dice
@@ -188,22 +215,44 @@ class Homing:
 
         If that fails, everything is closed again.
         """
-        await self.store.open()
+        if self.running_in is not None:
+            raise NotAllowed(
+                "Homing is started already, by `start()`, `async with homing` or homing.sync;"
+                " it runs on, and this second start is refused"
+            )
+        self.running_in = asyncio.get_running_loop()
         try:
             await self._start()
         except BaseException:
             with contextlib.suppress(Exception):  # the first error says more
-                await self.stop(grace_s=0.0)
+                await self.stop(0)
             raise
 
     async def _start(self) -> None:
+        await self.store.open()
         if isinstance(self._clock, ScaledClock):
             await self._agree_on_time(self._clock)
-        routes = self._all_routes()
+        engine = self._made_engine()
+        await self._tell_owners(engine)
+        await store_names(self.store, self._handlers.alone(), self._clock.now_ms())
+        self._bulk = BulkActions(self.store, engine.desk, self._clock, self._dice)
+        if self._worker:
+            await engine.start()
+        else:
+            await engine.watch()
+
+    def _made_engine(self) -> Engine:
+        """The engine, started or not: making it touches neither the store nor a provider."""
+        with self._making:
+            if self._engine is None:
+                self._engine = self._new_engine()
+            return self._engine
+
+    def _new_engine(self) -> Engine:
         host, pid = socket.gethostname(), os.getpid()
-        self._engine = Engine(
+        return Engine(
             self.store,
-            routes,
+            self._all_routes(),
             clock=self._clock,
             dice=self._dice,
             holder=f"{host}-{pid}-{self._dice.entropy(4).hex()}",
@@ -215,43 +264,63 @@ class Homing:
             time_scale=self._time_scale,
             known=[route for route in self._known.values() if not self.works_on(route.name)],
         )
-        await self._tell_owners(self._engine)
-        self._replays = Replays(self.store, self._engine.desk, self._clock, self._dice)
-        if self._worker:
-            await self._engine.start()
-        else:
-            await self._engine.watch()
 
     async def stop(self, grace_s: float | None = None) -> None:
-        """Finish or give back claimed work, then close."""
-        replays, self._replays = self._replays, None
-        engine, self._engine = self._engine, None
+        """Finish or give back claimed work, then close. Nothing happens if it is not started."""
+        if self.running_in is None:
+            return
+        self._refuse_other_loop()
         try:
-            if replays is not None:
-                await replays.stop()
-            if engine is not None:
-                await engine.stop(self.stop_grace_s if grace_s is None else grace_s)
+            if self._bulk is not None:
+                await self._bulk.close()
+            if self._engine is not None:
+                await self._engine.stop(self.stop_grace_s if grace_s is None else grace_s)
         finally:
             await self.store.close()
+            self._engine = self._bulk = self.running_in = None
+
+    def forget_parent(self) -> None:
+        """In a forked child: it is not started here, and the parent's run is left alone."""
+        forks.leave_to_parent((self._engine, self._bulk))
+        self._was_forked = self.running_in is not None
+        self._making = threading.Lock()
+        self._engine = self._bulk = self.running_in = None
+
+    @property
+    def has_worker(self) -> bool:
+        """Whether it delivers in this process once it is started."""
+        return self._worker
 
     @property
     def engine(self) -> Engine:
         """The running engine, for extensions and tests."""
-        if self._engine is None:
-            raise NotAllowed("Homing is not started: use `async with homing:` or `start()`")
+        if self._engine is None or self.running_in is None:
+            was_forked = "was started in the process that forked this one"
+            state = was_forked if self._was_forked else "is not started"
+            raise NotAllowed(f"Homing {state}: use `async with homing:`, `start()` or homing.sync")
+        self._refuse_other_loop()
         return self._engine
 
     @property
     def desk(self) -> Desk:
-        """The operator's verbs."""
-        return self.engine.desk
+        """The operator's verbs. They can be awaited once Homing is started."""
+        return self._made_engine().desk if self.running_in is None else self.engine.desk
+
+    def _refuse_other_loop(self) -> None:
+        """What waits in one event loop cannot be woken in another."""
+        current = asyncio._get_running_loop()
+        if current is not None and current is not self.running_in:
+            raise NotAllowed(
+                "Homing runs in another event loop, that of homing.sync or of another thread:"
+                " use homing.sync here, or start Homing in this loop alone"
+            )
 
     @property
-    def replays(self) -> Replays:
-        """Replays of many dead letters by filter."""
-        if self._replays is None:
-            raise NotAllowed("Homing is not started")
-        return self._replays
+    def bulk(self) -> BulkActions:
+        """`replay`, `dismiss` and `cancel` on many deliveries by filter."""
+        if self._bulk is None:
+            raise NotAllowed("Homing is not started: use `async with homing:` or `start()`")
+        return self._bulk
 
     @property
     def tokens(self) -> Tokens:
@@ -264,6 +333,7 @@ class Homing:
         delivery = await engine.desk.show(delivery_id)
         await engine.parking.refresh()
         await engine.liveness.look()
+        handlers = await names_of(self.store, [delivery])
         lines = explain(
             delivery,
             await engine.desk.attempts(delivery_id),
@@ -272,17 +342,28 @@ class Homing:
             parked=engine.parking.fact(delivery.route),
             audit=await engine.desk.audit(delivery_id),
             children=await engine.desk.unfinished_children(delivery),
-            is_served=engine.liveness.is_served(delivery.lane),
+            handler=handlers.get(delivery.id),
+            start_with=(
+                None
+                if engine.liveness.is_served(delivery.lane)
+                else self._worker_of(delivery.route)
+            ),
         )
         if delivery.route not in engine.routes:
             lines.append(f"Here it can only be read: {engine.desk.no_route(delivery.route)}.")
         return lines
 
+    def _worker_of(self, route: str) -> str:
+        """The command that would serve it."""
+        if route == MAIL_ROUTE:
+            return "homing worker"
+        # Events belong to an assembly as well, but their handlers are those of an application.
+        of_assembly = route in self._known and route != EVENT_ROUTE
+        return "homing NAME worker" if of_assembly else "homing worker --app MODULE:NAME"
+
     @property
     def sync(self) -> SyncHoming:
         """The same, for callers without an event loop."""
-        if self._sync is None:
-            self._sync = SyncHoming(self)
         return self._sync
 
     async def submit(
@@ -300,10 +381,14 @@ class Homing:
         transaction and exists if and when you commit. `SubmitOptions` lists the further keyword
         arguments.
         """
-        if within is not None:
-            return self.submit_within(message, within, key=key, route=route, **options)
         chosen = self._route_for(message, route)
         request = Request(message=message, key=key, **options)
+        if within is not None:
+            if not isinstance(self.store, AsyncTransactionalStore):
+                raise NotAllowed("this store cannot write inside your transaction")
+            transaction = self.store.within_async(within)
+            admission = self._admission_within()
+            return await admission.submit_within_async(chosen, request, transaction)
         if not chosen.claim_on_accept:
             return await self.engine.admission.submit_one(chosen, request)
         taker = self.engine.workers.get(chosen.name)
@@ -356,14 +441,21 @@ class Homing:
         route: str | None = None,
         **options: Unpack[SubmitOptions],
     ) -> Ticket:
-        """As `submit(within=…)`, without awaiting: it runs in the caller's own thread."""
+        """As `submit(within=…)`, without awaiting: it runs in the caller's own thread.
+
+        Homing need not be started for it. A missing schema is made in the same transaction.
+        """
         if not isinstance(self.store, TransactionalStore):
             raise NotAllowed("this store cannot write inside your transaction")
         chosen = self._route_for(message, route)
         request = Request(message=message, key=key, **options)
         transaction = self.store.within(connection)
-        [ticket] = self.engine.admission.submit_within(chosen, [request], transaction)
-        return ticket
+        return self._admission_within().submit_within(chosen, request, transaction)
+
+    def _admission_within(self) -> Admission:
+        if self.running_in is None and self._time_scale != 1.0:
+            raise NotAllowed("with a time scale Homing must be started first: its clock is stored")
+        return self._made_engine().admission
 
     async def send(
         self,
@@ -470,9 +562,11 @@ class Homing:
             name = MAIL_ROUTE
         else:
             name = EVENT_ROUTE if isinstance(message, Event) else message.name
-        route = self.engine.routes.get(name)
+        engine = self._engine or self._made_engine()
+        route = engine.routes.get(name)
         if route is None:
-            raise NotFound(f"no route {name!r}; there are {', '.join(self.engine.workers)}")
+            missing = "; give Homing a `provider=` to send e-mails" if name == MAIL_ROUTE else ""
+            raise NotFound(f"no route {name!r}; there are {', '.join(engine.workers)}{missing}")
         if not self.works_on(name):
             raise NotAllowed(f"route {name!r} is only read and repaired here")
         return route
@@ -489,8 +583,9 @@ class Homing:
         return bool(self._handlers) or not taken
 
     def _not_started(self, what: str) -> None:
-        if self._engine is not None:
+        if self.running_in is not None:
             raise NotAllowed(f"`{what}` comes before the start: Homing is running already")
+        self._engine = None  # it may have been made, from fewer routes
 
 
 def _ticket(answer: Ticket | IdempotencyConflict) -> Ticket:

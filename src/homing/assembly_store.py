@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from homing.assembly import Assembly
 from homing.domain.errors import SettingsError
-from homing.ports import Store, TakesSqlFiles
+from homing.ports import InFile, Migrated, Store, TakesSqlFiles
 from homing.settings import Settings
 from homing.urls import store_from_url
 
@@ -21,3 +21,19 @@ def store_for(general: Settings, assembly: Assembly[Any]) -> Store:
             raise SettingsError("store", f"takes no SQL files, and {assembly.name} has some")
         store.add_sql_files(assembly.name, package)
     return store
+
+
+async def why_missing(store: Store) -> str | None:
+    """What to say instead of opening a store only to read it, as opening creates it.
+
+    Opening also applies migrations, which running workers of an older version may not expect.
+    """
+    place = "the store"
+    if isinstance(store, InFile):
+        place = f"the store {store.path.absolute()}"
+        if not store.path.exists():
+            return f"{place} does not exist: name another with --store or HOMING_STORE"
+    pending = await store.pending_migrations() if isinstance(store, Migrated) else []
+    if pending:
+        return f"{place} lacks {', '.join(pending)}: is it the right one? `homing migrate` adds it"
+    return None

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from homing.app import Homing
 from homing.assembly import Service
+from homing.assembly_store import why_missing
 from homing.default_service import ASSEMBLY as DEFAULT
 from homing.domain.errors import HomingError, SettingsError, StoreError
 from homing.engine.alerts import RESTORED
@@ -18,6 +19,7 @@ from homing.engine.parking import parked_routes
 from homing.engine.unserved import unserved_lanes, unserved_text
 from homing.from_settings import Program, assemble
 from homing.installed import all_installed
+from homing.known_routes import all_shared_names
 from homing.ports import Checked, Finding, JournalPath, Provider, Store
 from homing.settings import Settings, masked, span
 from homing.stores.files import file_findings
@@ -25,6 +27,8 @@ from homing.system import SystemClock
 from homing.urls import journal_for
 
 PATIENCE_S = 15.0
+# The check that says that there is no store to examine; examining it must not create it.
+NO_STORE = "no store"
 # A clock that is behind what was stored by this much was set back, or was wrong before.
 CLOCK_STEP_S = 5.0
 # Homing did not exist before 2026: a clock that shows an earlier time is wrong.
@@ -33,7 +37,7 @@ EARLIEST_MS = 1_767_225_600_000
 
 async def examine(program: Program) -> list[Finding]:
     """Every check, in order. Files come first, because opening the store corrects their modes."""
-    findings = [*_assemblies(), *_files(program.general), *_secrets(program)]
+    findings = [*_assemblies(program.general), *_files(program.general), *_secrets(program)]
     try:
         homing = assemble(program, worker=False)
     except SettingsError as error:
@@ -42,6 +46,9 @@ async def examine(program: Program) -> list[Finding]:
     findings += await _journal(homing.store, program.general)
     for provider in homing.providers:
         findings += await _provider(provider)
+    missing = await why_missing(homing.store)
+    if missing is not None:
+        return [*findings, Finding(NO_STORE, "bad", missing)]
     try:
         async with homing:
             if not any(finding.check == "store" for finding in findings):
@@ -67,9 +74,9 @@ async def _opened(homing: Homing, program: Program) -> list[Finding]:
     return findings
 
 
-def _assemblies() -> Iterator[Finding]:
-    for broken in all_installed().broken:
-        yield Finding("assembly", "bad", str(broken))
+def _assemblies(general: Settings) -> Iterator[Finding]:
+    for problem in (*all_installed().broken, *all_shared_names(general)):
+        yield Finding("assembly", "bad", str(problem))
 
 
 def _files(settings: Settings) -> Iterator[Finding]:

@@ -154,7 +154,7 @@ def _known(program: Program, worked: Sequence[Route]) -> list[Route]:
     taken = {lane for route in worked for lane in route.served_lanes}
     return [
         route
-        for route in known_routes(program.general, but=program.assembly.name)
+        for route in known_routes(program.general, own=program.assembly.name, worked=worked)
         if not taken.intersection(route.served_lanes)
     ]
 

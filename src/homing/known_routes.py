@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from homing.assembly import Assembly, Setup
@@ -40,18 +41,45 @@ def routes_as_set(assembly: Assembly[Any], setup: Setup[Any]) -> list[Route]:
     ]
 
 
-def known_routes(general: Settings, *, but: str) -> list[Route]:
-    """Of all installed assemblies `but` this one. One that fails is named and left out: its
-    error must not stop the commands of the others."""
-    installed = all_installed()
-    for broken in installed.broken:
+def known_routes(general: Settings, *, own: str, worked: Sequence[Route]) -> list[Route]:
+    """Of all installed assemblies but the program's `own`, which works on the `worked` ones.
+
+    An assembly that fails is named and left out: its error must not stop the commands of others.
+    """
+    for broken in all_installed().broken:
         log.warning("%s", broken)
-    found: list[Route] = []
-    for assembly in installed.assemblies:
+    others = _by_assembly(general, but=own)
+    for problem in shared_names({own: worked, **others}):
+        log.warning("%s", problem)
+    return [route for routes in others.values() for route in routes]
+
+
+def all_shared_names(general: Settings) -> list[str]:
+    """`shared_names` of all installed assemblies."""
+    return shared_names(_by_assembly(general))
+
+
+def shared_names(by_assembly: Mapping[str, Sequence[Route]]) -> list[str]:
+    """For each route name that several assemblies use: which ones, and what to do."""
+    owners: dict[str, list[str]] = {}
+    for assembly, routes in by_assembly.items():
+        for route in routes:
+            owners.setdefault(route.name, []).append(assembly)
+    return [
+        f"the assemblies {' and '.join(sorted(names))} have a route {route!r} each: their"
+        " deliveries cannot be told apart, so rename one or give it a store of its own"
+        for route, names in owners.items()
+        if len(names) > 1
+    ]
+
+
+def _by_assembly(general: Settings, but: str | None = None) -> dict[str, list[Route]]:
+    found: dict[str, list[Route]] = {}
+    for assembly in all_installed().assemblies:
         if assembly.name == but:
             continue
         try:
-            found += routes_as_set(assembly, _setup(assembly, general))
+            found[assembly.name] = routes_as_set(assembly, _setup(assembly, general))
         except Exception as error:
             log.warning("the routes of assembly %s are unknown: %s", assembly.name, error)
     return found

@@ -295,6 +295,14 @@ class AsyncTransactionalStore(Protocol):
 
 
 @runtime_checkable
+class InFile(Protocol):
+    """A store in a file, which `open` creates."""
+
+    @property
+    def path(self) -> Path: ...
+
+
+@runtime_checkable
 class JournalPath(Protocol):
     """A store that says where the emergency journal beside it lies; None: it has no such place."""
 
@@ -417,7 +425,8 @@ class GroupSend(Ready, Protocol):
     def withdraw(self) -> bool:
         """After `start`: the answer is no longer waited for. What has not been sent is not sent.
 
-        Returns whether it may have been sent.
+        Returns whether it may have been sent. If it was accepted for some of its recipients by
+        then, `told` is called with that first.
         """
 
 

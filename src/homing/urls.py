@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -47,9 +48,15 @@ PROVIDERS: dict[str, Callable[[str], Provider]] = {
     "smtps": _smtp,
 }
 EXAMPLES = {
-    "store": "sqlite:///outbox.db",
-    "provider": "smtp://user:password@mail.example.org:587",
+    "store": ("sqlite:///outbox.db", "sqlite:////srv/outbox.db", "memory: (for tests)"),
+    "provider": (
+        "smtp://user:secret@mail.example.org:587",
+        "smtps://user:secret@mail.example.org",
+        "stub: (sends nothing)",
+    ),
 }
+# Kinds that people may expect and that are planned.
+LATER = frozenset({"postgresql", "postgres", "redis", "rediss", "jsonl", "graph"})
 
 
 def store_of(given: str | Path | Store) -> Store:
@@ -96,17 +103,25 @@ def _from(table: dict[str, Callable[[str], T]], setting: str, url: str) -> T:
     scheme = urlsplit(url).scheme
     make = table.get(scheme)
     if make is None:
-        known = ", ".join(f"{name}:" for name in table)
-        example = EXAMPLES[setting]
-        raise SettingsError(
-            setting, f"unknown kind {scheme!r}; known are {known}, in a URL such as {example}"
-        )
+        raise SettingsError(setting, _unknown(table, setting, url, scheme))
     return make(url)
+
+
+def _unknown(table: Collection[str], setting: str, url: str, scheme: str) -> str:
+    """What is wrong and what would be right. A URL may hold a password: it is not repeated."""
+    examples = "; ".join(EXAMPLES[setting])
+    if "://" not in url and scheme not in LATER:
+        return f"is not a URL; write one such as {examples}"
+    if scheme in LATER:
+        return f"{scheme}: is not there yet; write one such as {examples}"
+    close = get_close_matches(scheme, table, n=1)
+    meant = f"did you mean {close[0]}:? " if close else ""
+    return f"unknown kind {scheme!r}; {meant}Write one such as {examples}"
 
 
 def _checked(given: T, method: str, setting: str) -> T:
     if not hasattr(given, method):
-        kind, example = type(given).__name__, EXAMPLES[setting]
+        kind, example = type(given).__name__, EXAMPLES[setting][0]
         raise SettingsError(setting, f"must be a URL such as {example}, not {kind}")
     return given
 
@@ -115,5 +130,10 @@ def _path_of(url: str) -> Path:
     """`sqlite:///relative.db` and `sqlite:////absolute.db`, as elsewhere in Python."""
     rest = url.split(":", 1)[1]
     if not rest.startswith("///") or len(rest) == len("///"):
-        raise SettingsError("store", "a file is named as scheme:///path")
+        name = rest.lstrip("/") or "outbox.db"
+        raise SettingsError(
+            "store",
+            f"a file has three slashes: sqlite:///{name} in this folder,"
+            f" sqlite:////srv/{name} anywhere",
+        )
     return Path(rest[len("///") :])

@@ -85,7 +85,7 @@ def test_its_settings_are_checked(tmp_path: Path, environ: dict[str, str]) -> No
     unknown = run_with(environ | {"SMS_GATWAY": "x"}, tmp_path, "sms", "worker", code=1).stderr
     assert "SMS_GATWAY: there is no such setting" in unknown
     wrong = run_with(environ | {"SMS_MAX_ATTEMPTS": "0"}, tmp_path, "sms", "worker", code=1).stderr
-    assert wrong == "homing: SMS_MAX_ATTEMPTS: Expected `int` >= 1\n"
+    assert wrong == "homing: SMS_MAX_ATTEMPTS: Expected `int` >= 1; write a value such as 4\n"
     shown = run_with(environ | {"SMS_KEY": "SECRET"}, tmp_path, "sms", "config", "show").stdout
     assert re.search(r"^SMS_KEY +\*\*\* +SMS_KEY$", shown, re.MULTILINE)
     assert re.search(r"^SMS_MAX_ATTEMPTS +4 +default$", shown, re.MULTILINE)
@@ -94,6 +94,7 @@ def test_its_settings_are_checked(tmp_path: Path, environ: dict[str, str]) -> No
 
 def test_reading_needs_none_of_its_settings(tmp_path: Path, environ: dict[str, str]) -> None:
     without = {"PYTHONPATH": environ["PYTHONPATH"]}
+    run_with(without, tmp_path, "sms", "migrate")
     assert listed(tmp_path, without, "--status", "texted") == []
     assert run_with(without, tmp_path, "sms", "dead").stdout
 
@@ -105,7 +106,7 @@ def test_command_line_and_worker(tmp_path: Path, environ: dict[str, str], texts:
     sent = run_with(environ, tmp_path, "sms", "send", "+49 30 123456", "Here.", "--key", "ride-7")
     delivery_id = sent.stdout.strip()
     assert UUID.fullmatch(delivery_id)
-    refused = run_with(environ, tmp_path, "sms", "send", "12", "Here.", "--key", "x", code=1).stderr
+    refused = run_with(environ, tmp_path, "sms", "send", "12", "Here.", "--key", "x", code=2).stderr
     assert refused == "homing: to: is not a number such as +4930123456\n"
     dead = run_with(environ, tmp_path, "sms", "send", "+4930555000", "Lost.", "--key", "ride-8")
 
@@ -159,6 +160,7 @@ def test_fast_time_with_a_fake_on_loopback(
 
 
 def test_doctor_asks_its_provider_and_its_checks(tmp_path: Path, environ: dict[str, str]) -> None:
+    run_with(environ, tmp_path, "sms", "migrate")
     found = json.loads(run_with(environ, tmp_path, "sms", "doctor", "--json").stdout)["findings"]
     details = [finding["detail"] for finding in found if finding["check"] == "gateway"]
     assert details == ["it answers 200", "SMS_KEY is not set: the gateway must trust this host"]
@@ -190,6 +192,7 @@ def test_a_broken_one_is_named_and_harms_no_other(tmp_path: Path, environ: dict[
     named = "assembly 'pager' of package homing-pager 2.0 cannot be loaded"
     assert "pager" in run_with(environ, tmp_path, "--help").stdout
     assert named in run_with(environ, tmp_path, "pager", "worker", code=1).stderr
+    run_with(environ, tmp_path, "migrate")
     done = run_with(environ, tmp_path, "list", "--status", "texted")
     assert named in done.stderr
     assert "texted" not in done.stderr

@@ -26,8 +26,10 @@ logging.getLogger("mail.log").setLevel(logging.CRITICAL)
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def _in_a_folder_with_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    async with Homing("sqlite:///homing.db", worker=False):
+        pass
 
 
 def given(toml: str = "", **environ: str) -> Loaded:
@@ -48,6 +50,11 @@ def flip(name: str, place: int) -> None:
     data = bytearray(Path(name).read_bytes())
     data[place] ^= 0xFF
     Path(name).write_bytes(data)
+
+
+def named(start: str) -> list[Path]:
+    """The files that begin so."""
+    return [path for path in Path.cwd().iterdir() if path.name.startswith(start)]
 
 
 async def found(loaded: Loaded) -> dict[tuple[str, str], list[str]]:
@@ -84,8 +91,17 @@ async def test_a_store_in_memory_and_one_that_cannot_be_opened() -> None:
         in (await found(given("store = 'memory:'")))["store", "warning"][0]
     )
     report = await found(given("store = 'sqlite:////none/x.db'"))
-    assert report["store", "bad"] == ["x.db: No such file or directory"]
+    assert "the store /none/x.db does not exist" in report["no store", "bad"][0]
     assert "cannot be made" in report["files", "bad"][0]
+
+
+async def test_a_missing_store_is_named_and_not_created(tmp_path: Path) -> None:
+    report = await found(given("store = 'sqlite:///other.db'"))
+
+    [detail] = report["no store", "bad"]
+    assert f"the store {tmp_path}/other.db does not exist" in detail
+    assert report["provider", "good"]
+    assert not named("other.db")
 
 
 @pytest.mark.parametrize("name", ["homing.db", "homing.db-wal", "homing.db.emergency", "alerts"])

@@ -20,8 +20,8 @@ import homing.testing.clocks
 import homing.testing.dice
 import homing.testing.outbox
 import homing.testing.scripted
+from homing.engine.bulk import BulkActions
 from homing.engine.desk import Desk
-from homing.engine.replays import Replays
 from homing.engine.tokens import Tokens
 from homing.sync import SyncHoming
 
@@ -29,10 +29,12 @@ OFFERED = [
     "Assignment",
     "Attachment",
     "Attempt",
+    "BulkProgress",
     "Cursor",
     "Cycle",
     "Delivery",
     "Email",
+    "ErrorGroup",
     "Event",
     "Exponential",
     "Facet",
@@ -49,12 +51,12 @@ OFFERED = [
     "NotAllowed",
     "NotFound",
     "Page",
+    "Prediction",
     "Query",
     "Receipt",
     "Recipient",
     "Refusal",
     "Refused",
-    "ReplayProgress",
     "Request",
     "Retry",
     "RetryAfter",
@@ -97,7 +99,7 @@ def test_the_import_is_light() -> None:
 
 
 # What a user of the library holds in hand: the names above, and what `Homing` gives.
-GIVEN = (SyncHoming, Desk, Replays, Tokens)
+GIVEN = (SyncHoming, Desk, BulkActions, Tokens)
 MODULES = (
     homing,
     homing.build,
@@ -159,7 +161,7 @@ def named_in(hint: object) -> Iterator[type]:
         yield hint
 
 
-@pytest.mark.parametrize("cls", [homing.Homing, SyncHoming, Desk, Replays, homing.Ticket])
+@pytest.mark.parametrize("cls", [homing.Homing, SyncHoming, Desk, BulkActions, homing.Ticket])
 def test_what_an_application_passes_and_gets_is_importable(cls: type) -> None:
     hints = [
         typing.get_type_hints(method)

@@ -7,7 +7,7 @@ import pytest
 from homing.app import Homing
 from homing.domain.delivery import Attempt, Cycle, Delivery, Fact, Receipt, Recipient
 from homing.domain.failure import Failure
-from homing.domain.message import Email, Event
+from homing.domain.message import Email, Event, Job
 from homing.domain.policy import Ladder, Plan, Retry, Stage
 from homing.engine.handlers import Assignment
 from homing.engine.labels import Label, LabelTable
@@ -16,6 +16,7 @@ from homing.engine.why import explain
 from homing.mail_route import mail_route
 from homing.ports import Query
 from homing.providers.stub import StubProvider
+from homing.stores.memory import MemoryDisk, MemoryStore
 from homing.testing.clocks import ManualClock
 
 T0_MS = 1_800_000_000_000
@@ -108,7 +109,12 @@ def told(given: Delivery, **more: Any) -> str:
             "2 of its children were under way and end",
         ),
         ({"parent_id": "d-0"}, {}, "accepted on route 'mail' as a child of d-0."),
-        ({"state": "dismissed"}, {}, "closed by a person. `restore` opens it again."),
+        ({"state": "dismissed"}, {}, "cancelled by a person. `restore` opens it again."),
+        (
+            {"state": "dismissed", "failed_because": "rejected"},
+            {},
+            "closed by a person. `restore` opens it again.",
+        ),
         ({"maybe_duplicate": True}, {}, "the recipient may have it twice."),
         (
             {"recipients": (Recipient("a@b.c", "accepted"), Recipient("d@e.f", "refused", "550"))},
@@ -278,7 +284,73 @@ async def test_an_event_or_job_that_has_finished_is_not_called_accepted_by_a_pro
 
     [*_, alone], _ = await explained("book_revenue", fail=False)
     assert alone == (
-        "It is delivered: its last stage, 'handle', has finished. Nothing more will happen."
+        "It is delivered: handler 'book_revenue' has handled it. Nothing more will happen."
+    )
+
+
+async def test_an_event_that_failed_in_its_only_handler_names_it() -> None:
+    whole, _ = await explained("book_revenue", fail=True)
+
+    assert whole[0].endswith("on route 'events', for handler 'book_revenue'.")
+    assert whole[-2] == "The last error of handler 'book_revenue': NoSuchOrder: order 7"
+
+
+async def test_a_handler_that_was_renamed_is_told_by_both_names() -> None:
+    disk, ids, lines = MemoryDisk(), [], [""]
+    for name in ("book", "book_revenue"):
+        homing = Homing(MemoryStore(disk), worker=False, clock=ManualClock(T0_MS))
+        homing.on("order.paid", name=name)(lambda event: None)
+        async with homing:
+            ids.append((await homing.submit(Event("order.paid"))).delivery_id)
+            await homing.engine.run_until_idle()
+            lines = await homing.explain(ids[0])
+
+    assert "handler 'book or book_revenue' has handled it" in lines[-1]
+
+
+async def test_a_job_that_failed_names_its_stage_and_error() -> None:
+    homing = Homing("memory:", worker=False, clock=ManualClock(T0_MS))
+
+    @homing.job("report", stages=("collect", "print"), terminal_errors=(NoSuchOrder,))
+    def work(job: Assignment) -> None:
+        if "collect" in job.results or job.data:
+            raise NoSuchOrder("order 7")
+
+    async with homing:
+        failed = (await homing.submit(Job("report", {"order": 7}))).delivery_id
+        done = (await homing.submit(Job("report"))).delivery_id
+        await homing.engine.run_until_idle()
+        told = await homing.explain(failed)
+        finished = await homing.explain(done)
+
+    assert told[-2] == "The last error of stage 'collect': NoSuchOrder: order 7"
+    assert finished[-1] == (
+        "It is delivered: its last stage, 'print', has finished. Nothing more will happen."
+    )
+
+
+async def test_work_that_no_worker_serves_names_the_command_that_would() -> None:
+    """Handlers and jobs are those of an application; only mail needs none."""
+    disk = MemoryDisk()
+    homing = Homing(MemoryStore(disk), provider="stub:", worker=False)
+    homing.job("report")(lambda job: None)
+    async with homing:
+        event = await homing.submit(Event("order.paid"))
+        job = await homing.submit(Job("report"))
+        mail = await homing.submit(Email(to="ok@stub.test", subject="S", text="t"))
+        told = [(await homing.explain(one.delivery_id))[-1] for one in (event, job, mail)]
+    elsewhere = Homing(MemoryStore(disk), worker=False)
+    async with elsewhere:
+        read = await elsewhere.explain(job.delivery_id)
+
+    assert told == [
+        "No live worker serves 'events/order.paid': start one (homing worker --app MODULE:NAME).",
+        "No live worker serves 'report': start one (homing worker --app MODULE:NAME).",
+        "No live worker serves 'mail': start one (homing worker).",
+    ]
+    assert read[-1] == (
+        "Here it can only be read: there is no route 'report' here; there are events. If it is a"
+        " job of an application, use that one's Homing (--app MODULE:NAME)."
     )
 
 

@@ -1,23 +1,16 @@
-"""The desk's verbs: each keeps who did it and why."""
+"""The desk's verbs on one delivery or one route: each keeps who did it and why."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from homing.app import Homing
-from homing.cli.session import (
-    AsJson,
-    ConfigFile,
-    DeliveryId,
-    operator,
-    print_json,
-    view_of,
-    with_homing,
-)
+from homing.cli.options import AsJson, DeliveryId, Place, command
+from homing.cli.session import WrongUse, operator, print_json, view_of, with_homing
+from homing.cli.terminal import STATE_COLORS, colored
 from homing.domain.delivery import Delivery
 from homing.domain.redaction import visible
 from homing.engine.parking import KNOWN_WITHIN_S
@@ -31,47 +24,48 @@ Actor = Annotated[
 ]
 
 MEANINGS = {
-    "replay": "Try a dead letter again, from its failed stage, with a new budget.",
     "restart": "Try a dead letter again from its first stage.",
     "resend": "Send an ended delivery a second time, on purpose, as a delivery of its own.",
-    "dismiss": "Close a dead letter; `restore` undoes it.",
     "restore": "Undo a dismissal or a cancellation.",
-    "cancel": "Withdraw what has not ended yet.",
 }
 
 
 def register(app: typer.Typer) -> None:
     for verb, meaning in MEANINGS.items():
-        app.command(verb, help=meaning)(_command(verb))
-    app.command()(confirm)
-    app.command()(annotate)
-    app.command()(park)
-    app.command()(unpark)
+        app.command(verb, help=meaning)(command(_verb(verb)))
+    for function in (confirm, annotate, park, unpark):
+        app.command()(command(function))
 
 
-def _command(verb: str) -> Callable[..., None]:
-    def command(
+def _verb(verb: str) -> Callable[..., None]:
+    def use(
+        place: Place,
         delivery_id: DeliveryId,
         reason: Reason,
         actor: Actor = None,
-        config: ConfigFile = None,
         as_json: AsJson = False,
     ) -> None:
-        def act(homing: Homing) -> Awaitable[Delivery]:
-            use: Callable[..., Awaitable[Delivery]] = getattr(homing.desk, verb)
-            return use(delivery_id, **who(actor, reason))
+        use_on_one(place, verb, delivery_id, who(actor, reason), as_json=as_json)
 
-        answer(config, verb, act, as_json=as_json)
+    return use
 
-    return command
+
+def use_on_one(
+    place: Place, verb: str, delivery_id: str, signed: dict[str, str], *, as_json: bool
+) -> None:
+    def act(homing: Homing) -> Awaitable[Delivery]:
+        use: Callable[..., Awaitable[Delivery]] = getattr(homing.desk, verb)
+        return use(delivery_id, **signed)
+
+    answer(place, verb, act, as_json=as_json)
 
 
 def confirm(
+    place: Place,
     delivery_id: DeliveryId,
     reason: Reason,
     evidence: Annotated[str, typer.Option(help="What shows that it arrived.")],
     actor: Actor = None,
-    config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Say that an uncertain one did arrive, with the evidence."""
@@ -79,14 +73,14 @@ def confirm(
     def act(homing: Homing) -> Awaitable[Delivery]:
         return homing.desk.confirm(delivery_id, evidence=evidence, **who(actor, reason))
 
-    answer(config, "confirm", act, as_json=as_json)
+    answer(place, "confirm", act, as_json=as_json)
 
 
 def annotate(
+    place: Place,
     delivery_id: DeliveryId,
     note: Annotated[str, typer.Option(help="What others should know.")],
     actor: Actor = None,
-    config: ConfigFile = None,
 ) -> None:
     """Add a note to a delivery."""
 
@@ -94,17 +88,18 @@ def annotate(
         signed = who(actor, note)
         await homing.desk.annotate(delivery_id, actor=signed["actor"], note=signed["reason"])
 
-    with_homing(config, act)
+    with_homing(place, act)
     typer.echo(f"annotate: noted on {visible(delivery_id)}")
 
 
-def park(route: RouteName, reason: Reason, actor: Actor = None, config: ConfigFile = None) -> None:
+def park(place: Place, route: RouteName, reason: Reason, actor: Actor = None) -> None:
     """Stop a route: nothing of it is tried until it is unparked."""
 
     async def act(homing: Homing) -> int:
+        _check(homing, route)
         return await homing.desk.park(route, **who(actor, reason))
 
-    under_way = with_homing(config, act)
+    under_way = with_homing(place, act)
     typer.echo(f"park: {visible(route)} is parked until a person unparks it")
     typer.echo(
         f"Workers stop within {span(KNOWN_WITHIN_S)}. {under_way} under way: what is being sent"
@@ -112,18 +107,22 @@ def park(route: RouteName, reason: Reason, actor: Actor = None, config: ConfigFi
     )
 
 
-def unpark(
-    route: RouteName, reason: Reason, actor: Actor = None, config: ConfigFile = None
-) -> None:
+def unpark(place: Place, route: RouteName, reason: Reason, actor: Actor = None) -> None:
     """Start a parked route again, in order."""
 
     async def act(homing: Homing) -> None:
+        _check(homing, route)
         await homing.desk.unpark(route, **who(actor, reason))
 
-    with_homing(config, act)
+    with_homing(place, act)
     typer.echo(
         f"unpark: {visible(route)} is no longer parked; workers go on within {span(KNOWN_WITHIN_S)}"
     )
+
+
+def _check(homing: Homing, route: str) -> None:
+    if route not in homing.engine.routes:
+        raise WrongUse(homing.desk.no_route(route))
 
 
 def who(actor: str | None, reason: str) -> dict[str, str]:
@@ -137,15 +136,19 @@ def who(actor: str | None, reason: str) -> dict[str, str]:
 
 
 def answer(
-    config: Path | None, verb: str, act: Callable[[Homing], Awaitable[Delivery]], *, as_json: bool
+    place: Place, verb: str, act: Callable[[Homing], Awaitable[Delivery]], *, as_json: bool
 ) -> None:
     """Use a verb and say where the delivery stands now."""
 
     async def acted(homing: Homing) -> DeliveryView:
-        return view_of(homing, await act(homing))
+        return await view_of(homing, await act(homing))
 
-    view = with_homing(config, acted)
+    view = with_homing(place, acted)
     if as_json:
         print_json(view)
-    else:
-        typer.echo(visible(f"{verb}: {view.delivery_id} is {view.status}"))
+        return
+    # Closed before it had failed: a dismissed dead letter keeps its reason.
+    cancelled = view.state == "dismissed" and view.failed_because is None
+    status = colored("cancelled" if cancelled else view.status, STATE_COLORS.get(view.state))
+    because = f" ({view.failed_because})" if view.state == "failed" else ""
+    typer.echo(f"{verb}: {visible(view.delivery_id)} is {status}{because}")

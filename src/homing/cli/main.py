@@ -12,19 +12,24 @@ import typer
 from homing.cli import (
     amending,
     assemblies,
+    bulk,
     config,
     demo,
     desk,
     doctor,
+    listing,
     migrating,
     plan,
     reading,
+    sending,
     serving,
     session,
     showing,
     tokens,
+    watching,
 )
-from homing.domain.errors import HomingError
+from homing.cli.terminal import colored
+from homing.domain.errors import HomingError, InvalidRequest
 
 # Which extra installs a package, for the error message when it is missing.
 EXTRAS = {
@@ -33,12 +38,25 @@ EXTRAS = {
     "jinja2": "smtp",
     "icalendar": "smtp",
     "idna": "smtp",
+    "dkim": "smtp",
 }
 
 
 def register_standard(app: typer.Typer) -> None:
     """What every assembly offers."""
-    for module in (serving, reading, showing, desk, amending, plan, doctor, migrating):
+    for module in (
+        serving,
+        reading,
+        watching,
+        listing,
+        showing,
+        bulk,
+        desk,
+        amending,
+        plan,
+        doctor,
+        migrating,
+    ):
         module.register(app)
     app.add_typer(config.app, name="config")
     app.add_typer(tokens.app, name="token")
@@ -77,6 +95,7 @@ def options(
 
 
 register_standard(app)
+sending.register(app)
 demo.register(app)
 
 
@@ -84,6 +103,8 @@ def main() -> None:
     """Run a command; a refusal is one line on stderr, not a stack trace."""
     try:
         app()
+    except (session.WrongUse, InvalidRequest) as error:
+        _fail(str(error), code=2)
     except HomingError as error:
         _fail(str(error))
     except BrokenPipeError:
@@ -99,11 +120,11 @@ def main() -> None:
         _crash(error)
 
 
-def _fail(message: str) -> None:
+def _fail(message: str, *, code: int = 1) -> None:
     from homing.domain.redaction import visible
 
-    print(f"homing: {visible(message)}", file=sys.stderr)
-    sys.exit(1)
+    print(f"{colored('homing:', 'red', sys.stderr)} {visible(message)}", file=sys.stderr)
+    sys.exit(code)
 
 
 def _crash(error: Exception) -> None:

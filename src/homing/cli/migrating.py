@@ -7,25 +7,26 @@ from typing import Annotated
 import typer
 
 from homing.app import Homing
-from homing.cli.session import AsJson, ConfigFile, print_json, program, with_homing
+from homing.cli.options import AsJson, Place, command
+from homing.cli.progress import working
+from homing.cli.session import homing_at, print_json, with_homing
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(migrate)
+    app.command()(command(migrate))
 
 
 def migrate(
-    config: ConfigFile = None,
+    place: Place,
     as_json: AsJson = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is pending.")] = False,
 ) -> None:
     """Apply the store's pending migrations, or only name them."""
     import asyncio
 
-    from homing.from_settings import assemble
     from homing.ports import Migrated
 
-    store = assemble(program(config, reading=True), worker=False).store
+    store = homing_at(place).store
     names = asyncio.run(store.pending_migrations()) if isinstance(store, Migrated) else []
 
     async def act(homing: Homing) -> None:
@@ -33,7 +34,8 @@ def migrate(
         del homing
 
     if not dry_run:
-        with_homing(config, act)
+        with working("applying migrations"):
+            with_homing(place, act, creates=True)
     if as_json:
         print_json({"pending" if dry_run else "applied": names})
         return

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from homing.cli.session import AsJson, ConfigFile, print_json, program
+from homing.cli.options import AsJson, Place, command
+from homing.cli.session import print_json, program
 from homing.domain.errors import InvalidRequest
 from homing.domain.policy import Exponential, FullJitter, Ladder, Retry
 from homing.engine.planning import Forecast, forecast
@@ -17,10 +18,11 @@ WIDTH = 60
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(plan)
+    app.command()(command(plan))
 
 
 def plan(  # noqa: PLR0913, PLR0917 - each is an option
+    place: Place,
     outage: Annotated[str, typer.Option(help="How long the other side is down, e.g. 40m.")],
     ladder: Annotated[str | None, typer.Option(help="Steps, e.g. 1m,5m,30m.")] = None,
     exponential: Annotated[
@@ -34,7 +36,6 @@ def plan(  # noqa: PLR0913, PLR0917 - each is an option
         str | None, typer.Option(help="The policy of this route.", show_default=False)
     ] = None,
     svg: Annotated[Path | None, typer.Option(help="Also draw it into this file.")] = None,
-    config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
     """When attempts are made, what survives the outage, and what would be dead-lettered.
@@ -44,7 +45,7 @@ def plan(  # noqa: PLR0913, PLR0917 - each is an option
     asked = _asked(ladder, exponential, max_attempts, jitter=jitter)
     if asked is not None and route is not None:
         raise typer.BadParameter("give either a policy or --route")
-    retry = asked or _set(config, route, max_attempts)
+    retry = asked or _set(place, route, max_attempts)
     seen = forecast(retry, _duration("--outage", outage))
     if as_json:
         print_json(
@@ -155,13 +156,13 @@ def _asked(
     return Retry(FullJitter(inner) if jitter else inner, max_attempts or 5)
 
 
-def _set(config: Path | None, name: str | None, max_attempts: int | None) -> Retry:
+def _set(place: Place, name: str | None, max_attempts: int | None) -> Retry:
     """The policy of a route as it is in force; of several stages, that of the last one."""
     from msgspec.structs import replace
 
     from homing.from_settings import routes_of
 
-    routes = {route.name: route for route in routes_of(program(config, reading=True))}
+    routes = {route.name: route for route in routes_of(program(place, reading=True))}
     if name is not None and name not in routes:
         there = ", ".join(routes)
         raise typer.BadParameter(f"--route: there is no route {name!r}; there is {there}")

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from homing.app import Homing
 from homing.cli import session
-from homing.cli.session import ConfigFile, program, with_homing
+from homing.cli.options import Place, command
+from homing.cli.session import app_of, program, with_homing
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(serve)
-    app.command()(worker)
+    app.command()(command(serve))
+    app.command()(command(worker))
 
 
 def serve(
-    config: ConfigFile = None,
+    place: Place,
     host: Annotated[str | None, typer.Option(help="Listen here; loopback by default.")] = None,
     port: Annotated[
         int | None,
@@ -33,7 +33,7 @@ def serve(
 
     from homing.cli.running import run_server, with_general
 
-    chosen = program(config)
+    chosen = program(place)
     server = chosen.general.server
     server = replace(
         server,
@@ -44,16 +44,8 @@ def serve(
 
 
 def worker(
-    config: ConfigFile = None,
+    place: Place,
     processes: Annotated[int, typer.Option(min=1, max=64, help="How many processes.")] = 1,
-    app: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:NAME",
-            help="Run the handlers and jobs of your own Homing, on its own store.",
-            show_default=False,
-        ),
-    ] = None,
     generation: Annotated[
         int | None,
         typer.Option(
@@ -65,24 +57,20 @@ def worker(
     """Deliver what others have accepted, until stopped."""
     from homing.cli.running import run_app, run_worker
 
-    named = session.chosen.get()
-    if app is not None:
-        if named is not None:
-            raise typer.BadParameter("--app is for `homing worker` without an assembly")
-        from homing.cli.user_app import load_app
-
-        homing = load_app(app)
+    if place.app is not None:
+        homing = app_of(place, place.app)
         if processes > 1:
-            raise typer.Exit(_run_many(config, processes, homing.stop_grace_s, app, generation))
-        run_app(homing, program(config).general, generation=generation, with_parent=with_parent)
+            raise typer.Exit(_run_many(place, processes, homing.stop_grace_s, generation))
+        general = program(Place(config=place.config)).general
+        run_app(homing, general, generation=generation, with_parent=with_parent)
         return
-    if generation is not None and named is None:
+    if generation is not None and session.chosen.get() is None:
         raise typer.BadParameter("--generation needs --app or an assembly: mail has none")
     if processes > 1:
-        grace_s = program(config).general.stop_grace.value
-        with_homing(config, _look)
-        raise typer.Exit(_run_many(config, processes, grace_s, None, generation))
-    run_worker(program(config, generation=generation or 0), with_parent=with_parent)
+        grace_s = program(place).general.stop_grace.value
+        with_homing(place, _look, creates=True)
+        raise typer.Exit(_run_many(place, processes, grace_s, generation))
+    run_worker(program(place, generation=generation or 0), with_parent=with_parent)
 
 
 async def _look(homing: Homing) -> None:
@@ -90,16 +78,12 @@ async def _look(homing: Homing) -> None:
     del homing
 
 
-def _run_many(
-    config: Path | None, processes: int, grace_s: float, app: str | None, generation: int | None
-) -> int:
+def _run_many(place: Place, processes: int, grace_s: float, generation: int | None) -> int:
     """Real processes, each a `homing worker` of its own."""
     from homing.cli.supervising import supervise
 
     named = session.chosen.get()
-    command = [sys.executable, "-m", "homing", *([] if named is None else [named.name])]
-    command += ["worker", "--with-parent"]
-    options = {"--config": config, "--app": app, "--generation": generation}
-    for option, value in options.items():
-        command += [] if value is None else [option, str(value)]
-    return asyncio.run(supervise(command, processes, grace_s=grace_s))
+    words = [sys.executable, "-m", "homing", *([] if named is None else [named.name])]
+    words += ["worker", "--with-parent", *place.words]
+    words += [] if generation is None else ["--generation", str(generation)]
+    return asyncio.run(supervise(words, processes, grace_s=grace_s))

@@ -6,16 +6,19 @@ import asyncio
 import getpass
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from homing.app import Homing
+from homing.cli.options import Place
 from homing.domain.delivery import Delivery
+from homing.domain.errors import HomingError, SettingsError
+from homing.engine.handler_names import names_of
 from homing.engine.views import DeliveryView, delivery_view
+from homing.ports import Migrated
 
 if TYPE_CHECKING:
     from homing.assembly import Assembly
@@ -26,40 +29,88 @@ T = TypeVar("T")
 # Set by `homing NAME …`; without a name, the default mail service.
 chosen: ContextVar[Assembly[Any] | None] = ContextVar("chosen", default=None)
 
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", help="The settings file; homing.toml if it is there.", show_default=False
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-DeliveryId = Annotated[str, typer.Argument(metavar="ID")]
+
+class WrongUse(HomingError):
+    """The command was called wrongly: exit code 2."""
 
 
-def program(config: Path | None, *, reading: bool = False, generation: int = 0) -> Program:
+def program(place: Place, *, reading: bool = False, generation: int = 0) -> Program:
     """The chosen assembly with its settings; a wrong one is named."""
+    if place.app is not None:
+        raise typer.BadParameter("--app: this command works with what is set, not an application")
+    from msgspec.structs import replace
+
     from homing.default_service import ASSEMBLY
     from homing.from_settings import load_program
 
-    return load_program(chosen.get() or ASSEMBLY, config, reading=reading, generation=generation)
+    assembly = chosen.get() or ASSEMBLY
+    found = load_program(assembly, place.config, reading=reading, generation=generation)
+    if place.store is None:
+        return found
+    loaded = found.loaded
+    general = replace(loaded.settings, store=place.store)
+    loaded = replace(loaded, settings=general, origins={**loaded.origins, "store": "--store"})
+    return replace(found, loaded=loaded)
 
 
-def with_homing(config: Path | None, act: Callable[[Homing], Awaitable[T]]) -> T:
-    """Open the store without a worker, act, close."""
+def homing_at(place: Place, *, reading: bool = True) -> Homing:
+    """A Homing without a worker. Nothing is opened yet."""
+    if place.app is not None:
+        return app_of(place, place.app).use_without_worker()
     from homing.from_settings import assemble
 
-    homing = assemble(program(config, reading=True), worker=False)
+    try:
+        return assemble(program(place, reading=reading), worker=False)
+    except SettingsError as error:
+        if error.setting == "store" and place.store is not None:
+            raise WrongUse(f"--store: {error.problem}") from None
+        raise
+
+
+def app_of(place: Place, name: str) -> Homing:
+    """The Homing of a library user's own program, which has a store of its own."""
+    from homing.cli.user_app import load_app
+
+    if chosen.get() is not None:
+        raise typer.BadParameter("--app is for `homing` without an assembly")
+    if place.store is not None:
+        raise typer.BadParameter("give either --store or --app: an application has its own store")
+    return load_app(name)
+
+
+def with_homing(place: Place, act: Callable[[Homing], Awaitable[T]], *, creates: bool = False) -> T:
+    """Open the store without a worker, act, close. Only a command that `creates` makes a store."""
+    homing = homing_at(place)
 
     async def run() -> T:
+        if not creates:
+            await _demand_store(homing, place)
         async with homing:
             return await act(homing)
 
     return asyncio.run(run())
 
 
-def view_of(homing: Homing, delivery: Delivery) -> DeliveryView:
-    """A delivery as it is shown everywhere: the status is its route's own word."""
-    return delivery_view(delivery, homing.engine.routes.get(delivery.route))
+async def _demand_store(homing: Homing, place: Place) -> None:
+    from homing.assembly_store import why_missing
+
+    if place.app is None and not isinstance(homing.store, Migrated):
+        raise WrongUse("the store `memory:` is seen by its own process only; name another one")
+    problem = await why_missing(homing.store)
+    if problem is not None:
+        raise WrongUse(problem)
+
+
+async def views_of(homing: Homing, deliveries: Sequence[Delivery]) -> list[DeliveryView]:
+    """Deliveries as they are shown everywhere: the status is the route's own word."""
+    handlers = await names_of(homing.store, deliveries)
+    routes = homing.engine.routes
+    return [delivery_view(d, routes.get(d.route), handlers.get(d.id)) for d in deliveries]
+
+
+async def view_of(homing: Homing, delivery: Delivery) -> DeliveryView:
+    [view] = await views_of(homing, [delivery])
+    return view
 
 
 def operator() -> str:
@@ -67,12 +118,12 @@ def operator() -> str:
     return os.environ.get("SUDO_USER") or getpass.getuser()
 
 
-def print_json(value: Any) -> None:
+def print_json(value: Any, *, indent: int = 2) -> None:
     """For programs: UTF-8 whatever the terminal uses, with control characters escaped."""
     import msgspec
 
-    from homing.cli.text import escaped_json
+    from homing.cli.terminal import escaped_json
 
-    text = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
+    text = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=indent).decode()
     sys.stdout.buffer.write(escaped_json(text).encode() + b"\n")
     sys.stdout.flush()

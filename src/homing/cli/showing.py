@@ -10,48 +10,61 @@ import typer
 from msgspec import Struct
 
 from homing.app import Homing
-from homing.cli.session import (
-    AsJson,
-    ConfigFile,
-    DeliveryId,
-    print_json,
-    view_of,
-    with_homing,
-)
-from homing.cli.text import at, table
-from homing.domain.errors import InvalidRequest, NotFound
+from homing.cli.filters import address_as_stored
+from homing.cli.options import AsJson, DeliveryId, Place, command
+from homing.cli.session import print_json, view_of, with_homing
+from homing.cli.terminal import STATE_COLORS, at, colored, table
+from homing.domain.delivery import FROZEN, Content
+from homing.domain.errors import NotFound
+from homing.domain.message import Email, decode_message
 from homing.domain.redaction import visible
 from homing.engine.views import AttemptView, AuditView, DeliveryView, attempt_view, audit_view
 from homing.ports import Query
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(show)
-    app.command()(attempts)
-    app.command()(why)
+    app.command()(command(show))
+    app.command()(command(attempts))
+    app.command()(command(why))
 
 
-def show(delivery_id: DeliveryId, config: ConfigFile = None, as_json: AsJson = False) -> None:
+def show(place: Place, delivery_id: DeliveryId, as_json: AsJson = False) -> None:
     """One delivery, whole, with what operators did to it."""
     import msgspec
 
-    async def act(homing: Homing) -> tuple[DeliveryView, list[AuditView]]:
+    async def act(homing: Homing) -> tuple[DeliveryView, str | None, list[AuditView]]:
         delivery = await homing.desk.show(delivery_id)
         audit = [audit_view(fact) for fact in await homing.desk.audit(delivery_id)]
-        return view_of(homing, delivery), audit
+        subject = subject_of(await homing.store.content(delivery_id))
+        return await view_of(homing, delivery), subject, audit
 
-    view, audit = with_homing(config, act)
-    fields: dict[str, Any] = msgspec.to_builtins(view)
+    view, subject, audit = with_homing(place, act)
+    fields: dict[str, Any] = {"subject": subject, **msgspec.to_builtins(view)}
     if as_json:
         print_json({**fields, "audit": audit})
         return
     for name, value in fields.items():
         if value not in (None, [], (), {}, ""):
-            typer.echo(visible(f"{name.removesuffix('_ms'):<18} {_shown(name, value)}"))
+            color = STATE_COLORS.get(view.state) if name in ("status", "state") else None
+            typer.echo(f"{name.removesuffix('_ms'):<18} {colored(_shown(name, value), color)}")
     for entry in audit:
         typer.echo(
             visible(f"{'audit':<18} {at(entry.at_ms)} {entry.actor} {entry.verb}: {entry.reason}")
         )
+
+
+def subject_of(content: Content | None) -> str | None:
+    """Of an e-mail; that of a template is known once it has been rendered for sending."""
+    if content is None or not content.payload:
+        return None
+    message = decode_message(content.payload)
+    if not isinstance(message, Email) or message.subject:
+        return message.subject if isinstance(message, Email) else None
+    from email import policy
+    from email.parser import BytesHeaderParser
+
+    frozen = BytesHeaderParser(policy=policy.default).parsebytes(content.results.get(FROZEN, b""))
+    return str(frozen["subject"]) if "subject" in frozen else None
 
 
 def _shown(name: str, value: Any) -> str:
@@ -65,13 +78,13 @@ def _shown(name: str, value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def attempts(delivery_id: DeliveryId, config: ConfigFile = None, as_json: AsJson = False) -> None:
+def attempts(place: Place, delivery_id: DeliveryId, as_json: AsJson = False) -> None:
     """Every attempt of a delivery, the next one last."""
 
     async def act(homing: Homing) -> list[AttemptView]:
         return [attempt_view(attempt) for attempt in await homing.desk.attempts(delivery_id)]
 
-    views = with_homing(config, act)
+    views = with_homing(place, act)
     if as_json:
         print_json({"items": views})
         return
@@ -89,18 +102,19 @@ def attempts(delivery_id: DeliveryId, config: ConfigFile = None, as_json: AsJson
         )
         for view in views
     ]
-    typer.echo(table(head, rows))
+    typer.echo(table(head, rows, first_to_go=("cycle", "phase", "stage")))
 
 
 class Story(Struct, frozen=True):
     delivery_id: str
     status: str
+    state: str
     lines: list[str]
 
 
 def why(
+    place: Place,
     what: Annotated[str, typer.Argument(metavar="ID-OR-ADDRESS")],
-    config: ConfigFile = None,
     as_json: AsJson = False,
     limit: Annotated[
         int, typer.Option(min=1, max=100, help="For an address: how many deliveries.")
@@ -111,10 +125,10 @@ def why(
     async def act(homing: Homing) -> tuple[list[Story], bool]:
         if "@" not in what:
             return [await _story(homing, what)], False
-        page = await homing.desk.list(Query(recipient=_address(what)), limit=limit)
+        page = await homing.desk.list(Query(recipient=address_as_stored(what)), limit=limit)
         return [await _story(homing, item.id) for item in page.items], page.next is not None
 
-    stories, more = with_homing(config, act)
+    stories, more = with_homing(place, act)
     if not stories:
         raise NotFound(f"nothing is known of mail for {what}")
     if as_json:
@@ -123,24 +137,15 @@ def why(
     if "@" in what:
         typer.echo(visible(_summary(what, stories, more=more)))
     for story in stories:
-        typer.echo(visible(f"{story.delivery_id}: {story.status}"))
+        status = colored(story.status, STATE_COLORS.get(story.state))
+        typer.echo(f"{visible(story.delivery_id)}: {status}")
         for line in story.lines:
             typer.echo(f"  {visible(line)}")
 
 
 async def _story(homing: Homing, delivery_id: str) -> Story:
-    view = view_of(homing, await homing.desk.show(delivery_id))
-    return Story(delivery_id, view.status, await homing.explain(delivery_id))
-
-
-def _address(text: str) -> str:
-    """As it was stored: the domain in lower case, names in ASCII."""
-    from homing.content.addresses import parse
-
-    try:
-        return parse(text, "address").spec
-    except InvalidRequest:
-        return text
+    view = await view_of(homing, await homing.desk.show(delivery_id))
+    return Story(delivery_id, view.status, view.state, await homing.explain(delivery_id))
 
 
 def _summary(address: str, stories: list[Story], *, more: bool) -> str:

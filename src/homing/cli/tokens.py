@@ -2,41 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from homing.app import Homing
-from homing.cli.session import AsJson, ConfigFile, print_json, with_homing
-from homing.cli.text import at, table
-from homing.engine.tokens import Token
+from homing.cli.options import AsJson, Place, command
+from homing.cli.session import WrongUse, print_json, with_homing
+from homing.cli.terminal import at, table
+from homing.domain.redaction import visible
+from homing.engine.tokens import Role, Token
 
 app = typer.Typer(help="Make, list and revoke API tokens.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="NAME")]
 
 
 @app.command()
+@command
 def make(
+    place: Place,
     name: Name,
     role: Annotated[str, typer.Option(help="viewer, sender, operator or admin.")],
-    config: ConfigFile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Make a token. It is printed only once."""
+    if role not in get_args(Role):
+        known = ", ".join(get_args(Role))
+        raise WrongUse(f"--role: {role!r} is not a role; use one of {known}")
 
     async def act(homing: Homing) -> str:
         return await homing.tokens.make(name, role)
 
-    typer.echo(with_homing(config, act))
+    token = with_homing(place, act, creates=True)
+    if as_json:
+        print_json({"name": name, "role": role, "token": token})
+    else:
+        typer.echo(token)
 
 
 @app.command("list")
-def list_(config: ConfigFile = None, as_json: AsJson = False) -> None:
+@command
+def list_(place: Place, as_json: AsJson = False) -> None:
     """List the names and roles of tokens, not the tokens."""
 
     async def act(homing: Homing) -> list[Token]:
         return await homing.tokens.all()
 
-    tokens = with_homing(config, act)
+    tokens = with_homing(place, act)
     if as_json:
         items = [{"name": t.name, "role": t.role, "created_at_ms": t.created_at_ms} for t in tokens]
         print_json({"items": items})
@@ -47,10 +59,12 @@ def list_(config: ConfigFile = None, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def revoke(name: Name, config: ConfigFile = None) -> None:
+@command
+def revoke(place: Place, name: Name) -> None:
     """Revoke a token."""
 
     async def act(homing: Homing) -> None:
         await homing.tokens.revoke(name)
 
-    with_homing(config, act)
+    with_homing(place, act)
+    typer.echo(f"revoke: token {visible(name)} is revoked")

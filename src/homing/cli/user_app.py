@@ -17,9 +17,11 @@ DEFAULT_NAME = "homing"
 def load_app(place: str) -> Homing:
     """Import the module, from the current folder too, and take the Homing that it names."""
     module_name, _, name = place.partition(":")
-    name = name or DEFAULT_NAME
     if not module_name:
         raise _wrong(place, "name a module, such as shop.mail:homing")
+    if not name:
+        name = DEFAULT_NAME
+        typer.echo(f"--app {place}: using {module_name}:{name}", err=True)
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from homing.domain import transitions
-from homing.domain.delivery import Attempt, Change, Delivery, Fact, State
+from homing.domain.delivery import Attempt, Change, Delivery, Fact, FailedBecause, State
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
+from homing.domain.message import Message
 from homing.engine.desk_children import DeskChildren
 from homing.engine.desk_writer import AUDIT, DeskWriter, Signed, demand, signed
 from homing.engine.family import is_current, pages_of_children
 from homing.engine.parking import Parking
+from homing.engine.preparing import prepare
 from homing.engine.process import Process
+from homing.engine.request import Request
+from homing.engine.request_checks import plain_message
 from homing.engine.route import Route, Verb
 from homing.ports import Cursor, Facet, Page, Query, Transitioned
 
 RESEND_SOURCE = "operator_resend"
+
+
+class ErrorGroup(Struct, frozen=True):
+    """Dead letters that failed in the same way, with the newest of them."""
+
+    route: str
+    error_class: str
+    failed_because: str
+    count: int
+    newest: Delivery | None
 
 
 class Desk:
@@ -80,6 +96,30 @@ class Desk:
             async for page in pages_of_children(self._store, parent.id, states):
                 return [child for child in page if is_current(child, parent)]
         return ()
+
+    async def errors(self, query: Query | None = None, limit: int = 50) -> Sequence[ErrorGroup]:
+        """Dead letters grouped by route, error class and reason, the largest group first."""
+        asked = query or Query()
+        asked = replace(asked, facets=asked.facets or (Facet(state="failed"),))
+        counts = await self._store.count(asked, by=("route", "error_class", "failed_because"))
+        groups = []
+        for (route, error_class, because), count in sorted(counts.items(), key=_largest)[:limit]:
+            facet = Facet(state="failed", failed_because=cast(FailedBecause, because))
+            one = replace(asked, route=route, error_class=error_class or None, facets=(facet,))
+            page = await self._store.page(one, None, 1)
+            newest = page.items[0] if page.items else None
+            groups.append(ErrorGroup(route, error_class, because, count, newest))
+        return groups
+
+    def predict(self, verb: Verb, delivery: Delivery) -> Delivery:
+        """How `replay`, `dismiss` or `cancel` would leave it; NotAllowed if it would be refused."""
+        self._writer.check(verb, delivery, None)
+        changes: dict[Verb, Callable[[Delivery], Change]] = {
+            "replay": lambda now: self._children.replayed(now, Signed("", ""), None),
+            "dismiss": self._children.dismissed,
+            "cancel": self._children.cancelled,
+        }
+        return changes[verb](delivery).delivery
 
     async def replay(
         self,
@@ -168,17 +208,21 @@ class Desk:
     async def amend(
         self,
         delivery_id: str,
-        payload: bytes,
+        payload: bytes | Message,
         *,
         actor: str,
         reason: str,
         addresses: tuple[str, ...] | None = None,
     ) -> Delivery:
-        """Attach a corrected payload (and envelope); the old one stays readable."""
-        if not isinstance(payload, bytes):
-            raise InvalidRequest("payload", "must be the bytes of an encoded message")
+        """Replace what is delivered by a corrected message; the old one stays readable.
+
+        A message is checked as if it were new, and its envelope takes the place of the old one.
+        Bytes are taken as they are, with `addresses` as the new envelope if it changes.
+        """
         by = signed(actor, reason)
         before = await self._writer.checked("amend", delivery_id)
+        if not isinstance(payload, bytes):
+            payload, addresses = self._amended(before, payload)
 
         def change(now: Delivery) -> Change:
             plan, now_ms = self._writer.plan(now), self._clock.now_ms()
@@ -188,6 +232,16 @@ class Desk:
         if before.fanned_out:
             await self._children.cancel_earlier(amended, by)
         return amended
+
+    def _amended(self, before: Delivery, message: Message) -> tuple[bytes, tuple[str, ...]]:
+        message = plain_message(message)
+        request = Request(message=message, key=before.key, generation=before.generation)
+        [new] = prepare(self._process, [(self._writer.route(before.route), request)])
+        if new.delivery.lane != before.lane and before.parent_id is None:
+            raise InvalidRequest(
+                "message", f"is for {new.delivery.lane!r}; delivery {before.id} is {before.lane!r}"
+            )
+        return new.payload, tuple(recipient.address for recipient in new.delivery.recipients)
 
     async def resend(
         self, delivery_id: str, *, actor: str, reason: str, key: str | None = None
@@ -252,6 +306,11 @@ class Desk:
         after = await self._writer.use(verb, before, change, by)
         await self._children.look_again(after, by, generation)
         return after
+
+
+def _largest(group: tuple[tuple[str, ...], int]) -> tuple[int, tuple[str, ...]]:
+    names, count = group
+    return -count, names
 
 
 def _current(delivery: Delivery) -> list[Attempt]:

@@ -77,10 +77,14 @@ class DeskWriter:
         return route
 
     def no_route(self, name: str) -> str:
-        """Why there is no such route here, and which package contains it."""
+        """Why there is no such route here, and where it may be found."""
         owner = self.route_owners.get(name)
-        missing = f"; it belongs to {owner}, which is not installed here" if owner else ""
-        return f"there is no route {name!r}{missing}"
+        if owner:
+            return f"there is no route {name!r}; it belongs to {owner}, which is not installed here"
+        return (
+            f"there is no route {name!r} here; there are {', '.join(sorted(self._routes))}."
+            " If it is a job of an application, use that one's Homing (--app MODULE:NAME)"
+        )
 
     def sees_children(self, name: str) -> bool:
         """Whether this route's words for waiting deliveries depend on their children."""

@@ -126,6 +126,15 @@ class Handlers:
     def __bool__(self) -> bool:
         return bool(self._by_type)
 
+    def alone(self) -> dict[str, str]:
+        """For each type of event with one handler, the name of that handler."""
+        return {
+            event_type: name
+            for event_type, handlers in self._by_type.items()
+            if len(handlers) == 1
+            for name in handlers
+        }
+
     def route(self, generation: int = 0) -> Route:
         """The route of all events; `generation` is that of this process's code."""
         plans: dict[str, Plan] = {}

@@ -23,8 +23,9 @@ PAGE = 200
 FACTS_KEPT_S = {
     "late_outcome": 30 * 86_400.0,
     "mismatch": 90 * 86_400.0,
-    "replays": 30 * 86_400.0,
     "store_restored": 30 * 86_400.0,
+    "bulk_actions": 30 * 86_400.0,
+    "bulk_stop": 30 * 86_400.0,
 }
 # A process that was only silent may come back until then.
 FORGET_SILENT_AFTER_S = 3600.0

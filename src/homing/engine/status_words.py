@@ -9,6 +9,7 @@ from typing import get_args
 from msgspec.structs import replace
 
 from homing.domain.delivery import State
+from homing.engine.labels import ENGINE_LABELS
 from homing.engine.route import Route
 from homing.ports import Facet
 
@@ -29,6 +30,13 @@ def facets_of(
         *(replace(facet, except_routes=tuple(sorted(apart))) for facet in common),
         *(replace(facet, route=name) for name, facets in apart.items() for facet in facets),
     )
+
+
+def status_words(routes: Mapping[str, Route], route_name: str | None = None) -> list[str]:
+    """The words that a filter knows, on this route or on all."""
+    chosen = [route for name, route in routes.items() if route_name in (None, name)]
+    tables = [route.labels for route in chosen] or [ENGINE_LABELS]
+    return sorted({word for table in tables for word in table.words() if word})
 
 
 def _by_state(word: str) -> tuple[Facet, ...]:

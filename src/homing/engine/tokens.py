@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, cast, get_args
 from msgspec import Struct
 
 from homing.domain.delivery import Fact
-from homing.domain.errors import InvalidRequest, NotFound
+from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.ports import Clock, Dice, Store
 
 TOKEN = "token"  # noqa: S105 - the kind of the fact, not a secret
@@ -50,7 +50,7 @@ class Tokens:
         if not name.strip():
             raise InvalidRequest("name", "must not be empty")
         if any(token.name == name for token in await self.all()):
-            raise InvalidRequest("name", f"a token named {name!r} exists")
+            raise NotAllowed(f"a token named {name!r} exists")
         secret = PREFIX + self._dice.entropy(24).hex()
         fact = Fact(TOKEN, digest_of(secret), self._clock.now_ms(), {"name": name, "role": role})
         await self._store.save([], [fact])
@@ -59,6 +59,10 @@ class Tokens:
     async def all(self) -> list[Token]:
         """Every token that is in force."""
         return [_token(fact) for fact in await self._store.facts(TOKEN)]
+
+    async def any(self) -> bool:
+        """Whether there is a token at all."""
+        return bool(await self._store.facts(TOKEN, limit=1))
 
     async def revoke(self, name: str) -> None:
         """End a token at once."""

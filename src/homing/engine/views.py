@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from msgspec import Struct, field
 
-from homing.domain.delivery import Attempt, Cycle, Delivery, Fact, Recipient
+from homing.domain.delivery import (
+    Attempt,
+    AttemptStatus,
+    Cycle,
+    Delivery,
+    DoubtWindow,
+    Fact,
+    FailedBecause,
+    Phase,
+    Recipient,
+    State,
+)
+from homing.engine.handlers import EVENT_ROUTE
 from homing.engine.route import Route
 
 
@@ -26,8 +37,8 @@ class DeliveryView(Struct, frozen=True, kw_only=True):
     source: str
     idempotency_key: str | None
     status: str
-    state: str
-    failed_because: str | None
+    state: State
+    failed_because: FailedBecause | None
     maybe_sent: bool
     maybe_duplicate: bool
     stage: str
@@ -40,6 +51,7 @@ class DeliveryView(Struct, frozen=True, kw_only=True):
     error_code: str | None
     recipients: tuple[Recipient, ...]
     template_id: str | None
+    handler: str | None
     priority: int
     expires_at_ms: int | None
     parent_id: str | None
@@ -56,8 +68,8 @@ class AttemptView(Struct, frozen=True, kw_only=True):
     number: int
     cycle: int
     stage: str
-    phase: Literal["inline", "worker"]
-    status: str
+    phase: Phase
+    status: AttemptStatus
     counted: bool
     scheduled_for_ms: int | None
     started_at_ms: int | None
@@ -67,7 +79,7 @@ class AttemptView(Struct, frozen=True, kw_only=True):
     detail: str | None
     notification_id: str | None
     maybe_sent: bool
-    window: str | None
+    window: DoubtWindow | None
 
 
 class AuditView(Struct, frozen=True, kw_only=True):
@@ -78,7 +90,10 @@ class AuditView(Struct, frozen=True, kw_only=True):
     more: Mapping[str, str] = field(default_factory=dict)
 
 
-def delivery_view(delivery: Delivery, route: Route | None) -> DeliveryView:
+def delivery_view(
+    delivery: Delivery, route: Route | None, handler: str | None = None
+) -> DeliveryView:
+    """`handler` is the name of an only one, which its record does not contain."""
     failure = delivery.failure
     receipt = delivery.receipt
     return DeliveryView(
@@ -101,6 +116,7 @@ def delivery_view(delivery: Delivery, route: Route | None) -> DeliveryView:
         error_code=failure.code if failure else None,
         recipients=delivery.recipients,
         template_id=delivery.topic,
+        handler=handler or _handler(delivery),
         priority=delivery.priority,
         expires_at_ms=delivery.expires_at_ms,
         parent_id=delivery.parent_id,
@@ -119,6 +135,10 @@ def delivery_view(delivery: Delivery, route: Route | None) -> DeliveryView:
         updated_at_ms=delivery.updated_at_ms,
         ended_at_ms=delivery.ended_at_ms,
     )
+
+
+def _handler(delivery: Delivery) -> str | None:
+    return delivery.metadata.get("handler") if delivery.route == EVENT_ROUTE else None
 
 
 def budget_of(delivery: Delivery, route: Route | None) -> int:

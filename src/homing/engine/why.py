@@ -28,12 +28,16 @@ def explain(  # noqa: PLR0913 - all that is known of a delivery
     parked: Fact | None = None,
     audit: Sequence[Fact] = (),
     children: Sequence[Delivery] = (),
-    is_served: bool = True,
+    handler: str | None = None,
+    start_with: str | None = None,
 ) -> list[str]:
-    """Sentences in the order of time: accepted, tried, repaired; then where it stands."""
+    """Sentences in the order of time: accepted, tried, repaired; then where it stands.
+
+    `start_with` is the command to start a worker with, if none serves it.
+    """
     plan = None if route is None else route.plan_of(delivery)
     past = [
-        (delivery.created_at_ms, _accepted(delivery, plan)),
+        (delivery.created_at_ms, _accepted(delivery, plan, handler)),
         *(
             (attempt.ended_at_ms, _attempt(attempt, delivery, plan))
             for attempt in attempts
@@ -45,27 +49,36 @@ def explain(  # noqa: PLR0913 - all that is known of a delivery
     lines = [f"{_clock(at_ms)} {text}" for at_ms, text in sorted(past, key=lambda item: item[0])]
     lines += _recipients(delivery)
     lines += _open_or_failed(children)
-    lines += _stands(delivery, route, now_ms, parked)
-    if not is_served and not delivery.is_terminal:
-        lines.append(f"No live worker serves {delivery.lane!r}: start one (homing worker).")
+    lines += _stands(delivery, route, now_ms, parked, handler)
+    if start_with is not None and not delivery.is_terminal:
+        lines.append(f"No live worker serves {delivery.lane!r}: start one ({start_with}).")
     if delivery.maybe_duplicate:
-        lines.append("It was sent again while in doubt: the recipient may have it twice.")
+        lines.append(_copies(delivery, attempts, plan))
     return lines
 
 
-def _accepted(delivery: Delivery, plan: Plan | None) -> str:
+def _accepted(delivery: Delivery, plan: Plan | None, handler: str | None) -> str:
     is_named = delivery.topic is not None and words_for(delivery, plan) is not SENT
     name = f" {delivery.topic!r}" if is_named else ""
     key = f" under key {delivery.key!r}" if delivery.key else ""
     source = f" from {delivery.source!r}" if delivery.source else ""
     origin = f" as a second delivery of {delivery.clone_of}" if delivery.clone_of else ""
     if delivery.parent_id is not None:
-        origin = f" as a child of {delivery.parent_id}{_for_handler(delivery)}"
-    return f"accepted{name}{source}{key} on route {delivery.route!r}{origin}."
+        origin = f" as a child of {delivery.parent_id}"
+    return f"accepted{name}{source}{key} on route {delivery.route!r}{origin}{_for(handler)}."
 
 
-def _for_handler(delivery: Delivery) -> str:
-    handler = delivery.metadata.get("handler")
+def _copies(delivery: Delivery, attempts: Sequence[Attempt], plan: Plan | None) -> str:
+    doubtful = sum(attempt.maybe_sent for attempt in attempts)
+    copies = max(2, doubtful + (delivery.state == "delivered"))
+    times = "twice" if copies == 2 else f"up to {copies} times"
+    said = f"It was sent again while in doubt: the recipient may have it {times}."
+    if delivery.failed_because == "uncertain" and plan is not None and plan.max_doubtful_sends:
+        said += f" After {plan.max_doubtful_sends} sends in doubt a person decides on another."
+    return said
+
+
+def _for(handler: str | None) -> str:
     return "" if handler is None else f", for handler {handler!r}"
 
 
@@ -107,7 +120,8 @@ def _open_or_failed(children: Sequence[Delivery]) -> list[str]:
     for child in children[:PARTS_SHOWN]:
         because = f" ({child.failed_because})" if child.failed_because else ""
         error = f": {_error(child)}" if child.failure is not None else ""
-        lines.append(f"  child {child.id}{_for_handler(child)}: {child.state}{because}{error}")
+        named = f"child {child.id}{_for(child.metadata.get('handler'))}"
+        lines.append(f"  {named}: {child.state}{because}{error}")
     if len(children) > PARTS_SHOWN:
         lines.append("  and more children that have not ended well")
     return lines
@@ -122,7 +136,9 @@ def _error(delivery: Delivery) -> str:
     return " ".join(part for part in (failure.code, named, failure.detail) if part)
 
 
-def _stands(delivery: Delivery, route: Route | None, now_ms: int, parked: Fact | None) -> list[str]:
+def _stands(
+    delivery: Delivery, route: Route | None, now_ms: int, parked: Fact | None, handler: str | None
+) -> list[str]:
     word = route.word(delivery) if route is not None else delivery.state
     if delivery.state == "pending":
         return _pending(delivery, route, now_ms, parked, word)
@@ -130,18 +146,19 @@ def _stands(delivery: Delivery, route: Route | None, now_ms: int, parked: Fact |
         return [_in_flight(delivery, now_ms, word)]
     if delivery.state == "waiting":
         return [f"It is {word}: {delivery.open_children} of its children have not ended yet."]
-    return _ended(delivery, None if route is None else route.plan_of(delivery), word)
+    return _ended(delivery, None if route is None else route.plan_of(delivery), word, handler)
 
 
-def _ended(delivery: Delivery, plan: Plan | None, word: str) -> list[str]:
+def _ended(delivery: Delivery, plan: Plan | None, word: str, handler: str | None) -> list[str]:
     if delivery.state == "failed":
-        return _failed(delivery, plan, word)
+        return _failed(delivery, plan, word, handler)
     if delivery.state == "delivered":
-        return [_delivered(delivery, plan, word)]
+        return [_delivered(delivery, plan, word, handler)]
     if delivery.state == "suppressed":
         why = delivery.failure.detail if delivery.failure and delivery.failure.detail else "by rule"
         return [f"It is {word}: skipped on purpose, {why}. Nothing more will happen by itself."]
-    lines = [f"It is {word}: closed by a person. `restore` opens it again."]
+    how = "cancelled" if delivery.failed_because is None else "closed"
+    lines = [f"It is {word}: {how} by a person. `restore` opens it again."]
     if delivery.open_children:
         lines.append(
             f"{delivery.open_children} of its children were under way and end by themselves."
@@ -149,7 +166,7 @@ def _ended(delivery: Delivery, plan: Plan | None, word: str) -> list[str]:
     return lines
 
 
-def _failed(delivery: Delivery, plan: Plan | None, word: str) -> list[str]:
+def _failed(delivery: Delivery, plan: Plan | None, word: str, handler: str | None) -> list[str]:
     because = delivery.failed_because or "rejected"
     if delivery.failure is not None and delivery.failure.error_class == CHILDREN_FAILED:
         what, next_step = PARTS_FAILED
@@ -157,18 +174,14 @@ def _failed(delivery: Delivery, plan: Plan | None, word: str) -> list[str]:
     words = words_for(delivery, plan)
     lines = [f"It is {word} ({because}). {words.because[because]}"]
     if words is not SENT and delivery.failure is not None:
-        lines.append(f"The last error{_of_handler(delivery)}: {_error(delivery)}")
+        place = f"stage {delivery.stage!r}" if handler is None else f"handler {handler!r}"
+        lines.append(f"The last error of {place}: {_error(delivery)}")
     if delivery.earlier_maybe_sent:
         lines.append("An earlier payload of it may have been accepted.")
     return [*lines, words.next_step[because]]
 
 
-def _of_handler(delivery: Delivery) -> str:
-    handler = delivery.metadata.get("handler")
-    return f" of stage {delivery.stage!r}" if handler is None else f" of handler {handler!r}"
-
-
-def _delivered(delivery: Delivery, plan: Plan | None, word: str) -> str:
+def _delivered(delivery: Delivery, plan: Plan | None, word: str, handler: str | None) -> str:
     receipt = delivery.receipt
     number = f" as {receipt.notification_id}" if receipt and receipt.notification_id else ""
     how = EVIDENCE.get(receipt.evidence if receipt else "", "")
@@ -176,8 +189,8 @@ def _delivered(delivery: Delivery, plan: Plan | None, word: str) -> str:
         what = "all its children have ended well"
     elif words_for(delivery, plan) is SENT:
         what = f"the provider accepted it{number}"
-    elif "handler" in delivery.metadata:
-        what = f"handler {delivery.metadata['handler']!r} has handled it"
+    elif handler is not None:
+        what = f"handler {handler!r} has handled it"
     else:
         what = f"its last stage, {delivery.stage!r}, has finished"
     return f"It is {word}: {what}{how}. Nothing more will happen."

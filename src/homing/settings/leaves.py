@@ -6,13 +6,13 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from msgspec import Meta, Struct
+from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import fields
 
 from homing.settings.durations import Seconds
 from homing.settings.tree import Settings
 
-# Stands for the name of any route.
+# Stands for the name of any route, or any domain.
 ANY = "<name>"
 
 
@@ -70,11 +70,24 @@ def takes(leaf: Leaf) -> str:
         float: "number",
         Seconds: "duration",
         tuple[Seconds, ...]: "list of durations",
+        tuple[str, ...]: "list of texts",
     }
     word = words[leaf.kind]
     if leaf.bounds is None or leaf.bounds.le is None:
         return word
     return f"{word}, {leaf.bounds.ge:,} to {leaf.bounds.le:,}"
+
+
+def right_value(kind: Any, default: Any) -> str:
+    """What would be right, for the message about a wrong value."""
+    if get_origin(kind) is Literal:
+        return f"use one of {', '.join(get_args(kind))}"
+    if default in (None, NODEFAULT) or isinstance(default, tuple):
+        examples = {str: "text", bool: "true", int: "5", float: "2.0", Seconds: "5m"}
+        shown = examples.get(kind, '["1m", "5m"]' if kind == tuple[Seconds, ...] else '["a", "b"]')
+    else:
+        shown = str(default).lower() if kind is bool else str(default)
+    return f"write a value such as {shown}"
 
 
 def opened(hint: Any) -> tuple[Any, Meta | None]:

@@ -13,14 +13,18 @@ import msgspec
 from msgspec import Struct
 
 from homing.domain.errors import SettingsError
+from homing.domain.known_secrets import mask_secret
 from homing.settings.checking import check
 from homing.settings.durations import Seconds, seconds
 from homing.settings.environment import CONFIG_VARIABLE, Given, from_environ, read_text
-from homing.settings.tree import RouteSettings, Settings
+from homing.settings.leaves import ANY, leaves, right_value
+from homing.settings.tree import DkimSettings, RouteSettings, Settings
 
 T = TypeVar("T")
 
 DEFAULT_FILE = "homing.toml"
+# Tables whose names are the user's own, with what each holds.
+NAMED_TABLES: dict[str, type[Struct]] = {"routes": RouteSettings, "dkim": DkimSettings}
 
 
 class Loaded(Struct, frozen=True):
@@ -56,6 +60,8 @@ def load(file: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         check(settings)
     except SettingsError as error:
         raise _with_origin(error.setting, error.problem, origins) from None
+    if settings.telemetry.sentry_dsn:
+        mask_secret(settings.telemetry.sentry_dsn)
     return Loaded(settings, origins)
 
 
@@ -87,15 +93,16 @@ def _names(tree: Mapping[str, Any], prefix: str = "") -> list[str]:
 
 
 def _convert(tree: dict[str, Any], origins: Mapping[str, str]) -> Settings:
-    routes = tree.pop("routes", {})
-    if not isinstance(routes, dict):
-        raise _with_origin("routes", "must be a table of routes", origins)
-    checked = {
-        name: _checked(route, RouteSettings, f"routes.{name}", origins)
-        for name, route in routes.items()
-    }
+    checked: dict[str, dict[str, Struct]] = {}
+    for table, kind in NAMED_TABLES.items():
+        given = tree.pop(table, {})
+        if not isinstance(given, dict):
+            raise _with_origin(table, f"must be a table of {table}", origins)
+        checked[table] = {
+            name: _checked(value, kind, f"{table}.{name}", origins) for name, value in given.items()
+        }
     settings = _checked(tree, Settings, "", origins)
-    return msgspec.structs.replace(settings, routes=checked)
+    return msgspec.structs.replace(settings, **checked)
 
 
 def _checked(tree: Any, kind: type[T], within: str, origins: Mapping[str, str]) -> T:
@@ -103,7 +110,7 @@ def _checked(tree: Any, kind: type[T], within: str, origins: Mapping[str, str]) 
         return msgspec.convert(tree, kind, strict=False, dec_hook=decode)
     except msgspec.ValidationError as error:
         setting, problem = _named(str(error), within)
-        raise _with_origin(setting, problem, origins) from None
+        raise _with_origin(setting, _with_right_value(setting, problem), origins) from None
 
 
 def decode(kind: type, value: Any) -> Any:
@@ -126,6 +133,15 @@ def _named(message: str, within: str) -> tuple[str, str]:
         name = f"{place}.{unknown.group(1)}" if place else unknown.group(1)
         return name, "there is no such setting"
     return place or "settings", problem
+
+
+def _with_right_value(setting: str, problem: str) -> str:
+    """A wrong duration says it already."""
+    name = re.sub(r"^routes\.[^.]+", f"routes.{ANY}", setting.partition("[")[0])
+    for leaf in leaves():
+        if leaf.name == name and "duration" not in problem:
+            return f"{problem}; {right_value(leaf.kind, leaf.default)}"
+    return problem
 
 
 def _with_origin(setting: str, problem: str, origins: Mapping[str, str]) -> SettingsError:

@@ -6,6 +6,8 @@ import re
 from typing import Any
 
 SECRETS = frozenset({"telemetry.sentry_dsn"})
+# An address, which looks like a login with its @.
+PLAIN = frozenset({"sender"})
 HIDDEN = "***"
 _HOST = re.compile(r"(?:[\w.-]*|\[[0-9A-Fa-f:.]*\])(?::[0-9]*)?(?:/[^@]*)?")
 # An @ in an option is part of an address, unless the ? before it belongs to a password.
@@ -21,6 +23,8 @@ def shown(name: str, value: Any) -> str:
         return HIDDEN
     if isinstance(value, bool):
         return str(value).lower()
+    if name in PLAIN:
+        return str(value)
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
     return masked(value) if isinstance(value, str) else str(value)

@@ -10,7 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from homing.domain.errors import SettingsError
+from homing.domain.known_secrets import mask_secret
 from homing.settings.environment import FILE_SUFFIX, plain_value, secret_file
+from homing.settings.leaves import right_value
 from homing.settings.loading import decode
 from homing.settings.own_names import OwnName, own_names
 
@@ -40,7 +42,9 @@ def load_own(
     for variable, name in names.items():
         origin = _origin(variable, environ)
         if origin is not None:
-            values[name.field] = _value(name, origin, environ[origin])
+            values[name.field] = value = _value(name, origin, environ[origin])
+            if name.secret:
+                mask_secret(str(value))
             origins[name.field] = origin
         elif demand and name.required:
             raise SettingsError(variable, f"is required: {name.about}")
@@ -78,4 +82,7 @@ def _converted(kind: type[S], names: Mapping[str, OwnName], values: dict[str, An
         problem, _, place = str(error).partition(" - at `$.")
         field = place.rstrip("`").partition("[")[0].partition(".")[0]
         variable = next((v for v, name in names.items() if name.field == field), field)
+        name = names.get(variable)
+        if name is not None and "duration" not in problem:
+            problem = f"{problem}; {right_value(name.kind, name.default)}"
         raise SettingsError(variable, problem) from None

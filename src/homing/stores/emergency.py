@@ -160,6 +160,8 @@ class _File:
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
     def close(self) -> None:
+        # A child that was forked meanwhile has the descriptor too, and would keep the lock.
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         os.close(self._descriptor)
 
     def size(self) -> int:

@@ -6,8 +6,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from homing.installed import GROUP, all_installed
+from homing.installed import GROUP, Installed, all_installed
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.programs import started, until
 
@@ -49,8 +50,27 @@ def test_settings_of_any_known_route_are_accepted(
 ) -> None:
     """One file may serve several programs; a route that is known to none is refused."""
     monkeypatch.setenv("HOMING_ROUTES__BOOKINGS__MAX_ATTEMPTS", "3")
+    cli("migrate")
     cli("status")
     shown = cli("bookings", "config", "show").out
     assert "routes.bookings.max_attempts" in shown
     monkeypatch.setenv("HOMING_ROUTES__POST__MAX_ATTEMPTS", "3")
     assert "routes.post: there is no such route" in cli("status", code=1).err
+
+
+def test_two_assemblies_with_one_route_are_told(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By `doctor` as a finding, by the other commands as a warning."""
+    installed = all_installed()
+    twin = replace(next(a for a in installed.assemblies if a.name == "bookings"), name="hotel")
+    two = Installed((*installed.assemblies, twin), ())
+    monkeypatch.setattr("homing.known_routes.all_installed", lambda: two)
+    cli("migrate")
+
+    findings = cli("doctor", "--json", code=1).json["findings"]
+    cli("list")
+
+    [problem] = [each["detail"] for each in findings if each["check"] == "assembly"]
+    assert problem.startswith("the assemblies bookings and hotel have a route 'bookings' each")
+    assert problem in caplog.messages

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,39 @@ def test_a_wrong_place_is_usage_and_says_what_was_looked_for(
 def test_the_options_that_need_an_app(shop: Path) -> None:
     assert "--generation needs --app" in run(shop, "worker", "--generation", "3", code=2).stderr
     assert "without an assembly" in run(shop, "bookings", "worker", "--app", "shop", code=2).stderr
+
+
+def test_readers_and_verbs_know_the_jobs_of_an_app(shop: Path) -> None:
+    """Without it a job of an application can only be read."""
+    submit(shop, Job("report", {"year": 2026}))
+    [job] = json.loads(run(shop, "list", "--app", "shop:outbox", "--json").stdout)["items"]
+    store, why = "sqlite:///shop.db", ("-r", "not needed")
+
+    refused = run(shop, "cancel", job["delivery_id"], *why, "--store", store, code=1).stderr
+    told = run(shop, "why", job["delivery_id"], "--app", "shop:outbox").stdout
+    done = run(shop, "cancel", job["delivery_id"], *why, "--app", "shop:outbox").stdout
+
+    assert "there is no route 'report' here" in refused
+    assert "--app MODULE:NAME" in refused
+    assert "start one (homing worker --app MODULE:NAME)" in told
+    assert done == f"cancel: {job['delivery_id']} is cancelled\n"
+    assert not (shop / "done.txt").exists()
+
+
+def test_the_name_that_is_taken_is_said(shop: Path) -> None:
+    (shop / "shop.py").write_text(APP.replace("outbox", "homing"))
+    submit(shop)
+
+    done = run(shop, "status", "--app", "shop")
+
+    assert "--app shop: using shop:homing" in done.stderr
+    assert "without a NAME the one called" in " ".join(run(shop, "worker", "--help").stdout.split())
+
+
+def test_an_app_has_its_own_store_and_settings(shop: Path) -> None:
+    both = ("--app", "shop:outbox", "--store", "sqlite:///x.db")
+    assert "give either --store or --app" in run(shop, "list", *both, code=2).stderr
+    said = run(shop, "serve", "--app", "shop:outbox", code=2).stderr
+    assert "this command works with what is set" in " ".join(said.split())
+    lost = run(shop, "list", "--app", "shop:outbox", code=2).stderr
+    assert f"the store {shop}/shop.db does not exist" in lost

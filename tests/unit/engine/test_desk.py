@@ -11,9 +11,10 @@ import pytest
 from homing.domain.delivery import Change, Content, Delivery, Fact
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.domain.failure import Failure
-from homing.domain.message import Event
+from homing.domain.message import Event, decode_message
 from homing.engine.admission import Request
 from homing.engine.desk import Desk
+from homing.engine.handlers import admit_event
 from homing.ports import Done, FanOut, Outcome, Query, Work
 from homing.stores.memory import MemoryStore
 from tests.unit.engine.world import FaultyStore, Script, World, route, stage
@@ -222,6 +223,26 @@ async def test_confirm_demands_evidence_and_keeps_it() -> None:
     assert after.state == "delivered"
     assert after.receipt is not None
     assert after.receipt.detail == "ann has it"
+
+
+async def test_amend_takes_a_message_as_submit_does() -> None:
+    world, letter = await dead()
+
+    await world.engine.desk.amend(letter.id, Event("paid", {"order": 2}), **WHY)
+
+    content = await world.store.content(letter.id)
+    assert content is not None
+    assert decode_message(content.payload) == Event("paid", {"order": 2})
+
+
+async def test_amend_refuses_what_is_no_message_or_belongs_elsewhere() -> None:
+    world, letter = await dead(admit=admit_event, lanes=("paid", "refunded"))
+    wrong: Any = {"order": 2}
+
+    with pytest.raises(InvalidRequest, match="must be an Email, an Event or a Job, not dict"):
+        await world.engine.desk.amend(letter.id, wrong, **WHY)
+    with pytest.raises(InvalidRequest, match=r"is for 'event/refunded'; delivery .* 'event/paid'"):
+        await world.engine.desk.amend(letter.id, Event("refunded"), **WHY)
 
 
 async def test_amend_keeps_the_old_payload_readable() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from homing.domain.errors import SettingsError
+from homing.domain.redaction import redact
 from homing.settings import Loaded, Seconds, load
 from homing.settings.environment import MAX_FILE_BYTES
 
@@ -213,6 +214,25 @@ def test_a_wrong_line_of_the_file_names_itself(tmp_path: Path, toml: str, words:
 
 
 @pytest.mark.parametrize(
+    ("variable", "value", "right"),
+    [
+        ("HOMING_SERVER__PORT", "abc", "write a value such as 8025"),
+        ("HOMING_TIME_SCALE", "0", "write a value such as 1.0"),
+        ("HOMING_TELEMETRY__PROMETHEUS", "maybe", "write a value such as true"),
+        ("HOMING_ROUTES__MAIL__MAX_ATTEMPTS", "x", "write a value such as 5"),
+        ("HOMING_ROUTES__MAIL__RETRY__LADDER", "5m", 'write a value such as ["1m", "5m"]'),
+        ("HOMING_ROUTES__MAIL__ON_DOUBT", "pray", "use one of resend, hold"),
+        ("HOMING_LOG__LEVEL", "loud", "use one of debug, info, warning, error"),
+        ("HOMING_STOP_GRACE", "soon", "write 30, 1.5s, 5m, 2h, 7d or 1h30m"),
+    ],
+)
+def test_a_wrong_value_is_told_with_a_right_one(
+    tmp_path: Path, variable: str, value: str, right: str
+) -> None:
+    assert f"; {right} (from {variable})" in refusal(tmp_path, environ={variable: value})
+
+
+@pytest.mark.parametrize(
     "environ",
     [
         {"HOMING_PROVIDER": "stub:", "HOMING_PROVIDER_FILE": "/dev/null"},
@@ -235,3 +255,8 @@ def test_files_that_are_no_settings_are_refused(tmp_path: Path) -> None:
     assert "larger than" in refusal(tmp_path, environ={"HOMING_CONFIG": str(long)})
     assert "cannot be read" in refusal(tmp_path, environ={"HOMING_CONFIG": str(tmp_path)})
     assert "not UTF-8" in refusal(tmp_path, environ={"HOMING_SENDER_FILE": str(binary)})
+
+
+def test_the_address_of_sentry_is_left_out_of_every_text_that_is_kept() -> None:
+    load(environ={"HOMING_TELEMETRY__SENTRY_DSN": "https://key4711@sentry.example.org/1"})
+    assert redact("cannot reach https://key4711@sentry.example.org/1") == "cannot reach [redacted]"

@@ -61,3 +61,8 @@ def test_no_password_of_any_shape_is_shown(password: str, tail: str) -> None:
 )
 def test_values_are_shown_for_people(name: str, value: object, text: str) -> None:
     assert shown(name, value) == text
+
+
+def test_the_sender_is_no_secret() -> None:
+    """An address looks like a login with its @."""
+    assert shown("sender", "Shop <shop@example.org>") == "Shop <shop@example.org>"

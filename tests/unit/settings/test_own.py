@@ -9,6 +9,7 @@ import pytest
 from msgspec import Struct
 
 from homing.domain.errors import SettingsError
+from homing.domain.redaction import redact
 from homing.settings import Seconds
 from homing.settings.own import load_own
 from homing.settings.own_names import env, shown_own
@@ -55,10 +56,10 @@ def test_any_may_be_given_as_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environ", "message"),
     [
-        ({"SHOP_TRIES": "0"}, "SHOP_TRIES: Expected `int` >= 1"),
+        ({"SHOP_TRIES": "0"}, "SHOP_TRIES: Expected `int` >= 1; write a value such as "),
         ({"SHOP_TRIES": "many"}, "SHOP_TRIES: Expected `int`"),
         ({"SHOP_WAIT": "banana"}, "SHOP_WAIT: 'banana' is not a duration"),
-        ({"SHOP_MODE": "medium"}, "SHOP_MODE: Invalid enum value"),
+        ({"SHOP_MODE": "medium"}, "SHOP_MODE: Invalid enum value 'medium'; use one of "),
         ({"SHOP_NAMES": "[1]"}, "SHOP_NAMES: Expected `str`"),
         ({"SHOP_TRIES": ""}, "SHOP_TRIES: is empty"),
         ({"SHOP_TRYS": "3"}, "SHOP_TRYS: there is no such setting; known: SHOP_URL, SHOP_SECRET"),
@@ -83,3 +84,8 @@ def test_secrets_are_not_shown() -> None:
         ("SHOP_SECRET", "***", "SHOP_SECRET"),
         ("SHOP_TRIES", "4", "default"),
     ]
+
+
+def test_a_secret_is_left_out_of_every_text_that_is_kept() -> None:
+    given(SHOP_SECRET="s3cret-value")
+    assert redact("the shop said: s3cret-value is wrong") == "the shop said: [redacted] is wrong"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from homing.domain.errors import StoreUnsafe
-from homing.stores.sql.migrate import check_old_workers, outstanding, shipped
+from homing.stores.sql.migrate import Migration, check_old_workers, outstanding, shipped
 from homing.stores.sql.sqlite.checkpoint import LONG_LOG_BYTES
 from homing.stores.sql.statements import load
 from homing.stores.syncing import sync_folder
@@ -99,7 +99,10 @@ def check_durability(connection: sqlite3.Connection) -> None:
     """Refuse a connection whose commits a power cut could undo, naming the pragma."""
     [(journal_mode, synchronous)] = _ask(connection, "durability")
     if journal_mode != b"wal":
-        raise StoreUnsafe(f"pragma journal_mode is {journal_mode.decode()}, and must be wal")
+        raise StoreUnsafe(
+            f"pragma journal_mode is {journal_mode.decode()}, and must be wal: run"
+            " `pragma journal_mode = wal` once, outside of a transaction"
+        )
     if synchronous < FULL:
         raise StoreUnsafe(f"pragma synchronous is {synchronous}, and must be 2 (full) or more")
 
@@ -133,27 +136,42 @@ def _use_write_ahead_log(connection: sqlite3.Connection, busy_timeout_s: float) 
 
 
 def _migrate(connection: sqlite3.Connection, running: Callable[[], Collection[str]]) -> None:
+    if not pending_migrations(connection):
+        return  # without waiting for the write lock, which a caller of `within` may hold
     connection.execute("begin immediate")
     try:
-        connection.execute(_SQL["create_migrations"])
-        applied = dict(connection.execute(_SQL["applied_migrations"]))
-        pending = outstanding(shipped(__package__), applied)
-        if applied and pending:
-            since_ms = round((time.time() - _BEATS_WITHIN_S) * 1000)
-            beating = [
-                name for (name,) in connection.execute(_SQL["heartbeats_since"], (since_ms,))
-            ]
-            check_old_workers(pending, {*running(), *beating})
-        for migration in pending:
-            for statement in statements_of(migration.script):
-                connection.execute(statement)
-            row = (migration.number, migration.name, migration.checksum)
-            connection.execute(_SQL["note_migration"], row)
+        migrate_within(connection, running)
         connection.execute("commit")
     except BaseException:
         if connection.in_transaction:
             connection.execute("rollback")
         raise
+
+
+def migrate_within(
+    connection: sqlite3.Connection, running: Callable[[], Collection[str]] = tuple
+) -> None:
+    """Bring the schema up to date, in the transaction that is open on this connection."""
+    cursor = sqlite3.Cursor(connection)
+    cursor.execute(_SQL["create_migrations"])
+    pending = pending_migrations(connection)
+    if pending and pending[0].number > 1:
+        since_ms = round((time.time() - _BEATS_WITHIN_S) * 1000)
+        beating = cursor.execute(_SQL["heartbeats_since"], (since_ms,)).fetchall()
+        check_old_workers(pending, {*running(), *(name.decode() for (name,) in beating)})
+    for migration in pending:
+        for statement in statements_of(migration.script):
+            cursor.execute(statement)
+        row = (migration.number, migration.name, migration.checksum)
+        cursor.execute(_SQL["note_migration"], row)
+
+
+def pending_migrations(connection: sqlite3.Connection) -> tuple[Migration, ...]:
+    [(has_table,)] = _ask(connection, "has_migrations")
+    applied = _ask(connection, "applied_migrations") if has_table else []
+    return outstanding(
+        shipped(__package__), {number: checksum.decode() for number, checksum in applied}
+    )
 
 
 def statements_of(script: str) -> list[str]:

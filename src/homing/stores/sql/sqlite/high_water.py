@@ -36,45 +36,53 @@ class HighWater:
         self._path = path
         self._file = path.with_name(path.name + SUFFIX)
         self._connection = connection
-        self._raised_at_s = 0.0
+        self._raised_at_s = float("-inf")
         self._raised_to: tuple[str, int] | None = None
-        self._check()
-        self.close()
+        self._has_commits = False
+        # Opening writes nothing: another connection may hold the write lock for long.
+        self._restored = self._look_back()
 
     def raise_within_commit(self) -> None:
         """Call it in a transaction: about once a second it counts up."""
         self._raised_to = None
+        self._has_commits = True
         now_s = time.monotonic()
-        if now_s - self._raised_at_s >= RAISED_EVERY_S:
-            self._raised_at_s = now_s
-            self._raised_to = self._connection.execute(_SQL["raise_pulse"]).fetchone()
+        if now_s - self._raised_at_s < RAISED_EVERY_S:
+            return
+        self._raised_at_s = now_s
+        self._raised_to = self._connection.execute(_SQL["raise_pulse"]).fetchone()
+        if self._restored is not None:
+            self._connection.execute(_PUT_FACT, fact_row(self._restored))
 
     def committed(self) -> None:
-        if self._raised_to is not None:
-            with contextlib.suppress(OSError):  # a full disk: the next second tries again
-                if not self._file.exists():
-                    self._file.touch(_OWNER_ONLY)
-                self._file.write_text("{} {}".format(*self._raised_to))
+        if self._raised_to is None:
+            return
+        self._has_commits, self._restored = False, None
+        with contextlib.suppress(OSError):  # a full disk: the next second tries again
+            if not self._file.exists():
+                self._file.touch(_OWNER_ONLY)
+            self._file.write_text("{} {}".format(*self._raised_to))
 
     def close(self) -> None:
-        """Count up once more, so that no two lives end with the same number."""
-        with contextlib.suppress(sqlite3.OperationalError):  # locked, or full
-            [self._raised_to] = self._connection.execute(_SQL["raise_pulse"]).fetchall()
-            self.committed()
+        """The last commits of this life count, too."""
+        if self._has_commits:
+            with contextlib.suppress(sqlite3.OperationalError):  # locked, or full
+                self._connection.execute("pragma synchronous = full")
+                [self._raised_to] = self._connection.execute(_SQL["raise_pulse"]).fetchall()
+                self.committed()
 
-    def _check(self) -> None:
+    def _look_back(self) -> Fact | None:
         """A database that is behind the file gets a fact, which is alerted and shown."""
         [(database, beat)] = self._connection.execute(_SQL["pulse"])
         known, _, seen = self._read().partition(" ")
         if known != database or not seen.isdigit() or int(seen) <= beat:
-            return
+            return None
         text = (
             f"{self._path.name} is older than the one that was used here before: a backup was put"
             " back, and what was sent since then may be sent again"
         )
         log.warning("%s detail=%s", RESTORED, text)
-        fact = Fact(RESTORED, f"{beat}-{seen}", round(time.time() * 1000), {"text": text})
-        self._connection.execute(_PUT_FACT, fact_row(fact))
+        return Fact(RESTORED, f"{beat}-{seen}", round(time.time() * 1000), {"text": text})
 
     def _read(self) -> str:
         try:

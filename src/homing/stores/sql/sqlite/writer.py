@@ -12,11 +12,14 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from homing.domain.errors import StoreUnavailable
+from msgspec import Struct
+
+from homing.domain.errors import StoreError, StoreUnavailable
 from homing.stores.sql.sqlite.checkpoint import Checkpointer
 from homing.stores.sql.sqlite.committing import Committer, Job, Work
 from homing.stores.sql.sqlite.connection import connect_to_write
 from homing.stores.sql.sqlite.faults import store_error
+from homing.stores.sql.sqlite.fork_pause import ForkPause
 from homing.stores.sql.sqlite.high_water import HighWater
 
 LARGEST_GROUP = 4096
@@ -45,8 +48,7 @@ class Writer:
     ) -> None:
         """`running` names the other processes of this host that work on the file."""
         self._path = path
-        self._running = running
-        self._busy_timeout_s = busy_timeout_s
+        self._file = ForkPause(lambda: self._open(busy_timeout_s, running), _close)
         self._tell = tell
         self._wake_others = wake_others
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -104,7 +106,8 @@ class Writer:
 
     def _live(self, ready: asyncio.Future[None]) -> None:
         try:
-            connection, checkpointer, high_water = self._connect()
+            with self._file.use():
+                self._call(_settle, ready, None)
         except (sqlite3.Error, OSError) as error:
             self._call(_settle, ready, store_error(error, self._path))
             return
@@ -112,32 +115,27 @@ class Writer:
             self._call(_settle, ready, error)
             return
         try:
-            self._call(_settle, ready, None)
-            self._serve(connection, checkpointer, high_water)
+            self._serve()
         finally:
-            high_water.close()
-            checkpointer.close()
-            connection.close()
+            self._file.close()
 
-    def _connect(self) -> tuple[sqlite3.Connection, Checkpointer, HighWater]:
-        connection = connect_to_write(self._path, self._busy_timeout_s, self._running)
+    def _open(self, busy_timeout_s: float, running: Callable[[], Collection[str]]) -> _File:
+        connection = connect_to_write(self._path, busy_timeout_s, running)
         try:
             high_water = HighWater(self._path, connection)
-            return connection, Checkpointer(self._path, connection), high_water
+            self._committer = Committer(connection, self._path, busy_timeout_s, high_water)
+            checkpointer = Checkpointer(self._path, connection)
+            return _File(connection, self._committer, checkpointer, high_water)
         except BaseException:
             connection.close()
             raise
 
-    def _serve(
-        self, connection: sqlite3.Connection, checkpointer: Checkpointer, high_water: HighWater
-    ) -> None:
-        committer = Committer(connection, self._path, self._busy_timeout_s, high_water)
-        self._committer = committer
+    def _serve(self) -> None:
         heard, looked_at_s = None, 0.0
         while True:
             jobs = self._gather()
             if jobs:
-                news = committer.commit(jobs)
+                news = self._commit(jobs)
                 if news:
                     self._wake_others()
                 self._call(_answer, jobs, self._tell if news else None)
@@ -148,13 +146,26 @@ class Writer:
                 continue
             looked_at_s = now_s
             # If the database is locked or full, the next request meets that too and reports it.
-            with contextlib.suppress(sqlite3.Error):
+            with contextlib.suppress(sqlite3.Error, OSError, StoreError), self._file.use() as file:
                 # It changes with what other connections commit, and not with what this one does.
-                version = connection.execute("pragma data_version").fetchone()
+                version = file.connection.execute("pragma data_version").fetchone()
                 if version != heard:
                     heard = version
                     self._call(self._tell)
-                checkpointer.care(now_s)
+                file.checkpointer.care(now_s)
+
+    def _commit(self, jobs: list[Job]) -> bool:
+        """True if something may be due. After a fork the file may fail to open again."""
+        try:
+            with self._file.use() as file:
+                return file.committer.commit(jobs)
+        except (sqlite3.Error, OSError) as error:
+            fault: StoreError = store_error(error, self._path)
+        except StoreError as error:
+            fault = error
+        for job in jobs:
+            job.error = fault
+        return False
 
     def _look_every_s(self) -> float:
         if not self._listening:
@@ -182,6 +193,21 @@ class Writer:
         # If the loop was closed first, no caller waits any more.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)
+
+
+class _File(Struct):
+    connection: sqlite3.Connection
+    committer: Committer
+    checkpointer: Checkpointer
+    high_water: HighWater
+
+
+def _close(file: _File) -> None:
+    try:
+        file.high_water.close()
+        file.checkpointer.close()
+    finally:
+        file.connection.close()
 
 
 def _settle(future: asyncio.Future[None], error: BaseException | None) -> None:

@@ -15,8 +15,11 @@ create table if not exists homing_migrations (
     applied_at text not null default current_timestamp
 ) strict;
 
+-- name: has_migrations
+select count(*) from sqlite_schema where type = 'table' and name = 'homing_migrations';
+
 -- name: applied_migrations
-select number, checksum from homing_migrations;
+select number, cast(checksum as blob) from homing_migrations;
 
 -- name: note_migration
 insert into homing_migrations (number, name, checksum)
@@ -24,7 +27,7 @@ values (?, ?, ?);
 
 -- Only where the tables are there already.
 -- name: heartbeats_since
-select key from homing_facts where kind = 'worker' and at_ms > ?;
+select cast(key as blob) from homing_facts where kind = 'worker' and at_ms > ?;
 
 -- name: pulse
 select database, beat from homing_pulse;

@@ -1,0 +1,83 @@
+"""Groups of options that commands share: each is one value, and one parameter of the command."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+from msgspec import Struct
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+DeliveryId = Annotated[str, typer.Argument(metavar="ID")]
+
+
+class OptionGroup(Struct, frozen=True, kw_only=True):
+    """Its fields are options, each with a default of None."""
+
+
+class Place(OptionGroup, frozen=True, kw_only=True):
+    """Where a command works. Every command has it."""
+
+    config: Annotated[
+        Path | None,
+        typer.Option(help="The settings file; homing.toml if it is there.", show_default=False),
+    ] = None
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="This store instead of the one that is set, such as sqlite:///outbox.db.",
+            show_default=False,
+        ),
+    ] = None
+    app: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE[:NAME]",
+            help="The Homing of your own program, with its store, handlers and jobs; without a"
+            " NAME the one called `homing`.",
+            show_default=False,
+        ),
+    ] = None
+
+    @property
+    def words(self) -> list[str]:
+        """The same for another process."""
+        given = {"--config": self.config, "--store": self.store, "--app": self.app}
+        return [
+            word
+            for name, value in given.items()
+            if value is not None
+            for word in (name, str(value))
+        ]
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """The function as typer takes it: with the options of its groups as parameters."""
+    signature = inspect.signature(function, eval_str=True)
+    groups: dict[str, type[OptionGroup]] = {}
+    parameters: list[inspect.Parameter] = []
+    for name, each in signature.parameters.items():
+        if isinstance(each.annotation, type) and issubclass(each.annotation, OptionGroup):
+            groups[name] = each.annotation
+        else:
+            parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    for group in reversed(groups.values()):
+        parameters += [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
+            for name, hint in get_type_hints(group, include_extras=True).items()
+        ]
+
+    def run(**given: Any) -> None:
+        values = {
+            name: group(**{field: given.pop(field) for field in group.__struct_fields__})
+            for name, group in groups.items()
+        }
+        function(**values, **given)
+
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined] # typer reads it
+    return run

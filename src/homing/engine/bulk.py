@@ -1,0 +1,280 @@
+"""Verbs on many deliveries by filter: counted, predicted, paced, and stopped when it goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from typing import Any, Literal, TypeAlias, get_args
+
+from msgspec import Struct, convert, structs
+
+from homing.domain import transitions
+from homing.domain.delivery import Delivery, Fact, FactValue, FailedBecause
+from homing.domain.errors import HomingError, InvalidRequest, NotAllowed, NotFound, Overloaded
+from homing.engine.desk import Desk
+from homing.ports import Clock, Cursor, Dice, Facet, Query, Store
+
+log = logging.getLogger("homing.engine")
+
+BulkVerb: TypeAlias = Literal["replay", "dismiss", "cancel"]
+BULK_VERBS: tuple[BulkVerb, ...] = get_args(BulkVerb)
+
+BULK_ACTIONS = "bulk_actions"
+STOP_ASKED = "bulk_stop"
+STOPPED_BY_OPERATOR = "stopped by an operator"
+PROCESS_ENDED = "the process was stopped"
+PAGE = 100
+MOST_AT_ONCE = 10
+# How many of those replayed are looked at before the next one.
+LOOK_AT = 10
+# Those that may have been accepted already are chosen by name only.
+CHOSEN_BY_DEFAULT = tuple(word for word in get_args(FailedBecause) if word != "uncertain")
+
+
+class BulkProgress(Struct):
+    """How far a bulk action is; kept as a fact, so that any process can read it.
+
+    `matched` is what the filter found at the start. `refused` were changed by others in between.
+    `stopped_because` is the error class that came back after a replay, or says it in words.
+    """
+
+    bulk_id: str
+    verb: BulkVerb
+    matched: int
+    done: int = 0
+    refused: int = 0
+    state: Literal["running", "done", "stopped", "failed"] = "running"
+    stopped_because: str | None = None
+
+
+class Prediction(Struct, frozen=True):
+    """What a verb would do to one delivery: how it would be afterwards, or why it is refused."""
+
+    delivery: Delivery
+    after: Delivery | None = None
+    refused_because: str | None = None
+
+
+class Replayed(Struct, frozen=True):
+    """A replayed delivery: in which cycle it is tried, and the error that it had before."""
+
+    delivery_id: str
+    cycle: int
+    error_class: str
+
+    def outcome(self, now: Delivery | None) -> str | None:
+        """`good`, `same error`, or None while it has not been tried."""
+        if now is None or now.cycle != self.cycle:
+            return "good"  # delivered and not kept, or replayed again by an operator
+        if now.failure is not None:
+            return "same error" if now.failure.error_class == self.error_class else "good"
+        return "good" if now.is_terminal else None
+
+
+def selected(verb: BulkVerb, query: Query, *, everything: bool = False) -> Query:
+    """The filter, narrowed to what the verb can be used on.
+
+    A filter without a condition needs `everything`. Dead letters that are `uncertain` are chosen
+    only by a filter that names this reason, as they may have been accepted.
+    """
+    if query == Query() and not everything:
+        raise InvalidRequest("filter", "has no condition; everything must be asked for by name")
+    given = query.facets
+    if given is None:
+        given = tuple(Facet(state=state) for state in sorted(transitions.EDGES[verb].sources))
+    return structs.replace(query, facets=tuple(_narrowed(verb, given)))
+
+
+def _narrowed(verb: BulkVerb, facets: tuple[Facet, ...]) -> Iterator[Facet]:
+    for facet in facets:
+        if facet.state not in transitions.EDGES[verb].sources:
+            continue
+        if facet.state == "failed" and facet.failed_because is None:
+            for because in CHOSEN_BY_DEFAULT:
+                yield structs.replace(facet, failed_because=because)
+        else:
+            yield facet
+
+
+class BulkActions:
+    """Runs verbs on many deliveries in the background, each signed and audited by itself.
+
+    A replay stops when the error that it was to repair comes back. The outcomes are read from the
+    store, as workers of any process may have written them.
+    """
+
+    def __init__(self, store: Store, desk: Desk, clock: Clock, dice: Dice) -> None:
+        self._store = store
+        self._desk = desk
+        self._clock = clock
+        self._dice = dice
+        self._running: dict[str, _Run] = {}
+
+    async def count(self, verb: BulkVerb, query: Query, *, everything: bool = False) -> int:
+        """How many deliveries the verb would be used on."""
+        return await self._count(selected(verb, query, everything=everything))
+
+    async def predict(
+        self, verb: BulkVerb, query: Query, *, everything: bool = False, limit: int | None = None
+    ) -> AsyncIterator[Prediction]:
+        """What the verb would do to each, newest first. Changes nothing."""
+        chosen = selected(verb, query, everything=everything)
+        async for delivery in self._each(chosen, limit):
+            try:
+                yield Prediction(delivery, self._desk.predict(verb, delivery))
+            except (NotAllowed, NotFound) as error:
+                yield Prediction(delivery, refused_because=str(error))
+
+    async def start(
+        self,
+        verb: BulkVerb,
+        query: Query,
+        *,
+        actor: str,
+        reason: str,
+        everything: bool = False,
+        per_second: float | None = None,
+        limit: int | None = None,
+    ) -> BulkProgress:
+        """Begin in the background. The value that is returned is updated while it runs here."""
+        chosen = selected(verb, query, everything=everything)
+        if len(self._running) >= MOST_AT_ONCE:
+            raise Overloaded(f"{MOST_AT_ONCE} bulk actions are running already")
+        matched = await self._count(chosen)
+        progress = BulkProgress(self._dice.entropy(8).hex(), verb, matched)
+        await self._keep(progress)
+        pause_s = 0.0 if per_second is None else 1 / per_second
+        work = self._work(progress, chosen, {"actor": actor, "reason": reason}, pause_s, limit)
+        run = _Run(asyncio.Event())
+        self._running[progress.bulk_id] = run
+        run.task = asyncio.get_running_loop().create_task(self._ended(progress, work))
+        run.task.add_done_callback(lambda _: self._running.pop(progress.bulk_id, None))
+        return progress
+
+    async def show(self, bulk_id: str) -> BulkProgress:
+        """The progress as it was last stored, by whichever process runs it."""
+        for fact in await self._store.facts(BULK_ACTIONS, bulk_id):
+            if fact.key == bulk_id:
+                return convert({"bulk_id": bulk_id, **(fact.value or {})}, BulkProgress)
+        raise NotFound(f"no bulk action {bulk_id}")
+
+    async def stop(self, bulk_id: str, *, actor: str = "", reason: str = "") -> None:
+        """Stop it before its next delivery, in whichever process it runs; what is done stays."""
+        if (await self.show(bulk_id)).state == "running":
+            by: FactValue = {"actor": actor, "reason": reason}
+            await self._store.save([], [Fact(STOP_ASKED, bulk_id, self._clock.now_ms(), by)])
+        if bulk_id in self._running:
+            self._running[bulk_id].stop_asked.set()
+
+    async def finished(self) -> None:
+        """Return once every bulk action started here has ended."""
+        await asyncio.gather(*(run.task for run in self._running.values() if run.task))
+
+    async def close(self) -> None:
+        """Stop all that run here."""
+        tasks = [run.task for run in self._running.values() if run.task]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _ended(self, progress: BulkProgress, work: Coroutine[Any, Any, None]) -> None:
+        """However it ends, its fact says so."""
+        try:
+            await work
+            progress.state = "stopped" if progress.stopped_because else "done"
+        except asyncio.CancelledError:
+            progress.state, progress.stopped_because = "stopped", PROCESS_ENDED
+        except Exception as error:
+            log.exception("bulk action %s failed", progress.bulk_id)
+            progress.state, progress.stopped_because = "failed", type(error).__name__
+        finally:
+            with contextlib.suppress(HomingError):
+                await self._keep(progress)
+
+    async def _work(
+        self,
+        progress: BulkProgress,
+        query: Query,
+        signed: dict[str, str],
+        pause_s: float,
+        limit: int | None,
+    ) -> None:
+        untried: deque[Replayed] = deque()
+        async for delivery in self._each(query, None):
+            if limit is not None and progress.done >= limit:
+                break
+            await self._look(progress, untried)
+            if progress.stopped_because or await self._is_stop_asked(progress):
+                return
+            try:
+                after = await self._use(progress.verb, delivery, signed)
+            except (NotAllowed, NotFound):
+                progress.refused += 1  # changed or removed by others in between
+                continue
+            progress.done += 1
+            if progress.verb == "replay":
+                error_class = delivery.failure.error_class if delivery.failure else ""
+                untried.append(Replayed(after.id, after.cycle, error_class))
+            if progress.done % PAGE == 0:
+                await self._keep(progress)
+            if pause_s:
+                await pause(pause_s, self._running[progress.bulk_id].stop_asked)
+        await self._look(progress, untried)
+
+    async def _use(self, verb: BulkVerb, delivery: Delivery, signed: dict[str, str]) -> Delivery:
+        if verb == "cancel":
+            return await self._desk.cancel(delivery.id, **signed)
+        act = self._desk.replay if verb == "replay" else self._desk.dismiss
+        return await act(delivery.id, cycle=delivery.cycle, **signed)
+
+    async def _is_stop_asked(self, progress: BulkProgress) -> bool:
+        asked = await self._store.facts(STOP_ASKED, progress.bulk_id)
+        if asked:
+            progress.stopped_because = STOPPED_BY_OPERATOR
+        return bool(asked)
+
+    async def _look(self, progress: BulkProgress, untried: deque[Replayed]) -> None:
+        """What has become of the oldest ones; those still untried are looked at again later."""
+        for _ in range(min(LOOK_AT, len(untried))):
+            one = untried.popleft()
+            outcome = one.outcome(await self._store.get(one.delivery_id))
+            if outcome == "same error":
+                progress.stopped_because = one.error_class
+                return
+            if outcome is None:
+                untried.append(one)
+
+    async def _count(self, query: Query) -> int:
+        return sum((await self._store.count(query)).values())
+
+    async def _each(self, query: Query, limit: int | None) -> AsyncIterator[Delivery]:
+        cursor: Cursor | None = None
+        given = 0
+        while limit is None or given < limit:
+            page = await self._store.page(query, cursor, PAGE)
+            for delivery in page.items[: None if limit is None else limit - given]:
+                yield delivery
+            given += len(page.items)
+            cursor = page.next
+            if cursor is None:
+                return
+
+    async def _keep(self, progress: BulkProgress) -> None:
+        value = structs.asdict(progress)
+        fact = Fact(BULK_ACTIONS, value.pop("bulk_id"), self._clock.now_ms(), value)
+        await self._store.save([], [fact])
+
+
+async def pause(pause_s: float, stop_asked: asyncio.Event) -> None:
+    """Between two deliveries; ends early when a stop is asked for."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(pause_s):
+            await stop_asked.wait()
+
+
+class _Run(Struct):
+    stop_asked: asyncio.Event
+    task: asyncio.Task[None] | None = None

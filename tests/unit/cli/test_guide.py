@@ -1,0 +1,20 @@
+"""The guide is complete; `tests/docs/test_guides.py` runs its examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from homing.cli.filters import Filter
+from homing.cli.main import app
+
+GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "cli.md"
+
+
+def test_the_guide_names_every_command_and_filter() -> None:
+    text = GUIDE.read_text()
+    names = [each.name for each in app.registered_commands if each.name]
+    assert {"replay", "list"} <= {*names}
+    for name in names:
+        assert f"homing {name}" in text, name
+    for field in Filter.__struct_fields__:
+        assert f"`--{field.replace('_', '-')}`" in text, field

@@ -1,0 +1,157 @@
+"""`list`, `dead` and `errors`: what they show, their filters, and words that are not known."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from homing import Event, Homing
+from tests.unit.cli.conftest import Cli
+
+
+def test_a_row_has_created_key_recipient_status_and_error(
+    cli: Cli, letters: dict[str, str]
+) -> None:
+    head, *rows = cli("list", "--recipient", "bounce@stub.test").out.splitlines()
+
+    assert " ".join(head.split()) == (
+        "id created route status because attempts next error key handler to"
+    )
+    [row] = rows
+    created = cli("show", letters["bounce"], "--json").json["created_at_ms"]
+    assert created > 0
+    for text in ("mail", "failed", "rejected", "recipient_refused", "key-bounce"):
+        assert text in row
+    assert row.endswith("bounce@stub.test")
+    assert row.split()[1].startswith("20")
+
+
+def test_an_event_is_listed_with_its_type_and_handler(cli: Cli) -> None:
+    homing = Homing("sqlite:///homing.db", worker=False)
+
+    @homing.on("invoice.paid")
+    def book(event: object) -> None:
+        """The only one."""
+
+    @homing.on("order.sent", name="tell")
+    @homing.on("order.sent", name="count")
+    def several(event: object) -> None:
+        """One of two."""
+
+    async def work() -> None:
+        async with homing:
+            await homing.submit(Event("invoice.paid"), key="i-1")
+            await homing.submit(Event("order.sent"), key="o-1")
+            await homing.engine.run_until_idle()
+
+    asyncio.run(work())
+
+    items = cli("list", "--json").json["items"]
+    assert sorted((i["template_id"], i["handler"]) for i in items if i["handler"]) == [
+        ("invoice.paid", "book"),
+        ("order.sent", "count"),
+        ("order.sent", "tell"),
+    ]
+    [row] = [line for line in cli("list").out.splitlines() if "i-1" in line]
+    assert row.split()[-3:] == ["i-1", "book", "invoice.paid"]
+    [item] = [i for i in items if i["idempotency_key"] == "i-1"]
+    said = cli("why", item["delivery_id"]).out
+    assert "It is delivered: handler 'book' has handled it." in said
+    assert cli("list", "--template", "invoice.paid", "--json").json["items"] == [item]
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ([], ["bounce"]),
+        (["--because", "rejected"], ["bounce"]),
+        (["--because", "poison"], []),
+        (["--error-class", "recipient_refused"], ["bounce"]),
+        (["--error-class", "timeout"], []),
+        (["--recipient", "Bounce@STUB.test"], []),
+        (["--recipient", "bounce@STUB.test"], ["bounce"]),
+        (["--route", "mail", "--source", "tests", "--key", "key-bounce"], ["bounce"]),
+        (["--key", "key-ok"], []),
+        (["--since", "1h"], ["bounce"]),
+        (["--until", "1h"], []),
+        (["--since", "2020-01-01"], ["bounce"]),
+        (["--until", "2020-01-01T08:00Z"], []),
+    ],
+)
+def test_dead_has_the_filters_of_list(
+    cli: Cli, letters: dict[str, str], words: list[str], names: list[str]
+) -> None:
+    items = cli("dead", *words, "--json").json["items"]
+
+    assert [item["delivery_id"] for item in items] == [letters[name] for name in names]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["list", "--status", "bogus"], "--status: 'bogus' is not a status; use one of "),
+        (["list", "--route", "bogus"], "--route: there is no route 'bogus'; there are "),
+        (["dead", "--because", "bogus"], "--because: 'bogus' is not a reason; use one of rejected"),
+        (["list", "--since", "bogus"], "--since: 'bogus' is not a time; write 2h, 7d or "),
+        (["dead", "--until", "31.12."], "--until: '31.12.' is not a time"),
+        (["errors", "--route", "bogus"], "there are bookings, events, mail"),
+        (["park", "bogus", "-r", "x"], "there is no route 'bogus' here; there are bookings, "),
+        (["watch", "--every", "often"], "--every: 'often' is not a duration; write 30, 1.5s"),
+        (["replay", "--filter", "colour=red", "-r", "x"], "the names are because, error-class, "),
+        (["replay", "--filter", "route", "-r", "x"], "--filter route: write NAME=VALUE"),
+        (["cancel", "--filter", "status=bogus", "-r", "x"], "'bogus' is not a status"),
+    ],
+)
+def test_a_word_that_is_not_known_is_wrong_usage(
+    cli: Cli, letters: dict[str, str], words: list[str], problem: str
+) -> None:
+    done = cli(*words, code=2)
+
+    assert problem in done.err
+    assert done.out == ""
+
+
+def test_a_status_and_a_reason_hold_together(cli: Cli, letters: dict[str, str]) -> None:
+    def found(*words: str) -> int:
+        return len(cli("list", *words, "--json").json["items"])
+
+    assert found("--status", "failed", "--because", "rejected") == 1
+    assert found("--status", "failed", "--because", "exhausted") == 0
+    assert found("--status", "delivered", "--because", "rejected") == 0
+
+
+def test_errors_are_grouped_with_their_newest(cli: Cli, letters: dict[str, str]) -> None:
+    cli("send", "--to", "bounce@stub.test", "--text", "t", code=1)
+
+    [group] = cli("errors", "--json").json["items"]
+    text = cli("errors").out
+
+    assert (group["count"], group["error_class"]) == (2, "recipient_refused")
+    assert group["newest"]["delivery_id"] != letters["bounce"]
+    assert text.splitlines()[1].split()[:4] == ["2", "mail", "recipient_refused", "rejected"]
+    assert text.splitlines()[1].endswith("5.1.1 no such mailbox")
+    assert (
+        cli("errors", "--since", "1h", "--key", "key-bounce", "--json").json["items"][0]["count"]
+        == 1
+    )
+
+
+def test_show_tells_the_subject(cli: Cli, letters: dict[str, str]) -> None:
+    assert cli("show", letters["ok"]).out.startswith("subject            S\n")
+    assert cli("show", letters["ok"], "--json").json["subject"] == "S"
+
+
+def test_show_tells_the_subject_that_a_template_gave(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "catalog" / "welcome" / "en"
+    folder.mkdir(parents=True)
+    (folder / "subject.tmpl").write_text("Grüße, {{ name }}")
+    (folder / "text.tmpl").write_text("Hello {{ name }}")
+    monkeypatch.setenv("HOMING_TEMPLATES", "catalog")
+    sent = ("send", "--to", "ok@stub.test", "--template", "welcome", "--var", "name=Ann", "--json")
+    delivery_id = cli(*sent).json["delivery_id"]
+
+    assert cli("show", delivery_id, "--json").json["subject"] == "Grüße, Ann"
