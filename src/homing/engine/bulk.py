@@ -89,13 +89,15 @@ def selected(verb: BulkVerb, query: Query, *, everything: bool = False) -> Query
 
 
 def _narrowed(verb: BulkVerb, facets: tuple[Facet, ...]) -> Iterator[Facet]:
+    # A status word may stand for every reason: then it does not name this one.
+    named = {facet.failed_because for facet in facets if facet.state == "failed"} == {"uncertain"}
     for facet in facets:
         if facet.state not in transitions.EDGES[verb].sources:
             continue
         if facet.state == "failed" and facet.failed_because is None:
             for because in CHOSEN_BY_DEFAULT:
                 yield structs.replace(facet, failed_because=because)
-        else:
+        elif named or facet.failed_because != "uncertain":
             yield facet
 
 

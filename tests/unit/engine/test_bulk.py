@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from homing.domain.delivery import FailedBecause
 from homing.domain.errors import InvalidRequest, NotFound
 from homing.domain.failure import Failure
 from homing.engine import bulk
@@ -115,6 +116,15 @@ async def test_uncertain_ones_are_chosen_only_by_name() -> None:
     assert await running.count("replay", Query(), everything=True) == 2
     assert await running.count("dismiss", Query(facets=(Facet(state="failed"),))) == 2
     assert await running.count("replay", uncertain) == 1
+
+
+async def test_a_word_that_stands_for_every_reason_does_not_name_uncertain_ones() -> None:
+    """As the word of a route with a label table of its own does."""
+    running = actions(await with_dead(GONE, DOUBT, FULL))
+    reasons = get_args(FailedBecause)
+    dead_letter = tuple(Facet(state="failed", failed_because=each) for each in reasons)
+
+    assert await running.count("replay", Query(facets=dead_letter)) == 2
 
 
 async def test_a_verb_chooses_what_it_can_be_used_on() -> None:
