@@ -85,7 +85,7 @@ def test_work_that_no_worker_serves_names_the_command_of_its_assembly(cli: Cli) 
     async def submit() -> str:
         async with homing:
             ticket = await homing.submit(
-                Email(to="ok@stub.test", subject="S", text="t"), route=route
+                Email(to="ok@stub.test", subject="S", text="t"), route="bookings"
             )
             return ticket.delivery_id
 
