@@ -1,7 +1,7 @@
 """Homing delivers what an application has promised: an e-mail, an event, the result of a job.
 
-What was accepted is delivered once, or stands on a person's desk with the reason; nothing is
-lost in silence, and "maybe sent" is never called "not sent".
+What was accepted is delivered, or stands on a person's desk with the reason; nothing is lost in
+silence, and "maybe sent" is never called "not sent".
 """
 
 from homing.app import Homing

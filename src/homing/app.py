@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -12,11 +13,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
+from homing import forks
 from homing.domain.delivery import Delivery, Fact, FactValue
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
 from homing.domain.message import Email, Event, Job, Message
 from homing.domain.policy import OnDoubt, Retention, Retry
-from homing.engine.admission import Request, Ticket
+from homing.engine.admission import Admission, Request, Ticket
 from homing.engine.bulk import BulkActions
 from homing.engine.desk import Desk
 from homing.engine.engine import STOP_GRACE_S, Engine
@@ -30,6 +32,7 @@ from homing.engine.why import explain
 from homing.mail_route import MAIL_ROUTE, mail_route
 from homing.ports import (
     Alarm,
+    AsyncTransactionalStore,
     Clock,
     Dice,
     Journal,
@@ -55,7 +58,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Homing:
-    """Accepts what you want delivered and delivers it once, or tells a person why not.
+    """Accepts what you want delivered, and delivers it or tells a person why not.
 
     Inside `async with` the worker runs in this process; with `worker=False` it only accepts,
     and leaves the work to another process on the same store.
@@ -119,9 +122,14 @@ class Homing:
         self._notifiers = list(notifiers)
         self._alarm = alarm
         self._handlers = Handlers()
+        self._making = threading.Lock()
         self._engine: Engine | None = None
         self._bulk: BulkActions | None = None
-        self._sync: SyncHoming | None = None
+        self.running_in: asyncio.AbstractEventLoop | None = None
+        """The event loop in which it is started."""
+        self._was_forked = False
+        self._sync = SyncHoming(self)
+        forks.forget_in_child(self)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -195,14 +203,43 @@ class Homing:
 
     async def start(self) -> None:
         """Open the store, recover unfinished work from the previous run, and start working."""
+        if self.running_in is not None:
+            raise NotAllowed(
+                "Homing is started already, by `start()`, `async with homing` or homing.sync;"
+                " it runs on, and this second start is refused"
+            )
+        self.running_in = asyncio.get_running_loop()
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop(0)
+            raise
+
+    async def _start(self) -> None:
         await self.store.open()
         if isinstance(self._clock, ScaledClock):
             await self._agree_on_time(self._clock)
-        routes = self._all_routes()
+        engine = self._made_engine()
+        await self._tell_owners(engine)
+        await store_names(self.store, self._handlers.alone(), self._clock.now_ms())
+        self._bulk = BulkActions(self.store, engine.desk, self._clock, self._dice)
+        if self._worker:
+            await engine.start()
+        else:
+            await engine.watch()
+
+    def _made_engine(self) -> Engine:
+        """The engine, started or not: making it touches neither the store nor a provider."""
+        with self._making:
+            if self._engine is None:
+                self._engine = self._new_engine()
+            return self._engine
+
+    def _new_engine(self) -> Engine:
         host, pid = socket.gethostname(), os.getpid()
-        self._engine = Engine(
+        return Engine(
             self.store,
-            routes,
+            self._all_routes(),
             clock=self._clock,
             dice=self._dice,
             holder=f"{host}-{pid}-{self._dice.entropy(4).hex()}",
@@ -214,34 +251,56 @@ class Homing:
             time_scale=self._time_scale,
             known=[route for route in self._known.values() if not self.works_on(route.name)],
         )
-        await self._tell_owners(self._engine)
-        await store_names(self.store, self._handlers.alone(), self._clock.now_ms())
-        self._bulk = BulkActions(self.store, self._engine.desk, self._clock, self._dice)
-        if self._worker:
-            await self._engine.start()
-        else:
-            await self._engine.watch()
 
     async def stop(self, grace_s: float | None = None) -> None:
-        """Finish or give back claimed work, then close."""
-        if self._bulk is not None:
-            await self._bulk.close()
-        if self._engine is not None:
-            await self._engine.stop(self.stop_grace_s if grace_s is None else grace_s)
-            self._engine = None
-        await self.store.close()
+        """Finish or give back claimed work, then close. Nothing happens if it is not started."""
+        if self.running_in is None:
+            return
+        self._refuse_other_loop()
+        try:
+            if self._bulk is not None:
+                await self._bulk.close()
+            if self._engine is not None:
+                await self._engine.stop(self.stop_grace_s if grace_s is None else grace_s)
+        finally:
+            await self.store.close()
+            self._engine = self._bulk = self.running_in = None
+
+    def forget_parent(self) -> None:
+        """In a forked child: it is not started here, and the parent's run is left alone."""
+        forks.leave_to_parent((self._engine, self._bulk))
+        self._was_forked = self.running_in is not None
+        self._making = threading.Lock()
+        self._engine = self._bulk = self.running_in = None
+
+    @property
+    def has_worker(self) -> bool:
+        """Whether it delivers in this process once it is started."""
+        return self._worker
 
     @property
     def engine(self) -> Engine:
         """The running engine, for extensions and tests."""
-        if self._engine is None:
-            raise NotAllowed("Homing is not started: use `async with homing:` or `start()`")
+        if self._engine is None or self.running_in is None:
+            was_forked = "was started in the process that forked this one"
+            state = was_forked if self._was_forked else "is not started"
+            raise NotAllowed(f"Homing {state}: use `async with homing:`, `start()` or homing.sync")
+        self._refuse_other_loop()
         return self._engine
 
     @property
     def desk(self) -> Desk:
-        """The operator's verbs."""
-        return self.engine.desk
+        """The operator's verbs. They can be awaited once Homing is started."""
+        return self._made_engine().desk if self.running_in is None else self.engine.desk
+
+    def _refuse_other_loop(self) -> None:
+        """What waits in one event loop cannot be woken in another."""
+        current = asyncio._get_running_loop()
+        if current is not None and current is not self.running_in:
+            raise NotAllowed(
+                "Homing runs in another event loop, that of homing.sync or of another thread:"
+                " use homing.sync here, or start Homing in this loop alone"
+            )
 
     @property
     def bulk(self) -> BulkActions:
@@ -284,8 +343,6 @@ class Homing:
     @property
     def sync(self) -> SyncHoming:
         """The same, for callers without an event loop."""
-        if self._sync is None:
-            self._sync = SyncHoming(self)
         return self._sync
 
     async def submit(
@@ -303,10 +360,14 @@ class Homing:
         transaction and exists if and when you commit. `SubmitOptions` lists the further keyword
         arguments.
         """
-        if within is not None:
-            return self.submit_within(message, within, key=key, route=route, **options)
         chosen = self._route_for(message, route)
         request = Request(message=message, key=key, **options)
+        if within is not None:
+            if not isinstance(self.store, AsyncTransactionalStore):
+                raise NotAllowed("this store cannot write inside your transaction")
+            transaction = self.store.within_async(within)
+            admission = self._admission_within()
+            return await admission.submit_within_async(chosen, request, transaction)
         if not chosen.claim_on_accept:
             return await self.engine.admission.submit_one(chosen, request)
         taker = self.engine.workers.get(chosen.name)
@@ -359,14 +420,21 @@ class Homing:
         route: str | None = None,
         **options: Unpack[SubmitOptions],
     ) -> Ticket:
-        """As `submit(within=…)`, without awaiting: it runs in the caller's own thread."""
+        """As `submit(within=…)`, without awaiting: it runs in the caller's own thread.
+
+        Homing need not be started for it. A missing schema is made in the same transaction.
+        """
         if not isinstance(self.store, TransactionalStore):
             raise NotAllowed("this store cannot write inside your transaction")
         chosen = self._route_for(message, route)
         request = Request(message=message, key=key, **options)
         transaction = self.store.within(connection)
-        [ticket] = self.engine.admission.submit_within(chosen, [request], transaction)
-        return ticket
+        return self._admission_within().submit_within(chosen, request, transaction)
+
+    def _admission_within(self) -> Admission:
+        if self.running_in is None and self._time_scale != 1.0:
+            raise NotAllowed("with a time scale Homing must be started first: its clock is stored")
+        return self._made_engine().admission
 
     async def send(
         self,
@@ -473,12 +541,11 @@ class Homing:
             name = MAIL_ROUTE
         else:
             name = EVENT_ROUTE if isinstance(message, Event) else message.name
-        route = self.engine.routes.get(name)
+        engine = self._engine or self._made_engine()
+        route = engine.routes.get(name)
         if route is None:
             missing = "; give Homing a `provider=` to send e-mails" if name == MAIL_ROUTE else ""
-            raise NotFound(
-                f"no route {name!r}; there are {', '.join(self.engine.workers)}{missing}"
-            )
+            raise NotFound(f"no route {name!r}; there are {', '.join(engine.workers)}{missing}")
         if not self.works_on(name):
             raise NotAllowed(f"route {name!r} is only read and repaired here")
         return route
@@ -495,8 +562,9 @@ class Homing:
         return bool(self._handlers) or not taken
 
     def _not_started(self, what: str) -> None:
-        if self._engine is not None:
+        if self.running_in is not None:
             raise NotAllowed(f"`{what}` comes before the start: Homing is running already")
+        self._engine = None  # it may have been made, from fewer routes
 
 
 def _ticket(answer: Ticket | IdempotencyConflict) -> Ticket:

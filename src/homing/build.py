@@ -35,6 +35,7 @@ from homing.domain.delivery import (
     Recipient,
 )
 from homing.domain.failure import Failure, Refusal
+from homing.domain.known_secrets import mask_secret
 from homing.domain.loopback import is_loopback
 from homing.domain.message import decode_message, encode_message
 from homing.domain.policy import (
@@ -181,6 +182,7 @@ __all__ = [
     "encode_message",
     "env",
     "is_loopback",
+    "mask_secret",
     "redact",
     "with_service",
 ]

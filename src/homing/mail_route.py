@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from homing.domain.delivery import FROZEN_ORIGINAL, Content, Delivery
-from homing.domain.errors import InvalidRequest
+from homing.domain.errors import InvalidRequest, SettingsError
 from homing.domain.failure import Failure
 from homing.domain.identity import message_id
 from homing.domain.message import Email, decode_message
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 MAIL_ROUTE = "mail"
 SEND = "send"
 SEND_RETRY = Retry(Ladder((60.0, 300.0, 1800.0, 7200.0, 21600.0, 43200.0)), max_attempts=7)
-SEND_TIMEOUT_S = 60.0
+# Longer than the SMTP client waits by RFC 5321, 4.5.3.2: 330 s to connect and greet, 300 s for each
+# of MAIL, RCPT and DATA, 600 s for the answer to the message. The rest is for a slow upload.
+SEND_TIMEOUT_S = 2700.0
+# A recipient gets no more copies of a message that a server takes and never answers.
+MAX_DOUBTFUL_SENDS = 3
 # For providers that send nowhere; a real one needs a real sender.
 DEFAULT_SENDER = "homing@stub.test"
 
@@ -36,12 +40,14 @@ def mail_route(
     on_doubt: OnDoubt = "resend",
 ) -> Route:
     """A route over this provider. The From is the route's own; a caller may only repeat it."""
+    if on_doubt not in get_args(OnDoubt):
+        raise SettingsError("on_doubt", f"must be one of {', '.join(get_args(OnDoubt))}")
     mailing = Mailing(sender or getattr(provider, "sender", None), catalog, limits)
     send = Stage(name=SEND, retry=SEND_RETRY, sends=True, timeout_s=SEND_TIMEOUT_S)
     step = SendStep(provider, mailing.freeze, sender=mailing.envelope_sender)
     return Route(
         name=MAIL_ROUTE,
-        plan=Plan(stages=(send,), on_doubt=on_doubt),
+        plan=Plan(stages=(send,), on_doubt=on_doubt, max_doubtful_sends=MAX_DOUBTFUL_SENDS),
         steps={SEND: step},
         provider=provider,
         admit=mailing.admit,

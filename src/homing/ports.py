@@ -424,7 +424,8 @@ class GroupSend(Ready, Protocol):
     def withdraw(self) -> bool:
         """After `start`: the answer is no longer waited for. What has not been sent is not sent.
 
-        Returns whether it may have been sent.
+        Returns whether it may have been sent. If it was accepted for some of its recipients by
+        then, `told` is called with that first.
         """
 
 

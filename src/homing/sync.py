@@ -3,29 +3,78 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from homing.domain.errors import IdempotencyConflict
+from homing import forks
+from homing.at_exit import AT_EXIT
+from homing.domain.errors import IdempotencyConflict, NotAllowed, StoreUnavailable
 from homing.domain.message import Message
 from homing.engine.request import SubmitOptions, Ticket
+from homing.loop_thread import LoopThread, wait_for
 
 if TYPE_CHECKING:
     from homing.app import Homing
 
 T = TypeVar("T")
+log = logging.getLogger("homing.sync")
+
+START_AGAIN_AFTER_S = 0.1
 
 
 class SyncHoming:
-    """Starts on first use; `close()` (or leaving the `with`) stops the worker and the loop."""
+    """Starts with the first call that needs it. It is stopped in order when the program ends.
+
+    In a forked child it is not started, whatever it was in the parent.
+    """
 
     def __init__(self, homing: Homing) -> None:
         self._homing = homing
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self.forget_parent()
+        forks.forget_in_child(self)
+
+    def forget_parent(self) -> None:
+        """A forked child has not the thread."""
         self._lock = threading.Lock()
+        self._run: _Run | None = None
+        self._is_entered = False
+        AT_EXIT.discard(self)
+
+    def start(self) -> None:
+        """Start now, and not with the first call; nothing changes if it runs."""
+        self._refuse_event_loop()
+        if self._homing.running_in is not None and self._run is None:
+            raise NotAllowed("Homing is started already, in an event loop of your own")
+        self._start()
+
+    def stop(self) -> None:
+        """Finish or give back claimed work, then end the background loop."""
+        self._refuse_event_loop()
+        with self._lock:
+            run, self._run = self._run, None
+            AT_EXIT.discard(self)
+            if run is not None:
+                self._end(run)
+
+    def __enter__(self) -> Self:
+        if self._is_entered:
+            raise NotAllowed("`with homing.sync` is entered already; its end would stop both")
+        self.start()
+        self._is_entered = True
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_entered = False
+        self.stop()
 
     def submit(
         self,
@@ -36,11 +85,13 @@ class SyncHoming:
         within: object = None,
         **options: Unpack[SubmitOptions],
     ) -> Ticket:
-        """As `Homing.submit`. With `within` the record is written in the calling thread."""
-        self._start()
+        """As `Homing.submit`. With `within` the record is written in the calling thread, and
+        nothing else is: if Homing is to work in this process, it starts in the background."""
         if within is not None:
-            return self._homing.submit_within(message, within, key=key, route=route, **options)
-        return self._call(self._homing.submit(message, key=key, route=route, **options))
+            ticket = self._homing.submit_within(message, within, key=key, route=route, **options)
+            self._start_soon()
+            return ticket
+        return self.run(self._homing.submit(message, key=key, route=route, **options))
 
     def submit_many(
         self,
@@ -50,8 +101,7 @@ class SyncHoming:
         **options: Unpack[SubmitOptions],
     ) -> list[Ticket | IdempotencyConflict]:
         """As `Homing.submit_many`."""
-        self._start()
-        return self._call(self._homing.submit_many(messages, route=route, **options))
+        return self.run(self._homing.submit_many(messages, route=route, **options))
 
     def send(
         self,
@@ -63,56 +113,95 @@ class SyncHoming:
         **options: Unpack[SubmitOptions],
     ) -> Ticket:
         """As `Homing.send`."""
-        self._start()
-        return self._call(self._homing.send(message, key=key, route=route, wait=wait, **options))
+        return self.run(self._homing.send(message, key=key, route=route, wait=wait, **options))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Any other call, e.g. `homing.sync.run(homing.desk.show(id))`."""
-        self._start()
-        return self._call(coroutine)
+        try:
+            self._refuse_event_loop()
+            schedule = self._scheduler()
+        except BaseException:
+            coroutine.close()
+            raise
+        return wait_for(schedule(coroutine))
 
-    def close(self) -> None:
-        """Stop the worker and the background loop."""
+    def _scheduler(self) -> Callable[[Coroutine[Any, Any, T]], Future[T]]:
+        """Of the background loop, or of the loop of `async with homing` in another thread."""
+        running_in = self._homing.running_in
+        if self._run is None and running_in is not None:
+            return lambda coroutine: asyncio.run_coroutine_threadsafe(coroutine, running_in)
+        return self._start().thread.start
+
+    def _start(self) -> _Run:
         with self._lock:
-            if self._loop is None or self._thread is None:
-                return
-            self._call(self._homing.stop())
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-            self._loop = self._thread = None
+            run = self._run or self._new_run(keep_trying=False)
+        try:
+            wait_for(run.started)
+        except BaseException:
+            with self._lock:
+                if self._run is run and not run.keep_trying:
+                    self._run = None
+                    self._end(run)
+            raise
+        return run
 
-    def __enter__(self) -> Self:
-        self._start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _start(self) -> None:
+    def _start_soon(self) -> None:
+        """The caller holds the file's write lock, which the start may have to wait for."""
         with self._lock:
-            if self._loop is not None:
-                return
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(
-                target=self._loop.run_forever, name="homing", daemon=True
+            is_started = self._run is not None or self._homing.running_in is not None
+            if self._homing.has_worker and not is_started and not AT_EXIT.has_begun:
+                self._new_run(keep_trying=True)
+
+    def _new_run(self, *, keep_trying: bool) -> _Run:
+        if AT_EXIT.has_begun:
+            raise NotAllowed("the program is ending: homing.sync does not start any more")
+        run = self._run = _Run(keep_trying=keep_trying)
+        AT_EXIT.add(self)
+        run.thread.start(self._start_in(run))
+        return run
+
+    async def _start_in(self, run: _Run) -> None:
+        try:
+            while True:
+                try:
+                    await self._homing.start()
+                except StoreUnavailable as error:
+                    if not run.keep_trying:
+                        raise
+                    failed, run.started = run.started, Future()
+                    failed.set_exception(error)
+                    await asyncio.sleep(START_AGAIN_AFTER_S)
+                else:
+                    run.started.set_result(None)
+                    return
+        except BaseException as error:
+            if run.keep_trying and not isinstance(error, asyncio.CancelledError):
+                log.exception("Homing did not start in the background")
+            run.keep_trying = False
+            run.started.set_exception(error)
+
+    def _end(self, run: _Run) -> None:
+        try:
+            if self._homing.running_in is run.thread.loop:
+                wait_for(run.thread.start(self._homing.stop()))
+        finally:
+            run.thread.stop()
+
+    def _refuse_event_loop(self) -> None:
+        """A call that waits in the loop that must answer it would wait for ever."""
+        run = self._run
+        own = self._homing.running_in if run is None else run.thread.loop
+        if own is not None and asyncio._get_running_loop() is own:
+            raise NotAllowed(
+                "homing.sync is for code without an event loop; this is Homing's own loop:"
+                " use `await homing.submit(…)` and the like"
             )
-            self._thread.start()
-            try:
-                self._call(self._homing.start())
-            except BaseException:
-                self._loop.call_soon_threadsafe(self._loop.stop)
-                self._thread.join()
-                self._loop.close()
-                self._loop = self._thread = None
-                raise
 
-    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        if self._loop is None:
-            raise AssertionError("the background loop is not running")
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+class _Run:
+    """From a start to its stop. `started` is the present try, if it is tried again."""
+
+    def __init__(self, *, keep_trying: bool) -> None:
+        self.keep_trying = keep_trying
+        self.started: Future[None] = Future()
+        self.thread = LoopThread("homing")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import random
 import secrets
 import threading
 import time
 from functools import cached_property
 from pathlib import Path
+
+from homing import forks
 
 DRAWN_BYTES = 4096
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -40,11 +41,15 @@ class SystemDice:
     """
 
     def __init__(self) -> None:
+        self.forget_parent()
+        forks.forget_in_child(self)
+
+    def forget_parent(self) -> None:
+        """A forked child may not give out what its parent will."""
         self._random = random.Random()  # noqa: S311 - jitter needs spread, not secrecy
         self._lock = threading.Lock()
         self._drawn = b""
         self._given = 0
-        os.register_at_fork(after_in_child=self._drop)
 
     def roll(self) -> float:
         return self._random.random()
@@ -57,11 +62,6 @@ class SystemDice:
             drawn = self._drawn[self._given : self._given + size]
             self._given += size
             return drawn
-
-    def _drop(self) -> None:
-        """A forked child may not give out what its parent will."""
-        self._drawn = b""
-        self._given = 0
 
 
 class ScaledClock(SystemClock):

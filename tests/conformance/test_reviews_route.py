@@ -21,6 +21,7 @@ from homing.assemblies.reviews.route import LABELS, RETRY, reviews_route
 from homing.domain.delivery import Content, Delivery
 from homing.domain.errors import InvalidRequest, NotAllowed
 from homing.domain.failure import Failure
+from homing.mail_route import SEND_TIMEOUT_S
 from homing.ports import Done, Envelope, Query, Work
 from homing.testing.clocks import ManualClock
 from homing.testing.dice import LoadedDice
@@ -681,7 +682,7 @@ async def test_a_crash_is_looked_up_first_if_anything_can_have_been_sent(
     job_id = await world.review(recipients=(Recipient("ann@example.org"),))
 
     await world.work_and_crash(at, world.mail)
-    await world.work_for(120)
+    await world.work_for(SEND_TIMEOUT_S + 60)  # until its lease has ended
 
     assert len(world.mail.accepted) == 1
     assert len(world.mail.looked_up) == looked_up

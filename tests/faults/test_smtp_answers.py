@@ -16,13 +16,13 @@ BOTH = pytest.mark.parametrize("features", [PIPELINING, LOCK_STEP], ids=["pipeli
     ("verb", "answer", "error_class", "disposition"),
     [
         ("mail", "451 4.3.0 later", "deferred", "retry"),
-        ("mail", "550 5.7.1 not you", "sender_refused", "reject"),
+        ("mail", "550 5.7.1 not you", "sender_refused", "route_fault"),
         ("mail", "530 5.7.0 login first", "auth_failed", "route_fault"),
         ("rcpt", "450 4.2.0 busy", "recipient_deferred", "retry"),
         ("rcpt", "550 5.1.1 nobody", "recipient_refused", "reject"),
         ("data", "451 4.3.0 later", "deferred", "retry"),
         ("data", "554 5.7.1 no", "content_refused", "reject"),
-        ("dot", "451 4.7.1 slow down", "rate_limited", "retry"),
+        ("dot", "451 4.7.1 slow down", "rate_limited", "route_fault"),
         ("dot", "554 5.7.1 spam", "content_refused", "reject"),
     ],
 )

@@ -8,6 +8,10 @@ deliveries, nowhere else.
 
 import base64
 import re
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
@@ -221,3 +225,68 @@ def test_credentials_of_a_provider_are_shown_by_nobody(
 
     assert CANARY.findall("\n".join(texts)) == []
     assert "smtp://***@127.0.0.1" in served.said()
+
+
+class Echo(socketserver.StreamRequestHandler):
+    """A mail server that refuses every login and repeats it, in the clear and as it was sent."""
+
+    def handle(self) -> None:
+        self.wfile.write(b"220 echo\r\n")
+        for line in self.rfile:
+            if line.startswith(b"AUTH PLAIN "):
+                sent = line.split()[2]
+                _, user, password = base64.b64decode(sent).split(b"\0")
+                refusal = b"535 5.7.8 %b may not use %b (%b)\r\n" % (user, password, sent)
+                self.wfile.write(refusal)
+            else:
+                self.wfile.write(b"250-echo\r\n250 AUTH PLAIN\r\n")
+
+
+@contextmanager
+def echo_server() -> Iterator[int]:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Echo) as server:
+        server.daemon_threads = True
+        serving_thread = threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.05}
+        )
+        serving_thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            serving_thread.join()
+
+
+@pytest.mark.parametrize("on_route_fault", ["park", "fail"])
+def test_a_password_that_a_server_repeats_is_kept_nowhere(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, on_route_fault: str
+) -> None:
+    """Neither in a dead letter, nor in the fact of a parked route, nor in what is shown of it."""
+    with echo_server() as port:
+        settings = {
+            "HOMING_PROVIDER": f"smtp://shop:canary%2Fpass@127.0.0.1:{port}?tls=none",
+            "HOMING_SENDER": "shop@example.org",
+            "HOMING_LOG__LEVEL": "debug",
+            "HOMING_LOG__ALERTS": "alerts",
+            "HOMING_ROUTES__MAIL__ON_ROUTE_FAULT": on_route_fault,
+        }
+        with serving(tmp_path, **settings) as served:
+            letter = served.post("k", to=["ann@example.org"])
+            tried = f"/api/v1/deliveries/{letter}/attempts"
+            until(lambda: "auth_failed" in served.get(tried).text)
+            until((tmp_path / "alerts").exists)
+            pages = [served.get(path).text for path in (tried, "/", "/api/v1/errors", "/readyz")]
+            served.stop()
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
+        shown = [cli("why", letter), cli("doctor", code=1), cli("status"), cli("list", "--json")]
+    texts = [served.said(), (tmp_path / "alerts").read_text(), *pages]
+    texts += [done.out + done.err for done in shown]
+    assert "may not use [redacted]" in pages[0]
+
+    password = b"canary/pass"
+    spellings = [password, base64.b64encode(b"\0shop\0" + password), b"canary%2Fpass"]
+    kept = [file.read_bytes() for file in tmp_path.iterdir() if file.is_file()]
+    for spelling in spellings:
+        assert spelling.decode() not in "\n".join(texts)
+        assert not any(spelling in data for data in kept)

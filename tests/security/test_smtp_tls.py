@@ -13,10 +13,12 @@ import pytest
 import trustme
 
 from homing.domain.failure import Failure
-from homing.providers.smtp import opening, parse_url
-from homing.providers.smtp.handshake import StartTls, handshake
+from homing.ports import Accepted
+from homing.providers.smtp import SmtpProvider, SmtpSettings, opening, parse_url
+from homing.providers.smtp.handshake import handshake
+from homing.providers.smtp.steps import StartTls
 from homing.providers.smtp.tls import tls_context
-from tests.unit.smtp.sending import PASSWORD, SECRETS, accepted, envelope, failed, provider
+from tests.unit.smtp.sending import PASSWORD, SECRETS, accepted, envelope, failed, provider, send
 from tests.unit.smtp.wire_server import PIPELINING, Cut, WireServer
 
 AUTH = (*PIPELINING, "AUTH PLAIN LOGIN")
@@ -105,7 +107,6 @@ async def test_implicit_tls(authority: trustme.CA, ca_file: Path) -> None:
         ({"ehlo": "250-wire.test\r\n250 AUTH PLAIN LOGIN"}, "starttls_missing"),
         ({"ehlo": "250-wire.test\r\n250 XTARTTLS"}, "starttls_missing"),
         ({"ehlo": "502 what", "helo": "250 wire.test"}, "starttls_missing"),
-        ({"starttls": "454 4.7.0 TLS not available"}, "tls_failed"),
         ({"starttls": "501 5.5.4 no"}, "tls_failed"),
         ({"starttls": "250 not what was asked"}, "tls_failed"),
     ],
@@ -118,6 +119,18 @@ async def test_a_server_that_will_not_start_tls(
     outcome = await outcome_of(server, ca_file)
     assert (outcome.error_class, outcome.disposition) == (error_class, "route_fault")
     assert not outcome.maybe_sent
+    check_nothing_leaked(server)
+
+
+@pytest.mark.parametrize(
+    "answer", ["454 4.7.0 TLS not available", "421 4.3.2 restarting", "421 4.7.0 too many"]
+)
+async def test_a_server_that_cannot_start_tls_now_is_tried_again(
+    authority: trustme.CA, ca_file: Path, answer: str
+) -> None:
+    server = WireServer(AUTH, tls=good(authority), starttls=answer)
+    outcome = await outcome_of(server, ca_file)
+    assert (outcome.error_class, outcome.disposition) == ("deferred", "retry")
     check_nothing_leaked(server)
 
 
@@ -159,27 +172,36 @@ async def test_a_server_that_knows_only_tls_1_0(authority: trustme.CA, ca_file: 
     old = good(authority)
     old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1
     old.set_ciphers("ALL:@SECLEVEL=0")
+    outcome, heard = await outcome_on_plain_socket(old, f"?ca_file={ca_file}")
+    assert (outcome.error_class, outcome.disposition) == ("tls_failed", "route_fault")
+    assert heard.splitlines()[1:] == [b"STARTTLS"]
+
+
+async def outcome_on_plain_socket(tls: ssl.SSLContext, options: str) -> tuple[Failure, bytes]:
+    """Of a send to a server that sends the alert that says why; asyncio's would not."""
     heard = bytearray()
 
     def serve(listener: socket.socket) -> None:
-        # On a plain socket, because asyncio would not send the alert that says why.
         connection, _ = listener.accept()
         with connection:
             for reply in (b"220 old\r\n", b"250-old\r\n250 STARTTLS\r\n", b"220 go\r\n"):
                 connection.sendall(reply)
                 if reply != b"220 go\r\n":
                     heard.extend(connection.recv(4096))
-            with contextlib.suppress(ssl.SSLError, OSError):
-                heard.extend(old.wrap_socket(connection, server_side=True).recv(4096))
+            # Closed with bytes unread, it would be reset, and the alert would be lost.
+            with connection.dup() as kept, contextlib.suppress(OSError):
+                with contextlib.suppress(ssl.SSLError):
+                    heard.extend(tls.wrap_socket(connection, server_side=True).recv(4096))
+                while kept.recv(4096):
+                    pass
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         serving = asyncio.get_running_loop().run_in_executor(None, serve, listener)
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-        async with provider(f"smtp://{LOGIN}{address}?ca_file={ca_file}") as smtp:
+        async with provider(f"smtp://{LOGIN}{address}{options}") as smtp:
             outcome = await failed(smtp)
         await serving
-    assert (outcome.error_class, outcome.disposition) == ("tls_failed", "route_fault")
-    assert heard.splitlines()[1:] == [b"STARTTLS"]
+    return outcome, bytes(heard)
 
 
 async def test_plain_smtp_where_implicit_tls_is_meant(ca_file: Path) -> None:
@@ -297,6 +319,91 @@ async def test_only_a_user_means_no_login(authority: trustme.CA, ca_file: Path) 
         async with provider(half) as smtp:
             await accepted(smtp)
     assert not any(command.startswith("AUTH") for command in server.commands)
+
+
+def client_files(folder: Path, issuer: trustme.CA) -> str:
+    leaf = issuer.issue_cert("shop.example.org")
+    leaf.private_key_pem.write_to_path(folder / "client.key")
+    leaf.cert_chain_pems[0].write_to_path(folder / "client.pem")
+    return f"&client_cert={folder / 'client.pem'}&client_key={folder / 'client.key'}"
+
+
+def demanding(authority: trustme.CA) -> ssl.SSLContext:
+    """Knows its clients by their certificates."""
+    made = good(authority)
+    made.verify_mode = ssl.CERT_REQUIRED
+    authority.configure_trust(made)
+    return made
+
+
+@pytest.mark.parametrize("scheme", ["smtp", "smtps"])
+@pytest.mark.parametrize("login", ["", "&auth=external"])
+async def test_a_client_certificate_opens_the_door(
+    authority: trustme.CA, ca_file: Path, tmp_path: Path, scheme: str, login: str
+) -> None:
+    implicit = scheme == "smtps"
+    server = WireServer((*AUTH, "AUTH EXTERNAL"), tls=demanding(authority), implicit=implicit)
+    async with server:
+        place = f"{scheme}://127.0.0.1:{server.port}?ca_file={ca_file}"
+        async with provider(place + client_files(tmp_path, authority) + login) as smtp:
+            await accepted(smtp)
+    logins = [command for command in server.commands if command.startswith("AUTH")]
+    assert logins == (["AUTH EXTERNAL ="] if login else [])
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("issuer", ["none", "other"])
+async def test_without_the_right_client_certificate_nothing_is_said(
+    authority: trustme.CA,
+    ca_file: Path,
+    tmp_path: Path,
+    issuer: str,
+    version: ssl.TLSVersion,
+) -> None:
+    strict = demanding(authority)
+    strict.maximum_version = version
+    options = "" if issuer == "none" else client_files(tmp_path, trustme.CA())
+    outcome, heard = await outcome_on_plain_socket(strict, f"?ca_file={ca_file}{options}")
+    assert (outcome.error_class, outcome.disposition) == ("tls_failed", "route_fault")
+    assert heard.splitlines()[1:] == [b"STARTTLS"]
+
+
+@pytest.mark.parametrize(
+    ("is_private", "problem"), [(True, None), (False, "only a private address")]
+)
+async def test_without_tls_a_named_host_is_spoken_to_only_in_a_private_network(
+    monkeypatch: pytest.MonkeyPatch, is_private: bool, problem: str | None
+) -> None:
+    monkeypatch.setattr(opening, "is_loopback", lambda _: False)
+    monkeypatch.setattr(opening, "_is_private", lambda _: is_private)
+    async with WireServer() as server:
+        consent = SmtpSettings(
+            host="localhost", port=server.port, tls="none", plaintext_host="localhost"
+        )
+        smtp = SmtpProvider(consent)
+        outcome = await send(smtp)
+        await smtp.close()
+    if problem is None:
+        assert isinstance(outcome, Accepted)
+        return
+    assert isinstance(outcome, Failure)
+    assert (outcome.error_class, outcome.disposition) == ("tls_failed", "route_fault")
+    assert problem in outcome.detail
+    check_nothing_leaked(server)
+
+
+@pytest.mark.parametrize(
+    ("address", "is_private"),
+    [
+        ("172.17.0.2", True),
+        ("10.1.2.3", True),
+        ("fd00::1%eth0", True),
+        ("8.8.8.8", False),
+        ("2001:4860:4860::8888", False),
+    ],
+)
+def test_what_a_private_network_is(address: str, is_private: bool) -> None:
+    assert opening._is_private(address) is is_private
 
 
 async def test_without_tls_a_name_that_leads_off_loopback_is_not_spoken_to(

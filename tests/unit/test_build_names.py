@@ -87,6 +87,7 @@ OFFERED = [
     "encode_message",
     "env",
     "is_loopback",
+    "mask_secret",
     "redact",
     "with_service",
 ]

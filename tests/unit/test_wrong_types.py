@@ -181,6 +181,13 @@ def test_a_provider_that_is_none_is_refused_in_words(wrong: Any) -> None:
         Homing("memory:", provider=wrong)
 
 
+def test_a_misspelt_way_out_of_doubt_is_refused() -> None:
+    """It would mean `resend`, where the caller wanted to hold."""
+    for wrong in ("held", None, True):
+        with pytest.raises(SettingsError, match="on_doubt: must be one of resend, hold"):
+            Homing("memory:", provider="stub:", on_doubt=wrong)  # type: ignore[arg-type] # tested
+
+
 async def test_a_path_is_a_sqlite_file(tmp_path: Path) -> None:
     async with Homing(tmp_path / "outbox.db", provider="stub:", worker=False) as homing:
         await homing.submit(MAIL)

@@ -17,11 +17,15 @@ CHILDREN_FAILED = "children_failed"
 
 
 class Refusal(Struct, frozen=True, gc=False, omit_defaults=True):
-    """One recipient that was refused while the message was sent to the others."""
+    """One recipient that was refused while the message was sent to the others.
+
+    With `maybe_sent` its answer was lost: it may have the message.
+    """
 
     permanent: bool
     code: str | None = None
     detail: str | None = None
+    maybe_sent: bool = False
 
 
 class Failure(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -152,6 +152,8 @@ class Plan(Struct, frozen=True, kw_only=True):
 
     stages: tuple[Stage, ...]
     on_doubt: OnDoubt = "resend"
+    # After so many sends in doubt in one cycle `resend` becomes `hold`; None: the budget bounds it.
+    max_doubtful_sends: int | None = None
     on_route_fault: OnRouteFault = "park"
     inline_counts: bool = True
     # A retry that is due at once is made in the same inline call, as attempts of the worker are.

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 
+from homing.domain.known_secrets import without_known_secrets
+
 MAX_DETAIL_CHARS = 500
 MAX_TRACE_CHARS = 4000
 # How many characters are read for each one shown: redaction shortens, and the work stays bounded.
@@ -108,6 +110,7 @@ def digest(text: str | bytes) -> str:
 
 
 def _without_secrets(text: str) -> str:
+    text = without_known_secrets(text)
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
     return _NUMBER.sub(_hide_number, text)

@@ -18,7 +18,7 @@ from homing.engine.parking import Parking
 from homing.engine.preparing import prepare
 from homing.engine.request import Request, Ticket
 from homing.engine.route import Route
-from homing.ports import Added, Claimed, Existing, Transaction
+from homing.ports import Added, AsyncTransaction, Claimed, Existing, Transaction
 
 __all__ = ["Admission", "Request", "Taker", "Ticket"]
 
@@ -106,19 +106,19 @@ class Admission:
             return [Ticket(item.delivery, created=True) for item in new]
         return await self._tickets(requests, new, answers)
 
-    def submit_within(
-        self, route: Route, requests: Sequence[Request], transaction: Transaction
-    ) -> list[Ticket]:
+    def submit_within(self, route: Route, request: Request, transaction: Transaction) -> Ticket:
         """Record inside the caller's own transaction; it exists if and when the caller commits."""
-        new = self._prepare_all([(route, request) for request in requests])
-        tickets = []
-        for item, answer in zip(new, transaction.add(new), strict=True):
-            if isinstance(answer, Added):
-                tickets.append(Ticket(item.delivery, created=True))
-                continue
-            known = _same_request(route, item, answer)
-            tickets.append(Ticket(replace(item.delivery, id=known), created=False))
-        return tickets
+        new = self.prepare(route, request)
+        [answer] = transaction.add([new])
+        return _ticket_within(route, new, answer)
+
+    async def submit_within_async(
+        self, route: Route, request: Request, transaction: AsyncTransaction
+    ) -> Ticket:
+        """As `submit_within`, without blocking the event loop."""
+        new = self.prepare(route, request)
+        [answer] = await transaction.add([new])
+        return _ticket_within(route, new, answer)
 
     async def send(self, route: Route, request: Request, *, wait: bool = True) -> Ticket:
         """Record first, then attempt that record at once, in the caller's call.
@@ -219,6 +219,13 @@ class Admission:
             )
             for new, answer in repeats
         ]
+
+
+def _ticket_within(route: Route, new: New, answer: Added | Existing) -> Ticket:
+    if isinstance(answer, Added):
+        return Ticket(new.delivery, created=True)
+    known = _same_request(route, new, answer)
+    return Ticket(replace(new.delivery, id=known), created=False)
 
 
 def _differs(new: New, answer: Existing) -> bool:

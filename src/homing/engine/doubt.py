@@ -34,12 +34,21 @@ async def settle_doubt(work: ClaimedWork) -> PendingSave | None:
     if _token_still_folds(work, now_ms):
         work.delivery = transitions.rely_on_token(delivery).delivery
         return None
-    if plan.on_doubt == "hold" and not delivery.doubt_waived:
+    if not delivery.doubt_waived and (plan.on_doubt == "hold" or await _in_doubt_too_often(work)):
         change = transitions.dead_letter(delivery, "uncertain", plan=plan, now_ms=now_ms)
         return save_of(work, "hold", change)
     if transitions.overspent(delivery, plan) is None:
         work.delivery = transitions.waive_doubt(delivery).delivery
     return None
+
+
+async def _in_doubt_too_often(work: ClaimedWork) -> bool:
+    """Another copy is for a person to decide on."""
+    if work.plan.max_doubtful_sends is None:
+        return False
+    attempts = await work.process.store.attempts(work.delivery.id)
+    doubtful = sum(one.maybe_sent and one.cycle == work.delivery.cycle for one in attempts)
+    return doubtful >= work.plan.max_doubtful_sends
 
 
 def _token_still_folds(work: ClaimedWork, now_ms: int) -> bool:

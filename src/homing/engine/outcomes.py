@@ -189,6 +189,8 @@ def _judged(outcome: Outcome, stage: Stage, judge: Judge) -> Outcome:
 
 
 def _judged_refusal(refusal: Refusal, stage: Stage, judge: Judge) -> Refusal:
+    if refusal.maybe_sent:
+        return refusal
     word = RECIPIENT_REFUSED if refusal.permanent else RECIPIENT_DEFERRED
     disposition: Disposition = "reject" if refusal.permanent else "retry"
     failure = Failure(word, disposition, code=refusal.code, detail=refusal.detail or "")

@@ -7,7 +7,7 @@ a person ends the second.
 from __future__ import annotations
 
 from homing.domain.delivery import Fact, FactValue
-from homing.domain.failure import Failure
+from homing.domain.failure import RATE_LIMITED, Failure
 from homing.engine.route import Route
 from homing.ports import Clock, Store
 
@@ -15,6 +15,8 @@ PARKED = "parked"
 PARKED_BY_PERSON = "parked_by_person"
 ALERTED = "parked_alert"
 BY_FAULT = "fault"
+# A rate limit parks its route for a moment, again and again; that alone is no news.
+RATE_LIMIT_ALERT_AFTER_S = 15 * 60
 
 
 async def parked_routes(store: Store) -> dict[str, Fact]:
@@ -98,7 +100,13 @@ class Parking:
 
     def unalerted(self) -> list[Fact]:
         """Faults of which no alert was given yet. A park by a person needs no alert."""
-        return [fact for route, fact in self._by_fault.items() if route not in self._alerted]
+        faults = [fact for route, fact in self._by_fault.items() if route not in self._alerted]
+        return [fact for fact in faults if not self._may_pass(fact)]
+
+    def _may_pass(self, fact: Fact) -> bool:
+        age_ms = self._clock.now_ms() - fact.at_ms
+        limited = (fact.value or {}).get("error_class") == RATE_LIMITED
+        return limited and age_ms < RATE_LIMIT_ALERT_AFTER_S * 1000
 
     async def mark_alerted(self, fact: Fact) -> None:
         # A fact of its own: processes that meet the fault at the same time write the park again.

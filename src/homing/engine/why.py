@@ -53,7 +53,7 @@ def explain(  # noqa: PLR0913 - all that is known of a delivery
     if start_with is not None and not delivery.is_terminal:
         lines.append(f"No live worker serves {delivery.lane!r}: start one ({start_with}).")
     if delivery.maybe_duplicate:
-        lines.append("It was sent again while in doubt: the recipient may have it twice.")
+        lines.append(_copies(delivery, attempts, plan))
     return lines
 
 
@@ -66,6 +66,16 @@ def _accepted(delivery: Delivery, plan: Plan | None, handler: str | None) -> str
     if delivery.parent_id is not None:
         origin = f" as a child of {delivery.parent_id}"
     return f"accepted{name}{source}{key} on route {delivery.route!r}{origin}{_for(handler)}."
+
+
+def _copies(delivery: Delivery, attempts: Sequence[Attempt], plan: Plan | None) -> str:
+    doubtful = sum(attempt.maybe_sent for attempt in attempts)
+    copies = max(2, doubtful + (delivery.state == "delivered"))
+    times = "twice" if copies == 2 else f"up to {copies} times"
+    said = f"It was sent again while in doubt: the recipient may have it {times}."
+    if delivery.failed_because == "uncertain" and plan is not None and plan.max_doubtful_sends:
+        said += f" After {plan.max_doubtful_sends} sends in doubt a person decides on another."
+    return said
 
 
 def _for(handler: str | None) -> str:

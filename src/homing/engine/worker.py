@@ -322,9 +322,12 @@ class RouteWorker:
         if len(self._held):
             return self.route.probe_every_s
         self._last_probe_s = now_s
-        for work in await self._claim(1):
+        # Rather not the message that found the fault: it may itself be the reason.
+        works = sorted(await self._claim(2), key=_found_fault)
+        for work in works[:1]:
             work.is_probe = True
             self._inbox.put((work,))
+        self._give_back_all(works[1:])
         return self.route.probe_every_s
 
     async def _claim(self, limit: int) -> list[ClaimedWork]:
@@ -377,3 +380,8 @@ class RouteWorker:
             roll=self._process.dice.roll(),
         )
         self._process.saves.put(PendingSave("release", change, work.delivery, work.lease_end_s))
+
+
+def _found_fault(work: ClaimedWork) -> bool:
+    failure = work.delivery.failure
+    return failure is not None and failure.disposition == "route_fault"

@@ -47,6 +47,8 @@ class LineFile:
             _lock(descriptor)
             yield descriptor
         finally:
+            # A child that was forked meanwhile has the descriptor too, and would keep the lock.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
 

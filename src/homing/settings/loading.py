@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from homing.domain.errors import SettingsError
+from homing.domain.known_secrets import mask_secret
 from homing.settings.checking import check
 from homing.settings.durations import Seconds, seconds
 from homing.settings.environment import CONFIG_VARIABLE, Given, from_environ, read_text
@@ -57,6 +58,8 @@ def load(file: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         check(settings)
     except SettingsError as error:
         raise _with_origin(error.setting, error.problem, origins) from None
+    if settings.telemetry.sentry_dsn:
+        mask_secret(settings.telemetry.sentry_dsn)
     return Loaded(settings, origins)
 
 

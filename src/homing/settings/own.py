@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from homing.domain.errors import SettingsError
+from homing.domain.known_secrets import mask_secret
 from homing.settings.environment import FILE_SUFFIX, plain_value, secret_file
 from homing.settings.leaves import right_value
 from homing.settings.loading import decode
@@ -41,7 +42,9 @@ def load_own(
     for variable, name in names.items():
         origin = _origin(variable, environ)
         if origin is not None:
-            values[name.field] = _value(name, origin, environ[origin])
+            values[name.field] = value = _value(name, origin, environ[origin])
+            if name.secret:
+                mask_secret(str(value))
             origins[name.field] = origin
         elif demand and name.required:
             raise SettingsError(variable, f"is required: {name.about}")

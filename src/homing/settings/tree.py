@@ -89,17 +89,25 @@ class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
         OnDoubt | None,
         says(
             "It is unknown whether an attempt was accepted: `resend` it, flagged as a"
-            " possible duplicate, or `hold` it for a person."
+            " possible duplicate, or `hold` it for a person. The route `mail` holds it after three"
+            " sends in doubt."
         ),
     ] = None
     on_route_fault: Annotated[
         OnRouteFault | None,
         says(
             "Bad credentials or configuration: `park` the route, `fail` the message, or `retry` it"
-            " like any failure."
+            " like any failure. After a rate limit, `fail` means `retry` as well."
         ),
     ] = None
-    timeout: Annotated[Time, says("How long one attempt may take.")] = None
+    timeout: Annotated[
+        Time,
+        says(
+            "How long one attempt may take. The default of a mail route covers all that RFC 5321"
+            " allows a server. At the end a send is withdrawn and its connection cut; it is in"
+            " doubt only if all of it had left."
+        ),
+    ] = None
     concurrency: (
         Annotated[
             int, Meta(ge=1, le=1024, description="How many attempts run at a time in one process.")

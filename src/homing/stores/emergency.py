@@ -95,6 +95,8 @@ class FileJournal:
                     sync_folder(self.path.parent)
                 yield file
             finally:
+                # A child that was forked meanwhile has the descriptor too, and would keep the lock.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
                 os.close(descriptor)
         except OSError as error:
             raise _store_error(error, self.path) from error

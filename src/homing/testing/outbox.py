@@ -120,7 +120,7 @@ class SyncOutbox:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.homing.sync.close()
+        self.homing.sync.stop()
         self._outbox.restore()
 
     def run(self) -> int:

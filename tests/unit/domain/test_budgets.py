@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from homing.domain import transitions
 from homing.domain.delivery import Change, Delivery
-from homing.domain.failure import TIMED_OUT, Failure
+from homing.domain.failure import RATE_LIMITED, TIMED_OUT, Failure
 from homing.domain.policy import Plan
 from tests.unit.domain.lives import (
     FAULT,
@@ -135,6 +135,14 @@ def test_a_route_may_treat_its_faults_as_any_failure() -> None:
 
     assert (failing.state, failing.failed_because) == ("failed", "rejected")
     assert (retrying.state, retrying.attempts_spent) == ("pending", 1)
+
+
+def test_a_rate_limit_of_the_route_is_not_the_end_of_a_message() -> None:
+    limited = Failure(RATE_LIMITED, "route_fault", code="450")
+
+    after = fail(claimed(), limited, by_plan=plan(on_route_fault="fail")).delivery
+
+    assert (after.state, after.attempts_spent) == ("pending", 1)
 
 
 @pytest.mark.parametrize(

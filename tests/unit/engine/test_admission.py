@@ -480,11 +480,11 @@ async def test_inside_the_callers_transaction_it_is_pending_and_attempted_by_nob
     world = World()
     transaction = OpenTransaction(world.store)
 
-    [first] = world.engine.admission.submit_within(world.route, [paid(key="a")], transaction)
-    [again] = world.engine.admission.submit_within(world.route, [paid(key="a")], transaction)
+    first = world.engine.admission.submit_within(world.route, paid(key="a"), transaction)
+    again = world.engine.admission.submit_within(world.route, paid(key="a"), transaction)
 
     assert (first.created, first.delivery.state) == (True, "pending")
     assert (again.created, again.delivery_id) == (False, first.delivery_id)
     assert world.store.disk.deliveries == {}
     with pytest.raises(IdempotencyConflict):
-        world.engine.admission.submit_within(world.route, [paid(2, key="a")], transaction)
+        world.engine.admission.submit_within(world.route, paid(2, key="a"), transaction)

@@ -13,6 +13,7 @@ from homing.domain.failure import Failure, Refusal
 from homing.domain.identity import provider_token
 from homing.domain.message import Email
 from homing.engine.route import Route
+from homing.engine.why import explain
 from homing.ports import (
     Absent,
     Accepted,
@@ -135,6 +136,22 @@ async def test_on_hold_it_is_not_sent_again_but_stands_on_the_desk() -> None:
 
     after = await world.get(accepted.id)
     assert (after.state, after.failed_because, len(provider.sent)) == ("failed", "uncertain", 1)
+
+
+async def test_a_message_that_is_in_doubt_again_and_again_is_not_sent_without_end() -> None:
+    provider = Provider(*[LOST] * 9)
+    world = World(sending(provider, attempts=9, max_doubtful_sends=3))
+    accepted = await world.submit()
+
+    for _ in range(9):
+        await world.run()
+        world.clock.advance(60)
+
+    after = await world.get(accepted.id)
+    assert (after.state, after.failed_because, len(provider.sent)) == ("failed", "uncertain", 3)
+    attempts = await world.store.attempts(accepted.id)
+    *_, told = explain(after, attempts, world.route, now_ms=world.clock.now_ms())
+    assert "may have it up to 3 times. After 3 sends in doubt a person decides" in told
 
 
 async def test_within_the_token_window_it_is_sent_again_even_where_doubt_is_held() -> None:

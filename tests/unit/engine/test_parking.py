@@ -8,7 +8,7 @@ import pytest
 
 from homing.domain.delivery import Fact
 from homing.domain.failure import Failure
-from homing.engine.parking import PARKED, Parking, parked_routes
+from homing.engine.parking import PARKED, RATE_LIMIT_ALERT_AFTER_S, Parking, parked_routes
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from tests.unit.engine.world import route
@@ -75,6 +75,16 @@ async def test_a_fault_is_told_once(store: MemoryStore, parking: Parking) -> Non
     await parking.refresh()
     assert parking.unalerted() == []
     assert parking.is_parked("mail")
+
+
+async def test_a_rate_limit_is_told_only_if_it_lasts() -> None:
+    clock = ManualClock()
+    parking = Parking(MemoryStore(), clock)
+    [fact] = parking.by_fault(ROUTE, Failure("rate_limited", "route_fault", code="450"))
+
+    assert parking.unalerted() == []
+    clock.advance(RATE_LIMIT_ALERT_AFTER_S)
+    assert parking.unalerted() == [fact]
 
 
 async def test_what_a_person_parked_needs_no_alert(parking: Parking) -> None:

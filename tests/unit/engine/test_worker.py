@@ -288,6 +288,22 @@ async def test_i19_one_probe_at_a_time_and_the_first_good_answer_opens_the_route
     assert await world.store.facts("parked") == []
 
 
+async def test_i19_one_message_that_is_blamed_on_the_route_does_not_stop_it() -> None:
+    """The probe is another message than the one that found the fault."""
+    step = Script(FAULT)
+    world = World(route(step=step, concurrency=1, probe_every_s=30.0))
+    blamed, other = await world.submit("blamed"), await world.submit("other")
+
+    async with running(world):
+        await world.until_told("fail", 1)
+        await quiet()
+        world.clock.advance(30)
+        world.engine.wakeup.ring()
+        await world.until_told("succeed", 2)
+
+    assert [seen.id for seen in step.seen] == [blamed.id, other.id, blamed.id]
+
+
 async def test_what_is_stored_already_claimed_is_worked_off_without_a_claim() -> None:
     store = Watched()
     world = World(route(), store=store)

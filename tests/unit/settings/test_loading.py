@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from homing.domain.errors import SettingsError
+from homing.domain.redaction import redact
 from homing.settings import Loaded, Seconds, load
 from homing.settings.environment import MAX_FILE_BYTES
 
@@ -254,3 +255,8 @@ def test_files_that_are_no_settings_are_refused(tmp_path: Path) -> None:
     assert "larger than" in refusal(tmp_path, environ={"HOMING_CONFIG": str(long)})
     assert "cannot be read" in refusal(tmp_path, environ={"HOMING_CONFIG": str(tmp_path)})
     assert "not UTF-8" in refusal(tmp_path, environ={"HOMING_SENDER_FILE": str(binary)})
+
+
+def test_the_address_of_sentry_is_left_out_of_every_text_that_is_kept() -> None:
+    load(environ={"HOMING_TELEMETRY__SENTRY_DSN": "https://key4711@sentry.example.org/1"})
+    assert redact("cannot reach https://key4711@sentry.example.org/1") == "cannot reach [redacted]"

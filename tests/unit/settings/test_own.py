@@ -9,6 +9,7 @@ import pytest
 from msgspec import Struct
 
 from homing.domain.errors import SettingsError
+from homing.domain.redaction import redact
 from homing.settings import Seconds
 from homing.settings.own import load_own
 from homing.settings.own_names import env, shown_own
@@ -83,3 +84,8 @@ def test_secrets_are_not_shown() -> None:
         ("SHOP_SECRET", "***", "SHOP_SECRET"),
         ("SHOP_TRIES", "4", "default"),
     ]
+
+
+def test_a_secret_is_left_out_of_every_text_that_is_kept() -> None:
+    given(SHOP_SECRET="s3cret-value")
+    assert redact("the shop said: s3cret-value is wrong") == "the shop said: [redacted] is wrong"

@@ -1,9 +1,10 @@
 """Postfix, Exim and OpenSMTPD as throw-away instances: own config, own spool, a free port.
 
 Each relays to `sink_port` on loopback, refuses nobody@example.org for good, and takes messages of
-at most 1 MB. Postfix and Exim demand TLS. Exim logs `USER` in; Postfix would need a SASL daemon
-for that. OpenSMTPD speaks in the clear: the TLS of the one in Debian 12 (6.8.0p2) is broken by
-OpenSSL 3 (OpenSMTPD issues 1171 and 1239), and it takes no login without TLS.
+at most 1 MB. Postfix and Exim demand TLS. Exim demands that `USER` logs in, and Postfix allows it
+by what Cyrus SASL has. Postfix asks for a client certificate and demands none. OpenSMTPD speaks in
+the clear: the TLS of the one in Debian 12 (6.8.0p2) is broken by OpenSSL 3 (OpenSMTPD issues 1171
+and 1239), and it takes no login without TLS.
 Postfix is the one installed on the machine. Debian lets only one mail server be installed, so of
 the other two only the files are unpacked (tools/ensure-system), and they run in a chroot.
 """
@@ -24,6 +25,7 @@ import pytest
 import trustme
 
 from tests.servers import free_port
+from tests.unit.smtp import sasldb
 from tests.unit.smtp.sending import PASSWORD, USER
 
 UNPACKED = Path(__file__).parents[3] / ".servers" / "mta"
@@ -50,6 +52,7 @@ def postfix(sink_port: int) -> Iterator[Mta]:
             folder.mkdir()
         shutil.chown(data, "postfix")
         certificate, key, ca_file = _certificate(etc)
+        sasldb.make(etc / "sasl", USER, PASSWORD)  # where Debian's Postfix looks
         (etc / "main.cf").write_text(
             POSTFIX_MAIN.format(
                 home=home,
@@ -60,6 +63,7 @@ def postfix(sink_port: int) -> Iterator[Mta]:
                 size=SIZE_LIMIT,
                 cert=certificate,
                 key=key,
+                ca=ca_file,
             )
         )
         (etc / "master.cf").write_text(POSTFIX_MASTER.format(port=port))
@@ -263,6 +267,11 @@ smtpd_recipient_restrictions =
 smtpd_tls_security_level = encrypt
 smtpd_tls_cert_file = {cert}
 smtpd_tls_key_file = {key}
+smtpd_tls_CAfile = {ca}
+smtpd_tls_ask_ccert = yes
+smtpd_tls_loglevel = 1
+smtpd_sasl_auth_enable = yes
+smtpd_sasl_type = cyrus
 smtpd_peername_lookup = no
 message_size_limit = {size}
 maillog_file = {log}
@@ -323,6 +332,17 @@ out:
   hosts_avoid_tls = *
 
 begin authenticators
+login:
+  driver = plaintext
+  public_name = LOGIN
+  server_prompts = "<| Username: | Password:"
+  server_condition = ${{if and {{{{eq {{$auth1}}{{{user}}}}}{{eq {{$auth2}}{{{password}}}}}}}}}
+  server_set_id = $auth1
+cram:
+  driver = cram_md5
+  public_name = CRAM-MD5
+  server_secret = ${{if eq {{$auth1}}{{{user}}}{{{password}}}fail}}
+  server_set_id = $auth1
 plain:
   driver = plaintext
   public_name = PLAIN

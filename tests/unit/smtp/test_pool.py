@@ -6,10 +6,9 @@ from unittest.mock import patch
 
 from homing.domain.failure import Failure
 from homing.ports import Accepted, Envelope
-from homing.providers.smtp.connection import Job
 from homing.providers.smtp.letter import Letter, compose
 from homing.providers.smtp.pool import MAX_DEPTH
-from homing.providers.smtp.provider import Sending
+from homing.providers.smtp.sending import Sending
 from tests.unit.smtp.sending import accepted, envelope, prove, provider, send
 from tests.unit.smtp.wire_server import Cut, Drip, Hang, WireServer
 
@@ -139,13 +138,13 @@ async def test_an_answer_that_meets_a_commit_being_cancelled_harms_nobody() -> N
         assert isinstance(ready, Sending)
         leaving = asyncio.create_task(ready.commit())
         await server.heard("DATA")
-        settle = Job.settle
+        settle = Sending.settle
 
-        def meanwhile(job: Job, outcome: Accepted | Failure) -> None:
+        def meanwhile(sending: Sending, outcome: Accepted | Failure) -> None:
             leaving.cancel()
-            settle(job, outcome)
+            settle(sending, outcome)
 
-        with patch.object(Job, "settle", meanwhile):
+        with patch.object(Sending, "settle", meanwhile):
             await asyncio.wait({leaving})
         assert leaving.cancelled()
         await accepted(smtp, envelope("bob@example.org"))

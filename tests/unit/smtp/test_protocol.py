@@ -173,11 +173,15 @@ def test_one_withdrawn_before_its_content_is_never_sent() -> None:
     assert dialogue.closing
 
 
-def test_in_lock_step_a_withdrawn_one_is_reset() -> None:
-    dialogue, one = begun(pipelining=False)
-    one.withdrawn = True
-    dialogue.receive(b"250 a\r\n")
-    assert dialogue.outgoing() == b"RSET\r\n"
+def test_after_a_refused_sender_354_breaks_the_session() -> None:
+    """A server that has taken a recipient nevertheless would deliver the empty message."""
+    dialogue, one = begun()
+    dialogue.receive(b"550 not you\r\n250 b\r\n250 c\r\n354 d\r\n")
+    assert dialogue.outgoing() == b""
+    assert dialogue.broken is not None
+    verdict = judge(one, NAMES)
+    assert isinstance(verdict, Failure)
+    assert (verdict.error_class, verdict.maybe_sent) == ("sender_refused", False)
 
 
 def test_421_ends_the_session_and_what_stood_behind_is_lost_not_sent() -> None:

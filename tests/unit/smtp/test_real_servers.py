@@ -126,6 +126,49 @@ async def test_a_wrong_password_is_a_fault_of_the_route() -> None:
     )
 
 
+LOGIN = f"{USER.replace('@', '%40')}:{PASSWORD}@"
+
+
+async def test_exim_takes_every_way_to_log_in() -> None:
+    async with WireServer() as sink:
+        with mta.exim(sink.port) as server:
+            for auth in ("plain", "login", "cram-md5"):
+                async with provider(f"{server.url}&auth={auth}") as smtp:
+                    await accepted(smtp)
+                assert f"A={auth.partition('-')[0]}:{USER}" in server.log()
+
+
+async def test_postfix_with_cyrus_sasl_takes_every_way_to_log_in() -> None:
+    """Left to choose, the strongest is taken."""
+    async with WireServer() as sink:
+        with mta.postfix(sink.port) as server:
+            url = server.url.replace("://", f"://{LOGIN}")
+            async with provider(url) as smtp:
+                await accepted(smtp)
+            assert server.log().count("sasl_method=SCRAM-SHA-256") == 1
+            for auth in ("scram-sha-256", "plain", "login", "cram-md5"):
+                async with provider(f"{url}&auth={auth}") as smtp:
+                    await accepted(smtp)
+                assert f"sasl_method={auth.upper()}, sasl_username={USER}" in server.log()
+                async with provider(f"{url.replace(PASSWORD, 'wrong-one')}&auth={auth}") as smtp:
+                    outcome = await failed(smtp)
+                assert (outcome.error_class, outcome.code) == ("auth_failed", "535")
+
+
+async def test_postfix_sees_a_client_certificate(tmp_path: Path) -> None:
+    leaf = trustme.CA().issue_cert("shop.example.org")
+    leaf.private_key_and_cert_chain_pem.write_to_path(tmp_path / "client.pem")
+    with mta.postfix(sink_port=1) as server:
+        for options, seen in (
+            ("", "Anonymous TLS connection established"),
+            (f"&client_cert={tmp_path / 'client.pem'}", "Untrusted TLS connection established"),
+        ):
+            assert seen not in server.log()
+            async with provider(f"{server.url}{options}") as smtp:
+                assert await smtp.check() is None
+            assert seen in server.log()
+
+
 async def test_a_server_without_starttls_gets_nothing() -> None:
     """M-180."""
     async with WireServer() as sink:

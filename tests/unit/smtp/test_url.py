@@ -1,12 +1,15 @@
 """URLs into settings; whatever is wrong names itself and shows no secret."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trustme
 
 from homing.domain.errors import SettingsError
-from homing.providers.smtp import SmtpProvider, SmtpSettings, parse_url
-from homing.providers.smtp.url import OPTIONS
+from homing.domain.redaction import redact
+from homing.providers.smtp import SmtpProvider, parse_url
+from homing.providers.smtp.options import OPTIONS
 
 
 def test_the_safe_way_is_the_default() -> None:
@@ -38,22 +41,30 @@ def test_login_needs_both_user_and_password(login: str) -> None:
     assert "no login" in settings.warnings[0]
 
 
-def test_every_option_has_its_field_and_its_effect() -> None:
-    samples = {
-        "tls": "starttls",
-        "verify": "off",
-        "ca_file": "/x.pem",
-        "helo": "me.example.org",
-        "sender": "a@example.org",
-        "pool": "3",
-        "messages_per_connection": "7",
-    }
-    for option, (field, _) in OPTIONS.items():
-        value = samples.get(option, "1.5")
-        settings = parse_url(f"smtp://mail.example.org?{option}={value}")
-        assert field in SmtpSettings.__struct_fields__
-        expected = {"off": False, "3": 3, "7": 7, "1.5": 1.5}.get(value, value)
-        assert getattr(settings, field) == expected
+# A value for every option, what becomes of it, and what else it needs.
+SAMPLES: dict[str, tuple[str, Any, str]] = {
+    "tls": ("none", "none", "localhost"),
+    "verify": ("off", False, "mail.example.org"),
+    "ca_file": ("/x.pem", "/x.pem", "mail.example.org"),
+    "client_cert": ("/x.pem", "/x.pem", "mail.example.org"),
+    "client_key": ("/x.key", "/x.key", "mail.example.org?client_cert=/x.pem"),
+    "plaintext_host": ("mailpit", "mailpit", "mailpit?tls=none"),
+    "auth": ("plain", "PLAIN", "ann:secret@mail.example.org"),
+    "token": ("ya29.x", "ya29.x", "ann@mail.example.org"),
+    "token_file": ("/x.token", Path("/x.token"), "ann@mail.example.org"),
+    "helo": ("me.example.org", "me.example.org", "mail.example.org"),
+    "sender": ("a@example.org", "a@example.org", "mail.example.org"),
+    "pool": ("3", 3, "mail.example.org"),
+    "messages_per_connection": ("7", 7, "mail.example.org"),
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_option_has_its_field_and_its_effect(option: str) -> None:
+    value, expected, place = SAMPLES.get(option, ("1.5", 1.5, "mail.example.org"))
+    settings = parse_url(f"smtp://{place}{'&' if '?' in place else '?'}{option}={value}")
+    field = OPTIONS[option][0]
+    assert getattr(settings.credentials if field == "token" else settings, field) == expected
 
 
 @pytest.mark.parametrize(
@@ -77,6 +88,28 @@ def test_every_option_has_its_field_and_its_effect() -> None:
         ("smtp://mail.example.org?helo=a%0d%0ab", "helo"),
         ("smtp://mail.example.org?sender=nobody", "sender"),
         ("smtp://mail.example.org?ca_file=", "ca_file"),
+        ("smtp://mail.example.org?client_cert=", "client_cert"),
+        ("smtp://mail.example.org?client_key=/x", "client_key"),
+        ("smtp://localhost?tls=none&client_cert=/x", "client_cert"),
+        ("smtp://mailpit?tls=none&plaintext_host=other", "tls"),
+        ("smtp://mailpit?plaintext_host=mailpit", "plaintext_host"),
+        ("smtp://localhost?tls=none&plaintext_host=localhost", "plaintext_host"),
+        ("smtp://mailpit?tls=none&plaintext_host=", "plaintext_host"),
+        ("smtp://ann:secret@mailpit?tls=none&plaintext_host=mailpit", "tls"),
+        ("smtps://mailpit?tls=none&plaintext_host=mailpit", "tls"),
+        ("smtp://ann:secret@mail.example.org?auth=ntlm", "auth"),
+        ("smtp://ann:secret@mail.example.org?auth=xoauth2", "auth"),
+        ("smtp://ann@mail.example.org?auth=plain", "auth"),
+        ("smtp://ann@mail.example.org?auth=plain&token=x", "auth"),
+        ("smtp://mail.example.org?auth=external", "auth"),
+        ("smtp://ann:secret@mail.example.org?auth=external&client_cert=/x", "auth"),
+        ("smtp://mail.example.org?token=x", "token"),
+        ("smtp://ann:secret@mail.example.org?token=x", "token"),
+        ("smtp://ann@mail.example.org?token=x&token_file=/x", "token_file"),
+        ("smtp://ann@mail.example.org?token=a+b", "token"),
+        ("smtp://ann@mail.example.org?token=a%0d%0ab", "token"),
+        ("smtp://ann@mail.example.org?token_file=", "token_file"),
+        ("smtp://u:p%01@mail.example.org", "provider"),
         ("smtp://", "provider"),
         ("smtp://[::1", "provider"),
         ("smtp:///path", "provider"),
@@ -99,7 +132,13 @@ def test_a_wrong_url_names_what_is_wrong(url: str, setting: str) -> None:
 
 
 def test_a_password_that_breaks_the_url_is_not_shown() -> None:
-    for url in ("smtp://ann:hush/hush@mail.example.org", "smtp://ann:hush\u2100@mail.example.org"):
+    for url in (
+        "smtp://ann:hush/hush@mail.example.org",
+        "smtp://ann:hush\u2100@mail.example.org",
+        "smtp://ann:x?hush@mail.example.org",
+        "smtp://ann:x?hush=1@mail.example.org?verify=off&sender=a@example.org",
+        "smtp://ann@mail.example.org?token=hush%20hush",
+    ):
         with pytest.raises(SettingsError) as refusal:
             parse_url(url)
         assert "hush" not in str(refusal.value)
@@ -126,10 +165,43 @@ def test_a_certificate_file_that_cannot_be_read_stops_the_start(tmp_path: Path) 
         assert refusal.value.setting == "ca_file"
 
 
+def test_a_client_certificate_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
+    leaf = trustme.CA().issue_cert("shop.example.org")
+    leaf.private_key_pem.write_to_path(tmp_path / "key.pem")
+    leaf.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    trustme.CA().private_key_pem.write_to_path(tmp_path / "other.pem")
+    for rest in ("cert.pem", "missing.pem", f"cert.pem&client_key={tmp_path}/other.pem"):
+        with pytest.raises(SettingsError) as refusal:
+            SmtpProvider.from_url(f"smtp://mail.example.org?client_cert={tmp_path}/{rest}")
+        assert refusal.value.setting == "client_cert"
+
+
+def test_plain_text_to_another_machine_is_a_consent_that_is_shown() -> None:
+    smtp = SmtpProvider.from_url("smtp://mailpit:1025?tls=none&plaintext_host=mailpit")
+    assert smtp.settings.tls == "none"
+    assert not smtp.stays_local
+    assert smtp.warnings == ("tls=none: mail to mailpit is sent in the clear",)
+
+
 def test_secrets_are_in_no_repr() -> None:
     settings = parse_url("smtp://ann:hush-hush@mail.example.org")
     assert "hush" not in repr(settings)
     assert "ann" not in repr(settings.credentials)
+    assert "ya29" not in repr(parse_url("smtp://ann@mail.example.org?token=ya29.x"))
+
+
+@pytest.mark.parametrize("url", ["smtp://ann:h%2Fush@mail.example.org", "smtp://a@b?token=h/ush"])
+def test_the_secrets_of_a_url_are_left_out_of_every_text_that_is_kept(url: str) -> None:
+    parse_url(url)
+    assert redact("the server says h/ush is wrong") == "the server says [redacted] is wrong"
+
+
+def test_a_function_gives_the_token() -> None:
+    credentials = parse_url("smtp://ann@mail.example.org", token=lambda: "t").credentials
+    assert credentials is not None
+    assert credentials.takes == "token"
+    with pytest.raises(SettingsError, match="token"):
+        parse_url("smtp://ann@mail.example.org?token=x", token=lambda: "t")
 
 
 def test_a_user_that_is_an_address_is_the_default_sender() -> None:

@@ -33,8 +33,8 @@ class Drip:
     every_s: float
 
 
-Answer: TypeAlias = "str | Cut | Hang | Drip"
-Answers: TypeAlias = "Answer | Sequence[Answer] | Callable[[str], Answer]"
+Answer: TypeAlias = str | Cut | Hang | Drip
+Answers: TypeAlias = Answer | Sequence[Answer] | Callable[[str], Answer]
 
 _USUAL: dict[str, Answers] = {
     "greeting": "220 wire.test ESMTP",
@@ -69,7 +69,9 @@ class WireServer:
     """Use as `async with`. Answers are by verb in small letters, and `greeting` and `dot`.
 
     A sequence gives one answer after the other, over all connections; its last one stays.
-    `by_verb` is the same, for a verb that is a value.
+    `by_verb` is the same, for a verb that is a value. `to_client` comes first: it sees the verb and
+    the client, whose last command is the one to answer; None leaves it to the others. `hello_to`
+    names the features that a client is offered.
     """
 
     def __init__(
@@ -80,12 +82,15 @@ class WireServer:
         implicit: bool = False,
         end_of_data: bytes = STRICT_END,
         by_verb: Mapping[str, Answers] | None = None,
+        to_client: Callable[[str, Client], Answer | None] | None = None,
+        hello_to: Callable[[Client], Sequence[str]] | None = None,
         **answers: Answers,
     ) -> None:
         self.clients: list[Client] = []
         self.url = ""
         self.port = 0
-        self._features = features
+        self._hello_to = hello_to or (lambda _: features)
+        self._to_client = to_client or (lambda _verb, _client: None)
         self._tls = tls
         self._implicit = implicit
         self._end_of_data = re.compile(end_of_data)
@@ -149,7 +154,9 @@ class WireServer:
             await _Conversation(self, client, reader, writer).run()
         writer.transport.abort()
 
-    def answer(self, verb: str, line: str) -> Answer:
+    def answer(self, verb: str, line: str, client: Client) -> Answer:
+        if (special := self._to_client(verb, client)) is not None:
+            return special
         asked = self._asked[verb] = self._asked.get(verb, 0) + 1
         answers = self._answers.get(verb, "502 5.5.1 what?")
         if callable(answers):
@@ -158,8 +165,9 @@ class WireServer:
             return answers[min(asked, len(answers)) - 1]
         return answers
 
-    def hello(self) -> str:
-        features = [*self._features, *(["STARTTLS"] if self._tls and not self._implicit else [])]
+    def hello(self, client: Client) -> str:
+        offered = self._hello_to(client)
+        features = [*offered, *(["STARTTLS"] if self._tls and not self._implicit else [])]
         return "\r\n".join(
             ("250-" if position < len(features) else "250 ") + line
             for position, line in enumerate(["wire.test", *features])
@@ -199,7 +207,8 @@ class _Conversation:
             await self._server.note(self._client.commands, line)
             verb = line.split(" ", 1)[0].rstrip(":").lower()
             if verb in ("ehlo", "helo") and self._server.has_hello:
-                await self._write(self._server.hello() if verb == "ehlo" else "250 wire.test")
+                hello = self._server.hello(self._client)
+                await self._write(hello if verb == "ehlo" else "250 wire.test")
                 continue
             said = await self._say(verb, line)
             if said.startswith("354"):
@@ -239,7 +248,7 @@ class _Conversation:
         self._held += data
 
     async def _say(self, verb: str, line: str) -> str:
-        answer = self._server.answer(verb, line)
+        answer = self._server.answer(verb, line, self._client)
         if isinstance(answer, str):
             await self._write(answer)
             return answer

@@ -19,6 +19,7 @@ from homing.domain.policy import Exponential, FullJitter, Plan, Retry, RetryAfte
 from homing.engine.labels import Label, LabelTable
 from homing.engine.route import ALL_VERBS, Route
 from homing.engine.steps import SendStep
+from homing.mail_route import SEND_TIMEOUT_S
 from homing.ports import FanOut, Outcome, Provider, Step, Work
 
 NAME = "reviews"
@@ -76,7 +77,7 @@ def reviews_route(
         )
         for name in (FETCH, LLM, NOTIFY)
     )
-    sending = Stage(name=RECIPIENT, retry=retry, timeout_s=STAGE_TIMEOUT_S, sends=True)
+    sending = Stage(name=RECIPIENT, retry=retry, timeout_s=SEND_TIMEOUT_S, sends=True)
     return Route(
         name=NAME,
         plan=_plan(*stages),

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from homing.domain import recipients
 from homing.domain.delivery import AttemptStatus, Change, Delivery, FailedBecause, Receipt
-from homing.domain.failure import Failure, Refusal
+from homing.domain.failure import RATE_LIMITED, Failure, Refusal
 from homing.domain.policy import Plan
 from homing.domain.transitions.attempts import (
     attempt_of,
@@ -107,7 +107,10 @@ def succeed_in_part(
     evidence = evidence_of(delivery, answered, dated(receipt, now_ms))
     if recipients.left_to_try(answered, refused):
         after = replace(delivery, **evidence)
-        deferred = recipients.summary(answered, permanent=False)
+        deferred = replace(
+            recipients.summary(answered, permanent=False),
+            maybe_sent=any(refusal.maybe_sent for refusal in refused.values()),
+        )
         return _failed(after, deferred, plan, now_ms, roll=roll, can_look=False)
     all_accepted = all(r.outcome == "accepted" for r in answered)
     failure = None if all_accepted else recipients.summary(answered, permanent=True)
@@ -165,7 +168,8 @@ def _failed(
     if disposition == "route_fault":
         if plan.on_route_fault == "park":
             return _back_to_route(delivery, failure, now_ms)
-        disposition = "reject" if plan.on_route_fault == "fail" else "retry"
+        fails = plan.on_route_fault == "fail" and failure.error_class != RATE_LIMITED
+        disposition = "reject" if fails else "retry"
     if disposition == "suppress":
         raise AssertionError("suppression is not a failure: use suppress()")
 

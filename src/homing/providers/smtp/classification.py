@@ -1,4 +1,4 @@
-"""What an answer, a timeout or a lost connection means for a delivery: see the table at the end."""
+"""What an answer, a timeout or a lost connection means for a delivery, by the table of rules."""
 
 from __future__ import annotations
 
@@ -6,47 +6,22 @@ import re
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
-
 from homing.domain.delivery import Receipt
-from homing.domain.failure import (
-    RATE_LIMITED,
-    RECIPIENT_DEFERRED,
-    RECIPIENT_REFUSED,
-    TIMED_OUT,
-    Disposition,
-    Failure,
-    Refusal,
-)
+from homing.domain.failure import Disposition, Failure, Refusal
+from homing.domain.known_secrets import without_known_secrets
 from homing.domain.redaction import redact
 from homing.ports import Accepted
 from homing.providers.smtp.exchange import Awaiting, Cause, Exchange, Phase
 from homing.providers.smtp.protocol import SERVICE_CLOSING
 from homing.providers.smtp.replies import Reply
+from homing.providers.smtp.rules import RELAY_DENIED, RULES, UNHEARD_OF, Rule, own_words
 
 Heard: TypeAlias = Cause | Literal["missing", "unreachable", "untrusted"] | Reply
 
 
-class Rule(Struct, frozen=True):
-    """`heard` is a code, `4xx`, `5xx`, or what was heard instead of a reply."""
-
-    phases: tuple[Phase, ...]
-    heard: tuple[str, ...]
-    error_class: str
-    disposition: Disposition
-    enhanced: str = ""
-
-    def fits(self, phase: Phase, words: tuple[str, str], enhanced: str) -> bool:
-        return (
-            phase in self.phases
-            and any(word in self.heard for word in words)
-            and enhanced.startswith(self.enhanced)
-        )
-
-
 def failure(phase: Phase, heard: Heard, detail: str = "") -> Failure:
     """The failure that this phase ends with when this was heard."""
-    rule = _rule(phase, heard)
+    rule = rule_for(phase, heard)
     if isinstance(heard, Reply):
         return Failure(
             rule.error_class,
@@ -89,13 +64,17 @@ def _unsent(
     return _with(failure(_PHASE[awaiting], replies[-1]), refused)
 
 
-def _rule(phase: Phase, heard: Heard) -> Rule:
+def rule_for(phase: Phase, heard: Heard) -> Rule:
     if isinstance(heard, Reply):
         words = (str(heard.code), f"{heard.kind}xx")
         enhanced = heard.enhanced or ""
+        # RFC 3463: X.1 is about an address, whatever its words are. Addresses are left out of the
+        # words, because a recipient could be named like a rule.
+        text = "" if enhanced[1:4] == ".1." else own_words(redact(heard.text))
     else:
-        words, enhanced = (heard, heard), ""
-    return next((rule for rule in RULES if rule.fits(phase, words, enhanced)), _UNHEARD_OF)
+        words, enhanced, text = (heard, heard), "", ""
+    fitting = (rule for rule in RULES if rule.fits(phase, words, enhanced, text))
+    return next(fitting, UNHEARD_OF)
 
 
 def _refusals(exchange: Exchange, recipients: tuple[str, ...]) -> dict[str, Refusal]:
@@ -104,13 +83,19 @@ def _refusals(exchange: Exchange, recipients: tuple[str, ...]) -> dict[str, Refu
         return {}
     return {
         recipient: Refusal(
-            permanent=_rule("rcpt", reply).disposition == "reject",
+            permanent=_is_final(rule_for("rcpt", reply), reply, exchange),
             code=str(reply.code),
             detail=redact(reply.text),
         )
         for recipient, reply in zip(recipients, exchange.recipient_replies, strict=False)
         if reply.kind != 2 and reply.code != SERVICE_CLOSING
     }
+
+
+def _is_final(rule: Rule, reply: Reply, exchange: Exchange) -> bool:
+    """A relay that takes other recipients of the same message denies this one for good."""
+    denied = rule.error_class == RELAY_DENIED and reply.kind == 5 and exchange.deliverable
+    return denied or rule.disposition == "reject"
 
 
 def _all_refused(exchange: Exchange, refused: dict[str, Refusal]) -> Failure:
@@ -138,7 +123,7 @@ def _receipt(reply: Reply) -> Receipt:
     text = reply.text
     for words, pattern in _QUEUE_IDS:
         if words in text and (found := pattern.search(text)) is not None:
-            return Receipt(found[1])
+            return Receipt(without_known_secrets(found[1]))
     return Receipt(detail=_redacted(text))
 
 
@@ -168,36 +153,4 @@ _QUEUE_IDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("queued as ", re.compile(r"queued as ([\w.-]{1,64})")),
     ("id=", re.compile(r"\bid=([\w.-]{1,64})")),
     (" Message accepted", re.compile(r"([\w.-]{1,64}) Message accepted for delivery")),
-)
-
-_ANY: tuple[Phase, ...] = ("connect", "tls", "auth", "mail", "rcpt", "data", "dot")
-_ANY_REPLY = ("2xx", "3xx", "4xx", "5xx")
-_LOGIN_WANTED = ("530", "534", "535", "538")
-_UNHEARD_OF = Rule(_ANY, (), "protocol_error", "retry")
-
-# The first rule that fits decides.
-RULES: tuple[Rule, ...] = (
-    Rule(("connect",), ("unreachable",), "connect_failed", "retry"),
-    Rule(("connect",), ("untrusted",), "tls_failed", "route_fault"),
-    Rule(("tls",), ("missing",), "starttls_missing", "route_fault"),
-    Rule(("tls",), ("untrusted", "garbled", *_ANY_REPLY), "tls_failed", "route_fault"),
-    Rule(("auth",), ("missing",), "auth_unavailable", "route_fault"),
-    Rule(_ANY, ("timeout",), TIMED_OUT, "retry"),
-    Rule(_ANY, ("cut",), "connection_lost", "retry"),
-    Rule(_ANY, ("garbled",), "protocol_error", "retry"),
-    Rule(_ANY, _LOGIN_WANTED, "auth_failed", "route_fault"),
-    Rule(("auth",), ("5xx",), "auth_failed", "route_fault"),
-    Rule(("connect",), ("5xx",), "connect_refused", "route_fault"),
-    Rule(_ANY, ("421", "450", "451"), RATE_LIMITED, "retry", enhanced="4.7."),
-    Rule(_ANY, ("421",), "deferred", "retry"),
-    # RFC 5321, 4.5.3.1.10: at RCPT it says "too many recipients"; the rest may come later.
-    Rule(("rcpt",), ("552",), RECIPIENT_DEFERRED, "retry"),
-    Rule(("rcpt",), ("4xx",), RECIPIENT_DEFERRED, "retry"),
-    Rule(("rcpt",), ("5xx",), RECIPIENT_REFUSED, "reject"),
-    Rule(_ANY, ("4xx",), "deferred", "retry"),
-    Rule(("data", "dot"), ("552",), "mailbox_full", "reject", enhanced="5.2."),
-    Rule(("mail", "data", "dot"), ("552",), "message_too_large", "reject"),
-    Rule(("mail", "data", "dot"), ("5xx",), "message_too_large", "reject", enhanced="5.3.4"),
-    Rule(("mail",), ("5xx",), "sender_refused", "reject"),
-    Rule(("data", "dot"), ("5xx",), "content_refused", "reject"),
 )

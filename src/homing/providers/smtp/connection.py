@@ -1,20 +1,16 @@
-"""One open session: asyncio around the protocol core, with a total deadline for every phase."""
+"""One open session: asyncio around the protocol core, with a deadline for every command."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable
 from typing import Protocol
 
-from homing.domain.failure import Failure
-from homing.ports import Accepted
-from homing.providers.smtp.classification import judge
 from homing.providers.smtp.exchange import Awaiting, Cause, Exchange
 from homing.providers.smtp.features import Features
-from homing.providers.smtp.letter import Letter
 from homing.providers.smtp.protocol import SERVICE_CLOSING, Dialogue
+from homing.providers.smtp.sending import Sending
 from homing.providers.smtp.url import SmtpSettings
 
 QUIT_TIMEOUT_S = 2.0
@@ -23,47 +19,24 @@ QUIT_TIMEOUT_S = 2.0
 PIPELINE_BELOW_S = 0.25
 # A connection that was idle for this long may have been dropped without notice.
 STALE_AFTER_S = 1.0
-
-
-class Job:
-    """A letter under way; `told` is called with its outcome, unless it was withdrawn."""
-
-    __slots__ = ("_told", "exchange", "letter", "over", "tries")
-
-    def __init__(self, letter: Letter, told: Callable[[Accepted | Failure], None]) -> None:
-        self.letter = letter
-        self.tries = 0
-        self.exchange: Exchange | None = None
-        self.over = False
-        self._told = told
-
-    def begin(self, features: Features) -> Exchange:
-        self.tries += 1
-        self.exchange = Exchange(self.letter.commands(features), self.letter.content)
-        return self.exchange
-
-    def withdraw(self) -> None:
-        """The outcome is no longer waited for. A letter that is not sent yet is not sent."""
-        self.over = True
-        if self.exchange is not None:
-            self.exchange.withdrawn = True
-
-    def settle(self, outcome: Accepted | Failure) -> None:
-        if not self.over:
-            self.over = True
-            self._told(outcome)
+# On so many connections a message is begun that is not to blame for their end.
+MAX_TRIES = 5
 
 
 class Supply(Protocol):
     """Where a connection gets its work, and whom it tells what became of it."""
 
-    def next_job(self) -> Job | None: ...
+    def next_for(self, features: Features) -> Sending | None:
+        """The next that can go to a server with these features."""
 
-    def give_back(self, job: Job) -> None:
+    def give_back(self, sending: Sending) -> None:
         """Certainly not sent, and not because of the letter: let another connection try."""
 
     def answered(self, latency_s: float) -> None:
         """A message was answered this long after its final dot."""
+
+    def closed_after(self, messages: int) -> None:
+        """The server took so many messages of a connection and closed it at the next one."""
 
     def flush_soon(self, connection: Connection) -> None:
         """Call its `flush` soon, together with those of others."""
@@ -74,9 +47,10 @@ class Supply(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """A session whose handshake is done; it serves jobs while it is `alive`.
+    """A session whose handshake is done; it serves sends while it is `alive`.
 
-    `lost` is done when its socket is closed, which is later if QUIT is sent first.
+    `answered` counts the messages that it has had a last word on. `lost` is done when its socket
+    is closed, which is later if QUIT is sent first.
     """
 
     def __init__(
@@ -85,41 +59,60 @@ class Connection(asyncio.Protocol):
         features: Features,
         settings: SmtpSettings,
         supply: Supply,
+        most: int,
     ) -> None:
         self.features = features
         self.alive = True
         self._transport = transport
         self._loop = asyncio.get_running_loop()
         self._dialogue = Dialogue(pipelining=features.pipelining)
-        self._jobs: deque[Job] = deque()
+        self._sendings: deque[Sending] = deque()
         self._supply = supply
-        self._may_take = settings.messages_per_connection
-        self._proven = False
+        self.answered = 0
+        self._may_take = most
+        self._taken = 0
         self._rested_from_s = math.inf
         self._latency_s = math.inf
-        self._dot_out_at_s = 0.0
         self._timeouts_s = _timeouts_s(settings)
+        self._shortest_s = min(self._timeouts_s.values())
         self._milestone = -1
-        self._deadline_s = 0.0
+        self._awaiting_from_s = 0.0
+        self._undrained_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self.lost: asyncio.Future[None] = self._loop.create_future()
         # Tells at once when everything has left: see HOLD_DOT_ABOVE_BYTES.
         transport.set_write_buffer_limits(high=1, low=0)
         transport.set_protocol(self)
+        self._set_timer(self._shortest_s)
 
     def serve(self) -> None:
         """Take the work there is."""
         if self.alive:
-            self._proven |= self._loop.time() - self._rested_from_s > STALE_AFTER_S
-            self._go_on()
+            self._go_on(self._loop.time())
+
+    def keep_to(self, messages: int) -> None:
+        """Take no more than so many in all."""
+        self._may_take = min(self._may_take, messages - self._taken)
+
+    def withdraw(self, sending: Sending) -> None:
+        """Cut the connection if nobody waits for it, or before an unwanted message goes out.
+
+        A server that has fallen silent would be waited for until its deadline.
+        """
+        if not self.alive:
+            return
+        is_first = self._sendings and self._sendings[0] is sending
+        unsent = sending.exchange is not None and not sending.exchange.dot_out
+        if (is_first and unsent) or all(one.over for one in self._sendings):
+            self._cut("cut")
 
     async def close(self, grace_s: float) -> None:
         """Let sends under way end within the grace, then send QUIT."""
         self._may_take = 0
         if self.alive and self._dialogue.idle:
             self._quit()
-        elif self.alive and all(job.over for job in self._jobs):
-            self._cut("cut")  # their callers no longer wait
+        elif self.alive and not self._sendings:
+            self._cut("cut")  # only a reset is under way
         await asyncio.wait({self.lost}, timeout=grace_s)
         if not self.lost.done():
             self._cut("cut")
@@ -128,18 +121,19 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if not self.alive:
             return
+        dialogue = self._dialogue
         now_s = self._loop.time()
-        for exchange in self._dialogue.receive(data):
-            job = self._jobs.popleft()
+        for exchange in dialogue.receive(data):
+            sending = self._sendings.popleft()
             if exchange.dot_out:
-                self._latency_s = now_s - self._dot_out_at_s
+                self._latency_s = now_s - self._awaiting_from_s
                 self._supply.answered(self._latency_s)
-            self._end(job, exchange)
-            self._proven = True
-        if self._dialogue.closing:
-            self._cut("cut" if self._dialogue.broken is None else "garbled")
+            self._end(sending, exchange)
+            self.answered += 1
+        if dialogue.closing:
+            self._cut("cut" if dialogue.broken is None else "garbled")
         else:
-            self._go_on()
+            self._go_on(now_s)
 
     def resume_writing(self) -> None:
         if self.alive and self._dialogue.awaiting == "drain":
@@ -155,83 +149,102 @@ class Connection(asyncio.Protocol):
         if not self.alive:
             return
         self._transport.write(self._dialogue.outgoing())
-        if self._dialogue.awaiting == "drain" and not self._transport.get_write_buffer_size():
-            self._content_left()
+        if self._dialogue.awaiting == "drain":
+            self._undrained_bytes = self._transport.get_write_buffer_size()
+            if not self._undrained_bytes:
+                self._content_left()
 
-    def _go_on(self) -> None:
+    def _go_on(self, now_s: float) -> None:
         """Take the next message if there is room, say what there is to say, watch the clock."""
-        dialogue, supply = self._dialogue, self._supply
-        if self._has_room() and (job := supply.next_job()) is not None:
-            self._may_take -= 1
-            self._jobs.append(job)
-            dialogue.take(job.begin(self.features))
-        if dialogue.has_something_to_say:
-            supply.flush_soon(self)
+        dialogue = self._dialogue
+        if dialogue.has_room and self._may_take > 0:
+            self._take_next()
+        if dialogue.out:
+            self._supply.flush_soon(self)
         if dialogue.milestone != self._milestone:
-            self._watch()
-        if dialogue.idle:
+            self._milestone = dialogue.milestone
+            self._awaiting_from_s = now_s
+        if not dialogue.queue:
             self._rest()
 
-    def _has_room(self) -> bool:
-        """For one more message; never for two, as nothing fits behind an envelope."""
-        if self._may_take <= 0 or not self._dialogue.has_room:
-            return False
-        return self._latency_s < PIPELINE_BELOW_S or self._dialogue.idle
+    def _take_next(self) -> None:
+        """One message, as nothing fits behind an envelope."""
+        dialogue, features = self._dialogue, self.features
+        if dialogue.queue and self._latency_s >= PIPELINE_BELOW_S:
+            return
+        while (sending := self._supply.next_for(features)) is not None:
+            exchange = sending.begin(self, features)
+            if exchange is not None:
+                self._may_take -= 1
+                self._taken += 1
+                self._sendings.append(sending)
+                dialogue.take(exchange)
+                return
 
     def _content_left(self) -> None:
         self._dialogue.content_left()
-        if self._dialogue.closing:
-            self._cut("cut")
-        else:
-            self._go_on()
+        self._go_on(self._loop.time())
 
     def _rest(self) -> None:
         if self._may_take <= 0:
             self._quit()
         else:
-            self._rested_from_s = self._loop.time()
+            self._rested_from_s = self._awaiting_from_s
             self._supply.free(self)
 
-    def _end(self, job: Job, exchange: Exchange) -> None:
+    def _end(self, sending: Sending, exchange: Exchange) -> None:
         going_away = not exchange.dot_out and exchange.replies[-1].code == SERVICE_CLOSING
-        if going_away and self._proven and job.tries == 1:
-            self._supply.give_back(job)
-        else:
-            job.settle(judge(exchange, job.letter.recipients))
+        if not (going_away and self._give_back(sending)):
+            sending.end(exchange)
 
-    def _watch(self) -> None:
-        """A new phase: its deadline is for the whole phase, however slowly the bytes arrive."""
-        now_s = self._loop.time()
-        self._milestone = self._dialogue.milestone
-        awaiting = self._dialogue.awaiting
-        if awaiting == "dot":
-            self._dot_out_at_s = now_s
-        self._deadline_s = now_s + self._timeouts_s[awaiting]
-        # A timer that comes too early only looks and sleeps again: that is cheaper than a new
-        # one for every phase of every message.
-        if self._timer is None or self._timer.when() > self._deadline_s:
-            self._set_timer()
+    def _give_back(self, sending: Sending) -> bool:
+        """The server has closed the connection at this message: let another one try, if it may."""
+        if self.answered:
+            self._supply.closed_after(self.answered)
+        was_stale = self._awaiting_from_s - self._rested_from_s > STALE_AFTER_S
+        if sending.tries >= MAX_TRIES or not (self.answered or was_stale):
+            return False
+        self._supply.give_back(sending)
+        return True
 
-    def _set_timer(self) -> None:
+    def _set_timer(self, after_s: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(self._deadline_s, self._ring)
+        self._timer = self._loop.call_later(after_s, self._look_at_clock)
 
-    def _ring(self) -> None:
-        if self._loop.time() < self._deadline_s:
-            self._set_timer()
-        elif not self.alive:
+    def _look_at_clock(self) -> None:
+        """Each answer has its time, however slowly the bytes arrive.
+
+        Looking now and then is cheaper than a timer for every command of every message. Nothing
+        is seen late: no time is shorter than the one after which it looks again.
+        """
+        if not self.alive:
             self._transport.abort()
-        elif self._dialogue.idle:
+            return
+        awaiting = self._dialogue.awaiting
+        left_s = self._awaiting_from_s + self._timeouts_s[awaiting] - self._loop.time()
+        if left_s > 0:
+            self._set_timer(min(left_s, self._shortest_s))
+        elif awaiting is None:
             self._quit()
+        elif awaiting == "drain" and self._has_drained():
+            self._awaiting_from_s = self._loop.time()
+            self._set_timer(self._shortest_s)
         else:
             self._cut("timeout")
+
+    def _has_drained(self) -> bool:
+        """Whether some of the content has left since it was last looked at."""
+        before_bytes, self._undrained_bytes = (
+            self._undrained_bytes,
+            self._transport.get_write_buffer_size(),
+        )
+        return self._undrained_bytes < before_bytes
 
     def _quit(self) -> None:
         self._transport.write(b"QUIT\r\n")
         self._retire("cut")
-        self._deadline_s = self._loop.time() + QUIT_TIMEOUT_S
-        self._set_timer()
+        self._set_timer(QUIT_TIMEOUT_S)
 
     def _cut(self, cause: Cause) -> None:
         self._transport.abort()
@@ -244,18 +257,16 @@ class Connection(asyncio.Protocol):
         if not self.alive:
             return
         self.alive = False
-        jobs = list(self._jobs)
-        self._jobs.clear()
+        sendings = list(self._sendings)
+        self._sendings.clear()
         exchanges = self._dialogue.lose(cause)
         self._supply.gone(self)
-        for position, (job, exchange) in enumerate(zip(jobs, exchanges, strict=True)):
-            # The connection has become stale, or another message has broken it.
-            excused = position > 0 or (self._proven and cause != "timeout")
-            unheard = not exchange.dot_out and not exchange.replies and not exchange.withdrawn
-            if excused and unheard and job.tries == 1:
-                self._supply.give_back(job)
-            else:
-                job.settle(judge(exchange, job.letter.recipients))
+        for position, (sending, exchange) in enumerate(zip(sendings, exchanges, strict=True)):
+            unheard = not exchange.dot_out and not exchange.replies and not sending.over
+            if unheard and position and sending.tries < MAX_TRIES:
+                self._supply.give_back(sending)  # another message has broken the connection
+            elif not (unheard and cause != "timeout" and self._give_back(sending)):
+                sending.end(exchange)
 
 
 def _timeouts_s(settings: SmtpSettings) -> dict[Awaiting | None, float]:

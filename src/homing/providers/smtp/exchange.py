@@ -1,4 +1,4 @@
-"""One message's part in a dialogue: what is said about it, and what was answered."""
+"""One transaction: what is said about a message to some recipients, and what was answered."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Awaiting: TypeAlias = Literal["mail", "rcpt", "data", "drain", "dot", "void", "r
 
 
 class Exchange:
-    """One message's part in the dialogue: what was said about it so far."""
+    """MAIL, one RCPT for each recipient, DATA, and the content, with the replies so far."""
 
     __slots__ = (
         "accepted",

@@ -25,20 +25,19 @@ class Letter(Struct, frozen=True, kw_only=True):
     size_bytes: int
     eight_bit: bool = False
     utf8_headers: bool = False
+    utf8_addresses: bool = False
     refused: dict[str, Refusal] = field(default_factory=dict)
 
-    def commands(self, features: Features) -> tuple[bytes, ...]:
-        """MAIL, one RCPT for each recipient, DATA: as this server takes them."""
+    def commands(self, features: Features, most: int = 0) -> tuple[bytes, ...]:
+        """MAIL, a RCPT for each recipient (or the first `most`), DATA: as the server takes them."""
         size = f" SIZE={self.size_bytes}" if features.size else ""
         body = " BODY=8BITMIME" if self.eight_bit and features.eight_bit_mime else ""
-        utf8 = " SMTPUTF8" if features.smtputf8 and self._needs_utf8 else ""
+        needs_utf8 = self.utf8_headers or self.utf8_addresses
+        utf8 = " SMTPUTF8" if needs_utf8 and features.smtputf8 else ""
         mail = f"MAIL FROM:<{self.sender}>{size}{body}{utf8}\r\n"
-        recipients = [f"RCPT TO:<{recipient}>\r\n".encode() for recipient in self.recipients]
+        first = self.recipients[:most] if most else self.recipients
+        recipients = [f"RCPT TO:<{recipient}>\r\n".encode() for recipient in first]
         return (mail.encode(), *recipients, b"DATA\r\n")
-
-    @property
-    def _needs_utf8(self) -> bool:
-        return self.utf8_headers or not f"{self.sender}{''.join(self.recipients)}".isascii()
 
 
 def compose(envelope: Envelope, default_sender: str | None) -> Letter | Failure:
@@ -67,6 +66,7 @@ def compose(envelope: Envelope, default_sender: str | None) -> Letter | Failure:
             size_bytes=len(content),
             eight_bit=eight_bit,
             utf8_headers=eight_bit and not header_block(content).isascii(),
+            utf8_addresses=not "".join((sender, *recipients)).isascii(),
             refused=refused,
         )
     )
@@ -79,15 +79,16 @@ def fit(letter: Letter, features: Features) -> Letter | Failure:
         return Failure("message_too_large", "reject", detail=detail)
     if letter.eight_bit and not features.eight_bit_mime:
         return Failure("eightbit_unsupported", "reject", detail="the server has no 8BITMIME")
-    if features.smtputf8:
+    if features.smtputf8 or not (letter.utf8_headers or letter.utf8_addresses):
         return letter
     if letter.utf8_headers or not letter.sender.isascii():
         return Failure("smtputf8_unsupported", "reject", detail=_NO_UTF8.detail or "")
+    within = tuple(address for address in letter.recipients if address.isascii())
     beyond = {address: _NO_UTF8 for address in letter.recipients if not address.isascii()}
-    if not beyond:
-        return letter
-    within = tuple(address for address in letter.recipients if address not in beyond)
-    return _with_recipients(replace(letter, recipients=within, refused=letter.refused | beyond))
+    fitted = replace(
+        letter, recipients=within, utf8_addresses=False, refused=letter.refused | beyond
+    )
+    return _with_recipients(fitted)
 
 
 def _with_recipients(letter: Letter) -> Letter | Failure:

@@ -32,80 +32,79 @@ _RESET = _Reset()
 class Dialogue:
     """Takes exchanges in order, one envelope at a time; gives them back when they are over.
 
-    After every call that may have produced something to say, write `outgoing()`: soon, and
-    before anything more is received. Once `closing` is set the connection serves no further
+    While there is something in `out`, write `outgoing()`: soon, and before anything more is
+    received. Once `closing` is set the connection serves no further
     message; once `broken` is set it must be cut.
     """
 
     __slots__ = (
         "_dotted",
-        "_out",
         "_parser",
-        "_queue",
         "broken",
         "closing",
         "milestone",
+        "out",
         "pipelining",
+        "queue",
     )
 
     def __init__(self, *, pipelining: bool) -> None:
         self.pipelining = pipelining
         self.closing = False
         self.broken: str | None = None
-        # Counts the phases entered, so that a deadline can be set once for each.
+        # Counts up when something else is waited for, so that each answer has a time of its own.
         self.milestone = 0
         self._parser = ReplyParser()
-        self._queue: deque[Exchange | _Reset] = deque()
-        self._out: list[bytes] = []
+        self.queue: deque[Exchange | _Reset] = deque()
+        self.out: list[bytes] = []
         self._dotted: Exchange | None = None
 
     @property
     def idle(self) -> bool:
-        return not self._queue
+        return not self.queue
 
     @property
     def awaiting(self) -> Awaiting | None:
         """What has to happen next; None while nothing is under way."""
-        return self._queue[0].awaiting if self._queue else None
+        return self.queue[0].awaiting if self.queue else None
 
     @property
     def has_room(self) -> bool:
         """Whether another envelope may go out now."""
-        if not self._queue:
+        if not self.queue:
             return not self.closing
-        behind = self._queue[-1].awaiting in _PIPELINED_BEHIND
+        behind = self.queue[-1].awaiting in _PIPELINED_BEHIND
         return self.pipelining and behind and not self.closing
 
     def take(self, exchange: Exchange) -> None:
         """Begin with this message. Only when there is room."""
-        if not self._queue:
+        if not self.queue:
             self.milestone += 1
-        self._queue.append(exchange)
-        self._out.extend(exchange.commands if self.pipelining else exchange.commands[:1])
-
-    @property
-    def has_something_to_say(self) -> bool:
-        return bool(self._out)
+        self.queue.append(exchange)
+        self.out.extend(exchange.commands if self.pipelining else exchange.commands[:1])
 
     def outgoing(self) -> bytes:
         """What to write now; it counts as written."""
         if self._dotted is not None:
             self._dotted.dot_out, self._dotted = True, None
-        out, self._out = b"".join(self._out), []
+        out, self.out = b"".join(self.out), []
         return out
 
     def receive(self, data: bytes) -> list[Exchange]:
         """Take in what the server said; the exchanges that it ended."""
         ended: list[Exchange] = []
-        parser, queue = self._parser, self._queue
+        parser, queue = self._parser, self.queue
         for reply in parser.feed(data):
             if self.closing:
                 break
+            self.milestone += 1
             if not queue:
                 self.closing = True  # the server closes, or answers without being asked
-            elif self._out:
+            elif self.out:
                 # Taken for the answer, it would let a message go out that is already judged.
                 self._break("the server answers before it is asked")
+            elif reply.code not in _EXPECTED[queue[0].awaiting]:
+                self._break(f"{reply.code} answers nothing that was asked")
             else:
                 self._answer(queue[0], reply, ended)
         if parser.broken is not None:
@@ -116,94 +115,79 @@ class Dialogue:
 
     def content_left(self) -> None:
         """The content that held its dot back has left: now the dot."""
-        head = self._queue[0]
+        head = self.queue[0]
         if isinstance(head, Exchange) and head.awaiting == "drain":
-            if head.withdrawn:
-                self._break("withdrawn")
-            else:
-                self._end_content(head)
+            self.milestone += 1
+            self._end_content(head)
 
     def lose(self, cause: Cause) -> list[Exchange]:
         """The connection is lost: every open exchange ends here."""
         self.closing = True
-        lost = [item for item in self._queue if isinstance(item, Exchange)]
+        lost = [item for item in self.queue if isinstance(item, Exchange)]
         for exchange in lost:
             exchange.lost = cause
-        self._queue.clear()
-        self._out.clear()
+        self.queue.clear()
+        self.out.clear()
         self._dotted = None
         return lost
 
     def _answer(self, head: Exchange | _Reset, reply: Reply, ended: list[Exchange]) -> None:
-        awaiting = head.awaiting
         if isinstance(head, _Reset):
-            self._queue.popleft()
-            self.milestone += 1
+            self.queue.popleft()
             self.closing = reply.kind != 2
-        elif reply.code not in _EXPECTED[awaiting]:
-            self._break(f"{reply.code} answers nothing that was asked")
-        else:
-            head.replies.append(reply)
-            if reply.code == SERVICE_CLOSING or awaiting == "drain":
-                # Going away, or an answer before the content's end: it has given up on it.
-                self.closing = True
-                self._end(head, ended)
-            elif awaiting in _OF_ENVELOPE:
-                self._answer_envelope(head, reply, ended)
-            elif awaiting == "data":
-                self._answer_data(head, reply, ended)
-            else:
-                self._end(head, ended)
-
-    def _answer_envelope(self, head: Exchange, reply: Reply, ended: list[Exchange]) -> None:
-        if reply.kind == 2:
-            head.accepted += 1
-        answered = len(head.replies)
-        data_is_next = answered == len(head.commands) - 1
-        if data_is_next or answered == 1:
-            head.awaiting = "data" if data_is_next else "rcpt"
-            self.milestone += 1
-        if self.pipelining:
             return
-        hopeless = reply.kind != 2 if answered == 1 else data_is_next and not head.deliverable
-        if hopeless or head.withdrawn:
+        awaiting, replies = head.awaiting, head.replies
+        replies.append(reply)
+        if reply.code == SERVICE_CLOSING or awaiting == "drain":
+            # Going away, or an answer before the content's end: it has given up on it.
+            self.closing = True
+            self._end(head, ended)
+        elif awaiting in _OF_ENVELOPE:
+            head.accepted += reply.kind == 2
+            head.awaiting = "data" if len(replies) == len(head.commands) - 1 else "rcpt"
+            if not self.pipelining:
+                self._say_next(head, reply, ended)
+        elif awaiting == "data":
+            self._answer_data(head, reply, ended)
+        else:
+            self._end(head, ended)
+
+    def _say_next(self, head: Exchange, reply: Reply, ended: list[Exchange]) -> None:
+        answered = len(head.replies)
+        sender_refused = answered == 1 and reply.kind != 2
+        if sender_refused or (head.awaiting == "data" and not head.deliverable):
             self._reset_after(head, ended)
         else:
-            self._out.append(head.commands[answered])
+            self.out.append(head.commands[answered])
 
     def _answer_data(self, head: Exchange, reply: Reply, ended: list[Exchange]) -> None:
         if reply.code != GO_AHEAD:
             self._reset_after(head, ended)
-        elif not head.deliverable:
-            # Pipelined DATA after the envelope was refused: the empty message has no recipient.
-            self._out.append(END_OF_DATA)
-            self._await(head, "void")
-        elif head.withdrawn:
-            self._break("withdrawn")  # a dot would deliver nothing as something
+        elif head.withdrawn or head.replies[0].kind != 2:
+            self._break("354 to a message that is not sent")  # a dot would send an empty one
+        elif head.accepted == 1:
+            # Pipelined DATA after all recipients were refused: the empty message has no recipient.
+            self.out.append(END_OF_DATA)
+            head.awaiting = "void"
+        elif len(head.content) > HOLD_DOT_ABOVE_BYTES:
+            self.out.append(head.content)
+            head.awaiting = "drain"
         else:
-            self._out.append(head.content)
-            if len(head.content) > HOLD_DOT_ABOVE_BYTES:
-                self._await(head, "drain")
-            else:
-                self._end_content(head)
+            self.out.append(head.content)
+            self._end_content(head)
 
     def _end_content(self, head: Exchange) -> None:
-        self._out.append(END_OF_DATA)
+        self.out.append(END_OF_DATA)
         self._dotted = head
-        self._await(head, "dot")
+        head.awaiting = "dot"
 
     def _reset_after(self, head: Exchange, ended: list[Exchange]) -> None:
         self._end(head, ended)
-        self._out.append(b"RSET\r\n")
-        self._queue.appendleft(_RESET)
-
-    def _await(self, head: Exchange, awaiting: Awaiting) -> None:
-        head.awaiting = awaiting
-        self.milestone += 1
+        self.out.append(b"RSET\r\n")
+        self.queue.appendleft(_RESET)
 
     def _end(self, head: Exchange, ended: list[Exchange]) -> None:
-        self._queue.popleft()
-        self.milestone += 1
+        self.queue.popleft()
         ended.append(head)
 
     def _break(self, why: str) -> None:

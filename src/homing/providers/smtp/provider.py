@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Self
 
-from msgspec.structs import replace
-
+from homing import forks
 from homing.domain.failure import Failure
 from homing.domain.loopback import is_loopback
-from homing.ports import Accepted, Envelope, Finding
-from homing.providers.smtp.connection import Job
-from homing.providers.smtp.letter import Letter, compose, fit
-from homing.providers.smtp.opening import open_session
+from homing.ports import Envelope, Finding
+from homing.providers.smtp.letter import Letter, compose
+from homing.providers.smtp.opening import Opener
 from homing.providers.smtp.pool import Pool
-from homing.providers.smtp.tls import tls_context
+from homing.providers.smtp.sending import Sending
+from homing.providers.smtp.token import TokenSource
 from homing.providers.smtp.url import SmtpSettings, parse_url
 from homing.providers.smtp.wire import address_problem
 
@@ -36,13 +35,16 @@ class SmtpProvider:
         self.settings = settings
         self.warnings = settings.warnings
         self.sender = settings.sender or _own_address(settings)
-        context = tls_context(settings)
-        self._pool = Pool(settings, lambda: open_session(settings, context))
+        self._pool = self._new_pool()
+        forks.forget_in_child(self)
 
     @classmethod
-    def from_url(cls, url: str) -> Self:
-        """Raises SettingsError that names the option at fault and shows no secret."""
-        return cls(parse_url(url))
+    def from_url(cls, url: str, *, token: TokenSource | None = None) -> Self:
+        """Raises SettingsError that names the option at fault and shows no secret.
+
+        `token` is called for an access token at every login, as the user that the URL names.
+        """
+        return cls(parse_url(url, token=token))
 
     @property
     def stays_local(self) -> bool:
@@ -71,15 +73,18 @@ class SmtpProvider:
         reserved = await self._pool.reserve(wanted)
         if isinstance(reserved, Failure):
             return [letter if isinstance(letter, Failure) else reserved for letter in letters]
-        features, places = reserved
+        places = reserved
         prepared: list[Sending | Failure] = []
         for letter in letters:
-            fitting = letter if isinstance(letter, Failure) else fit(letter, features)
-            if isinstance(fitting, Failure):
-                prepared.append(fitting)
+            if isinstance(letter, Failure):
+                prepared.append(letter)
+                continue
+            features = self._pool.fitting(letter)
+            if isinstance(features, Failure):
+                prepared.append(features)
             elif places:
                 places -= 1
-                prepared.append(Sending(self._pool, fitting))
+                prepared.append(Sending(self._pool, letter, features))
             else:
                 break
         self._pool.release(places)
@@ -102,64 +107,20 @@ class SmtpProvider:
             return [*found, Finding("provider", "bad", f"{failure.error_class}: {said}")]
         return [*found, Finding("provider", "good", "reachable, trusted, credentials accepted")]
 
+    async def open(self) -> None:
+        """Make it usable again after `close`."""
+        if self._pool.is_closed:
+            self._pool = self._new_pool()
+
     async def close(self) -> None:
         await self._pool.close()
 
+    def forget_parent(self) -> None:
+        forks.leave_to_parent(self._pool)
+        self._pool = self._new_pool()
 
-class Sending:
-    """A letter with a place in the pool: `commit`, `start` or `abandon` it, once."""
-
-    __slots__ = ("_job", "_letter", "_pool", "_told")
-
-    def __init__(self, pool: Pool, letter: Letter) -> None:
-        self._pool = pool
-        self._letter = letter
-        self._job: Job | None = None
-        self._told: Callable[[Accepted | Failure], None] | None = None
-
-    async def commit(self) -> Accepted | Failure:
-        """Send it. `maybe_sent` is set only when the final dot may be out and no answer came."""
-        answer: asyncio.Future[Accepted | Failure] = asyncio.get_running_loop().create_future()
-
-        def told(outcome: Accepted | Failure) -> None:
-            if not answer.done():  # the caller has been cancelled, and does not know it yet
-                answer.set_result(outcome)
-
-        self.start(told)
-        try:
-            return await answer
-        except asyncio.CancelledError:
-            self.withdraw()
-            raise
-
-    def start(self, told: Callable[[Accepted | Failure], None]) -> None:
-        """As `commit`, for a caller that does not wait."""
-        self._told = told
-        self._pool.submit(self._spend())
-
-    def withdraw(self) -> bool:
-        if self._job is not None and not self._job.over:
-            self._job.withdraw()
-            self._pool.release()
-        return True
-
-    async def abandon(self) -> None:
-        """Nothing of this message was sent to the server."""
-        self._spend()
-        self._pool.release()
-
-    def _spend(self) -> Job:
-        if self._job is not None:
-            raise RuntimeError("a prepared send is committed or abandoned once")
-        self._job = Job(self._letter, self._answered)
-        return self._job
-
-    def _answered(self, outcome: Accepted | Failure) -> None:
-        self._pool.release()
-        if self._letter.refused:
-            outcome = replace(outcome, refused=self._letter.refused | outcome.refused)
-        if self._told is not None:
-            self._told(outcome)
+    def _new_pool(self) -> Pool:
+        return Pool(self.settings, Opener(self.settings))
 
 
 def _own_address(settings: SmtpSettings) -> str | None:

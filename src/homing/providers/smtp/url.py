@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ipaddress
-import math
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from homing.domain.errors import SettingsError
+from homing.domain.known_secrets import mask_secret
 from homing.domain.loopback import is_loopback
-from homing.providers.smtp.wire import address_problem, is_host
+from homing.providers.smtp.credentials import Credentials, credentials_of
+from homing.providers.smtp.options import OPTIONS
+from homing.providers.smtp.token import TokenSource
+from homing.providers.smtp.wire import is_host
 
 Tls: TypeAlias = Literal["starttls", "implicit", "none"]
 
@@ -23,26 +27,26 @@ _MODES: dict[str, frozenset[str]] = {
     "smtps": frozenset({"implicit"}),
 }
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
-
-
-class Credentials(Struct, frozen=True):
-    """Never shown, not even in a traceback."""
-
-    user: str
-    password: str
-
-    def __repr__(self) -> str:
-        return "Credentials([hidden])"
+_WRITE_IT_ENCODED = "the SMTP URL has no path; write / ? # @ : in a password as %2F and so on"
 
 
 class SmtpSettings(Struct, frozen=True, kw_only=True):
-    """Where and how to send. Timeouts are total for their phase, not per read."""
+    """Where and how to send.
+
+    Timeouts are those of RFC 5321, 4.5.3.2, or longer: for the connection; for each answer, the
+    greeting included; for content of which nothing leaves; for the answer to the whole message.
+    """
 
     host: str
     port: int
     tls: Tls = "starttls"
     verify: bool = True
     ca_file: str | None = None
+    client_cert: str | None = None
+    client_key: str | None = None
+    # The one host that is not this machine and may be spoken to without TLS.
+    plaintext_host: str | None = None
+    auth: str | None = None
     credentials: Credentials | None = None
     helo: str | None = None
     sender: str | None = None
@@ -50,14 +54,17 @@ class SmtpSettings(Struct, frozen=True, kw_only=True):
     messages_per_connection: int = 1000
     idle_timeout_s: float = 30.0
     connect_timeout_s: float = 30.0
-    command_timeout_s: float = 60.0
+    command_timeout_s: float = 300.0
     data_timeout_s: float = 300.0
     dot_timeout_s: float = 600.0
     warnings: tuple[str, ...] = ()
 
 
-def parse_url(url: str) -> SmtpSettings:
-    """Settings from a URL; raises SettingsError that names what is wrong and shows no secret."""
+def parse_url(url: str, *, token: TokenSource | None = None) -> SmtpSettings:
+    """Settings from a URL; raises SettingsError that names what is wrong and shows no secret.
+
+    `token` is asked for an access token at every login, as the user that the URL names.
+    """
     if _UNPRINTABLE.search(url):
         raise SettingsError("provider", "the SMTP URL holds spaces or control characters")
     try:
@@ -68,23 +75,20 @@ def parse_url(url: str) -> SmtpSettings:
     if parts.scheme not in _MODES:
         raise SettingsError("provider", "the URL must begin with smtp:// or smtps://")
     if parts.fragment or parts.path not in ("", "/"):
-        raise SettingsError(
-            "provider", "the SMTP URL has no path; write / ? # @ : in a password as %2F and so on"
-        )
+        raise SettingsError("provider", _WRITE_IT_ENCODED)
     options = _options(parts.query)
     host, tls = _host(parts), _tls(parts.scheme, options)
+    credentials = _credentials(parts, options, token)
+    _check_certificate(tls, options)
     if tls == "none" and not is_loopback(host):
-        raise SettingsError("tls", "'none' is only for a loopback host")
-    credentials, warnings = _login(parts)
-    verify: bool = options.get("verify", True)
-    if not verify:
-        warnings += ("verify=off: the mail server's certificate is not checked",)
+        _check_plaintext(host, options, credentials)
+    elif "plaintext_host" in options:
+        raise SettingsError("plaintext_host", "has no effect but with tls=none to another machine")
     port = _port(parts) or _DEFAULT_PORTS[tls]
-    return SmtpSettings(
-        **(options | {"host": host, "port": port, "tls": tls}),
-        credentials=credentials,
-        warnings=warnings,
+    settings = SmtpSettings(
+        **(options | {"host": host, "port": port, "tls": tls}), credentials=credentials
     )
+    return replace(settings, warnings=tuple(_warnings(parts, settings)))
 
 
 def _host(parts: SplitResult) -> str:
@@ -117,19 +121,54 @@ def _tls(scheme: str, options: dict[str, Any]) -> Tls:
     return tls
 
 
-def _login(parts: SplitResult) -> tuple[Credentials | None, tuple[str, ...]]:
+def _credentials(
+    parts: SplitResult, options: dict[str, Any], source: TokenSource | None
+) -> Credentials | None:
+    """None where no login is made."""
+    mask_secret(parts.password or "")
+    token = options.pop("token", source)
+    if source is not None and token is not source:
+        raise SettingsError("token", "is given beside a function; give one of them")
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
-    if "\0" in user + password:
-        raise SettingsError("provider", "user and password cannot hold a NUL")
-    if user and password:
-        return Credentials(user, password), ()
-    if user or password:
-        return None, ("user and password are not both set: no login is made",)
-    return None, ()
+    return credentials_of(user, password, token, options.get("auth"))
+
+
+def _check_certificate(tls: Tls, options: dict[str, Any]) -> None:
+    certificate = options.get("client_cert")
+    if certificate is None and "client_key" in options:
+        raise SettingsError("client_key", "has no effect without client_cert")
+    if certificate is not None and tls == "none":
+        raise SettingsError("client_cert", "has no effect without TLS")
+    if certificate is None and options.get("auth") == "EXTERNAL":
+        raise SettingsError("auth", "EXTERNAL needs client_cert")
+
+
+def _check_plaintext(host: str, options: dict[str, Any], credentials: Credentials | None) -> None:
+    """By consent that names the host: a copy of the URL for another host does not carry it."""
+    if options.get("plaintext_host") != host:
+        raise SettingsError(
+            "tls",
+            "'none' is only for loopback; for a development host that keeps its mail to itself"
+            f" write plaintext_host={host} as well",
+        )
+    if credentials is not None:
+        raise SettingsError("tls", "'none' would send the password in the clear; leave it out")
+
+
+def _warnings(parts: SplitResult, settings: SmtpSettings) -> Iterator[str]:
+    if settings.credentials is None and (parts.username or parts.password):
+        yield "user and password are not both set: no login is made"
+    if not settings.verify:
+        yield "verify=off: the mail server's certificate is not checked"
+    if settings.plaintext_host is not None:
+        yield f"tls=none: mail to {settings.host} is sent in the clear"
 
 
 def _options(query: str) -> dict[str, Any]:
     options: dict[str, Any] = {}
+    if any("@" in option and not option.startswith("sender=") for option in query.split("&")):
+        # A ? in the password has cut the URL: its end must not be shown as an unknown option.
+        raise SettingsError("provider", _WRITE_IT_ENCODED)
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in OPTIONS:
             known = ", ".join(sorted(OPTIONS))
@@ -139,70 +178,3 @@ def _options(query: str) -> dict[str, Any]:
             raise SettingsError(name, "given twice")
         options[field] = read(name, value)
     return options
-
-
-def _seconds(name: str, value: str) -> float:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds <= 3600:
-        raise SettingsError(name, "must be a number of seconds, above 0 and at most 3600")
-    return seconds
-
-
-def _count(highest: int) -> Callable[[str, str], int]:
-    def read(name: str, value: str) -> int:
-        if not (value.isascii() and value.isdigit() and 1 <= int(value[:9]) <= highest):
-            raise SettingsError(name, f"must be a whole number from 1 to {highest}")
-        return int(value)
-
-    return read
-
-
-def _word(*allowed: str) -> Callable[[str, str], str]:
-    def read(name: str, value: str) -> str:
-        if value not in allowed:
-            raise SettingsError(name, f"must be one of {', '.join(allowed)}")
-        return value
-
-    return read
-
-
-def _switch(name: str, value: str) -> bool:
-    return _word("on", "off")(name, value) == "on"
-
-
-def _path(name: str, value: str) -> str:
-    if not value:
-        raise SettingsError(name, "must be the path of a PEM file")
-    return value
-
-
-def _helo(name: str, value: str) -> str:
-    if not is_host(value):
-        raise SettingsError(name, "must be a host name or an address literal such as [192.0.2.1]")
-    return value
-
-
-def _sender(name: str, value: str) -> str:
-    if (problem := address_problem(value)) is not None:
-        raise SettingsError(name, problem)
-    return value
-
-
-# The options of an SMTP URL: its name there, its name here, and how it is read.
-OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
-    "tls": ("tls", _word("starttls", "none", "implicit")),
-    "verify": ("verify", _switch),
-    "ca_file": ("ca_file", _path),
-    "helo": ("helo", _helo),
-    "sender": ("sender", _sender),
-    "pool": ("pool_size", _count(256)),
-    "messages_per_connection": ("messages_per_connection", _count(1_000_000)),
-    "idle_timeout_s": ("idle_timeout_s", _seconds),
-    "connect_timeout_s": ("connect_timeout_s", _seconds),
-    "command_timeout_s": ("command_timeout_s", _seconds),
-    "data_timeout_s": ("data_timeout_s", _seconds),
-    "dot_timeout_s": ("dot_timeout_s", _seconds),
-}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import weakref
 
-_open: weakref.WeakSet[OwnDescriptor] = weakref.WeakSet()
+from homing import forks
 
 
 class OwnDescriptor:
@@ -14,7 +13,7 @@ class OwnDescriptor:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        _open.add(self)
+        forks.forget_in_child(self)
 
     def close(self) -> None:
         number, self.number = self.number, -1
@@ -22,10 +21,4 @@ class OwnDescriptor:
             with contextlib.suppress(OSError):
                 os.close(number)
 
-
-def _close_all() -> None:
-    for descriptor in list(_open):
-        descriptor.close()
-
-
-os.register_at_fork(after_in_child=_close_all)
+    forget_parent = close

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.domain.shown import Projection
 from homing.domain.writes import write_of_change, write_of_new
@@ -40,6 +41,12 @@ class MemoryStore:
         self.disk = MemoryDisk() if disk is None else disk
         self._news_seen = self.disk.news
         self._projection: Projection | None = None
+        forks.forget_in_child(self)
+
+    def forget_parent(self) -> None:
+        """What the parent has accepted is the parent's to deliver."""
+        self.disk = MemoryDisk()
+        self._news_seen = self.disk.news
 
     async def open(self) -> None:
         """There is nothing to connect to, and nothing to check."""

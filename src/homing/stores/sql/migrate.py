@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 
 from msgspec import Struct
@@ -25,6 +26,7 @@ class Migration(Struct, frozen=True):
         return hashlib.sha256(self.script.encode()).hexdigest()
 
 
+@cache
 def shipped(package: str) -> tuple[Migration, ...]:
     """The files of `package`/migrations, named `0001_what.sql`, in order and without a gap."""
     found = sorted(

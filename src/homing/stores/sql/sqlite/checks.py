@@ -10,15 +10,12 @@ from pathlib import Path
 from homing.domain.errors import StoreError
 from homing.ports import Finding
 from homing.stores.files import file_findings
-from homing.stores.sql.migrate import outstanding, shipped
+from homing.stores.sql.sqlite import connection
 from homing.stores.sql.sqlite.checkpoint import CHECKPOINTS_ARE_SAFE_SINCE
-from homing.stores.sql.statements import load
 
 JOURNAL = ".emergency"
 # The database, what SQLite keeps beside it, and what Homing does.
 SUFFIXES = ("", "-wal", "-shm", JOURNAL, ".checkpoint.lock")
-
-_SQL = load(__package__, "open.sql")
 
 
 def findings(path: Path) -> Iterator[Finding]:
@@ -37,15 +34,10 @@ def findings(path: Path) -> Iterator[Finding]:
 
 def pending_migrations(path: Path) -> list[str]:
     """What the next `open` would apply; all of it where there is no database yet."""
-    applied = _applied(path) if path.exists() else {}
-    return [f"{each.number:04}_{each.name}" for each in outstanding(shipped(__package__), applied)]
-
-
-def _applied(path: Path) -> dict[int, str]:
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+    file = f"{path.absolute().as_uri()}?mode=ro" if path.exists() else ":memory:"
+    with closing(sqlite3.connect(file, uri=True)) as database:
         try:
-            return dict(database.execute(_SQL["applied_migrations"]))
-        except sqlite3.OperationalError:
-            return {}  # a database without our tables
+            pending = connection.pending_migrations(database)
         except sqlite3.DatabaseError as error:
             raise StoreError(f"{path.name}: {error}") from None
+    return [f"{each.number:04}_{each.name}" for each in pending]

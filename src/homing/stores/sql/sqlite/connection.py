@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from homing.domain.errors import StoreUnsafe
-from homing.stores.sql.migrate import outstanding, shipped
+from homing.stores.sql.migrate import Migration, outstanding, shipped
 from homing.stores.sql.sqlite.checkpoint import LONG_LOG_BYTES
 from homing.stores.sql.statements import load
 from homing.stores.syncing import sync_folder
@@ -91,7 +91,10 @@ def check_durability(connection: sqlite3.Connection) -> None:
     """Refuse a connection whose commits a power cut could undo, naming the pragma."""
     [(journal_mode, synchronous)] = _ask(connection, "durability")
     if journal_mode != b"wal":
-        raise StoreUnsafe(f"pragma journal_mode is {journal_mode.decode()}, and must be wal")
+        raise StoreUnsafe(
+            f"pragma journal_mode is {journal_mode.decode()}, and must be wal: run"
+            " `pragma journal_mode = wal` once, outside of a transaction"
+        )
     if synchronous < FULL:
         raise StoreUnsafe(f"pragma synchronous is {synchronous}, and must be 2 (full) or more")
 
@@ -125,20 +128,35 @@ def _use_write_ahead_log(connection: sqlite3.Connection, busy_timeout_s: float) 
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
+    if not pending_migrations(connection):
+        return  # without waiting for the write lock, which a caller of `within` may hold
     connection.execute("begin immediate")
     try:
-        connection.execute(_SQL["create_migrations"])
-        applied = dict(connection.execute(_SQL["applied_migrations"]))
-        for migration in outstanding(shipped(__package__), applied):
-            for statement in statements_of(migration.script):
-                connection.execute(statement)
-            row = (migration.number, migration.name, migration.checksum)
-            connection.execute(_SQL["note_migration"], row)
+        migrate_within(connection)
         connection.execute("commit")
     except BaseException:
         if connection.in_transaction:
             connection.execute("rollback")
         raise
+
+
+def migrate_within(connection: sqlite3.Connection) -> None:
+    """Bring the schema up to date, in the transaction that is open on this connection."""
+    cursor = sqlite3.Cursor(connection)
+    cursor.execute(_SQL["create_migrations"])
+    for migration in pending_migrations(connection):
+        for statement in statements_of(migration.script):
+            cursor.execute(statement)
+        row = (migration.number, migration.name, migration.checksum)
+        cursor.execute(_SQL["note_migration"], row)
+
+
+def pending_migrations(connection: sqlite3.Connection) -> tuple[Migration, ...]:
+    [(has_table,)] = _ask(connection, "has_migrations")
+    applied = _ask(connection, "applied_migrations") if has_table else []
+    return outstanding(
+        shipped(__package__), {number: checksum.decode() for number, checksum in applied}
+    )
 
 
 def statements_of(script: str) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from homing.domain.errors import StoreUnavailable
 from homing.stores.sql.sqlite.connection import connect_to_read
 from homing.stores.sql.sqlite.faults import store_error
+from homing.stores.sql.sqlite.fork_pause import ForkPause
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,9 +23,10 @@ class Reader:
 
     def __init__(self, path: Path, busy_timeout_s: float) -> None:
         self._path = path
-        self._busy_timeout_s = busy_timeout_s
+        self._connection = ForkPause(
+            lambda: connect_to_read(path, busy_timeout_s), sqlite3.Connection.close
+        )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"homing reader {path.name}")
-        self._connection: sqlite3.Connection | None = None
         self._closed = False
 
     async def ask(
@@ -35,9 +37,8 @@ class Reader:
     ) -> T:
         def answer() -> T:
             try:
-                if self._connection is None:
-                    self._connection = connect_to_read(self._path, self._busy_timeout_s)
-                return question(self._connection, *args, **kwargs)
+                with self._connection.use() as connection:
+                    return question(connection, *args, **kwargs)
             except sqlite3.Error as error:
                 raise store_error(error, self._path) from error
 
@@ -47,7 +48,5 @@ class Reader:
 
     async def stop(self) -> None:
         self._closed = True
-        loop = asyncio.get_running_loop()
-        if self._connection is not None:
-            await loop.run_in_executor(self._thread, self._connection.close)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
         await asyncio.to_thread(self._thread.shutdown)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.domain.errors import StoreUnavailable
 from homing.domain.writes import write_of_change, write_of_new
@@ -45,7 +46,12 @@ from homing.stores.sql.sqlite.places import Places
 from homing.stores.sql.sqlite.purging import purge_all
 from homing.stores.sql.sqlite.reader import Reader
 from homing.stores.sql.sqlite.saving import save_all
-from homing.stores.sql.sqlite.within import SqliteTransaction, join
+from homing.stores.sql.sqlite.within import (
+    SqliteAsyncTransaction,
+    SqliteTransaction,
+    join,
+    join_async,
+)
 from homing.stores.sql.sqlite.writer import Writer
 
 BUSY_TIMEOUT_S = 5.0
@@ -63,13 +69,19 @@ class SqliteStore:
     def __init__(self, path: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         self.path = Path(path)
         self._busy_timeout_s = busy_timeout_s
-        self._news = DueSignal()
-        self._places = Places()
         self._assembly_files: list[AssemblyFile] = []
         self._processes = self.path.with_name(self.path.name + ".processes")
+        self._be_closed()
+        forks.forget_in_child(self)
+
+    def _be_closed(self) -> None:
+        self._news = DueSignal()
+        self._places = Places()
         self._pipes = WakePipes(self._processes)
         self.presence = ProcessLocks(self._processes)
         self._threads: _Threads | None = None
+
+    forget_parent = _be_closed
 
     async def open(self) -> None:
         if self._threads is not None:
@@ -119,6 +131,9 @@ class SqliteStore:
 
     def within(self, connection: object) -> SqliteTransaction:
         return join(connection, self.path, self._announce_commit)
+
+    def within_async(self, connection: object) -> SqliteAsyncTransaction:
+        return join_async(connection, self.path, self._announce_commit)
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
         entries = [new_entry(write_of_new(one)) for one in new]

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from homing.domain.delivery import Fact, New
-from homing.domain.errors import InvalidRequest, StoreUnsafe
+from homing.domain.errors import InvalidRequest, StoreUnavailable, StoreUnsafe
 from homing.domain.writes import write_of_new
 from homing.ports import Added, Existing
 from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
 from homing.stores.sql.sqlite.checkpoint import CHECKPOINTS_ARE_SAFE_SINCE
-from homing.stores.sql.sqlite.connection import check_durability, database_file
+from homing.stores.sql.sqlite.connection import (
+    check_durability,
+    database_file,
+    migrate_within,
+    pending_migrations,
+)
 from homing.stores.sql.sqlite.faults import store_error
 from homing.stores.sql.sqlite.session import Session
 
@@ -22,6 +28,7 @@ from homing.stores.sql.sqlite.session import Session
 # SQLAlchemy, its pool, aiosqlite, its connections and sessions, Django.
 _INNER = ("sync_session", "sync_connection", "driver_connection", "_conn", "connection")
 _DEEPEST = 6
+_TRY_AGAIN_S = 0.005
 
 
 class SqliteTransaction:
@@ -30,7 +37,7 @@ class SqliteTransaction:
     def __init__(
         self, connection: sqlite3.Connection, path: Path, added: Callable[[], None]
     ) -> None:
-        self._connection = connection
+        self.connection = connection
         self._path = path
         self._added = added
 
@@ -46,7 +53,7 @@ class SqliteTransaction:
 
     def _begin(self) -> None:
         """A transaction is open, or the connection is one that opens it with the first write."""
-        connection = self._connection
+        connection = self.connection
         if connection.in_transaction:
             return
         if connection.isolation_level is None or getattr(connection, "autocommit", -1) is True:
@@ -54,9 +61,10 @@ class SqliteTransaction:
         sqlite3.Cursor(connection).execute("begin immediate")
 
     def _add(self, request: AddRequest) -> list[Added | Existing]:
-        session = Session(self._connection)
+        session = Session(self.connection)
         session.run("savepoint homing")
         try:
+            self._make_schema()
             # Writes nothing, but takes the write lock: no other connection can take a free key.
             session.run("update homing_pulse set beat = beat where false")
             [answers] = add_all(session, [request])
@@ -69,6 +77,57 @@ class SqliteTransaction:
             raise
         session.run("release homing")
         return answers
+
+    def _make_schema(self) -> None:
+        """Only where there is none: other changes are made by a start, which looks who is alive."""
+        pending = pending_migrations(self.connection)
+        if not pending:
+            return
+        if pending[0].number > 1:
+            names = ", ".join(f"{each.number:04}_{each.name}" for each in pending)
+            raise StoreUnavailable(
+                f"{self._path.name} has an older schema, without {names}:"
+                " start Homing once, or run `homing migrate`, before you submit"
+            )
+        migrate_within(self.connection)
+
+
+class SqliteAsyncTransaction:
+    """The same for an event loop, which goes on while another connection holds the write lock.
+
+    The add itself stays in the loop's thread: a connection may be used in its own thread only.
+    """
+
+    def __init__(self, transaction: SqliteTransaction) -> None:
+        self._transaction = transaction
+        self._connection = transaction.connection
+
+    async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
+        [(timeout_ms,)] = sqlite3.Cursor(self._connection).execute("pragma busy_timeout")
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_ms / 1000
+        while True:
+            try:
+                with self._not_waiting(timeout_ms):
+                    return self._transaction.add(new, facts)
+            except StoreUnavailable as error:
+                if not _is_locked(error.__cause__) or loop.time() > deadline_s:
+                    raise
+            await asyncio.sleep(_TRY_AGAIN_S)
+
+    @contextlib.contextmanager
+    def _not_waiting(self, timeout_ms: int) -> Iterator[None]:
+        cursor = sqlite3.Cursor(self._connection)
+        cursor.execute("pragma busy_timeout = 0")
+        try:
+            yield
+        finally:
+            cursor.execute(f"pragma busy_timeout = {timeout_ms}")
+
+
+def _is_locked(error: BaseException | None) -> bool:
+    """Not BUSY_SNAPSHOT: a transaction that has read what is outdated can never write."""
+    return isinstance(error, sqlite3.Error) and error.sqlite_errorcode == sqlite3.SQLITE_BUSY
 
 
 def join(connection: object, path: Path, added: Callable[[], None]) -> SqliteTransaction:
@@ -84,9 +143,16 @@ def join(connection: object, path: Path, added: Callable[[], None]) -> SqliteTra
         check_durability(inner)
         if sqlite3.sqlite_version_info < CHECKPOINTS_ARE_SAFE_SINCE:
             sqlite3.Cursor(inner).execute("pragma wal_autocheckpoint = 0")
+    except sqlite3.ProgrammingError as error:  # above all: it may be used in its own thread only
+        raise InvalidRequest("within", f"the connection cannot be used: {error}") from error
     except sqlite3.Error as error:
         raise store_error(error, path) from error
     return SqliteTransaction(inner, path, added)
+
+
+def join_async(connection: object, path: Path, added: Callable[[], None]) -> SqliteAsyncTransaction:
+    """As `join`."""
+    return SqliteAsyncTransaction(join(connection, path, added))
 
 
 def _sqlite_connection(connection: object) -> sqlite3.Connection:

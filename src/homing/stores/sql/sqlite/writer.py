@@ -12,11 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from homing.domain.errors import StoreUnavailable
+from msgspec import Struct
+
+from homing.domain.errors import StoreError, StoreUnavailable
 from homing.stores.sql.sqlite.checkpoint import Checkpointer
 from homing.stores.sql.sqlite.committing import Committer, Job, Work
 from homing.stores.sql.sqlite.connection import connect_to_write
 from homing.stores.sql.sqlite.faults import store_error
+from homing.stores.sql.sqlite.fork_pause import ForkPause
 
 LARGEST_GROUP = 4096
 # Processes that commit signal the listeners; a look only finds what other programs commit.
@@ -42,7 +45,7 @@ class Writer:
         wake_others: Callable[[], None],
     ) -> None:
         self._path = path
-        self._busy_timeout_s = busy_timeout_s
+        self._file = ForkPause(lambda: _open(path, busy_timeout_s), _close)
         self._tell = tell
         self._wake_others = wake_others
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -93,8 +96,8 @@ class Writer:
 
     def _live(self, ready: asyncio.Future[None]) -> None:
         try:
-            connection = connect_to_write(self._path, self._busy_timeout_s)
-            checkpointer = Checkpointer(self._path, connection)
+            with self._file.use():
+                self._call(_settle, ready, None)
         except (sqlite3.Error, OSError) as error:
             self._call(_settle, ready, store_error(error, self._path))
             return
@@ -102,19 +105,16 @@ class Writer:
             self._call(_settle, ready, error)
             return
         try:
-            self._call(_settle, ready, None)
-            self._serve(connection, checkpointer)
+            self._serve()
         finally:
-            checkpointer.close()
-            connection.close()
+            self._file.close()
 
-    def _serve(self, connection: sqlite3.Connection, checkpointer: Checkpointer) -> None:
-        committer = Committer(connection, self._path, self._busy_timeout_s)
+    def _serve(self) -> None:
         heard, looked_at_s = None, 0.0
         while True:
             jobs = self._gather()
             if jobs:
-                news = committer.commit(jobs)
+                news = self._commit(jobs)
                 if news:
                     self._wake_others()
                 self._call(_answer, jobs, self._tell if news else None)
@@ -125,13 +125,26 @@ class Writer:
                 continue
             looked_at_s = now_s
             # If the database is locked or full, the next request meets that too and reports it.
-            with contextlib.suppress(sqlite3.Error):
+            with contextlib.suppress(sqlite3.Error, OSError, StoreError), self._file.use() as file:
                 # It changes with what other connections commit, and not with what this one does.
-                version = connection.execute("pragma data_version").fetchone()
+                version = file.connection.execute("pragma data_version").fetchone()
                 if version != heard:
                     heard = version
                     self._call(self._tell)
-                checkpointer.care(now_s)
+                file.checkpointer.care(now_s)
+
+    def _commit(self, jobs: list[Job]) -> bool:
+        """True if something may be due. After a fork the file may fail to open again."""
+        try:
+            with self._file.use() as file:
+                return file.committer.commit(jobs)
+        except (sqlite3.Error, OSError) as error:
+            fault: StoreError = store_error(error, self._path)
+        except StoreError as error:
+            fault = error
+        for job in jobs:
+            job.error = fault
+        return False
 
     def _look_every_s(self) -> float:
         if not self._listening:
@@ -159,6 +172,29 @@ class Writer:
         # If the loop was closed first, no caller waits any more.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)
+
+
+class _File(Struct):
+    connection: sqlite3.Connection
+    committer: Committer
+    checkpointer: Checkpointer
+
+
+def _open(path: Path, busy_timeout_s: float) -> _File:
+    connection = connect_to_write(path, busy_timeout_s)
+    try:
+        checkpointer = Checkpointer(path, connection)
+        return _File(connection, Committer(connection, path, busy_timeout_s), checkpointer)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _close(file: _File) -> None:
+    try:
+        file.checkpointer.close()
+    finally:
+        file.connection.close()
 
 
 def _settle(future: asyncio.Future[None], error: BaseException | None) -> None:

@@ -15,8 +15,11 @@ create table if not exists homing_migrations (
     applied_at text not null default current_timestamp
 ) strict;
 
+-- name: has_migrations
+select count(*) from sqlite_schema where type = 'table' and name = 'homing_migrations';
+
 -- name: applied_migrations
-select number, checksum from homing_migrations;
+select number, cast(checksum as blob) from homing_migrations;
 
 -- name: note_migration
 insert into homing_migrations (number, name, checksum)

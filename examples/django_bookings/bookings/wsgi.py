@@ -1,0 +1,8 @@
+"""For Gunicorn: `gunicorn bookings.wsgi`."""
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "bookings.settings")
+application = get_wsgi_application()

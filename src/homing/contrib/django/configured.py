@@ -1,0 +1,90 @@
+"""The setting `HOMING`, and the Homing that it describes."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import connections
+from msgspec import Struct
+
+from homing.app import Homing
+from homing.domain.errors import SettingsError
+
+NAMES = ("STORE", "PROVIDER", "SENDER", "WORKER")
+_SQLITE = "django.db.backends.sqlite3"
+
+
+class Configured(Struct, frozen=True):
+    store: str
+    provider: str
+    sender: str
+    worker: bool
+
+
+def configured() -> Configured:
+    """Raises SettingsError, which names the key at fault."""
+    given = getattr(settings, "HOMING", None)
+    if not isinstance(given, dict):
+        raise SettingsError("HOMING", 'must be a dict such as {"PROVIDER": "smtp://…"}')
+    for name in given:
+        if name not in NAMES:
+            raise SettingsError(f"HOMING[{name!r}]", f"is unknown; known are {', '.join(NAMES)}")
+    return Configured(
+        store=_absolute(_text(given, "STORE", _default_store())),
+        provider=_text(given, "PROVIDER", None),
+        sender=_text(given, "SENDER", settings.DEFAULT_FROM_EMAIL),
+        worker=_flag(given, "WORKER"),
+    )
+
+
+@cache
+def configured_homing() -> Homing:
+    """One for the project; it starts with the first call that needs it."""
+    given = configured()
+    return Homing(given.store, provider=given.provider, sender=given.sender, worker=given.worker)
+
+
+def own_database() -> str | None:
+    """The alias of the database in which the store lies, if it is one of this project's."""
+    store = configured().store
+    for alias in connections:
+        if _store_in(connections[alias].settings_dict) == store:
+            return str(alias)
+    return None
+
+
+def _default_store() -> str | None:
+    return _store_in(connections["default"].settings_dict)
+
+
+def _store_in(database: dict[str, Any]) -> str | None:
+    """The store in this database; None if it is not a file of SQLite."""
+    name = str(database["NAME"])
+    if database["ENGINE"] != _SQLITE or ":memory:" in name or "mode=memory" in name:
+        return None
+    return _absolute(f"sqlite:///{name}")
+
+
+def _absolute(store: str) -> str:
+    """So that it stays the same file, and is recognised as one of the project's databases."""
+    scheme, separator, path = store.partition(":///")
+    return f"{scheme}{separator}{Path(path).absolute()}" if path else store
+
+
+def _text(given: dict[str, Any], name: str, default: str | None) -> str:
+    value = given.get(name, default)
+    if value is None:
+        raise SettingsError(f"HOMING[{name!r}]", "is missing")
+    if not isinstance(value, str):
+        raise SettingsError(f"HOMING[{name!r}]", "must be a text")
+    return value
+
+
+def _flag(given: dict[str, Any], name: str) -> bool:
+    value = given.get(name, False)
+    if not isinstance(value, bool):
+        raise SettingsError(f"HOMING[{name!r}]", "must be True or False")
+    return value

@@ -1,0 +1,18 @@
+"""Flask: the command `flask homing-worker`, and Homing among the application's extensions."""
+
+from __future__ import annotations
+
+from flask import Flask
+
+from homing.app import Homing
+from homing.cli.running import run_app
+from homing.from_settings import load_program
+
+
+def init_app(app: Flask, homing: Homing) -> None:
+    """Views use `homing.sync`, or `current_app.extensions["homing"].sync`."""
+    app.extensions["homing"] = homing
+
+    @app.cli.command("homing-worker", help="Deliver what this application has submitted.")
+    def work() -> None:
+        run_app(homing, load_program().general, generation=None, with_parent=False)
