@@ -15,7 +15,7 @@ from homing.app import Homing
 from homing.cli.email_fields import email_from, read_fields
 from homing.cli.options import AsJson, Place, command
 from homing.cli.progress import working
-from homing.cli.session import WrongUse, homing_at, print_json, view_of
+from homing.cli.session import WrongUse, demand_folder, homing_at, print_json, view_of
 from homing.cli.terminal import STATE_COLORS, at, colored
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Email
@@ -78,6 +78,7 @@ def send(  # noqa: PLR0913, PLR0917 - each is an option
         raise WrongUse("give a recipient: --to ann@example.org")
     email = email_from(wanted)
     homing = homing_at(place, reading=False)
+    demand_folder(homing.store)
     with working("sending"):
         view, created = asyncio.run(_send(homing, email, key, source, queue=queue))
     if as_json:
