@@ -208,6 +208,32 @@ async def test_any_process_can_stop_it(monkeypatch: pytest.MonkeyPatch, elsewher
     assert (await other.show(progress.bulk_id)).stopped_because == "stopped by an operator"
 
 
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"verb": "restart"}, "verb: must be one of replay, dismiss, cancel"),
+        ({"actor": ""}, "actor: must not be empty"),
+        ({"reason": " "}, "reason: must not be empty"),
+        ({"per_second": 0.0}, "per_second: must be more than 0"),
+    ],
+)
+async def test_what_is_wrong_is_refused_before_anything_is_done(
+    wrong: dict[str, Any], problem: str
+) -> None:
+    world = await with_dead(GONE)
+    given = {"verb": "dismiss", "query": Query(), "everything": True, **SIGNED, **wrong}
+
+    with pytest.raises(InvalidRequest, match=problem):
+        await actions(world).start(**given)
+
+    assert await world.store.facts(bulk.BULK_ACTIONS) == []
+    [delivery] = (await world.store.page(Query())).items
+    assert delivery.state == "failed"
+    if "verb" in wrong:
+        with pytest.raises(InvalidRequest, match=problem):
+            world.engine.desk.predict(wrong["verb"], delivery)
+
+
 async def test_an_unknown_one_is_not_found() -> None:
     with pytest.raises(NotFound, match="no bulk action nope"):
         await actions(await with_dead()).show("nope")
