@@ -70,6 +70,9 @@ class Homing:
         *,
         provider: str | Provider | None = None,
         sender: str | None = None,
+        senders: Sequence[str] = (),
+        templates: str | Path | None = None,
+        dkim: Mapping[str, tuple[str, str]] | None = None,
         on_doubt: OnDoubt = "resend",
         routes: Sequence[Route] = (),
         known: Sequence[Route] = (),
@@ -88,7 +91,9 @@ class Homing:
         stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
         """`store` is a URL, the path of a SQLite file, or a store; `provider` a URL or a provider
-        of mail, sent as `sender`. Where nobody can tell whether an attempt was accepted,
+        of mail. `sender` is the From of all mail, unless a message names one of `senders`;
+        `templates` is the folder of the catalog; `dkim` has, by domain, the selector and the path
+        of the key with which mail is signed. Where nobody can tell whether an attempt was accepted,
         `on_doubt` says whether the mail is sent again (`resend`, flagged as a possible duplicate)
         or waits for a person (`hold`).
 
@@ -106,7 +111,14 @@ class Homing:
         self._routes = routes_by_name(routes)
         self._mail_route: Callable[[Provider], Route] | None = None
         if self.provider is not None and MAIL_ROUTE not in self._routes:
-            self._mail_route = partial(mail_route, sender=sender, on_doubt=on_doubt)
+            self._mail_route = partial(
+                mail_route,
+                sender=sender,
+                senders=senders,
+                catalog=templates,
+                dkim=dkim,
+                on_doubt=on_doubt,
+            )
             self._routes[MAIL_ROUTE] = self._mail_route(self.provider)
         self._known = {route.name: route for route in known if route.name not in self._routes}
         if shapes and isinstance(self.store, Showing):

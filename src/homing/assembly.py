@@ -34,6 +34,10 @@ class NoSettings(Struct, frozen=True):
     """For an assembly that has no settings of its own."""
 
 
+Sign: TypeAlias = Callable[[bytes], bytes]
+"""Gives the bytes of a mail with their signature."""
+
+
 class Setup(Struct, Generic[S], frozen=True):
     """What an assembly makes its routes and notice writers from.
 
@@ -56,6 +60,21 @@ class Setup(Struct, Generic[S], frozen=True):
         if given is None and self.working and not sends_nowhere(self.general.provider):
             raise SettingsError("sender", "is required: the address that mail comes from")
         return given or DEFAULT_SENDER
+
+    @property
+    def sign(self) -> Sign | None:
+        """Signs outgoing mail as `dkim` says; None where nothing is set."""
+        if not self.dkim:
+            return None
+        from homing.content.dkim import signer  # noqa: PLC0415 - few processes sign
+
+        return signer(self.dkim)
+
+    @property
+    def dkim(self) -> dict[str, tuple[str, str]]:
+        """By domain, the selector and the path of the key; none where nothing is sent."""
+        given = self.general.dkim.items() if self.working else ()
+        return {domain: (key.selector, key.key_path) for domain, key in given}
 
 
 class Service(Struct, Generic[S], frozen=True):

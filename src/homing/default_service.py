@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from homing.assembly import Assembly, NoSettings, Service, Setup
-from homing.domain.errors import SettingsError
+from homing.domain.errors import InvalidRequest, SettingsError
 from homing.domain.failure import Failure
 from homing.domain.policy import Stage
 from homing.engine.route import Route, classify_exception
@@ -23,17 +23,20 @@ if TYPE_CHECKING:
 
 def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
     """The mail route with the templates and limits that are set."""
-    from homing.content.templates import Catalog
-
     general, provider = setup.general, setup.provider
     if setup.working and general.sender is None and not sends_nowhere(general.provider):
         raise SettingsError("sender", "is required: the address that mail comes from")
-    route = mail_route(
-        provider,
-        sender=general.sender,
-        catalog=None if general.templates is None else Catalog.load(general.templates),
-        limits=_limits(general.limits),
-    )
+    try:
+        route = mail_route(
+            provider,
+            sender=general.sender,
+            senders=general.senders,
+            catalog=general.templates,
+            limits=_limits(general.limits),
+            dkim=setup.dkim,
+        )
+    except InvalidRequest as error:
+        raise SettingsError(error.field, error.problem) from None
     return (replace(route, judge=judge_discreetly),)
 
 

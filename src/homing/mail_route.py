@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from homing.domain.delivery import FROZEN_ORIGINAL, Content, Delivery
@@ -35,16 +37,27 @@ def mail_route(
     provider: Provider,
     *,
     sender: str | None = None,
-    catalog: Catalog | None = None,
+    senders: Sequence[str] = (),
+    catalog: Catalog | str | Path | None = None,
     limits: Limits | None = None,
+    dkim: Mapping[str, tuple[str, str]] | None = None,
     on_doubt: OnDoubt = "resend",
 ) -> Route:
-    """A route over this provider. The From is the route's own; a caller may only repeat it."""
+    """A route over this provider. The From is `sender`, unless a message names one of `senders`:
+    an address, or `@example.org` for all addresses of a domain. `catalog` has the templates, or is
+    their folder. `dkim` has, by domain, the selector and the path of the key to sign with."""
     if on_doubt not in get_args(OnDoubt):
         raise SettingsError("on_doubt", f"must be one of {', '.join(get_args(OnDoubt))}")
-    mailing = Mailing(sender or getattr(provider, "sender", None), catalog, limits)
+    own = sender or getattr(provider, "sender", None)
+    mailing = Mailing(own, catalog=_loaded(catalog), limits=limits, senders=senders)
     send = Stage(name=SEND, retry=SEND_RETRY, sends=True, timeout_s=SEND_TIMEOUT_S)
-    step = SendStep(provider, mailing.freeze, sender=mailing.envelope_sender)
+    step = SendStep(
+        provider,
+        mailing.freeze,
+        sender=mailing.envelope_sender,
+        sign=_signer(dkim),
+        slow=None if catalog is None else mailing.is_rendered,
+    )
     return Route(
         name=MAIL_ROUTE,
         plan=Plan(stages=(send,), on_doubt=on_doubt, max_doubtful_sends=MAX_DOUBTFUL_SENDS),
@@ -54,34 +67,53 @@ def mail_route(
     )
 
 
+def _loaded(catalog: Catalog | str | Path | None) -> Catalog | None:
+    if not isinstance(catalog, str | Path):
+        return catalog
+    from homing.content.templates import Catalog
+
+    return Catalog.load(catalog)
+
+
+def _signer(dkim: Mapping[str, tuple[str, str]] | None) -> Callable[[bytes], bytes] | None:
+    if not dkim:
+        return None
+    from homing.content.dkim import signer
+
+    return signer(dkim)
+
+
 class Mailing:
     """How e-mails of one route are checked and made into bytes."""
 
-    def __init__(self, sender: str | None, catalog: Catalog | None, limits: Limits | None) -> None:
+    def __init__(
+        self,
+        sender: str | None,
+        *,
+        catalog: Catalog | None = None,
+        limits: Limits | None = None,
+        senders: Sequence[str] = (),
+    ) -> None:
         # Late: what only mail needs is not loaded by `import homing`.
-        from homing.content import addresses, mime, validation
+        from homing.content import mime, validation
         from homing.content.limits import DEFAULT
+        from homing.content.senders import Senders
 
-        self._addresses = addresses
         self._validation = validation
         self._build = mime.build
         self._reissue = mime.reissue
         self._limits = limits or DEFAULT
         self._catalog = catalog
-        parsed = addresses.parse(sender or DEFAULT_SENDER, "sender")
-        self._sender = str(parsed)
-        self.envelope_sender = parsed.spec
-        self._domain = parsed.spec.rpartition("@")[2]
+        self._known = frozenset(() if catalog is None else catalog.locales())
+        self._senders = Senders(sender or DEFAULT_SENDER, senders)
+        self.envelope_sender = self._senders.envelope_sender
 
     def admit(self, email: Email) -> Admitted:
         """The e-mail in its normal form; InvalidRequest names the field that is wrong."""
         if not isinstance(email, Email):
             raise InvalidRequest("message", "this route takes e-mails")
-        wish = email.sender
-        if wish and self._addresses.parse(wish, "from").spec != self.envelope_sender:
-            raise InvalidRequest("from", f"this route sends as {self.envelope_sender} only")
-        checked = self._validation.validate_email(email, self._limits)
-        if checked.template_id is not None and checked.template_id not in self._known():
+        checked = self._senders.checked(self._validation.validate_email(email, self._limits))
+        if checked.template_id is not None and checked.template_id not in self._known:
             raise InvalidRequest("template_id", "there is no such template")
         return Admitted(
             message=checked,
@@ -96,9 +128,9 @@ class Mailing:
         A clone takes the bytes of its original, so that it says the same even if the template has
         changed.
         """
-        own_id = message_id(delivery, self._domain)
         original = content.results.get(FROZEN_ORIGINAL)
         if original is not None:
+            own_id = message_id(delivery, self._senders.own.domain)
             return self._reissue(original, message_id=own_id, date_ms=delivery.created_at_ms)
         email = decode_message(content.payload)
         if not isinstance(email, Email):
@@ -110,12 +142,14 @@ class Mailing:
             if isinstance(rendered, Failure):
                 return rendered
             email = rendered.into(email)
+        sender = self._senders.sender_of(email)
         return self._build(
             email,
-            message_id=own_id,
+            message_id=message_id(delivery, sender.domain),
             date_ms=delivery.created_at_ms,
-            sender=self._sender,
+            sender=str(sender),
         )
 
-    def _known(self) -> dict[str, list[str]]:
-        return {} if self._catalog is None else self._catalog.locales()
+    def is_rendered(self, delivery: Delivery) -> bool:
+        """Whether it has a template: rendering may take long."""
+        return delivery.topic is not None

@@ -56,9 +56,9 @@ FIELDS: dict[str, tuple[str, str, Callable[[str], Email]]] = {
         "ann@example.org",
         lambda s: Email(to="a@b.co", reply_to=[s], text="x"),
     ),
-    "sender": ("sender", "ann@example.org", lambda s: Email(to="a@b.co", sender=s, text="x")),
+    "sender": ("from", "ann@example.org", lambda s: Email(to="a@b.co", sender=s, text="x")),
     "sender name": (
-        "sender",
+        "from",
         "Ann Lee",
         lambda s: Email(to="a@b.co", sender=f'"{s}" <a@b.co>', text="x"),
     ),
@@ -76,6 +76,21 @@ FIELDS: dict[str, tuple[str, str, Callable[[str], Email]]] = {
         "headers.References",
         "<abc@example.org>",
         lambda s: Email(to="a@b.co", headers={"References": s}, text="x"),
+    ),
+    "header with an id": (
+        "headers.Message-ID",
+        "<abc@example.org>",
+        lambda s: Email(to="a@b.co", headers={"Message-ID": s}, text="x"),
+    ),
+    "header with an address": (
+        "headers.Sender",
+        "Ann <ann@example.org>",
+        lambda s: Email(to="a@b.co", headers={"Sender": s}, text="x"),
+    ),
+    "content_id": (
+        "attachments[0].content_id",
+        "logo",
+        lambda s: Email(to="a@b.co", html="x", attachments=[Attachment("a", b"x", "image/png", s)]),
     ),
     "filename": (
         "attachments[0].filename",

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 # Where the distribution is not called like what is imported.
-MODULES = {"opentelemetry-sdk": "opentelemetry.sdk"}
+MODULES = {"dkimpy": "dkim", "opentelemetry-sdk": "opentelemetry.sdk"}
 # Imported by uvicorn, which parses requests with it, and by a name that the protocol is part of.
 IMPORTED_OTHERWISE = {
     "httptools",

@@ -5,14 +5,18 @@ The row is removed once the mail is sent; a host may retry or dismiss a dead let
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from msgspec.structs import replace
 
-from homing.assembly import Assembly, NoSettings, Setup
+from homing.assembly import Assembly, NoSettings, Setup, Sign
 from homing.content import addresses
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
 from homing.domain.message import Email, Invitation, decode_message
 from homing.domain.policy import Exponential, Plan, Retention, Retry, Stage
+from homing.engine.admitted import Admitted
 from homing.engine.adopting import Foreign, Standing
 from homing.engine.labels import Label, LabelTable
 from homing.engine.request import Request
@@ -57,24 +61,38 @@ PLAN = Plan(
 )
 
 
-def bookings_route(provider: Provider, *, sender: str) -> Route:
+def bookings_route(
+    provider: Provider, *, sender: str, senders: Sequence[str] = (), sign: Sign | None = None
+) -> Route:
     """The mail is complete at intake: nothing of it is looked up or rendered later."""
-    mailing = Mailing(sender, catalog=None, limits=None)
+    mailing = Mailing(sender, senders=senders)
     return Route(
         name=NAME,
         plan=PLAN,
-        steps={SEND: SendStep(provider, mailing.freeze, sender=mailing.envelope_sender)},
+        steps={SEND: SendStep(provider, mailing.freeze, sender=mailing.envelope_sender, sign=sign)},
         provider=provider,
         poll_s=POLL_S,
-        admit=mailing.admit,
+        admit=partial(admit_booking, mailing=mailing),
         judge=judge,
         verbs=frozenset({"replay", "dismiss"}),
         labels=LABELS,
     )
 
 
+def admit_booking(message: Email, *, mailing: Mailing) -> Admitted:
+    """`email_outbox` has a column for the one whom a mail is for."""
+    admitted = mailing.admit(message)
+    if not message.to:
+        raise InvalidRequest("to", "is empty: give an address")
+    return admitted
+
+
 def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
-    return (bookings_route(setup.provider, sender=setup.sender),)
+    general = setup.general
+    route = bookings_route(
+        setup.provider, sender=setup.sender, senders=general.senders, sign=setup.sign
+    )
+    return (route,)
 
 
 def judge(problem: Exception | Failure, stage: Stage) -> Failure:

@@ -38,6 +38,7 @@ EXTRAS = {
     "jinja2": "smtp",
     "icalendar": "smtp",
     "idna": "smtp",
+    "dkim": "smtp",
 }
 
 

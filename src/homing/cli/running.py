@@ -143,8 +143,9 @@ async def _running(beside: Beside | None, homing: Homing) -> AsyncIterator[None]
 def _banner(settings: Settings) -> str:
     server = settings.server
     host = f"[{server.host}]" if ":" in server.host else server.host
+    scheme = "http" if server.tls_cert is None else "https"
     return (
-        f"Homing on http://{host}:{server.port}"
+        f"Homing on {scheme}://{host}:{server.port}"
         f" (store {masked(settings.store)}, provider {masked(settings.provider)})"
     )
 

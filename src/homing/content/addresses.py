@@ -1,8 +1,9 @@
 """Mail addresses: our own strict grammar, so that exactly what was checked is sent.
 
 The local part is a dot-atom (its non-ASCII letters need a server with SMTPUTF8) or a quoted
-string of atoms, dots and spaces; the domain is a host name, kept in its ASCII form (IDNA 2008).
-Address literals, source routes, groups and comments are refused.
+string of atoms and dots; the domain is a host name, kept in its ASCII form (IDNA 2008). Address
+literals, source routes, groups, comments and quoted spaces are refused, because mail servers and
+the SMTP client refuse them too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TypeGuard
 
 from msgspec import Struct
 
-from homing.content.characters import check_label, require_text
+from homing.content.characters import check_label, check_name, require_text
 from homing.domain.errors import InvalidRequest
 
 MAX_LOCAL_OCTETS = 64
@@ -26,7 +27,10 @@ MAX_INPUT_CHARS = 1000
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\-]"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _DOT_ATOM = re.compile(rf"{_ATOM}+(?:\.{_ATOM}+)*")
-_QUOTED = re.compile(rf'"(?:{_ATOM}|[. ])+"')
+_ATOMS_AND_DOTS = re.compile(rf"(?:{_ATOM}|\.)+")
+# Carriers that issued addresses such as `a..b.@docomo.ne.jp`. RFC 5321 wants those in quotes, and
+# that is how they are sent.
+_LOOSE_DOTS = frozenset(("docomo.ne.jp", "ezweb.ne.jp"))
 _HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 # What most addresses look like: nothing to normalise, nothing to look up, no step back. That a
 # label has at most 63 characters follows from the length of the whole, see `is_plain`.
@@ -48,6 +52,10 @@ class Address(Struct, frozen=True):
     name: str = ""
 
     @property
+    def domain(self) -> str:
+        return self.spec.rpartition("@")[2]
+
+    @property
     def needs_smtputf8(self) -> bool:
         return not self.spec.isascii()
 
@@ -67,7 +75,7 @@ def parse(text: str, field: str = "address") -> Address:
     text = require_text(text, field)
     if len(text) > MAX_INPUT_CHARS:
         raise InvalidRequest(field, f"is longer than {MAX_INPUT_CHARS} characters")
-    check_label(text, field)
+    check_name(text, field)
     text = text.strip()
     if not text.endswith(">"):
         return Address(_normalise(text, field))
@@ -82,7 +90,6 @@ def normalise(address: str, field: str = "address") -> str:
     text = require_text(address, field)
     if len(text) > MAX_INPUT_CHARS:
         raise InvalidRequest(field, f"is longer than {MAX_INPUT_CHARS} characters")
-    check_label(text, field)
     return _normalise(text.strip(), field)
 
 
@@ -102,16 +109,18 @@ def quoted(text: str) -> str:
 
 
 def _normalise(text: str, field: str) -> str:
+    check_label(text, field)
     local, at, domain = text.rpartition("@")
     if not at:
         raise InvalidRequest(field, "is not a mail address: it has no @")
-    spec = f"{_local_part(local, field)}@{_domain(domain, field)}"
+    host = _domain(domain, field)
+    spec = f"{_local_part(local, host, field)}@{host}"
     if len(spec.encode()) > MAX_ADDRESS_OCTETS:
         raise InvalidRequest(field, f"is longer than {MAX_ADDRESS_OCTETS} octets")
     return spec
 
 
-def _local_part(local: str, field: str) -> str:
+def _local_part(local: str, host: str, field: str) -> str:
     local = unicodedata.normalize("NFC", local)
     if not local:
         raise InvalidRequest(field, "has nothing before the @")
@@ -121,9 +130,13 @@ def _local_part(local: str, field: str) -> str:
     letters = local if local.isascii() else "".join("x" if ord(c) > 127 else c for c in local)
     if _DOT_ATOM.fullmatch(letters) and local.isprintable():
         return local
-    if local.isascii() and _QUOTED.fullmatch(local):
-        bare = local[1:-1]
-        return bare if _DOT_ATOM.fullmatch(bare) else local
+    bare = local[1:-1] if len(local) > 2 and local[0] == local[-1] == '"' else ""
+    if _DOT_ATOM.fullmatch(bare):
+        return bare
+    if _ATOMS_AND_DOTS.fullmatch(bare):
+        return local
+    if host in _LOOSE_DOTS and _ATOMS_AND_DOTS.fullmatch(local):
+        return _local_part(quoted(local), host, field)
     raise InvalidRequest(field, "has characters before the @ that may not stand there")
 
 

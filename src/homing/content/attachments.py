@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from typing import Literal, TypeAlias
 from urllib.parse import quote
 
-from homing.content.bodies import crlf_lines, is_7bit
 from homing.content.characters import check_label, check_line, require_text
 from homing.content.limits import Limits, too_large
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Attachment
 
+Disposition: TypeAlias = Literal["attachment", "inline"]
+
 MAX_TYPE_CHARS = 255
+MAX_CONTENT_ID_CHARS = 200
 _SEGMENT_CHARS = 54
 
 # The top-level types of IANA; `multipart` is ours to build.
@@ -41,6 +44,8 @@ _NESTED = re.compile(
     rb"(?im)^content-type[ \t]*:(?:[^\r\n]|\r?\n[ \t])*?(?:message/|multipart/digest)"
 )
 _PLAIN_NAME = re.compile(r"[ !#-\[\]-~]+")
+# Stands in HTML as cid:… without any escape.
+_CONTENT_ID = re.compile(r"[A-Za-z0-9._+-]+(?:@[A-Za-z0-9._-]+)?")
 
 
 def check_attachments(given: Sequence[Attachment], limits: Limits) -> tuple[Attachment, ...]:
@@ -48,6 +53,10 @@ def check_attachments(given: Sequence[Attachment], limits: Limits) -> tuple[Atta
     if len(given) > limits.attachments:
         raise too_large("attachments", len(given), limits.attachments, "files")
     checked = tuple(_check(item, f"attachments[{i}]", limits) for i, item in enumerate(given))
+    ids = [attachment.content_id for attachment in checked]
+    for index, content_id in enumerate(ids):
+        if content_id is not None and content_id in ids[:index]:
+            raise InvalidRequest(f"attachments[{index}].content_id", "is given twice")
     size = sum(len(attachment.content) for attachment in checked)
     if size > limits.attachments_bytes:
         raise too_large("attachments", size, limits.attachments_bytes, "bytes")
@@ -63,7 +72,22 @@ def _check(given: object, field: str, limits: Limits) -> Attachment:
     if content_type.startswith("message/"):
         check_message(given.content, f"{field}.content", limits)
     name = check_filename(given.filename, f"{field}.filename", limits)
-    return Attachment(filename=name, content=given.content, content_type=content_type)
+    content_id = given.content_id
+    if content_id is not None:
+        content_id = check_content_id(content_id, f"{field}.content_id")
+        if content_type.startswith("message/"):
+            raise InvalidRequest(f"{field}.content_id", "does not go with a message")
+    return Attachment(name, given.content, content_type, content_id)
+
+
+def check_content_id(content_id: str, field: str) -> str:
+    """The id by which HTML shows the file: `cid:` and this."""
+    text = require_text(content_id, field)
+    if len(text) > MAX_CONTENT_ID_CHARS:
+        raise too_large(field, len(text), MAX_CONTENT_ID_CHARS, "characters")
+    if not _CONTENT_ID.fullmatch(text):
+        raise InvalidRequest(field, "is not an id such as logo or logo@example.org")
+    return text
 
 
 def check_filename(filename: str, field: str, limits: Limits) -> str:
@@ -117,11 +141,7 @@ def split_content_type(text: str) -> list[str] | None:
 
 
 def check_message(content: bytes, field: str, limits: Limits) -> None:
-    """An attached message travels as it is (RFC 2046 allows it no encoding), and not too deep."""
-    if not is_7bit(crlf_lines(content)):
-        raise InvalidRequest(
-            field, "is a message that is not 7bit; attach it as application/octet-stream"
-        )
+    """Messages within one another are limited: whoever scans mail opens them all."""
     nested = 1 + sum(1 for _ in _NESTED.finditer(content))
     if nested > limits.nested_messages:
         raise too_large(field, nested, limits.nested_messages, "messages within one another")
@@ -135,19 +155,23 @@ def type_line(content_type: str) -> str:
     return line if len(line) <= 78 else "Content-Type: " + ";\r\n ".join(words)
 
 
-def disposition_line(filename: str) -> str:
+def content_id_line(content_id: str) -> str:
+    return f"Content-ID: <{check_content_id(content_id, 'attachments.content_id')}>"
+
+
+def disposition_line(filename: str, disposition: Disposition = "attachment") -> str:
     """RFC 2183, with RFC 2231 for names that are not plain ASCII."""
     check_line(filename, "attachments.filename")
     if _PLAIN_NAME.fullmatch(filename) and "=?" not in filename:
         break_ = " " if len(filename) <= 40 else "\r\n "
-        return f'Content-Disposition: attachment;{break_}filename="{filename}"'
+        return f'Content-Disposition: {disposition};{break_}filename="{filename}"'
     encoded = "utf-8''" + quote(filename, safe="!#$&+-.^_~")
     segments = _segments(encoded)
     if len(segments) == 1:
         parameters = [f"filename*={encoded}"]
     else:
         parameters = [f"filename*{i}*={segment}" for i, segment in enumerate(segments)]
-    return ";\r\n ".join(("Content-Disposition: attachment", *parameters))
+    return ";\r\n ".join((f"Content-Disposition: {disposition}", *parameters))
 
 
 def _segments(encoded: str) -> list[str]:

@@ -14,12 +14,15 @@ FOLD_CHARS = 78
 MAX_LINE_CHARS = 998
 
 _WORDS = re.compile(r" *[^ ]+")
+# What some reader takes for an encoded word, however sloppy it is.
+_ENCODED_WORD = re.compile(r"=\?[^?]*\?[bq]\?.*?\?=", re.IGNORECASE)
 _ATOMS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\-]+(?: [A-Za-z0-9!#$%&'*+/=?^_`{|}~\-]+)*")
 
 
 def text_line(name: str, value: str, field: str) -> str:
     """A header of free text; whatever a reader could misread goes out as encoded words."""
-    if value.isascii() and value.isprintable() and "=?" not in value:
+    decodable = "=?" in value and _ENCODED_WORD.search(value)
+    if value.isascii() and value.isprintable() and not decodable:
         if len(name) + 2 + len(value) <= FOLD_CHARS and value.strip(" ") == value:
             return f"{name}: {value}"
         if value.strip(" ") == value:
@@ -29,6 +32,19 @@ def text_line(name: str, value: str, field: str) -> str:
     check_line(value, field)
     words = encoded_words.encode(value, FOLD_CHARS - 2 - len(name) - 2)
     return fold(name, [f" {word}" for word in words])
+
+
+def structured_line(name: str, value: str, field: str) -> str:
+    """A header that programs read: folded at its spaces, its words as they are."""
+    plain = value.isascii() and value.isprintable() and value.strip(" ") == value
+    if plain and value and len(name) + 2 + len(value) <= FOLD_CHARS:
+        return f"{name}: {value}"
+    check_line(value, field)
+    words = _WORDS.findall(f" {value.strip(' ')}")
+    line = fold(name, words)
+    if not value.isascii() or not words or max(map(len, line.split("\r\n"))) > MAX_LINE_CHARS:
+        raise InvalidRequest(field, "cannot be written as it is")
+    return line
 
 
 def address_line(name: str, addresses: Sequence[str], field: str) -> str:

@@ -1,44 +1,60 @@
-"""Which headers a caller may set: names of this table, and X- names of safe letters alone."""
+"""Which headers a caller may set: names of this table, and X- names of safe letters alone.
+
+A structured header is read by programs: its value is written as it is. Encoded words, which only
+free text and names may have, would break a link in `List-Unsubscribe` or an id in `References`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from homing.content import addresses
 from homing.content.characters import check_line, require_text
+from homing.content.header_lines import address_line, structured_line, text_line
 from homing.content.limits import Limits, too_large
 from homing.domain.errors import InvalidRequest
 
 # A header line may have 998 characters; a word must fit into one with the header's name.
 MAX_WORD_CHARS = 900
 
+MESSAGE_ID = "Message-ID"
+SENDER = "Sender"
+
 _MESSAGE_ID = r"<[!-;=?A-~]+@[!-;=?-~]+>"
+
+Kind: TypeAlias = Literal["text", "structured", "address"]
 
 
 class _Rule(Struct, frozen=True):
-    """How a header is spelt, and the shape of its value; no shape means free text."""
+    """How a header is spelt, and what its value is; a structured one has a shape."""
 
     name: str
-    shape: re.Pattern[str] | None = None
+    kind: Kind = "text"
+    shape: re.Pattern[str] = re.compile("")
     hint: str = ""
 
 
 def _rule(name: str, shape: str, hint: str) -> _Rule:
-    return _Rule(name, re.compile(shape), hint)
+    return _Rule(name, "structured", re.compile(shape), hint)
 
 
 _RULES = (
     _Rule("Comments"),
     _Rule("Keywords"),
     _Rule("Organization"),
+    _Rule("Disposition-Notification-To", "address"),
+    _Rule(SENDER, "address"),
     _rule(
         "Auto-Submitted", r"no|auto-generated|auto-replied|auto-notified", "such as auto-generated"
     ),
     _rule("Content-Language", r"[A-Za-z0-9-]+(?:, ?[A-Za-z0-9-]+)*", "language tags"),
     _rule("Feedback-ID", r"[!-~]+(?: [!-~]+)*", "printable ASCII"),
     _rule("Importance", r"(?i:high|normal|low)", "high, normal or low"),
+    _rule(MESSAGE_ID, _MESSAGE_ID, "an id in angle brackets"),
     _rule("In-Reply-To", rf"{_MESSAGE_ID}(?: +{_MESSAGE_ID})*", "message ids in angle brackets"),
     _rule("References", rf"{_MESSAGE_ID}(?: +{_MESSAGE_ID})*", "message ids in angle brackets"),
     _rule("List-Archive", r"<[!-;=?-~]+>", "a URL in angle brackets"),
@@ -78,9 +94,15 @@ def check_headers(headers: Mapping[str, str], limits: Limits) -> dict[str, str]:
     return checked
 
 
-def canonical_name(name: str) -> str:
-    """The header's name as it is written; InvalidRequest for one that may not be set."""
-    return _rule_for(name).name
+def header_line(name: str, value: str) -> str:
+    """The header as it is written; InvalidRequest for a name or value that may not be."""
+    rule = _rule_for(name)
+    field = f"headers.{rule.name}"
+    if rule.kind == "address":
+        return address_line(rule.name, (value,), field)
+    if rule.kind == "structured":
+        return structured_line(rule.name, value, field)
+    return text_line(rule.name, value, field)
 
 
 def _rule_for(name: object) -> _Rule:
@@ -105,7 +127,9 @@ def _value(rule: _Rule, value: object, limits: Limits) -> str:
         raise InvalidRequest(field, "is empty")
     if len(text) > limits.header_chars:
         raise too_large(field, len(text), limits.header_chars, "characters")
-    if rule.shape is not None:
+    if rule.kind == "address":
+        return str(addresses.parse(text, field))
+    if rule.kind == "structured":
         if not rule.shape.fullmatch(text):
             raise InvalidRequest(field, f"must be {rule.hint}")
         if max(map(len, text.split(" "))) > MAX_WORD_CHARS:

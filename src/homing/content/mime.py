@@ -15,14 +15,20 @@ import time
 from functools import lru_cache
 from typing import NamedTuple
 
-from homing.content.attachments import disposition_line, type_line
+from homing.content.attachments import (
+    Disposition,
+    content_id_line,
+    disposition_line,
+    type_line,
+)
 from homing.content.bodies import Encoding, crlf_lines, encode_text, is_7bit, write_base64
 from homing.content.header_lines import address_line, text_line
-from homing.content.headers import canonical_name
+from homing.content.headers import MESSAGE_ID, header_line
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Attachment, Email, Invitation
 
 _MESSAGE_ID = re.compile(r"<[!-;=?A-~]{1,400}@[!-;=?-~]{1,400}>")
+_IS_ID = re.compile(f"{MESSAGE_ID}:").match
 _METHOD = re.compile(r"[A-Z]{1,20}")
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -48,7 +54,8 @@ _Part = _Leaf | _Multi
 def build(email: Email, *, message_id: str, date_ms: int, sender: str) -> bytes:
     """The message as it goes after DATA, lines ended with CRLF, not yet dot-stuffed.
 
-    `sender` is the From of the route; `email.sender` is the caller's wish and not read here.
+    `sender` is the From that the route allows; `email.sender` is the caller's wish and not read
+    here. `message_id` is written unless the e-mail has one of its own.
     The e-mail must have passed `validate_email`. One that has not is refused, never written with
     another meaning.
     """
@@ -80,18 +87,23 @@ def reissue(data: bytes, *, message_id: str, date_ms: int) -> bytes:
 def _head(email: Email, message_id: str, date_ms: int, sender: str) -> str:
     if not _MESSAGE_ID.fullmatch(message_id):
         raise InvalidRequest("message_id", "is not an id in angle brackets")
-    lines = [_from_line(sender), address_line("To", email.to, "to")]
+    lines = [_from_line(sender)]
+    if email.to:
+        lines.append(address_line("To", email.to, "to"))
+    elif not email.cc:
+        # RFC 5322 allows no header at all here; spam filters hold that against a mail.
+        lines.append("To: undisclosed-recipients:;")
     if email.cc:
         lines.append(address_line("Cc", email.cc, "cc"))
     if email.reply_to:
         lines.append(address_line("Reply-To", email.reply_to, "reply_to"))
     lines.append(text_line("Subject", email.subject, "subject"))
     lines.append(_date_line(date_ms // 1000))
-    lines.append(f"Message-ID: {message_id}")
+    own = [f"{MESSAGE_ID}: {message_id}"]
     if email.headers:
-        for given, value in email.headers.items():
-            name = canonical_name(given)
-            lines.append(text_line(name, value, f"headers.{name}"))
+        given = [header_line(name, value) for name, value in email.headers.items()]
+        own = given if any(_IS_ID(line) for line in given) else own + given
+    lines += own
     lines.append("MIME-Version: 1.0\r\n")
     return "\r\n".join(lines)
 
@@ -130,16 +142,19 @@ def _text(kind: str, text: str) -> _Leaf:
 def _tree(email: Email) -> _Part:
     """What a reader shows comes first, as alternatives; what it stores comes after."""
     shown: list[_Part] = []
+    stored: list[_Part] = []
+    inline = [file for file in email.attachments if file.content_id and email.html is not None]
     if email.text or email.html is None:
         shown.append(_text("plain", email.text))
     if email.html is not None:
-        shown.append(_text("html", email.html))
-    stored: list[_Part] = []
+        html = _text("html", email.html)
+        files = [_attached(file, "inline") for file in inline]
+        shown.append(_Multi("related", (html, *files)) if files else html)
     if email.invitation is not None:
         encoding, body = encode_text(email.invitation.ics)
         shown.append(_calendar(email.invitation, encoding, body))
         stored.append(_calendar_file(encoding, body))
-    stored += [_attached(attachment) for attachment in email.attachments]
+    stored += [_attached(file) for file in email.attachments if file not in inline]
     first = shown[0] if len(shown) == 1 else _Multi("alternative", tuple(shown))
     return _Multi("mixed", (first, *stored)) if stored else first
 
@@ -157,15 +172,21 @@ def _calendar_file(encoding: Encoding, body: str) -> _Leaf:
     return _Leaf(f"{head}{disposition_line(_ICS_NAME)}\r\n", body)
 
 
-def _attached(attachment: Attachment) -> _Leaf:
-    name = disposition_line(attachment.filename)
-    head = f"{type_line(attachment.content_type)}\r\nContent-Transfer-Encoding: "
-    if not attachment.content_type.lower().startswith("message/"):
-        return _Leaf(f"{head}base64\r\n{name}\r\n", raw=attachment.content)
-    lines = crlf_lines(attachment.content)
-    if not is_7bit(lines):
-        raise InvalidRequest("attachments.content", "is a message that is not 7bit")
-    return _Leaf(f"{head}7bit\r\n{name}\r\n", lines.decode("ascii"))
+def _attached(file: Attachment, disposition: Disposition = "attachment") -> _Leaf:
+    rest = f"{disposition_line(file.filename, disposition)}\r\n"
+    if file.content_id:
+        rest += f"{content_id_line(file.content_id)}\r\n"
+    content_type = file.content_type
+    if content_type.lower().startswith("message/"):
+        lines = crlf_lines(file.content)
+        if is_7bit(lines):
+            head = f"{type_line(content_type)}\r\nContent-Transfer-Encoding: 7bit\r\n"
+            return _Leaf(head + rest, lines.decode("ascii"))
+        # A part of this type may not be encoded (RFC 2046, 5.2.1), and 8 bits need a server that
+        # takes them: as a file it arrives byte for byte everywhere.
+        content_type = "application/octet-stream"
+    head = f"{type_line(content_type)}\r\nContent-Transfer-Encoding: base64\r\n"
+    return _Leaf(head + rest, raw=file.content)
 
 
 def _stem(message_id: str, tree: _Part) -> str:
@@ -192,7 +213,9 @@ def _write(part: _Part, stem: str, out: io.BytesIO) -> None:
             write_base64(part.raw, out)
         return
     boundary = f"{stem}.{part.subtype}"
-    head = f'Content-Type: multipart/{part.subtype};\r\n boundary="{boundary}"\r\n'
+    # RFC 2387 wants the type of what is shown first.
+    root = ' type="text/html";' if part.subtype == "related" else ""
+    head = f'Content-Type: multipart/{part.subtype};{root}\r\n boundary="{boundary}"\r\n'
     out.write(f"{head}\r\n".encode())
     for child in part.parts:
         out.write(f"--{boundary}\r\n".encode())

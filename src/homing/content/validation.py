@@ -15,7 +15,7 @@ from homing.content.ics import check_invitation
 from homing.content.limits import DEFAULT, Limits, too_large
 from homing.content.locales import DEFAULT_LOCALE, canonical_locale
 from homing.domain.errors import InvalidRequest
-from homing.domain.message import Email
+from homing.domain.message import Attachment, Email
 
 MAX_TEMPLATE_ID_CHARS = 100
 _TEMPLATE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -31,8 +31,8 @@ def validate_email(email: Email, limits: Limits = DEFAULT) -> Email:
     cc = _addresses(email.cc, "cc", limits)
     bcc = _addresses(email.bcc, "bcc", limits)
     reply_to = _addresses(email.reply_to, "reply_to", limits)
-    if not to:
-        raise InvalidRequest("to", "is empty: give an address")
+    if not (to or cc or bcc):
+        raise InvalidRequest("to", "is empty: give an address in to, cc or bcc")
     count = len(to) + len(cc) + len(bcc)
     if count > limits.recipients:
         raise too_large("to", count, limits.recipients, "recipients")
@@ -53,8 +53,8 @@ def validate_email(email: Email, limits: Limits = DEFAULT) -> Email:
         html=email.html or None,
         locale=locale,
         variables=variables,
-        sender=None if email.sender is None else str(addresses.parse(email.sender, "sender")),
-        attachments=check_attachments(email.attachments, limits) if email.attachments else (),
+        sender=None if email.sender is None else str(addresses.parse(email.sender, "from")),
+        attachments=_attachments(email, limits) if email.attachments else (),
         invitation=email.invitation and check_invitation(email.invitation, limits),
         headers=check_headers(email.headers, limits) if email.headers else {},
         metadata=_metadata(email.metadata, limits) if email.metadata else {},
@@ -113,11 +113,8 @@ def check_size(text: str, html: str | None, limits: Limits) -> None:
             continue
         if len(body) > limits.body_bytes:
             raise too_large(field, len(body), limits.body_bytes, "bytes")
-        if body.isascii():
-            size += len(body)
-        else:
-            check_body(body, field)
-            size += len(body.encode())
+        check_body(body, field)
+        size += len(body) if body.isascii() else len(body.encode())
         if size > limits.body_bytes:
             raise too_large(field, size, limits.body_bytes, "bytes")
 
@@ -133,6 +130,15 @@ def _template(email: Email, limits: Limits) -> tuple[str, dict[str, json_values.
     locale = DEFAULT_LOCALE if email.locale is None else canonical_locale(email.locale)
     variables = json_values.copy_object(email.variables, "variables", limits)
     return locale, variables
+
+
+def _attachments(email: Email, limits: Limits) -> tuple[Attachment, ...]:
+    checked = check_attachments(email.attachments, limits)
+    if not email.html and email.template_id is None:
+        for index, file in enumerate(checked):
+            if file.content_id is not None:
+                raise InvalidRequest(f"attachments[{index}].content_id", "goes with html only")
+    return checked
 
 
 def _metadata(given: Mapping[str, str], limits: Limits) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from msgspec import Struct, convert, structs
 
 from homing.domain import transitions
-from homing.domain.delivery import Delivery, Fact, FailedBecause
+from homing.domain.delivery import Delivery, Fact, FactValue, FailedBecause
 from homing.domain.errors import HomingError, InvalidRequest, NotAllowed, NotFound, Overloaded
 from homing.engine.desk import Desk
 from homing.engine.desk_writer import signed
@@ -170,10 +170,11 @@ class BulkActions:
                 return convert({"bulk_id": bulk_id, **(fact.value or {})}, BulkProgress)
         raise NotFound(f"no bulk action {bulk_id}")
 
-    async def stop(self, bulk_id: str) -> None:
+    async def stop(self, bulk_id: str, *, actor: str = "", reason: str = "") -> None:
         """Stop it before its next delivery, in whichever process it runs; what is done stays."""
         if (await self.show(bulk_id)).state == "running":
-            await self._store.save([], [Fact(STOP_ASKED, bulk_id, self._clock.now_ms())])
+            by: FactValue = {"actor": actor, "reason": reason}
+            await self._store.save([], [Fact(STOP_ASKED, bulk_id, self._clock.now_ms(), by)])
         if bulk_id in self._running:
             self._running[bulk_id].stop_asked.set()
 

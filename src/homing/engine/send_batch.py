@@ -83,7 +83,8 @@ class SendBatch:
         step = self._step
         for work in starting:
             try:
-                if step.unless is None and work.size <= LARGE_PAYLOAD:
+                quick = work.size <= LARGE_PAYLOAD and step.slow is None
+                if step.unless is None and quick:
                     made: Packed | Outcome = step.pack(work.delivery, work.content)
                 else:
                     made = await self._pack_slowly(work)
@@ -99,7 +100,7 @@ class SendBatch:
         step = self._step
         if step.unless is not None and (outcome := await step.unless(work)) is not None:
             return outcome
-        if work.size > LARGE_PAYLOAD:
+        if work.size > LARGE_PAYLOAD or (step.slow is not None and step.slow(work.delivery)):
             return await asyncio.to_thread(step.pack, work.delivery, work.content)
         return step.pack(work.delivery, work.content)
 

@@ -34,7 +34,9 @@ class SendStep:
     `freeze` builds the bytes once, at the first attempt; they are stored with the mark and
     every later attempt sends the same ones. A possible duplicate may differ: it is composed by
     `compose_duplicate`, if there is one, to carry a notice. `unless` may end an attempt before
-    its send: it is asked each time, and None means that it is to be sent.
+    its send: it is asked each time, and None means that it is to be sent. `sender` is that of the
+    envelope. `sign` has the last word on the bytes, and what it adds is not stored. What is `slow`
+    to pack, as all that is signed, is packed in a thread.
     """
 
     def __init__(
@@ -42,9 +44,11 @@ class SendStep:
         provider: Provider,
         freeze: Compose,
         *,
-        sender: str | None = None,
+        sender: str | Callable[[Content], str] | None = None,
         compose_duplicate: Compose | None = None,
         unless: Callable[[Work], Awaitable[Outcome | None]] | None = None,
+        sign: Callable[[bytes], bytes] | None = None,
+        slow: Callable[[Delivery], bool] | None = None,
     ) -> None:
         self.provider = provider
         # Asked once: a check of a Protocol costs 40 calls.
@@ -54,6 +58,8 @@ class SendStep:
         self._freeze = freeze
         self._sender = sender
         self._compose_duplicate = compose_duplicate
+        self._sign = sign
+        self.slow = slow if sign is None else (lambda _: True)
 
     def pack(self, delivery: Delivery, content: Content) -> Packed | Failure:
         """What is sent, and what of it must be stored with the mark."""
@@ -75,12 +81,14 @@ class SendStep:
             if isinstance(composed, Failure):
                 return composed
             data = composed
+        if self._sign is not None:
+            data = self._sign(data)
         envelope = Envelope(
             delivery_id=delivery.id,
             token=provider_token(delivery),
             recipients=delivery.open_addresses,
             data=data,
-            sender=self._sender,
+            sender=self._sender(content) if callable(self._sender) else self._sender,
             metadata=delivery.metadata,
         )
         return Packed(envelope, to_store)

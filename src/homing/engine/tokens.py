@@ -60,6 +60,10 @@ class Tokens:
         """Every token that is in force."""
         return [_token(fact) for fact in await self._store.facts(TOKEN)]
 
+    async def any(self) -> bool:
+        """Whether there is a token at all."""
+        return bool(await self._store.facts(TOKEN, limit=1))
+
     async def revoke(self, name: str) -> None:
         """End a token at once."""
         for token in await self.all():

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from msgspec import Struct, field
 
-from homing.domain.delivery import Attempt, Cycle, Delivery, Fact, Recipient
+from homing.domain.delivery import (
+    Attempt,
+    AttemptStatus,
+    Cycle,
+    Delivery,
+    DoubtWindow,
+    Fact,
+    FailedBecause,
+    Phase,
+    Recipient,
+    State,
+)
 from homing.engine.handlers import EVENT_ROUTE
 from homing.engine.route import Route
 
@@ -27,8 +37,8 @@ class DeliveryView(Struct, frozen=True, kw_only=True):
     source: str
     idempotency_key: str | None
     status: str
-    state: str
-    failed_because: str | None
+    state: State
+    failed_because: FailedBecause | None
     maybe_sent: bool
     maybe_duplicate: bool
     stage: str
@@ -58,8 +68,8 @@ class AttemptView(Struct, frozen=True, kw_only=True):
     number: int
     cycle: int
     stage: str
-    phase: Literal["inline", "worker"]
-    status: str
+    phase: Phase
+    status: AttemptStatus
     counted: bool
     scheduled_for_ms: int | None
     started_at_ms: int | None
@@ -69,7 +79,7 @@ class AttemptView(Struct, frozen=True, kw_only=True):
     detail: str | None
     notification_id: str | None
     maybe_sent: bool
-    window: str | None
+    window: DoubtWindow | None
 
 
 class AuditView(Struct, frozen=True, kw_only=True):

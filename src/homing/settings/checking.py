@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from homing.domain.errors import SettingsError
-from homing.settings.tree import RetrySettings, RouteSettings, Settings, TelemetrySettings
+from homing.content.addresses import parse
+from homing.domain.errors import InvalidRequest, SettingsError
+from homing.settings.tree import (
+    RetrySettings,
+    RouteSettings,
+    ServerSettings,
+    Settings,
+    TelemetrySettings,
+)
 
 
 def check(settings: Settings) -> None:
     """Raise SettingsError for the first setting that is not valid."""
     problems = [
+        *_server(settings.server),
         *_telemetry(settings.telemetry),
+        *_dkim(settings),
         *(
             problem
             for name, route in settings.routes.items()
@@ -23,6 +32,15 @@ def check(settings: Settings) -> None:
         raise SettingsError(setting, problem)
 
 
+def _server(given: ServerSettings) -> Iterator[tuple[str, str]]:
+    pair = {"server.tls_cert": given.tls_cert, "server.tls_key": given.tls_key}
+    for name, path in pair.items():
+        if path is None and any(pair.values()):
+            yield name, f"is missing; HTTPS needs {' and '.join(pair)}"
+        if path is not None and path.startswith("-----BEGIN"):
+            yield name, "takes the path of a PEM file, not its content"
+
+
 def _telemetry(given: TelemetrySettings) -> Iterator[tuple[str, str]]:
     if given.otlp_endpoint is None:
         return
@@ -30,6 +48,21 @@ def _telemetry(given: TelemetrySettings) -> Iterator[tuple[str, str]]:
         yield "telemetry.otlp_endpoint", "is unused: telemetry.otlp is none; set it to http or grpc"
     if urlsplit(given.otlp_endpoint).scheme not in ("http", "https"):
         yield "telemetry.otlp_endpoint", "must begin with http:// or https://"
+
+
+def _dkim(given: Settings) -> Iterator[tuple[str, str]]:
+    """A key that no mail can be signed with is a mistake in a name."""
+    domains = [_domain(sender) for sender in (given.sender or "", *given.senders)]
+    for name in given.dkim:
+        if not any(domain == name or domain.endswith(f".{name}") for domain in domains):
+            yield f"dkim.{name}", "is unused: neither sender nor senders are in this domain"
+
+
+def _domain(sender: str) -> str:
+    try:
+        return parse(f"all{sender}" if sender.startswith("@") else sender).domain
+    except InvalidRequest:
+        return ""  # it is refused by its own name where the route is made
 
 
 def _route(name: str, given: RouteSettings) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from msgspec.structs import fields
 from homing.settings.durations import Seconds
 from homing.settings.tree import Settings
 
-# Stands for the name of any route.
+# Stands for the name of any route, or any domain.
 ANY = "<name>"
 
 
@@ -70,6 +70,7 @@ def takes(leaf: Leaf) -> str:
         float: "number",
         Seconds: "duration",
         tuple[Seconds, ...]: "list of durations",
+        tuple[str, ...]: "list of texts",
     }
     word = words[leaf.kind]
     if leaf.bounds is None or leaf.bounds.le is None:

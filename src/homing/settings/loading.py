@@ -18,11 +18,13 @@ from homing.settings.checking import check
 from homing.settings.durations import Seconds, seconds
 from homing.settings.environment import CONFIG_VARIABLE, Given, from_environ, read_text
 from homing.settings.leaves import ANY, leaves, right_value
-from homing.settings.tree import RouteSettings, Settings
+from homing.settings.tree import DkimSettings, RouteSettings, Settings
 
 T = TypeVar("T")
 
 DEFAULT_FILE = "homing.toml"
+# Tables whose names are the user's own, with what each holds.
+NAMED_TABLES: dict[str, type[Struct]] = {"routes": RouteSettings, "dkim": DkimSettings}
 
 
 class Loaded(Struct, frozen=True):
@@ -91,15 +93,16 @@ def _names(tree: Mapping[str, Any], prefix: str = "") -> list[str]:
 
 
 def _convert(tree: dict[str, Any], origins: Mapping[str, str]) -> Settings:
-    routes = tree.pop("routes", {})
-    if not isinstance(routes, dict):
-        raise _with_origin("routes", "must be a table of routes", origins)
-    checked = {
-        name: _checked(route, RouteSettings, f"routes.{name}", origins)
-        for name, route in routes.items()
-    }
+    checked: dict[str, dict[str, Struct]] = {}
+    for table, kind in NAMED_TABLES.items():
+        given = tree.pop(table, {})
+        if not isinstance(given, dict):
+            raise _with_origin(table, f"must be a table of {table}", origins)
+        checked[table] = {
+            name: _checked(value, kind, f"{table}.{name}", origins) for name, value in given.items()
+        }
     settings = _checked(tree, Settings, "", origins)
-    return msgspec.structs.replace(settings, routes=checked)
+    return msgspec.structs.replace(settings, **checked)
 
 
 def _checked(tree: Any, kind: type[T], within: str, origins: Mapping[str, str]) -> T:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import NODEFAULT
+
 from homing.settings.leaves import ANY, Leaf, leaves, takes, values
 from homing.settings.masking import shown
 from homing.settings.tree import RouteSettings
@@ -42,10 +44,13 @@ _TABLE = """\
 _ROUTES = f"routes.{ANY}"
 _NOTES = {
     _ROUTES: "For one route, by its name. What is left out keeps the route's own value; the"
-    " defaults here are those of the route `mail`.\n\n"
+    " defaults here are those of the route `mail`.\n\n",
+    "dkim": 'For one domain, by its name: `[dkim."example.org"]`. Mail whose From is in that'
+    " domain, or in one below it, is signed. No shell can set a variable with a dot in its name:"
+    ' give `HOMING_DKIM=\'{"example.org" = {selector = "mail", key_path = "key.pem"}}\'`.\n\n',
 }
 # What "not set" means, where it is not simply "off".
-_UNSET = {"after_cap": "no cap", "max": "no limit"}
+_UNSET = {"after_cap": "no cap", "auth": "not set", "max": "no limit"}
 
 
 def reference(mail: RouteSettings) -> str:
@@ -78,6 +83,10 @@ def _row(leaf: Leaf, default: Any) -> str:
 
 
 def _shown(leaf: Leaf, default: Any) -> str:
+    if default is NODEFAULT:
+        return "required"
+    if default == ():
+        return "none"
     if default is None:
         unset = "for ever" if ".retention." in leaf.name else "none"
         return _UNSET.get(leaf.name.rpartition(".")[2], unset)

@@ -124,6 +124,17 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
         str, says("The address to listen on; any other than loopback needs API tokens.")
     ] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="The port; 0 takes a free one.")] = 8025
+    auth: Annotated[
+        Literal["token", "open"] | None,
+        says(
+            "`token`: every call needs an API token. `open`: none is needed, on loopback only. Left"
+            " out: open on loopback while there is no token, otherwise `token`."
+        ),
+    ] = None
+    tls_cert: Annotated[
+        Text, says("Serve HTTPS with this certificate: a PEM file, intermediate ones included.")
+    ] = None
+    tls_key: Annotated[Text, says("The private key of `server.tls_cert`: a PEM file.")] = None
 
 
 class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -164,6 +175,13 @@ class TelemetrySettings(Struct, frozen=True, forbid_unknown_fields=True):
     sentry_dsn: Annotated[Text, says("Report dead letters to this Sentry project.")] = None
 
 
+class DkimSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The key with which mail of one domain is signed."""
+
+    selector: Annotated[str, says("Where DNS has the public key: at `SELECTOR._domainkey.DOMAIN`.")]
+    key_path: Annotated[str, says("A file with the RSA private key, as PEM.")]
+
+
 class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """What intake accepts at most."""
 
@@ -193,6 +211,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     sender: Annotated[
         Text, says("The From of all mail; required unless the provider is the stub.")
     ] = None
+    senders: Annotated[
+        tuple[str, ...],
+        says(
+            "Further addresses that a message may name as its From or Sender; `@example.org` means"
+            " all of that domain."
+        ),
+    ] = ()
     templates: Annotated[
         Text, says("The folder of the template catalog (`<template>/<locale>/subject.tmpl` …).")
     ] = None
@@ -220,4 +245,5 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     log: LogSettings = LogSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     limits: LimitSettings = LimitSettings()
+    dkim: dict[str, DkimSettings] = field(default_factory=dict)
     routes: dict[str, RouteSettings] = field(default_factory=dict)

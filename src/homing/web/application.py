@@ -15,18 +15,21 @@ from starlette.types import Message, Receive, Scope, Send
 
 from homing.app import Homing
 from homing.assembly import Service, Web
-from homing.domain.loopback import is_loopback
+from homing.domain.errors import SettingsError
+from homing.engine.bulk import BULK_VERBS
 from homing.mail_route import MAIL_ROUTE
 from homing.settings.tree import Settings
 from homing.web.answers import Answer, add_security
-from homing.web.auth import Gate, check_bind
+from homing.web.auth import Gate, check_access
 from homing.web.bodies import SHORT_BYTES, Bodies
+from homing.web.bulk import Bulk
 from homing.web.calls import Call, Endpoint
+from homing.web.filters import words_of
 from homing.web.health import Health
 from homing.web.intake import Intake
 from homing.web.listing import Listing
 from homing.web.live import Live
-from homing.web.openapi import document
+from homing.web.openapi import Described, document
 from homing.web.operations import OPERATIONS
 from homing.web.own_table import endpoint_for, gate_for
 from homing.web.problems import CLOSE, answer_for
@@ -52,11 +55,7 @@ def application(
     """
     live = Live()
     bodies = Bodies()
-    gate = Gate(
-        homing.tokens,
-        open_to_all=is_loopback(settings.server.host),
-        steady_s=time.monotonic,
-    )
+    gate = Gate(homing.tokens, settings.server, steady_s=time.monotonic)
     endpoints = _endpoints(homing, settings, live, bodies)
     if metrics is not None:
         endpoints["metrics"] = metrics
@@ -64,6 +63,8 @@ def application(
     if web is not None and service is not None:
         _add_own(table, web, service, bodies, gate)
     guarded = web is None or web.standard or web.access == "tokens"
+    if settings.server.auth is not None and not guarded:
+        raise SettingsError("server.auth", "has no effect: these endpoints ask for no token")
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -73,7 +74,7 @@ def application(
         try:
             homing.engine.add_observer(live)
             if guarded:
-                await check_bind(settings.server.host, homing.tokens)
+                await check_access(settings.server, homing.tokens)
             yield
         finally:
             live.end()
@@ -87,6 +88,7 @@ def _standard(homing: Homing, endpoints: dict[str, Endpoint], gate: Gate) -> dic
     left_out = frozenset() if homing.works_on(MAIL_ROUTE) else INTAKE
     operations = tuple(each for each in OPERATIONS if each.name not in left_out)
     chosen = {name: endpoint for name, endpoint in endpoints.items() if name not in left_out}
+    chosen["openapi"] = _openapi(homing, left_out, gate)
     return resources(operations, chosen, gate)
 
 
@@ -143,6 +145,7 @@ def _endpoints(
     listing = Listing(homing)
     intake = Intake(homing, bodies, settings.limits)
     verbs = Verbs(homing, listing, intake)
+    bulk = Bulk(homing, listing, intake)
     health = Health(homing, listing, intake)
     status = StatusPage(listing)
     return {
@@ -154,8 +157,9 @@ def _endpoints(
         "audit": listing.audit,
         "why": listing.why,
         **{verb: verbs.endpoint(verb) for verb in VERBS},
-        "replay_many": verbs.replay_many,
-        "show_replay": verbs.show_replay,
+        **{f"{verb}_many": bulk.start(verb) for verb in BULK_VERBS},
+        **{f"show_{verb}_many": bulk.show(verb) for verb in BULK_VERBS},
+        **{f"stop_{verb}_many": bulk.stop(verb) for verb in BULK_VERBS},
         "park": verbs.park,
         "unpark": verbs.unpark,
         "stats": listing.stats,
@@ -165,14 +169,23 @@ def _endpoints(
         "status_page": status.page,
         "healthz": health.healthz,
         "readyz": health.readyz,
-        "openapi": _openapi,
         "status_style": status.style,
     }
 
 
-async def _openapi(call: Call) -> Response:
-    del call
-    return Answer(document())
+def _openapi(homing: Homing, left_out: frozenset[str], gate: Gate) -> Endpoint:
+    """The document of this service as it is now: who may call changes with the first token."""
+
+    async def answer(call: Call) -> Response:
+        described = Described(
+            left_out=left_out,
+            words=words_of(homing.engine.routes.values()),
+            needs_token=not await gate.is_open(),
+            base=call.scope.get("root_path", ""),
+        )
+        return Answer(document(described))
+
+    return answer
 
 
 def _refused(scope: Scope, error: Exception) -> Answer:

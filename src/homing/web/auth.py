@@ -1,4 +1,4 @@
-"""Who may call: open on loopback to this machine's programs, tokens with roles elsewhere."""
+"""Who may call: holders of an API token, or without one the programs of this machine."""
 
 from __future__ import annotations
 
@@ -11,38 +11,61 @@ from collections.abc import Callable
 from homing.domain.errors import SettingsError
 from homing.domain.loopback import is_loopback
 from homing.engine.tokens import RIGHTS, Right, Token, Tokens
+from homing.settings.tree import ServerSettings
 from homing.web.answers import Answer
 from homing.web.calls import Call
 from homing.web.problems import problem
 
-# How long the lookup of a token is cached; a revoked token works for at most this long.
+# How long a lookup is cached: a revoked token works, and the first token is not asked for, for
+# at most this long.
 TRUST_S = 2.0
 MAX_TRUSTED = 1024
 _BEARER = re.compile(rb"bearer +(?P<secret>[!-~]{1,512})", re.IGNORECASE)
 _HOST = re.compile(rb"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9.-]{1,255})(?::[0-9]{1,5})?")
 
 
-async def check_bind(host: str, tokens: Tokens) -> None:
-    """Refuse to listen on an address other than loopback while there is no token."""
-    if not is_loopback(host) and not await tokens.all():
+async def check_access(server: ServerSettings, tokens: Tokens) -> None:
+    """Refuse a start that would let in everyone, or no one."""
+    local = is_loopback(server.host)
+    if server.auth == "open" and not local:
         raise SettingsError(
-            "server.host",
-            f"{host} is not loopback and there are no API tokens; make one first:"
-            " homing token make NAME --role admin",
+            "server.auth", f"open is for loopback, and server.host is {server.host}"
         )
+    if (local and server.auth != "token") or await tokens.any():
+        return
+    setting, missing = "server.host", f"{server.host} is not loopback and there are no API tokens"
+    if local:
+        setting, missing = "server.auth", "there are no API tokens"
+    raise SettingsError(setting, f"{missing}; make one first: homing token make NAME --role admin")
 
 
 class Gate:
     """Lets a call through to what needs a right, or says why not."""
 
-    def __init__(self, tokens: Tokens, *, open_to_all: bool, steady_s: Callable[[], float]) -> None:
+    def __init__(
+        self, tokens: Tokens, server: ServerSettings, *, steady_s: Callable[[], float]
+    ) -> None:
         self._tokens = tokens
-        self._open = open_to_all
         self._steady_s = steady_s
+        self._open = server.auth == "open" or (server.auth is None and is_loopback(server.host))
+        self._closes_with_a_token = server.auth is None
+        self._look_at_s = float("-inf")
         self._trusted: OrderedDict[bytes, tuple[float, Token]] = OrderedDict()
 
+    async def is_open(self) -> bool:
+        """Whether calls need no token.
+
+        Without a setting, the first token closes it. It then stays closed until the next start:
+        revoking the only token, perhaps a stolen one, must not open it to everyone.
+        """
+        now_s = self._steady_s()
+        if self._open and self._closes_with_a_token and now_s >= self._look_at_s:
+            self._look_at_s = now_s + TRUST_S
+            self._open = not await self._tokens.any()
+        return self._open
+
     async def refusal(self, call: Call, right: Right) -> Answer | None:
-        if self._open:
+        if await self.is_open():
             return foreign(call)
         token = await self._token(call.once.get(b"authorization"))
         if token is None:
@@ -91,7 +114,8 @@ def foreign(call: Call) -> Answer | None:
     if call.proxied is not None:
         return problem(
             403,
-            detail="without API tokens no request is served through a proxy",
+            detail="without API tokens no request is served through a proxy;"
+            " make one: homing token make NAME --role sender",
             field=call.proxied.decode("ascii"),
         )
     return None

@@ -52,13 +52,13 @@ class Bodies:
         headers = call.once
         if b"content-encoding" in headers:
             raise BadRequest("send the body as it is", "Content-Encoding", 415)
-        declared = headers.get(b"content-length", b"")
-        if declared.isdigit() and int(declared) > 2 * limit_bytes:
-            raise _too_large(limit_bytes)
         line: Line | None = call.scope.get(LINE)
         body = None if line is None else line.body()
         if body is not None and len(body) <= SHORT_BYTES and len(body) <= limit_bytes:
             return body
+        declared = headers.get(b"content-length", b"")
+        if declared.isdigit() and int(declared) > 2 * limit_bytes:
+            raise _too_large(limit_bytes)
         if body is None:
             message = await self._next(call, self._patience_s)
         else:

@@ -25,7 +25,17 @@ ONCE = frozenset(
     }
 )
 # A request with one of these headers comes through a proxy.
-PROXIED = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
+PROXIED = frozenset(
+    {
+        b"forwarded",
+        b"via",
+        b"x-forwarded-for",
+        b"x-forwarded-host",
+        b"x-forwarded-port",
+        b"x-forwarded-proto",
+        b"x-real-ip",
+    }
+)
 MAX_QUERY_FIELDS = 50
 
 

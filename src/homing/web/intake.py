@@ -13,7 +13,7 @@ from homing.app import Homing
 from homing.content.characters import check_line
 from homing.domain.delivery import Delivery
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, StoreError
-from homing.domain.message import Attachment, Email
+from homing.domain.message import Attachment, Email, Invitation
 from homing.engine.request import Request, SubmitOptions
 from homing.engine.route import Route
 from homing.mail_route import MAIL_ROUTE
@@ -157,9 +157,12 @@ def email_of(given: EmailIn) -> Email:
         bcc=given.bcc,
         reply_to=given.reply_to,
         attachments=tuple(
-            Attachment(item.filename, item.content_base64, item.content_type)
+            Attachment(item.filename, item.content_base64, item.content_type, item.content_id)
             for item in given.attachments
         ),
+        invitation=None
+        if given.invitation is None
+        else Invitation(given.invitation.ics, given.invitation.method),
         headers=given.headers,
         template_id=given.template_id,
         locale=given.locale,

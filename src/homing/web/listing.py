@@ -2,49 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import cast
 
 from starlette.responses import Response
 
 from homing.app import Homing
-from homing.content.addresses import parse
-from homing.domain.delivery import Delivery
-from homing.domain.errors import InvalidRequest
-from homing.engine.labels import ENGINE_LABELS
-from homing.engine.status_words import facets_of
+from homing.domain.delivery import Delivery, FailedBecause
 from homing.engine.unserved import unserved_lanes
 from homing.engine.views import DeliveryView, attempt_view, audit_view, delivery_view
-from homing.ports import Facet, Query
+from homing.ports import Query
 from homing.web.answers import json_answer
 from homing.web.calls import Call, query_of
-from homing.web.problems import BadRequest
-from homing.web.reading import cursor_of, encode_cursor, limit_of, whole_number
+from homing.web.filters import from_query, to_query
+from homing.web.reading import cursor_of, encode_cursor, limit_of
 from homing.web.schemas import (
     AttemptsOut,
     AuditOut,
     ErrorGroup,
     ErrorsOut,
+    Filter,
     ListOut,
     RouteStats,
     StatsOut,
     WhyOut,
 )
 
-FILTERS = frozenset(
-    {
-        "recipient",
-        "status",
-        "source",
-        "template_id",
-        "idempotency_key",
-        "error_class",
-        "route",
-        "from_created_at_ms",
-        "to_created_at_ms",
-        "limit",
-        "cursor",
-    }
-)
+LIST_FIELDS = frozenset({*Filter.__struct_fields__, "limit", "cursor"})
 NO_FILTERS: frozenset[str] = frozenset()
 
 
@@ -53,8 +36,9 @@ class Listing:
         self._homing = homing
 
     async def list(self, call: Call) -> Response:
-        query = query_of(call.scope, FILTERS)
-        page = await self._homing.desk.list(self._query(query), cursor_of(query), limit_of(query))
+        fields = query_of(call.scope, LIST_FIELDS)
+        query = to_query(from_query(fields), self._homing.engine.routes)
+        page = await self._homing.desk.list(query, cursor_of(fields), limit_of(fields))
         items = [self.view(delivery) for delivery in page.items]
         return json_answer(ListOut(items, encode_cursor(page.next)))
 
@@ -97,58 +81,21 @@ class Listing:
 
     async def errors(self, call: Call) -> Response:
         query_of(call.scope, NO_FILTERS)
-        counts = await self._homing.store.count(
-            Query(facets=(Facet(state="failed"),)), by=("error_class", "failed_because", "route")
-        )
         groups = [
-            ErrorGroup(error_class, because, route, count)
-            for (error_class, because, route), count in counts.items()
+            ErrorGroup(
+                error_class=group.error_class,
+                failed_because=cast(FailedBecause, group.failed_because),
+                route=group.route,
+                count=group.count,
+                newest_delivery_id=None if group.newest is None else group.newest.id,
+            )
+            for group in await self._homing.desk.errors()
         ]
-        return json_answer(ErrorsOut(sorted(groups, key=lambda group: -group.count)))
+        return json_answer(ErrorsOut(groups))
 
     def view(self, delivery: Delivery) -> DeliveryView:
         return delivery_view(delivery, self._homing.engine.routes.get(delivery.route))
 
-    def _query(self, given: Mapping[str, str]) -> Query:
-        first = whole_number(given, "from_created_at_ms")
-        last = whole_number(given, "to_created_at_ms")
-        if first is not None and last is not None and first > last:
-            raise BadRequest("is after to_created_at_ms", "from_created_at_ms")
-        return Query(
-            route=given.get("route"),
-            source=given.get("source"),
-            key=given.get("idempotency_key"),
-            topic=given.get("template_id"),
-            recipient=_address(given.get("recipient")),
-            error_class=given.get("error_class"),
-            facets=self._facets(given.get("status"), given.get("route")),
-            created_from_ms=first,
-            created_before_ms=last,
-        )
-
-    def _facets(self, status: str | None, route_name: str | None) -> tuple[Facet, ...] | None:
-        """The states that a status word means, in the routes that are asked for."""
-        if status is None:
-            return None
-        routes = self._homing.engine.routes
-        facets = facets_of(status, routes, route_name)
-        if not facets:
-            chosen = [route for name, route in routes.items() if route_name in (None, name)]
-            tables = [route.labels for route in chosen] or [ENGINE_LABELS]
-            words = sorted({word for table in tables for word in table.words() if word})
-            raise BadRequest(f"must be one of {', '.join(words)}", "status")
-        return facets
-
 
 def id_of(call: Call) -> str:
     return str(call.path_params["delivery_id"])
-
-
-def _address(text: str | None) -> str | None:
-    """As it was stored: the bare address in its normal form. Not every recipient is one."""
-    if text is None:
-        return None
-    try:
-        return parse(text, "recipient").spec
-    except InvalidRequest:
-        return text

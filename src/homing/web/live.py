@@ -10,6 +10,7 @@ from msgspec import Struct
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from homing.domain.delivery import State
 from homing.domain.errors import Overloaded
 from homing.ports import Transitioned
 from homing.web.answers import encode
@@ -28,7 +29,7 @@ class LiveEvent(Struct, frozen=True):
     transition: str
     delivery_id: str
     route: str
-    state: str
+    state: State
     error_class: str | None
     at_ms: int
 

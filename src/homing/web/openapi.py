@@ -6,14 +6,18 @@ import functools
 import json
 import re
 import sys
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, get_args
 
 import msgspec
+from msgspec import Struct
 
+from homing.domain.delivery import State
 from homing.web.answers import PHRASES
+from homing.web.filters import words_of
 from homing.web.operations import OPERATIONS, PUBLIC, EventStreamOf, Operation, Parameter
 from homing.web.problems import Problem
-from homing.web.schemas import AcceptedOut, BatchOut, ListOut, ReplaysOut
+from homing.web.schemas import AcceptedOut, BatchOut, BulkOut, ListOut
 
 REF = "#/components/schemas/{name}"
 # What any call can meet, whatever it asks for.
@@ -23,26 +27,54 @@ FOUND_IN: dict[Any, tuple[str, str]] = {
     AcceptedOut: ("delivery_id", "/delivery_id"),
     BatchOut: ("delivery_id", "/items/0/delivery_id"),
     ListOut: ("delivery_id", "/items/0/delivery_id"),
-    ReplaysOut: ("replay_id", "/replay_id"),
+    BulkOut: ("bulk_id", "/bulk_id"),
 }
+# The answers that show a delivery's status, which is a word of its route.
+SHOW_STATUS = frozenset({"AcceptedOut", "BatchAnswer", "BulkPreview", "DeliveryView"})
 TITLES = {401: "No valid API token", 403: "This caller may not do that"}
 
 
-@functools.cache
-def document() -> bytes:
+class Described(Struct, frozen=True, kw_only=True):
+    """What differs between two services: the document describes the one that serves it.
+
+    `words` are the status words of its routes, `left_out` the operations that it does not serve,
+    `base` is the path under which it is mounted.
+    """
+
+    left_out: frozenset[str] = frozenset()
+    words: tuple[str, ...] = words_of(())
+    needs_token: bool = True
+    base: str = ""
+
+
+DEFAULT = Described()
+
+
+@functools.lru_cache(maxsize=8)
+def document(service: Described = DEFAULT) -> bytes:
     """As it is checked in and served: UTF-8, indented, the same on every machine."""
-    return (json.dumps(describe(), indent=2, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(describe(service), indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def describe() -> dict[str, Any]:
-    types = _types()
+def describe(service: Described = DEFAULT) -> dict[str, Any]:
+    operations = tuple(each for each in OPERATIONS if each.name not in service.left_out)
+    types = _types(operations)
     refs, schemas = msgspec.json.schema_components(types, ref_template=REF)
     schema_of = dict(zip(map(_key, types), refs, strict=True))
+    # A delivery of a route that this process does not know is shown with its state.
+    shown = {*service.words, *get_args(State)}
+    for name in SHOW_STATUS & schemas.keys():
+        _set_words(schemas[name]["properties"]["status"], shown)
+    _set_words(schemas["Filter"]["properties"]["status"], service.words)
     paths: dict[str, dict[str, Any]] = {}
-    for operation in OPERATIONS:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(
-            operation, schema_of
-        )
+    for operation in operations:
+        described = _operation(operation, schema_of)
+        for parameter in described["parameters"]:
+            if parameter["name"] == "status":
+                parameter["schema"] = {"type": "string", "enum": list(service.words)}
+        if not service.needs_token:
+            described["responses"].pop("401", None)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = described
     return {
         "openapi": "3.1.0",
         "info": {
@@ -51,8 +83,8 @@ def describe() -> dict[str, Any]:
             "description": "Durable delivery of e-mails, events and job results: delivered once,"
             " or kept for a person with the reason.",
         },
-        "servers": [{"url": "http://127.0.0.1:8025"}],
-        "security": [{"token": []}],
+        "servers": [{"url": service.base or "/"}],
+        "security": [{"token": []}] if service.needs_token else [],
         "paths": paths,
         "components": {
             "schemas": schemas,
@@ -60,17 +92,21 @@ def describe() -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "An API token (`homing token make`). On loopback none is"
-                    " needed.",
+                    "description": "An API token (`homing token make`).",
                 }
             },
         },
     }
 
 
-def _types() -> list[Any]:
+def _set_words(schema: dict[str, Any], words: Iterable[str]) -> None:
+    text = schema["anyOf"][0] if "anyOf" in schema else schema
+    text["enum"] = sorted(words)
+
+
+def _types(operations: tuple[Operation, ...]) -> list[Any]:
     found: list[Any] = [Problem]
-    for operation in OPERATIONS:
+    for operation in operations:
         found += [_bare(kind) for kind in operation.gives.values() if not isinstance(kind, str)]
         found += [parameter.kind for parameter in (*operation.query, *operation.headers)]
         if operation.takes is not None:

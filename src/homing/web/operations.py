@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
+from homing.domain.delivery import FailedBecause
+from homing.engine.bulk import BULK_VERBS, BulkVerb
 from homing.engine.tokens import Right
 from homing.engine.views import DeliveryView
 from homing.web.live import LiveEvent
@@ -20,13 +22,13 @@ from homing.web.schemas import (
     AuditOut,
     BatchIn,
     BatchOut,
+    BulkIn,
+    BulkOut,
     DeliveryIn,
     ErrorsOut,
     HealthOut,
     ListOut,
     ParkedOut,
-    ReplaysIn,
-    ReplaysOut,
     StatsOut,
     VerbIn,
     WhyOut,
@@ -83,6 +85,7 @@ FILTERS = (
     Parameter("template_id", str, "The template, event type or job name."),
     Parameter("idempotency_key", str, "The key under which it was submitted."),
     Parameter("error_class", str, "The class of its last failure."),
+    Parameter("failed_because", FailedBecause, "Why it is a dead letter."),
     Parameter("route", str, "The route."),
     Parameter("from_created_at_ms", AtMs, "Created at this time or later."),
     Parameter("to_created_at_ms", AtMs, "Created before this time."),
@@ -127,6 +130,55 @@ def _verb(name: str, takes: Any) -> Operation:
         example=WHO | EXAMPLES.get(name, {}),
         gives={201 if name == "resend" else 200: DeliveryView},
         refuses=(*BODY_REFUSALS, 404, 409),
+    )
+
+
+# Each bulk verb: where its actions are, and what it does.
+BULK: dict[BulkVerb, tuple[str, str]] = {
+    "replay": ("replays", "Replay dead letters by filter; it stops when the same error returns."),
+    "dismiss": ("dismissals", "Close dead letters by filter; they can be restored."),
+    "cancel": ("cancellations", "Stop deliveries that have not been sent, by filter."),
+}
+
+
+# What a type cannot say: one of the two must be given.
+FILTER_OR_ALL: dict[str, Any] = {
+    "oneOf": [
+        {"required": ["filter"], "properties": {"filter": {"type": "object", "minProperties": 1}}},
+        {"required": ["all"], "properties": {"all": {"const": True}}},
+    ]
+}
+
+
+def _bulk(verb: BulkVerb) -> tuple[Operation, ...]:
+    noun, about = BULK[verb]
+    path = f"{API}/{noun}"
+    return (
+        Operation(
+            name=f"{verb}_many",
+            method="POST",
+            path=path,
+            right="operate",
+            about=about,
+            takes=Annotated[BulkIn, Meta(extra_json_schema=FILTER_OR_ALL)],
+            example={**WHO, "filter": {"source": "shop"}, "dry_run": True},
+            gives={202: BulkOut, 200: BulkOut},
+            refuses=(*BODY_REFUSALS, 429),
+        ),
+        _reading(
+            f"show_{verb}_many", f"{path}/{{bulk_id}}", "Its progress.", BulkOut, refuses=(404,)
+        ),
+        Operation(
+            name=f"stop_{verb}_many",
+            method="POST",
+            path=f"{path}/{{bulk_id}}/stop",
+            right="operate",
+            about="Stop it before its next delivery; what is done stays.",
+            takes=VerbIn,
+            example=WHO,
+            gives={200: BulkOut},
+            refuses=(*BODY_REFUSALS, 404),
+        ),
     )
 
 
@@ -199,24 +251,7 @@ OPERATIONS: tuple[Operation, ...] = (
         refuses=(404,),
     ),
     *(_verb(name, takes) for name, takes in VERBS.items()),
-    Operation(
-        name="replay_many",
-        method="POST",
-        path=f"{API}/replays",
-        right="operate",
-        about="Replay dead letters by filter at a limited rate; or only count them.",
-        takes=ReplaysIn,
-        example={**WHO, "filter": {"error_class": "recipient_refused"}, "dry_run": True},
-        gives={202: ReplaysOut, 200: ReplaysOut},
-        refuses=(*BODY_REFUSALS, 429),
-    ),
-    _reading(
-        "show_replay",
-        f"{API}/replays/{{replay_id}}",
-        "The progress of a replay.",
-        ReplaysOut,
-        refuses=(404,),
-    ),
+    *(operation for verb in BULK_VERBS for operation in _bulk(verb)),
     *(
         Operation(
             name=name,

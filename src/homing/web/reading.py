@@ -18,6 +18,8 @@ MAX_MS = 2**53
 KEY = "Idempotency-Key"
 _CURSOR = re.compile(r"[A-Za-z0-9_-]{1,1000}")
 _DIGITS = re.compile(r"[0-9]{1,16}")
+# As in a body: JSON's 1.0 is a whole number.
+_WHOLE = re.compile(r"(?P<digits>[0-9]{1,16})(?:\.0+)?")
 
 
 def idempotency_key(call: Call) -> str:
@@ -45,9 +47,10 @@ def whole_number(
     text = query.get(name)
     if text is None:
         return None
-    if not _DIGITS.fullmatch(text) or not least <= int(text) <= most:
+    found = _WHOLE.fullmatch(text)
+    if found is None or not least <= int(found["digits"]) <= most:
         raise BadRequest(f"must be a whole number from {least} to {most}", name)
-    return int(text)
+    return int(found["digits"])
 
 
 def limit_of(query: Mapping[str, str]) -> int:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct, field
 
 from homing.domain.delivery import DEFAULT_PRIORITY, FailedBecause
+from homing.engine.bulk import BulkVerb
 from homing.engine.views import AttemptView, AuditView, DeliveryView
 from homing.web.reading import MAX_KEY_CHARS, MAX_MS
 
@@ -33,20 +34,30 @@ Source: TypeAlias = Annotated[
     str, Meta(max_length=MAX_WORD_CHARS, extra_json_schema={"pattern": LINE})
 ]
 Word: TypeAlias = Annotated[str, Meta(max_length=MAX_WORD_CHARS)]
+Recipient: TypeAlias = Annotated[str, Meta(max_length=MAX_TEXT_CHARS)]
+Key: TypeAlias = Annotated[str, Meta(max_length=MAX_KEY_CHARS)]
 
 
 class AttachmentIn(Struct, frozen=True, forbid_unknown_fields=True):
-    """A file that goes with the mail; counted as given, never unpacked."""
+    """A file that goes with the mail. With a `content_id` the HTML shows it: `cid:logo`."""
 
     filename: str
     content_base64: bytes
     content_type: str = "application/octet-stream"
+    content_id: str | None = None
+
+
+class InvitationIn(Struct, frozen=True, forbid_unknown_fields=True):
+    """A calendar part; `method` is REQUEST, CANCEL or another iTIP word."""
+
+    ics: str
+    method: str = "REQUEST"
 
 
 class EmailIn(Struct, frozen=True, forbid_unknown_fields=True, rename={"sender": "from"}):
-    """An e-mail: text and HTML, or a template with variables."""
+    """An e-mail: text and HTML, or a template with variables; one recipient at least."""
 
-    to: Annotated[tuple[str, ...], Meta(min_length=1)]
+    to: tuple[str, ...] = ()
     subject: str = ""
     text: str = ""
     html: str | None = None
@@ -58,6 +69,7 @@ class EmailIn(Struct, frozen=True, forbid_unknown_fields=True, rename={"sender":
     locale: str | None = None
     variables: dict[str, Any] = field(default_factory=dict)
     attachments: tuple[AttachmentIn, ...] = ()
+    invitation: InvitationIn | None = None
     headers: dict[str, str] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
 
@@ -167,48 +179,73 @@ class AmendIn(VerbIn, frozen=True, forbid_unknown_fields=True, kw_only=True):
     email: EmailIn
 
 
-class ReplayFilter(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which dead letters; all conditions hold together."""
+class Filter(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which deliveries; all conditions hold together. Times are from (included) and to (not)."""
 
-    route: Word | None = None
+    recipient: Recipient | None = None
+    status: Word | None = None
     source: Word | None = None
-    error_class: Word | None = None
     template_id: Word | None = None
+    idempotency_key: Key | None = None
+    error_class: Word | None = None
     failed_because: FailedBecause | None = None
+    route: Word | None = None
     from_created_at_ms: AtMs | None = None
     to_created_at_ms: AtMs | None = None
 
 
-class ReplaysIn(Struct, frozen=True, forbid_unknown_fields=True):
-    """Replay dead letters by filter at a limited rate; it stops when the same error returns."""
+class BulkIn(
+    Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename={"everything": "all"}
+):
+    """A verb on all that the filter chooses; without a filter `all` must be true.
+
+    Dead letters that are `uncertain` may have arrived: they are chosen only by a filter with
+    `failed_because`.
+    """
 
     actor: Actor
     reason: Text
-    filter: ReplayFilter = ReplayFilter()
+    filter: Filter | None = None
+    everything: bool = False
     dry_run: bool = False
-    per_second: Annotated[float, Meta(ge=0.001, le=1000)] = 10.0
+    per_second: Annotated[float, Meta(ge=0.001, le=1000)] | None = None
     limit: Annotated[int, Meta(ge=1, le=100_000)] = 1000
 
 
-class ReplaysOut(Struct, frozen=True):
-    """The progress of a replay."""
+class BulkPreview(Struct, frozen=True, kw_only=True):
+    """What would become of one delivery, or why the verb would be refused."""
 
-    replay_id: str | None
+    delivery_id: str
+    status: str
+    becomes: str | None
+    refused_because: str | None
+
+
+class BulkOut(Struct, frozen=True, kw_only=True):
+    """The progress of a bulk action. A dry run has no id, and shows the first it would change."""
+
+    bulk_id: str | None = None
+    verb: BulkVerb
     matched: int
-    replayed: int
-    state: str
-    stopped_because: str | None
+    done: int = 0
+    refused: int = 0
+    state: Literal["dry_run", "running", "done", "stopped", "failed"]
+    stopped_because: str | None = None
+    preview: list[BulkPreview] = field(default_factory=list)
 
 
-class ErrorGroup(Struct, frozen=True):
+class ErrorGroup(Struct, frozen=True, kw_only=True):
+    """Dead letters that failed in the same way."""
+
     error_class: str
-    failed_because: str
+    failed_because: FailedBecause
     route: str
     count: int
+    newest_delivery_id: str | None
 
 
 class ErrorsOut(Struct, frozen=True):
-    """Dead letters by their error class, the most frequent first."""
+    """Dead letters by their error class, the 50 most frequent, the largest group first."""
 
     items: list[ErrorGroup]
 

@@ -6,6 +6,8 @@ import contextlib
 import logging
 import signal
 import socket
+import ssl
+from pathlib import Path
 from types import FrameType
 
 import uvicorn
@@ -22,9 +24,10 @@ BACKLOG = 2048
 
 def serve(app: Application, server: ServerSettings, *, stop_grace_s: float) -> None:
     """Serve until SIGTERM or SIGINT; then finish running requests."""
-    # Checked before the store is opened: nothing else is changed when the port is taken.
+    # Checked before the store is opened: a refused start changes nothing.
+    tls = tls_context(server)
     with contextlib.closing(bind(server.host, server.port)) as listener:
-        long_running.run(Server(app, stop_grace_s).live(listener))
+        long_running.run(Server(app, stop_grace_s, tls).live(listener))
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -46,10 +49,33 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
+def tls_context(server: ServerSettings) -> ssl.SSLContext | None:
+    """The certificate and its key, or None if HTTPS is not asked for."""
+    if server.tls_cert is None or server.tls_key is None:
+        return None
+    for name, path in (("tls_cert", server.tls_cert), ("tls_key", server.tls_key)):
+        try:
+            Path(path).open("rb").close()
+        except OSError as error:
+            raise SettingsError(f"server.{name}", f"cannot be read: {error.strerror}") from error
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # Without a password of its own, OpenSSL would ask for one on the terminal.
+        context.load_cert_chain(server.tls_cert, server.tls_key, password="")
+    except (ssl.SSLError, ValueError) as error:
+        raise SettingsError(
+            "server.tls_key",
+            "is not the unencrypted private key of server.tls_cert, both in PEM format",
+        ) from error
+    return context
+
+
 class Server(uvicorn.Server):
     """uvicorn's server, without its own exit message and without waiting for event listeners."""
 
-    def __init__(self, app: Application, stop_grace_s: float) -> None:
+    def __init__(
+        self, app: Application, stop_grace_s: float, tls: ssl.SSLContext | None = None
+    ) -> None:
         # Its "info" and "warning" lines repeat what answers and other log lines say.
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         Connection.most = most_connections()
@@ -67,6 +93,7 @@ class Server(uvicorn.Server):
                 timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=max(round(stop_grace_s), 1),
                 backlog=BACKLOG,
+                ssl_context_factory=None if tls is None else lambda _config, _default: tls,
             )
         )
         self._app = app

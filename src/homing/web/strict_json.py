@@ -19,6 +19,8 @@ T = TypeVar("T")
 MAX_DEPTH = 32
 # Beyond it JavaScript and many other programs read a different number.
 MAX_WHOLE_NUMBER = 2**53
+# Of any type, so a template is given the number as the caller wrote it.
+FREE_FORM = "variables"
 _COLON_ESCAPED = re.compile(rb"\\u003[aA]")
 _PLACE = re.compile(r"(?P<problem>.*) - at `(?:key in )?\$\.?(?P<place>.*)`", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.DOTALL)
@@ -40,7 +42,7 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 def parse(body: bytes, kind: type[T]) -> T:
     """The decoded `body`; BadRequest names the field that is wrong."""
     try:
-        value: T = _decoder(kind).decode(body)
+        value: T = _typed(body, kind)
         check(body)
     except msgspec.ValidationError as error:
         place, problem = _named(str(error))
@@ -49,6 +51,30 @@ def parse(body: bytes, kind: type[T]) -> T:
         raise BadRequest("is not valid JSON in UTF-8", "body") from None
     except RecursionError:
         raise _too_deep() from None
+    return value
+
+
+def _typed(body: bytes, kind: type[T]) -> T:
+    try:
+        value: T = _decoder(kind).decode(body)
+    except msgspec.ValidationError as error:
+        if "got `float`" not in str(error):
+            raise
+        # In JSON 1.0 is the whole number 1; msgspec takes it for another type.
+        value = msgspec.convert(_with_whole_numbers(_anything.decode(body)), kind)
+    return value
+
+
+def _with_whole_numbers(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_WHOLE_NUMBER:
+        return int(value)
+    if isinstance(value, list):
+        return [_with_whole_numbers(item) for item in value]
+    if isinstance(value, dict):
+        return {
+            name: item if name == FREE_FORM else _with_whole_numbers(item)
+            for name, item in value.items()
+        }
     return value
 
 

@@ -1,17 +1,15 @@
-"""Repairing by REST: the operator's verbs, and replays of many by filter."""
+"""Repairing by REST: the operator's verbs."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 from starlette.responses import Response
 
 from homing.app import Homing
 from homing.content.characters import check_label
-from homing.domain.errors import InvalidRequest, Overloaded
-from homing.engine.admission import Request
-from homing.engine.desk import Desk
-from homing.ports import Facet, Query
+from homing.domain.delivery import Delivery
+from homing.domain.errors import InvalidRequest
 from homing.web.answers import json_answer
 from homing.web.calls import Call, Endpoint
 from homing.web.intake import Intake, email_of, takes_emails
@@ -22,10 +20,7 @@ from homing.web.schemas import (
     ConfirmIn,
     CycleVerbIn,
     ParkedOut,
-    ReplayFilter,
     ReplayIn,
-    ReplaysIn,
-    ReplaysOut,
     VerbIn,
 )
 
@@ -44,6 +39,13 @@ VERBS: dict[str, type[VerbIn]] = {
 }
 
 
+class Signed(TypedDict):
+    """Who does it, and why."""
+
+    actor: str
+    reason: str
+
+
 class Verbs:
     def __init__(self, homing: Homing, listing: Listing, intake: Intake) -> None:
         self._homing = homing
@@ -57,13 +59,13 @@ class Verbs:
 
         async def act(call: Call) -> Response:
             given = await self._intake.read(call, takes, limit_bytes)
-            who = _who(call, given.actor, given.reason)
-            done = await self._do(verb, id_of(call), given, who)
+            signed = who(call, given.actor, given.reason)
+            done = await self._do(verb, id_of(call), given, signed)
             return json_answer(done, 201 if verb == "resend" else 200)
 
         return act
 
-    async def _do(self, verb: str, delivery_id: str, given: VerbIn, who: dict[str, str]) -> object:
+    async def _do(self, verb: str, delivery_id: str, given: VerbIn, signed: Signed) -> object:
         desk = self._homing.desk
         more: dict[str, Any] = {}
         if isinstance(given, CycleVerbIn):
@@ -74,28 +76,22 @@ class Verbs:
             check_label(given.evidence, "evidence")
             more["evidence"] = given.evidence
         if verb == "annotate":
-            await desk.annotate(delivery_id, actor=who["actor"], note=who["reason"])
+            await desk.annotate(delivery_id, actor=signed["actor"], note=signed["reason"])
             return self._listing.view(await desk.show(delivery_id))
         if isinstance(given, AmendIn):
-            more |= await self._amended(desk, delivery_id, given)
-        return self._listing.view(await getattr(desk, verb)(delivery_id, **who, **more))
+            return self._listing.view(await self._amended(delivery_id, given, signed))
+        return self._listing.view(await getattr(desk, verb)(delivery_id, **signed, **more))
 
-    async def _amended(self, desk: Desk, delivery_id: str, given: AmendIn) -> dict[str, Any]:
-        """The corrected e-mail, checked and frozen as if it were new."""
-        delivery = await desk.show(delivery_id)
-        engine = self._homing.engine
-        route = engine.routes.get(delivery.route)
+    async def _amended(self, delivery_id: str, given: AmendIn, signed: Signed) -> Delivery:
+        """With the corrected e-mail, checked and frozen as if it were new."""
+        desk = self._homing.desk
+        route = self._homing.engine.routes.get((await desk.show(delivery_id)).route)
         if route is None or not takes_emails(route):
             raise BadRequest("its route takes no e-mails", "email", 409)
-        request = Request(message=email_of(given.email), key=delivery.key)
         try:
-            new = engine.admission.prepare(route, request)
+            return await desk.amend(delivery_id, email_of(given.email), **signed)
         except InvalidRequest as error:
             raise type(error)(f"email.{error.field}", error.problem) from error
-        return {
-            "payload": new.payload,
-            "addresses": tuple(recipient.address for recipient in new.delivery.recipients),
-        }
 
     async def park(self, call: Call) -> Response:
         return await self._set_parked(call, parked=True)
@@ -105,69 +101,17 @@ class Verbs:
 
     async def _set_parked(self, call: Call, *, parked: bool) -> Response:
         given = await self._intake.read(call, VerbIn, MAX_VERB_BYTES)
-        who = _who(call, given.actor, given.reason)
+        signed = who(call, given.actor, given.reason)
         route = str(call.path_params["route"])
         desk = self._homing.desk
-        await (desk.park if parked else desk.unpark)(route, **who)
+        await (desk.park if parked else desk.unpark)(route, **signed)
         return json_answer(ParkedOut(route, parked))
 
-    async def replay_many(self, call: Call) -> Response:
-        given = await self._intake.read(call, ReplaysIn, MAX_VERB_BYTES)
-        who = _who(call, given.actor, given.reason)
-        query = _query(given.filter)
-        bulk = self._homing.bulk
-        if given.dry_run:
-            matched = await bulk.count("replay", query)
-            return json_answer(ReplaysOut(None, matched, 0, "dry_run", None))
-        try:
-            progress = await bulk.start(
-                "replay",
-                query,
-                actor=who["actor"],
-                reason=who["reason"],
-                per_second=given.per_second,
-                limit=given.limit,
-            )
-        except Overloaded:
-            raise BadRequest(
-                "too many replays are running; wait for one to end", None, 429
-            ) from None
-        started = ReplaysOut(progress.bulk_id, progress.matched, 0, "running", None)
-        return json_answer(started, 202)
 
-    async def show_replay(self, call: Call) -> Response:
-        replay_id = str(call.path_params["replay_id"])
-        progress = await self._homing.bulk.show(replay_id)
-        return json_answer(
-            ReplaysOut(
-                replay_id,
-                progress.matched,
-                progress.done,
-                progress.state,
-                progress.stopped_because,
-            )
-        )
-
-
-def _who(call: Call, actor: str, reason: str) -> dict[str, str]:
+def who(call: Call, actor: str, reason: str) -> Signed:
     """Both are shown to people later: one line each, without invisible or direction characters."""
     for field, text in (("actor", actor), ("reason", reason)):
         check_label(text, field)
         if not text.strip():
             raise BadRequest("must not be blank", field, 422)
     return {"actor": call.signed(actor), "reason": reason}
-
-
-def _query(given: ReplayFilter) -> Query:
-    first, last = given.from_created_at_ms, given.to_created_at_ms
-    if first is not None and last is not None and first > last:
-        raise BadRequest("is after to_created_at_ms", "filter.from_created_at_ms", 422)
-    return Query(
-        route=given.route,
-        source=given.source,
-        error_class=given.error_class,
-        topic=given.template_id,
-        created_from_ms=first,
-        created_before_ms=last,
-        facets=(Facet(state="failed", failed_because=given.failed_because),),
-    )

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from homing.content.addresses import Address, is_plain, normalise, parse
 from homing.domain.errors import InvalidRequest
+from homing.providers.smtp.wire import address_problem
 
 # In a file of its own: many of them look like something that they are not.
 TABLE = json.loads((Path(__file__).parent / "addresses.json").read_text())
@@ -24,6 +25,11 @@ def test_an_address_has_one_normal_form(given_text: str, normal: str) -> None:
     assert normalise(given_text) == normal
     assert normalise(normal) == normal
     assert parse(given_text) == Address(normal)
+
+
+@pytest.mark.parametrize("normal", sorted(set(NORMAL_FORMS.values())))
+def test_what_is_accepted_at_intake_can_be_sent(normal: str) -> None:
+    assert address_problem(normal) is None
 
 
 @pytest.mark.parametrize("text", REFUSED, ids=ascii)
@@ -74,6 +80,12 @@ def test_an_address_is_text(value: object) -> None:
         ("Dr. O'Hara (Sales) <ann@example.org>", "Dr. O'Hara (Sales)", None),
         ('"bob@bank.example" <ann@example.org>', "bob@bank.example", None),
         ("Ännchen 漢字 🙂 <ann@example.org>", "Ännchen 漢字 🙂", None),
+        (
+            "\u05d0\u05e0\u05d4\u200f (\u05d0) <ann@example.org>",
+            "\u05d0\u05e0\u05d4\u200f (\u05d0)",
+            None,
+        ),
+        ("\u200eAnn\u061c <ann@example.org>", "\u200eAnn\u061c", None),
         ("<ann@example.org>", "", "ann@example.org"),
         ('"" <ann@example.org>', "", "ann@example.org"),
     ],
@@ -119,6 +131,7 @@ def test_what_is_accepted_reads_back_as_itself(text: str) -> None:
     assert parse(str(address)) == address
     assert normalise(address.spec) == address.spec
     assert address.spec.isprintable()
+    assert address_problem(address.spec) is None
     assert not set(address.spec) & set(
         '<>,;:\\()[]\r\n"' if '"' not in address.spec else "<>,;\r\n"
     )

@@ -2,15 +2,15 @@
 
 import pytest
 
-from homing.content.headers import ALLOWED, canonical_name, check_headers
+from homing.content.headers import ALLOWED, check_headers, header_line
 from homing.content.limits import DEFAULT, Limits
 from homing.domain.errors import InvalidRequest
 
 NEVER = [
-    "Bcc", "To", "Cc", "From", "Sender", "Reply-To", "Subject", "Message-ID", "Date", "Received",
+    "Bcc", "To", "Cc", "From", "Reply-To", "Subject", "Date", "Received",
     "Return-Path", "MIME-Version", "Content-Type", "Content-Transfer-Encoding",
     "Content-Disposition", "Content-ID", "DKIM-Signature", "ARC-Seal", "Authentication-Results",
-    "Resent-To", "Resent-Bcc", "Delivered-To", "Disposition-Notification-To", "Errors-To",
+    "Resent-To", "Resent-Bcc", "Delivered-To", "Errors-To",
     "Return-Receipt-To", "Apparently-To", "Received-SPF", "Delivery-Date", "Status",
 ]  # fmt: skip
 
@@ -35,7 +35,7 @@ def test_a_name_is_made_of_safe_letters(name: str) -> None:
         check_headers({name: "x"}, DEFAULT)
     assert "\r" not in str(refusal.value)
     with pytest.raises(InvalidRequest):
-        canonical_name(name)
+        header_line(name, "x")
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,7 @@ GOOD_VALUES = {
     "Auto-Submitted": "auto-generated",
     "Comments": "Ein schöner Tag",
     "Content-Language": "de, en-US",
+    "Disposition-Notification-To": "Ann <ann@example.org>",
     "Feedback-ID": "campaign:42:example",
     "Importance": "High",
     "In-Reply-To": "<a@example.org>",
@@ -63,10 +64,12 @@ GOOD_VALUES = {
     "List-Subscribe": "<https://example.org/join>",
     "List-Unsubscribe": "<https://example.org/u?x=1>, <mailto:u@example.org?subject=x>",
     "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
+    "Message-ID": "<42.a@example.org>",
     "Organization": "Example & Söhne",
     "Precedence": "bulk",
     "Priority": "urgent",
     "References": "<a@example.org> <b@example.org>",
+    "Sender": "ann@example.org",
     "Sensitivity": "Private",
     "X-Anything": "Grüße = ?",
 }
@@ -87,6 +90,11 @@ def test_every_allowed_header_has_an_example() -> None:
     ("name", "value"),
     [
         ("References", "a@example.org"),
+        ("Message-ID", "42"),
+        ("Message-ID", "<a@example.org> <b@example.org>"),
+        ("Sender", "Ann"),
+        ("Sender", "ann@example.org, bob@example.org"),
+        ("Disposition-Notification-To", "<>"),
         ("References", "<a@example.org>\r\n <b@example.org>"),
         ("References", f"<{'a' * 950}@example.org>"),
         ("List-Unsubscribe", "https://example.org/u"),
@@ -105,6 +113,52 @@ def test_a_value_of_the_wrong_shape_names_its_header(name: str, value: str) -> N
     with pytest.raises(InvalidRequest) as refusal:
         check_headers({name: value}, DEFAULT)
     assert refusal.value.field == f"headers.{name}"
+
+
+LINK = "https://example.org/u?a==?utf-8?q?x?=&b=" + "c" * 80
+STRUCTURED = {
+    "In-Reply-To": "<=?utf-8?q?a?=@example.org>",
+    "References": "<=?utf-8?q?a?=@example.org> <=?b=?@example.org> " + f"<{'x' * 200}@example.org>",
+    "List-Unsubscribe": f"<{LINK}>, <mailto:u@example.org?subject==?utf-8?b?eA==?=>",
+    "List-Archive": f"<{LINK}>",
+    "List-Help": f"<{LINK}>",
+    "List-Owner": f"<{LINK}>",
+    "List-Post": f"<{LINK}>",
+    "List-Subscribe": f"<{LINK}>",
+    "List-Id": "=?utf-8?q?B=C3=BCcher?= <news.example.org>",
+    "Feedback-ID": "=?utf-8?q?a?=:b",
+    "Message-ID": "<=?utf-8?q?a?=@example.org>",
+}
+
+
+@pytest.mark.parametrize(("name", "value"), STRUCTURED.items())
+def test_a_structured_header_is_never_encoded_as_words(name: str, value: str) -> None:
+    [(checked, text)] = check_headers({name: value}, DEFAULT).items()
+    line = header_line(checked, text)
+    assert line.replace("\r\n", "") == f"{name}: {value}"
+
+
+@pytest.mark.parametrize("name", sorted(set(GOOD_VALUES) - {"Comments", "Organization"}))
+def test_no_header_that_programs_read_is_written_otherwise_than_given(name: str) -> None:
+    value = GOOD_VALUES[name]
+    if value.isascii():
+        assert header_line(name, value).replace("\r\n", "") == f"{name}: {value}"
+
+
+@pytest.mark.parametrize("value", ["a=?b", "https://example.org/?x==?y", "=?", "?=", "=?a?x?b?="])
+def test_free_text_that_no_reader_decodes_is_not_encoded_either(value: str) -> None:
+    assert header_line("X-Ref", value) == f"X-Ref: {value}"
+
+
+def test_the_address_of_a_header_has_its_normal_form() -> None:
+    headers = check_headers({"sender": " Ann <ann@Bücher.example> "}, DEFAULT)
+    assert headers == {"Sender": "Ann <ann@xn--bcher-kva.example>"}
+
+
+@pytest.mark.parametrize("value", ["ä", "", "x" * 2000, "a\r\nBcc: b@c.de"])
+def test_a_structured_value_that_cannot_be_written_as_it_is_is_refused(value: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"^headers\.References: "):
+        header_line("References", value)
 
 
 def test_a_header_is_given_once_and_not_too_often() -> None:

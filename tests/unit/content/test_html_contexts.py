@@ -24,7 +24,11 @@ def load(folder: Path, html: str) -> Catalog:
         "<script>var a = '{{ x }}';</script>",
         "<SCRIPT >{{ x }}</script>",
         "<script>if (1 < 2) {} </scrip{{ x }}</script>",
-        "<style>p { color: {{ x }} }</style>",
+        "<style>{{ x }} { color: red }</style>",
+        "<style>p { {{ x }}: red }</style>",
+        "<style>p { background: url({{ x }}) }</style>",
+        "<style>@import '{{ x }}';</style>",
+        "<style>p { color: red } /* a: {{ x }} */</style>",
         "<iframe>{{ x }}</iframe>",
         "<!-- {{ x }} -->",
         "<p title={{ x }}>",
@@ -36,7 +40,34 @@ def load(folder: Path, html: str) -> Catalog:
         "<p a{{ x }}='b'>",
         '<p onclick="f({{ x }})">',
         '<p ONCLICK = "f({{ x }})">',
-        '<p style="color: {{ x }}">',
+        '<p style="{{ x }}">',
+        '<p style="{{ x }}: red">',
+        '<p style="color: red; {{ x }}">',
+        '<p style="background: url({{ x }})">',
+        "<p style=\"background: url('{{ x }}')\">",
+        '<p style="width: calc(1px + {{ x }})">',
+        '<p style="background: url&#40{{ x }})">',
+        '<p style="color: \\{{ x }}">',
+        "<p style=color:{{ x }}>",
+        '<p style="{% for i in x %}{{ i }}: red;{% endfor %}">',
+        '<a xlink:href="javascript:{{ x }}">',
+        '<svg><animate attributeName="href" values="{{ x }}"/></svg>',
+        '<svg><set attributeName="href" to="{{ x }}"/></svg>',
+        '<svg><SET to="a" from="{{ x }}"/></svg>',
+        '<svg><animateTransform by="{{ x }}"/></svg>',
+        '<svg><animate attributeName="{{ x }}"/></svg>',
+        '<a href="{% for i in x %}{{ i }}{% endfor %}">',
+        "<p {% if x %}title={% endif %}{{ x }}>",
+        "<p{% if x %} a{% endif %}{{ x }}>",
+        # The same without a variable: no reader of mail runs it.
+        '<a href="javascript:f()">',
+        '<a href=" jAvA\tscript:f()">',
+        "<a href='java&#115;cript:f()'>",
+        "<a href=javascript:f()>",
+        '<a xlink:href="javascript:f()">',
+        '<svg><animate attributeName="href" values="#;javascript:f()"/></svg>',
+        '<svg><set attributeName="href" to="javascript:f()"/></svg>',
+        '<svg><set attributeName="href" to=vbscript:f() /></svg>',
         '<iframe srcdoc="{{ x }}">',
         '<meta http-equiv="refresh" content="0;url={{ x }}">',
         '<a href="java{{ x }}">',
@@ -46,6 +77,8 @@ def load(folder: Path, html: str) -> Catalog:
         '<a href="data:text/html,{{ x }}">',
         '<a href="vbscript:{{ x }}">',
         '<a href="{{ x }}{{ x }}">',
+        '<a href="{% if x %}java{% endif %}{{ x }}">',
+        '<a href="{% if x %}/{% else %}java{% endif %}{{ x }}">',
         '<a href="{% if x %}{{ x }}{% endif %}{{ x }}">',
         '<a href="{% for i in x %}{{ i }}{% endfor %}">{% for i in x %}<a href="{% endfor %}',
         "{% if x %}<script>{% endif %}{{ x }}",
@@ -53,6 +86,7 @@ def load(folder: Path, html: str) -> Catalog:
         "{% for i in x %}<!--{% endfor %}{{ x }}",
         "<script>{% if x %}</script>{% endif %}",
         "<title>a</title><script>{{ x }}</script>",
+        '<svg><title><a href="{{ x }}">',
         "<!--><script>--> {{ x }}",
     ],
 )
@@ -96,6 +130,7 @@ PAYLOAD = """"><script>alert(1)</script><img src=x onerror='alert(2)'>"""
     [
         "<p>{{ x }}</p>",
         "<title>{{ x }}</title>",
+        "<title>a < b {{ x }} </titl {{ x }}</title><p>{{ x }}</p>",
         "<textarea>{{ x }}</textarea><p>{{ x }}</p>",
         "<p title=\"{{ x }}\" class='{{ x }}'>",
         "<script>f()</script>{{ x }}",
@@ -110,11 +145,57 @@ PAYLOAD = """"><script>alert(1)</script><img src=x onerror='alert(2)'>"""
         '<a href="/x/{{ x }}">y</a><a href="mailto:a@b.co?subject={{ x }}">',
         "<title>{% if x %}{{ x }}{% else %}b{% endif %}</title>{{ x }}",
         '<!DOCTYPE html><html lang="en">{{ x }}</html>',
+        '<p{% if x %} class="a"{% endif %}>{{ x }}</p>',
+        "<option {% if x %}selected{% endif %}>{{ x }}</option>",
+        "<input{% if x %} checked{% else %} disabled {% endif %} title='{{ x }}'>{{ x }}",
+        '<td{% for i in [x, x] %} data-a="{{ i }}"{% endfor %} class="{{ x }}">{{ x }}</td>',
+        "{% if x %}<b{% else %}<i{% endif %} title='{{ x }}'>{{ x }}",
+        '<a {% if x %}href="https://a.example/?x={{ x }}"{% else %}name="b"{% endif %}>{{ x }}</a>',
+        '<a href="{% if x %}https://a.example/{% else %}/b/{% endif %}{{ x }}">y</a>',
+        '<a href="https://a.example/?{% for i in [x, x] %}&amp;i={{ i }}{% endfor %}">y</a>',
+        "<p style=\"color: {{ x }}; font-family: '{{ x }}', serif\">{{ x }}</p>",
+        "<p style='width: {{ x }}px; {% if x %}color: {{ x }}{% endif %}'>{{ x }}</p>",
+        '<p style="{% for i in [x, x] %}color: {{ i }};{% endfor %}">{{ x }}</p>',
+        "<style>p { color: {{ x }} } /* {} ' */ a { width: {{ x }}% }</style>{{ x }}",
+        '<a xlink:href="{{ x }}">y</a>',
+        '<img src="data:image/png;base64,AAAA">{{ x }}',
     ],
 )
 def test_elsewhere_no_value_can_open_a_tag_or_leave_its_quotes(tmp_path: Path, html: str) -> None:
     catalog = load(tmp_path, html)
     assert skeleton(catalog, PAYLOAD) == skeleton(catalog, "harmless")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("red", "red"),
+        ("#a0b1c2", "#a0b1c2"),
+        ("12.5", "12.5"),
+        ("1px solid", "1px solid"),
+        ("rgba(1, 2, 3, 0.5)", "rgba(1, 2, 3, 0.5)"),
+        ("red; background: url(x)", r"red\3b  background\3a  url\28 x\29 "),
+        ("url(https://evil.example)", r"url\28 https\3a \2f \2f evil.example\29 "),
+        ("</style><script>", r"\3c \2f style\3e \3c script\3e "),
+        ("a\\", r"a\5c "),
+        ("'\"&", r"\27 \22 \26 "),
+        ("\nä", r"\a \e4 "),
+        (7, "7"),
+    ],
+)
+@pytest.mark.parametrize("html", ['<p style="color: {}">', "<style>p {{ color: {} }}</style>"])
+def test_a_value_in_css_stays_one_value(
+    tmp_path: Path, html: str, value: object, shown: str
+) -> None:
+    result = load(tmp_path, html.format("{{ x }}")).render("t", "en", {"x": value})
+    assert isinstance(result, Rendered), result
+    assert result.html == html.format(shown)
+
+
+def test_a_long_picture_in_the_template_is_read_once(tmp_path: Path) -> None:
+    """Each character costs the same, however long an attribute is."""
+    picture = "A" * 200_000
+    load(tmp_path, f'<img src="data:image/png;base64,{picture}">{{{{ x }}}}')
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,87 @@ def test_an_attached_message_travels_as_a_message() -> None:
     assert attached.get_content()["Subject"] == "inner"
 
 
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "From: a@example.org\nSubject: ü\n\nGrüße\n".encode(),
+        b"Subject: x\n\n" + b"y" * 2000,
+        b"Subject: x\n\n\x00",
+    ],
+)
+def test_an_attached_message_that_cannot_travel_as_one_travels_as_a_file(inner: bytes) -> None:
+    mail = Email(
+        to="ann@example.org", text="x", attachments=[Attachment("m.eml", inner, "message/rfc822")]
+    )
+    data = written(mail)
+    _, attached = read(data).iter_parts()
+    assert data.isascii()
+    assert attached.get_content_type() == "application/octet-stream"
+    assert (attached.get_filename(), attached.get_content()) == ("m.eml", inner)
+
+
+LOGO = Attachment("logo.png", b"\x89PNG", "image/png", content_id="logo")
+PRICES = Attachment("prices.pdf", b"%PDF", "application/pdf")
+
+
+def test_html_shows_the_files_that_have_an_id() -> None:
+    mail = Email(
+        to="ann@example.org",
+        text="x",
+        html='<img src="cid:logo">',
+        attachments=[PRICES, LOGO],
+    )
+    message = read(written(mail))
+    shown, file = message.iter_parts()
+    assert message.get_content_type() == "multipart/mixed"
+    assert (file.get_filename(), file["Content-ID"]) == ("prices.pdf", None)
+    text, related = shown.iter_parts()
+    assert (shown.get_content_type(), text.get_content_type()) == (
+        "multipart/alternative",
+        "text/plain",
+    )
+    assert related.get_content_type() == "multipart/related"
+    assert related["Content-Type"].params["type"] == "text/html"
+    html, logo = related.iter_parts()
+    assert html.get_content_type() == "text/html"
+    assert (logo["Content-ID"], logo.get_content_disposition()) == ("<logo>", "inline")
+    assert (logo.get_filename(), logo.get_content()) == ("logo.png", b"\x89PNG")
+
+
+def test_html_alone_with_a_picture_is_one_related_part() -> None:
+    message = read(written(Email(to="ann@example.org", html="<img>", attachments=[LOGO])))
+    assert message.get_content_type() == "multipart/related"
+
+
+def test_without_html_a_picture_is_a_file() -> None:
+    """A template may have HTML in one locale only."""
+    mail = Email(to="ann@example.org", text="x", attachments=[LOGO])
+    data = build(mail, message_id="<1@example.org>", date_ms=0, sender="a@example.org")
+    _, logo = read(data).iter_parts()
+    assert (logo.get_content_disposition(), logo.get_filename()) == ("attachment", "logo.png")
+
+
+def test_a_mail_to_hidden_recipients_says_so() -> None:
+    data = written(Email(bcc=["eve@secret.example", "bob@secret.example"], text="x"))
+    assert b"\r\nTo: undisclosed-recipients:;\r\n" in data
+    assert not read(data)["To"].defects
+    assert read(data)["To"].addresses == ()
+    assert b"secret" not in data
+    assert read(written(Email(cc="cy@example.org", text="x")))["To"] is None
+
+
+def test_a_mail_may_have_its_own_id_and_headers_with_addresses() -> None:
+    headers = {
+        "message-id": "<booking.42@example.org>",
+        "sender": "Örg <org@example.org>",
+        "Disposition-Notification-To": "ann@example.org",
+    }
+    message = read(written(Email(to="ann@example.org", text="x", headers=headers)))
+    assert message.get_all("Message-ID") == ["<booking.42@example.org>"]
+    assert message["Sender"].address.addr_spec == "org@example.org"
+    assert message["Disposition-Notification-To"] == "ann@example.org"
+
+
 def test_a_template_must_be_rendered_first() -> None:
     """Better no mail than an empty one."""
     with pytest.raises(InvalidRequest, match="template_id"):

@@ -34,7 +34,7 @@ bodies = st.lists(
     max_size=12,
 ).map("\n".join)
 raw_bodies = st.one_of(
-    bodies, st.text(alphabet="ab\r\n\t\x00\x0b\x0c\x1c\x85\u2028.ä ", max_size=60)
+    bodies, st.text(alphabet="ab\r\n\t\x01\x0b\x0c\x1c\x85\u2028.ä ", max_size=60)
 )
 
 locals_ = st.from_regex(r"[a-z0-9]{1,12}(\.[a-z0-9+_-]{1,12})?", fullmatch=True)

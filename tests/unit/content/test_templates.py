@@ -136,7 +136,9 @@ def test_required_templates_must_be_there(folder: Path, part: str) -> None:
     [
         ("{{ name", r"welcome/en/text\.tmpl:1: "),
         ("a\nb\n{% if %}", r"welcome/en/text\.tmpl:3: "),
-        ("\n{% include 'x' %}", r"welcome/en/text\.tmpl:2: Include is not part of mail templates"),
+        ("\n{% include 'x' %}", r"welcome/en/text\.tmpl:2: there is no _shared/x for text"),
+        ("\n{% import 'x' as y %}", r"welcome/en/text\.tmpl:2: Import is not part of mail templ"),
+        ("a\n\0", r"welcome/en/text\.tmpl:2: holds the control character U\+0000"),
         ("{{ x|nosuch }}", r"welcome/en/text\.tmpl:1: there is no filter 'nosuch'"),
         ("x" * 300_000, r"welcome/en/text\.tmpl: is larger"),
     ],

@@ -11,6 +11,7 @@ from homing.domain.errors import InvalidRequest
 from homing.domain.message import Attachment, Email, Invitation, decode_message, encode_message
 
 GOOD = Email(to="ann@example.org", subject="Hi", text="Hello")
+HTML = replace(GOOD, html="<img src='cid:a'>")
 TEMPLATED = Email(to="ann@example.org", template_id="welcome", locale="en-us", variables={"a": 1})
 ICS = (
     "BEGIN:VCALENDAR\r\nMETHOD:REQUEST\r\nBEGIN:VEVENT\r\nUID:1\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
@@ -29,11 +30,12 @@ def deep(levels: int) -> Any:
 WRONG: list[tuple[Email, dict[str, Any], str]] = [
     # recipients
     (GOOD, {"to": ()}, "to"),
+    (GOOD, {"to": (), "reply_to": ("bob@example.org",)}, "to"),
     (GOOD, {"to": ("ann@example.org", "bob")}, "to[1]"),
     (GOOD, {"cc": ("bob",)}, "cc[0]"),
     (GOOD, {"bcc": ("bob@example.org", "x", "y")}, "bcc[1]"),
     (GOOD, {"reply_to": ("bob@",)}, "reply_to[0]"),
-    (GOOD, {"sender": "bob"}, "sender"),
+    (GOOD, {"sender": "bob"}, "from"),
     (GOOD, {"to": (1,)}, "to[0]"),
     # subject and bodies
     (GOOD, {"subject": None}, "subject"),
@@ -41,6 +43,12 @@ WRONG: list[tuple[Email, dict[str, Any], str]] = [
     (GOOD, {"text": None}, "text"),
     (GOOD, {"text": ""}, "text"),
     (GOOD, {"text": "\ud800"}, "text"),
+    (GOOD, {"text": "a\x00b"}, "text"),
+    (GOOD, {"html": "ä\x00"}, "html"),
+    (GOOD, {"metadata": {"a": "\x00"}}, "metadata"),
+    (GOOD, {"metadata": {"\x00": "a"}}, "metadata"),
+    (TEMPLATED, {"variables": {"a": ["x", {"b": "\x00"}]}}, "variables.a[1].b"),
+    (TEMPLATED, {"variables": {"a\x00": 1}}, "variables"),
     (GOOD, {"html": 1}, "html"),
     (GOOD, {"html": "\udfff"}, "html"),
     (GOOD, {"locale": "en"}, "locale"),
@@ -82,7 +90,21 @@ WRONG: list[tuple[Email, dict[str, Any], str]] = [
             'text/plain; boundary="x"', "text/plain; name=evil.exe", "text/plä", "x" * 300,
         )
     ],
-    (GOOD, {"attachments": (Attachment("m", b"\xfc", "message/rfc822"),)}, f"{FILE}.content"),
+    (GOOD, {"attachments": (Attachment("a", b"", content_id="a"),)}, f"{FILE}.content_id"),
+    *[
+        (HTML, {"attachments": (Attachment("a", b"", content_id=each),)}, f"{FILE}.content_id")
+        for each in ("", "<a>", "a b", "cid:a", "a@b@c", 'a"', "a\r\nX: y", "ä", "x" * 201)
+    ],
+    (
+        HTML,
+        {"attachments": (Attachment("a", b"", content_id="a"),) * 2},
+        "attachments[1].content_id",
+    ),
+    (
+        HTML,
+        {"attachments": (Attachment("a", b"", "message/rfc822", "a"),)},
+        f"{FILE}.content_id",
+    ),
     # the rest
     (GOOD, {"invitation": Invitation("nothing")}, "invitation.ics"),
     (GOOD, {"invitation": Invitation(ICS, "CANCEL")}, "invitation.ics"),
@@ -138,6 +160,12 @@ def test_a_written_mail_shares_no_object_with_its_caller() -> None:
     mail = validate_email(replace(GOOD, variables=given, headers=given, metadata=given))
     given["X-Later"] = "y"
     assert (mail.variables, mail.headers, mail.metadata) == ({}, {}, {})
+
+
+@pytest.mark.parametrize("field", ["cc", "bcc"])
+def test_a_mail_needs_one_recipient_of_any_kind(field: str) -> None:
+    mail = validate_email(Email(text="x", **{field: "Ann <ann@example.org>"}))  # type: ignore[arg-type]  # one field of three
+    assert envelope_of(mail) == ("ann@example.org",)
 
 
 def test_the_envelope_has_bare_addresses_each_once() -> None:

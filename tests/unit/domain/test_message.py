@@ -21,38 +21,45 @@ from homing.domain.message import (
     encode_message,
 )
 
+
+def text(max_size: int | None = None) -> st.SearchStrategy[str]:
+    return st.text(
+        st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=max_size
+    )
+
+
 json_values = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(2**63), 2**63)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    | text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text(), inner, max_size=3),
     max_leaves=8,
 )
-words = st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3)
-addresses = st.text(max_size=8) | st.lists(st.text(max_size=8), max_size=3)
+words = st.dictionaries(text(max_size=5), text(max_size=5), max_size=3)
+addresses = text(max_size=8) | st.lists(text(max_size=8), max_size=3)
 emails = st.builds(
     Email,
     to=addresses,
-    subject=st.text(max_size=9),
-    text=st.text(max_size=9),
-    html=st.none() | st.text(max_size=9),
-    sender=st.none() | st.text(max_size=9),
+    subject=text(max_size=9),
+    text=text(max_size=9),
+    html=st.none() | text(max_size=9),
+    sender=st.none() | text(max_size=9),
     cc=addresses,
     bcc=addresses,
     reply_to=addresses,
-    attachments=st.lists(st.builds(Attachment, st.text(max_size=5), st.binary(max_size=5))),
-    invitation=st.none() | st.builds(Invitation, st.text(max_size=5)),
+    attachments=st.lists(st.builds(Attachment, text(max_size=5), st.binary(max_size=5))),
+    invitation=st.none() | st.builds(Invitation, text(max_size=5)),
     headers=words,
-    template_id=st.none() | st.text(max_size=5),
-    variables=st.dictionaries(st.text(max_size=5), json_values, max_size=3),
+    template_id=st.none() | text(max_size=5),
+    variables=st.dictionaries(text(max_size=5), json_values, max_size=3),
     metadata=words,
 )
 messages: st.SearchStrategy[Message] = st.one_of(
     emails,
-    st.builds(Event, type=st.text(max_size=9), data=json_values, metadata=words),
-    st.builds(Job, name=st.text(max_size=9), data=json_values, metadata=words),
+    st.builds(Event, type=text(max_size=9), data=json_values, metadata=words),
+    st.builds(Job, name=text(max_size=9), data=json_values, metadata=words),
 )
 
 
@@ -98,9 +105,7 @@ def test_the_payload_is_plain_json_that_others_can_read() -> None:
         "kind": "email",
         "to": ["ann@example.org"],
         "subject": "Grüße",
-        "attachments": [
-            {"filename": "a", "content": "/w==", "content_type": "application/octet-stream"}
-        ],
+        "attachments": [{"filename": "a", "content": "/w=="}],
     }
 
 
@@ -169,3 +174,25 @@ def test_what_is_no_address_at_all_is_refused(name: str) -> None:
 
     with pytest.raises(InvalidRequest, match=name):
         Email(**words)
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        (Event("paid\0"), "type"),
+        (Event("paid", {"lines": [{"text": "a\0b"}]}), "data.lines[0].text"),
+        (Event("paid", {"a\0": 1}), "data"),
+        (Job("review", ["x", "\0"]), "data[1]"),
+        (Job("review", metadata={"by": "\0"}), "metadata.by"),
+        (Email(to="ann@example.org", template_id="t", variables={"a": "\0"}), "variables.a"),
+    ],
+)
+def test_nul_in_a_text_is_refused_and_its_place_named(message: Message, field: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        encode_message(message)
+    assert refusal.value.field == field
+
+
+def test_text_that_only_looks_like_an_escaped_nul_is_kept() -> None:
+    event = Event("paid", {"a": r"\u0000"})
+    assert decode_message(encode_message(event)) == event

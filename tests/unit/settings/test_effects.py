@@ -23,6 +23,7 @@ from homing.settings.leaves import leaves
 from homing.stores.memory import MemoryStore
 from homing.system import ScaledClock
 from homing.telemetry import Watching
+from tests.unit.content.keys import private_key
 
 TESTS = Path(__file__).parents[2]
 Check = Callable[[Path], None]
@@ -31,6 +32,9 @@ EFFECTS: dict[str, Check] = {}
 ELSEWHERE = {
     "server.host": "unit/cli/test_serving.py::test_it_listens_where_the_settings_say",
     "server.port": "unit/cli/test_serving.py::test_it_listens_where_the_settings_say",
+    "server.auth": "unit/web/test_access.py::test_with_auth_token_no_call_is_served_without_one",
+    "server.tls_cert": "unit/web/test_tls.py::test_the_service_speaks_https",
+    "server.tls_key": "unit/web/test_tls.py::test_the_service_speaks_https",
     "telemetry.otlp": "unit/observers/test_otlp.py::test_metrics_and_spans_reach_the_collector",
     "telemetry.otlp_endpoint": (
         "unit/observers/test_otlp.py::test_metrics_and_spans_reach_the_collector"
@@ -128,6 +132,51 @@ def _(folder: Path) -> None:
     assert b"From: Shop <shop@example.org>" in sent(given(sender="Shop <shop@example.org>"))
     with pytest.raises(SettingsError, match="sender: is required"):
         build(given(provider="smtp://mail.example.org"), worker=False)
+
+
+@effect_of("senders")
+def _(folder: Path) -> None:
+    allowed = given(sender="shop@example.org", senders=["ann@example.org", "@news.example.org"])
+    for sender in ("Ann <ann@example.org>", "any@news.example.org"):
+        assert f"From: {sender}\r\n".encode() in sent(allowed, sender=sender)
+    with pytest.raises(InvalidRequest, match="from: is not one that this route may send as"):
+        sent(allowed, sender="bob@example.org")
+    with pytest.raises(SettingsError, match=r"senders\[0\]: "):
+        build(given(senders=["nobody"]), worker=False)
+
+
+def dkim(folder: Path, domain: str = "example.org", **words: str) -> Settings:
+    """Settings as a file has them: no variable can be named after a domain."""
+    (folder / "key.pem").write_text(private_key())
+    table = {"selector": "mail", "key_path": str(folder / "key.pem"), **words}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in table.items()]
+    file = folder / "homing.toml"
+    file.write_text(
+        'store = "memory:"\nsender = "shop@example.org"\n'
+        f'[dkim."{domain}"]\n' + "\n".join(lines) + "\n"
+    )
+    return load(file, {}).settings
+
+
+@effect_of("dkim.<name>.selector")
+def _(folder: Path) -> None:
+    assert b" s=mail; " in b" ".join(sent(dkim(folder)).split())
+    with pytest.raises(SettingsError, match=r"dkim\.example\.org\.selector: is not a selector"):
+        build(dkim(folder, selector="a b"), worker=False)
+    with pytest.raises(SettingsError, match=r"dkim\.example\.com: is unused"):
+        dkim(folder, "example.com")
+    with pytest.raises(SettingsError, match=r"dkim\.example\.org\.bits: there is no such setting"):
+        dkim(folder, bits="1")
+
+
+@effect_of("dkim.<name>.key_path")
+def _(folder: Path) -> None:
+    assert sent(dkim(folder)).startswith(b"DKIM-Signature: ")
+    with pytest.raises(SettingsError, match=r"dkim\.example\.org\.key_path: .* No such file"):
+        build(dkim(folder, key_path=str(folder / "none.pem")), worker=False)
+    (folder / "other.pem").write_text("not a key")
+    with pytest.raises(SettingsError, match="not an RSA private key in PEM"):
+        build(dkim(folder, key_path=str(folder / "other.pem")), worker=False)
 
 
 @effect_of("templates")

@@ -21,6 +21,7 @@ from homing.web.application import Application, application
 OPEN = Settings(store="memory:")
 # Nothing listens in these tests: the host only says that tokens are needed.
 CLOSED = Settings(store="memory:", server=ServerSettings(host="192.0.2.1"))
+TOKENS = Settings(store="memory:", server=ServerSettings(auth="token"))
 ROLES = ("viewer", "sender", "operator", "admin")
 
 
@@ -81,7 +82,7 @@ async def running(settings: Settings, homing: Homing | None = None) -> AsyncIter
         "memory:", provider=provider, routes=(route,), worker=False, clock=clock
     )
     tokens = {}
-    if settings.server.host == CLOSED.server.host:
+    if settings in (CLOSED, TOKENS):
         tokens = {role: await homing.tokens.make(f"the {role}", role) for role in ROLES}
     app = application(homing, settings)
     # As a server sees it: an error that nobody answered for is a bug of ours.

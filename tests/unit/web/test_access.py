@@ -1,16 +1,21 @@
-"""Who may call: open on loopback to programs, tokens with roles everywhere else."""
+"""Who may call: programs of this machine while there is no token, else holders of a token."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
 from homing.app import Homing
+from homing.assembly import Web
 from homing.domain.errors import SettingsError
 from homing.domain.loopback import is_loopback
+from homing.settings import Settings
+from homing.settings.tree import ServerSettings
 from homing.web.application import application
 from homing.web.auth import MAX_TRUSTED, Gate
 from homing.web.calls import Call
-from tests.unit.web.conftest import CLOSED, Api
+from tests.unit.web.conftest import CLOSED, OPEN, TOKENS, Api, running
 
 STATS = "/api/v1/stats"
 
@@ -57,7 +62,9 @@ class TestOpen:
         own = await api.client.get(STATS, headers={"Origin": "http://127.0.0.1:8025"})
         assert own.status_code == 200
 
-    @pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"])
+    @pytest.mark.parametrize(
+        "name", ["X-Forwarded-For", "X-Forwarded-Proto", "Forwarded", "X-Real-IP", "Via"]
+    )
     async def test_nobody_is_served_through_a_proxy(self, api: Api, name: str) -> None:
         """A proxy on this machine makes the world look like loopback."""
         answer = await api.client.get(STATS, headers={name: "203.0.113.9"})
@@ -147,6 +154,86 @@ class TestWithTokens:
         assert [entry["actor"] for entry in audit["items"]] == ["ann (token the admin)"]
 
 
+class TestTokensOnLoopback:
+    """Loopback is open while there is no token, unless `server.auth` says otherwise."""
+
+    async def test_the_first_token_closes_it(self) -> None:
+        homing = Homing("memory:", provider="stub:", worker=False)
+        token = await homing.tokens.make("ann", "viewer")
+        async with running(OPEN, homing) as api:
+            assert (await api.client.get(STATS)).status_code == 401
+            header = {"Authorization": f"Bearer {token}"}
+            assert (await api.client.get(STATS, headers=header)).status_code == 200
+
+    async def test_a_running_service_sees_it_soon_and_stays_closed(self, api: Api) -> None:
+        """The revoked token may be a stolen one: its end must not open the API to everyone."""
+        now_s = 100.0
+        gate = Gate(api.homing.tokens, OPEN.server, steady_s=lambda: now_s)
+        assert await gate.is_open()
+        await api.homing.tokens.make("ann", "viewer")
+        assert await gate.is_open()  # not every call asks the store
+        now_s += 2.1
+        assert not await gate.is_open()
+        await api.homing.tokens.revoke("ann")
+        now_s += 2.1
+        assert not await gate.is_open()
+
+    async def test_with_auth_token_no_call_is_served_without_one(self) -> None:
+        async with running(TOKENS) as api:
+            assert (await api.client.get(STATS)).status_code == 401
+            assert (await api.client.get("/healthz")).status_code == 200
+            api.client.headers["Authorization"] = f"Bearer {api.tokens['viewer']}"
+            assert (await api.client.get(STATS)).status_code == 200
+
+    async def test_with_auth_token_callers_behind_a_proxy_are_served(self) -> None:
+        forwarded = {
+            "Host": "mail.example.org",
+            "Origin": "https://mail.example.org",
+            "X-Forwarded-For": "203.0.113.9",
+        }
+        async with running(TOKENS) as api:
+            assert (await api.client.get(STATS, headers=forwarded)).status_code == 401
+            forwarded["Authorization"] = f"Bearer {api.tokens['viewer']}"
+            assert (await api.client.get(STATS, headers=forwarded)).status_code == 200
+
+    async def test_with_auth_open_tokens_change_nothing(self) -> None:
+        homing = Homing("memory:", provider="stub:", worker=False)
+        await homing.tokens.make("ann", "viewer")
+        async with running(Settings(server=ServerSettings(auth="open")), homing) as api:
+            assert (await api.client.get(STATS)).status_code == 200
+            refused = await api.client.get(STATS, headers={"X-Forwarded-For": "203.0.113.9"})
+            assert refused.status_code == 403
+
+    @pytest.mark.parametrize(
+        ("server", "says"),
+        [
+            (ServerSettings(auth="token"), "server.auth: there are no API tokens; make one first"),
+            (
+                ServerSettings(auth="token", host="192.0.2.1"),
+                "server.host: 192.0.2.1 is not loopback and there are no API tokens",
+            ),
+            (
+                ServerSettings(auth="open", host="192.0.2.1"),
+                "server.auth: open is for loopback, and server.host is 192.0.2.1",
+            ),
+        ],
+    )
+    async def test_a_start_that_lets_in_everyone_or_no_one_is_refused(
+        self, server: ServerSettings, says: str
+    ) -> None:
+        homing = Homing("memory:", provider="stub:", worker=False)
+        app = application(homing, Settings(server=server))
+        with pytest.raises(SettingsError, match=re.escape(says)):
+            async with app.router.lifespan_context(app):
+                pass
+
+    async def test_it_is_refused_where_it_would_guard_nothing(self) -> None:
+        homing = Homing("memory:", worker=False)
+        web = Web(access="trusted", standard=False)
+        with pytest.raises(SettingsError, match=r"server\.auth: has no effect"):
+            application(homing, TOKENS, web=web)
+
+
 class TestTrust:
     """A token just looked up is believed for a moment, so that not every call asks the store."""
 
@@ -161,7 +248,7 @@ class TestTrust:
 
     async def test_it_ends_with_its_time(self, closed: Api) -> None:
         now_s = 100.0
-        gate = Gate(closed.homing.tokens, open_to_all=False, steady_s=lambda: now_s)
+        gate = Gate(closed.homing.tokens, CLOSED.server, steady_s=lambda: now_s)
         secret = closed.tokens["viewer"]
         assert await gate.refusal(self.call(secret), "read") is None
         await closed.homing.tokens.revoke("the viewer")
@@ -172,7 +259,7 @@ class TestTrust:
     async def test_it_is_bounded(self, closed: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("homing.web.auth.MAX_TRUSTED", 2)
         assert MAX_TRUSTED > 2
-        gate = Gate(closed.homing.tokens, open_to_all=False, steady_s=lambda: 0.0)
+        gate = Gate(closed.homing.tokens, CLOSED.server, steady_s=lambda: 0.0)
         for secret in closed.tokens.values():
             await gate.refusal(self.call(secret), "read")
         assert len(gate._trusted) == 2

@@ -15,7 +15,7 @@ from homing.domain.errors import (
     StoreOutcomeUnknown,
     StoreUnavailable,
 )
-from homing.domain.message import Email, decode_message
+from homing.domain.message import Attachment, Email, Invitation, decode_message
 from tests.unit.web.conftest import Api
 
 
@@ -65,6 +65,35 @@ async def test_every_field_arrives(api: Api) -> None:
     assert stored.expires_at_ms == fields["expires_at_ms"]
 
 
+async def test_files_invitations_and_hidden_recipients_arrive(api: Api) -> None:
+    ics = "BEGIN:VCALENDAR\nMETHOD:CANCEL\nBEGIN:VEVENT\nUID:1\nEND:VEVENT\nEND:VCALENDAR\n"
+    fields: dict[str, Any] = {
+        "to": [],
+        "bcc": ["a..b.@docomo.ne.jp"],
+        "html": '<img src="cid:logo">',
+        "attachments": [
+            {
+                "filename": "logo.png",
+                "content_base64": base64.b64encode(b"PNG").decode(),
+                "content_type": "image/png",
+                "content_id": "logo",
+            }
+        ],
+        "invitation": {"ics": ics, "method": "CANCEL"},
+        "headers": {"Message-ID": "<42@example.org>", "Sender": "homing@stub.test"},
+    }
+    answer = await api.post("k", **fields)
+    assert answer.status_code == 202, answer.json()
+    content = await api.homing.store.content(answer.json()["delivery_id"])
+    assert content is not None
+    email = decode_message(content.payload)
+    assert isinstance(email, Email)
+    assert (email.to, email.bcc) == ((), ('"a..b."@docomo.ne.jp',))
+    assert email.attachments == (Attachment("logo.png", b"PNG", "image/png", "logo"),)
+    assert email.invitation == Invitation(ics, "CANCEL")
+    assert email.headers == fields["headers"]
+
+
 async def test_a_repeat_gives_the_same_delivery(api: Api) -> None:
     first = (await api.post("k")).json()
     again = await api.post("k")
@@ -106,6 +135,11 @@ async def test_fifty_at_once_under_one_key_are_one_delivery_i3(api: Api) -> None
 
 BAD_FIELDS: list[tuple[dict[str, object], str, int]] = [
     ({"to": []}, "to", 422),
+    ({"text": "a\0b"}, "text", 422),
+    ({"metadata": {"a": "\0"}}, "metadata", 422),
+    ({"headers": {"Sender": "boss@example.org"}}, "headers.Sender", 422),
+    ({"to": ['"john doe"@example.org']}, "to[0]", 422),
+    ({"invitation": {"ics": "x"}}, "invitation.ics", 422),
     ({"to": ["no address"]}, "to[0]", 422),
     ({"to": ["ann@example.org", "x\r\nBcc: y@z.org"]}, "to[1]", 422),
     ({"to": "ann@example.org"}, "to", 422),

@@ -6,12 +6,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
-from starlette.routing import Route
+from msgspec.structs import replace
+from starlette.applications import Starlette
+from starlette.routing import Mount, Route
 
+from homing.app import Homing
+from homing.engine.labels import Label, LabelTable
+from homing.mail_route import mail_route
+from homing.providers.stub import StubProvider
+from homing.web.listing import LIST_FIELDS
 from homing.web.openapi import describe, document
 from homing.web.resources import Resource
-from tests.unit.web.conftest import Api
+from tests.unit.web.conftest import OPEN, Api, running
 
 FILE = Path(__file__).parents[3] / "docs" / "openapi.json"
 DOCUMENT: dict[str, Any] = describe()
@@ -38,10 +46,59 @@ async def test_every_route_is_in_it(api: Api) -> None:
     assert served == {(path, method) for path, method, _ in OPERATIONS}
 
 
-async def test_it_is_served(api: Api) -> None:
-    answer = await api.client.get("/api/v1/openapi.json")
+async def test_it_is_served_without_a_token(closed: Api) -> None:
+    answer = await closed.client.get("/api/v1/openapi.json")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
     assert answer.content == document()
+
+
+class TestServedDocument:
+    """It describes the service that serves it."""
+
+    @staticmethod
+    async def fetch(client: httpx2.AsyncClient, mounted: str = "") -> dict[str, Any]:
+        found: dict[str, Any] = (await client.get(f"{mounted}/api/v1/openapi.json")).json()
+        return found
+
+    async def test_it_asks_for_tokens_where_they_are_needed(self, api: Api, closed: Api) -> None:
+        found = await self.fetch(api.client)
+        assert found["security"] == []
+        assert "401" not in found["paths"]["/api/v1/stats"]["get"]["responses"]
+        found = await self.fetch(closed.client)
+        assert found["security"] == [{"token": []}]
+        assert "401" in found["paths"]["/api/v1/stats"]["get"]["responses"]
+
+    async def test_its_server_is_where_it_came_from(self, api: Api) -> None:
+        assert (await self.fetch(api.client))["servers"] == [{"url": "/"}]
+        outer = Starlette(routes=[Mount("/mail", app=api.app)])
+        api.client._transport = httpx2.ASGITransport(app=outer)
+        assert (await self.fetch(api.client, "/mail"))["servers"] == [{"url": "/mail"}]
+
+    async def test_it_names_the_status_words_of_its_routes(self) -> None:
+        labels = LabelTable((Label("queued", "pending"), Label("sent", "delivered")))
+        route = replace(mail_route(StubProvider()), labels=labels)
+        homing = Homing("memory:", routes=(route,), worker=False)
+        async with running(OPEN, homing) as api:
+            found = await self.fetch(api.client)
+            schemas = found["components"]["schemas"]
+            posted = (await api.post()).json()
+            assert posted["status"] == "queued"
+            assert "queued" in schemas["AcceptedOut"]["properties"]["status"]["enum"]
+            assert "sent" in schemas["DeliveryView"]["properties"]["status"]["enum"]
+            assert "queued" in schemas["BatchAnswer"]["properties"]["status"]["anyOf"][0]["enum"]
+            [status] = [
+                one["schema"]["enum"]
+                for one in found["paths"]["/api/v1/deliveries"]["get"]["parameters"]
+                if one["name"] == "status"
+            ]
+            for word in status:
+                assert len(await api.listed(status=word)) == (word == "queued")
+
+    async def test_it_leaves_out_what_is_not_served(self) -> None:
+        async with running(OPEN, Homing("memory:", worker=False)) as api:
+            found = await self.fetch(api.client)
+            assert "post" not in found["paths"]["/api/v1/deliveries"]
+            assert "/api/v1/deliveries/batch" not in found["paths"]
 
 
 def test_every_reference_leads_somewhere() -> None:
@@ -73,6 +130,11 @@ def test_every_operation_is_described_whole(
             assert list(response["content"]) == ["application/problem+json"]
         if status in ("503", "507") and path != "/readyz":
             assert "Retry-After" in response["headers"]
+
+
+def test_it_names_every_field_of_a_list() -> None:
+    parameters = DOCUMENT["paths"]["/api/v1/deliveries"]["get"]["parameters"]
+    assert {one["name"] for one in parameters} == LIST_FIELDS
 
 
 def test_the_key_is_a_required_header() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from homing.web.problems import BadRequest
+from homing.web.schemas import BatchIn, DeliveryIn
 from homing.web.strict_json import MAX_DEPTH, MAX_WHOLE_NUMBER, check, parse
 
 NAMES = st.sampled_from(["a", "b", ":", "a:", '"', "\\", "\n", "ä", "::"])
@@ -177,3 +178,36 @@ def test_no_bytes_make_it_stumble(body: bytes) -> None:
     except BadRequest:
         return
     assert msgspec.json.decode(body) == value
+
+
+class TestWholeNumbers:
+    """In JSON (RFC 8259) and JSON Schema 1.0 is the same number as 1."""
+
+    @pytest.mark.parametrize("text", ["3", "3.0", "3.000", "0.3e1", "30E-1"])
+    def test_any_spelling_is_accepted(self, text: str) -> None:
+        body = b'{"to": ["ann@example.org"], "priority": %b}' % text.encode()
+        found = parse(body, DeliveryIn)
+        assert (found.priority, type(found.priority)) == (3, int)
+
+    def test_also_in_every_item_of_a_batch(self) -> None:
+        item = b'{"idempotency_key": "k", "to": ["a@b.example"], "not_before_ms": 5.0,'
+        item += b' "attachments": [{"filename": "a", "content_base64": "aGk="}], "priority": 1.0}'
+        found = parse(b'{"items": [%b, %b]}' % (item, item), BatchIn)
+        assert [(each.not_before_ms, each.priority) for each in found.items] == [(5, 1)] * 2
+        assert found.items[1].attachments[0].content_base64 == b"hi"
+
+    def test_what_a_template_is_given_stays_as_it_was_written(self) -> None:
+        body = b'{"to": ["a@b.example"], "priority": 1.0, "variables": {"price": 2.0}}'
+        price = parse(body, DeliveryIn).variables["price"]
+        assert (price, type(price)) == (2.0, float)
+
+    @pytest.mark.parametrize("text", ["1.5", "5.0", "1e300", "9007199254740994.0", "-1.0"])
+    def test_other_numbers_are_refused_by_name(self, text: str) -> None:
+        body = b'{"to": ["a@b.example"], "priority": %b}' % text.encode()
+        with pytest.raises(BadRequest) as refused:
+            parse(body, DeliveryIn)
+        assert (refused.value.status, refused.value.field) == (422, "priority")
+
+    def test_a_name_given_twice_is_refused_all_the_same(self) -> None:
+        with pytest.raises(BadRequest, match="twice"):
+            parse(b'{"to": ["a@b.example"], "priority": 1.0, "priority": 2.0}', DeliveryIn)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import httpx2
@@ -204,89 +203,3 @@ async def test_a_route_is_parked_and_unparked(api: Api) -> None:
     unparked = await api.client.post("/api/v1/routes/mail/unpark", json=WHO)
     assert unparked.json() == {"route": "mail", "parked": False}
     assert (await api.client.post("/api/v1/routes/none/park", json=WHO)).status_code == 404
-
-
-class TestReplays:
-    URL = "/api/v1/replays"
-
-    async def test_they_can_be_counted_first(self, api: Api) -> None:
-        for number in range(3):
-            await api.dead(f"dead-{number}")
-        body = {**WHO, "filter": {"error_class": "recipient_refused"}, "dry_run": True}
-        dry = (await api.client.post(self.URL, json=body)).json()
-        assert (dry["matched"], dry["replay_id"], dry["state"]) == (3, None, "dry_run")
-        assert len(await api.listed(status="failed")) == 3
-
-    async def test_they_stop_themselves_when_the_error_returns(
-        self, api: Api, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        for number in range(3):
-            await api.dead(f"dead-{number}")
-
-        async def pause(*_: object) -> None:
-            """The pause between two replays: the worker tries the one just replayed."""
-            await api.work()
-
-        monkeypatch.setattr("homing.engine.bulk.pause", pause)
-        body = {**WHO, "filter": {"error_class": "recipient_refused"}}
-        started = await api.client.post(self.URL, json=body)
-        assert started.status_code == 202
-        await api.homing.bulk.finished()
-        replay_id = started.json()["replay_id"]
-        replay = (await api.client.get(f"{self.URL}/{replay_id}")).json()
-        assert (replay["state"], replay["replayed"]) == ("stopped", 1)
-        assert replay["stopped_because"] == "recipient_refused"
-        begins_so = await api.client.get(f"{self.URL}/{replay_id[:4]}")
-        assert begins_so.status_code == 404
-
-    async def test_their_number_is_bounded(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-        await api.dead()
-        go_on = asyncio.Event()
-
-        async def pause(*_: object) -> None:
-            await go_on.wait()
-
-        monkeypatch.setattr("homing.engine.bulk.pause", pause)
-        monkeypatch.setattr("homing.engine.bulk.MOST_AT_ONCE", 1)
-        assert (await api.client.post(self.URL, json=WHO)).status_code == 202
-        refused = await api.client.post(self.URL, json=WHO)
-        assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
-        go_on.set()
-        await api.homing.bulk.finished()
-        assert (await api.client.post(self.URL, json=WHO)).status_code == 202
-        await api.homing.bulk.finished()
-
-    async def test_the_filter_chooses(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-        await api.dead("a", source="shop")
-        await api.dead("b", source="crm")
-        monkeypatch.setattr("homing.engine.bulk.pause", _at_once)
-        started = await api.client.post(self.URL, json={**WHO, "filter": {"source": "crm"}})
-        await api.homing.bulk.finished()
-        assert started.json()["matched"] == 1
-        assert [i["idempotency_key"] for i in await api.listed(status="failed")] == ["a"]
-
-    @pytest.mark.parametrize(
-        ("wrong", "field"),
-        [
-            ({"filter": {"failed_because": "boredom"}}, "filter.failed_because"),
-            ({"filter": {"colour": "red"}}, "filter.colour"),
-            (
-                {"filter": {"from_created_at_ms": 5, "to_created_at_ms": 4}},
-                "filter.from_created_at_ms",
-            ),
-            ({"filter": {"source": "x" * 201}}, "filter.source"),
-            ({"per_second": 0}, "per_second"),
-            ({"per_second": 1001}, "per_second"),
-            ({"limit": 0}, "limit"),
-            ({"limit": 100_001}, "limit"),
-            ({"dry_run": "yes"}, "dry_run"),
-            ({"actor": ""}, "actor"),
-        ],
-    )
-    async def test_bad_words_are_refused(self, api: Api, wrong: dict[str, Any], field: str) -> None:
-        answer = await api.client.post(self.URL, json={**WHO, **wrong})
-        assert (answer.status_code, answer.json()["field"]) == (422, field)
-
-
-async def _at_once(*_: object) -> None:
-    pass

@@ -45,6 +45,8 @@ def routes(setup: Setup[MailSettings]) -> tuple[Route, ...]:
     settings, general = setup.settings, setup.general
     rules = MailRules(
         sender=setup.sender,
+        senders=general.senders,
+        sign=setup.sign,
         timeout_s=settings.timeout.value,
         concurrency=settings.concurrency,
         retention=retention(settings),

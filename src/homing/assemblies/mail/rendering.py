@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -9,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from homing.content import mime
-from homing.content.addresses import Address
+from homing.content.senders import Senders
 from homing.content.templates import Rendered
 from homing.domain import identity
 from homing.domain.delivery import Content, Delivery
@@ -36,7 +37,10 @@ class RenderStep:
             return Done(result=kept)  # a clone sends what its original has sent
         email = email_in(work.content)
         try:
-            made = self._render(email.template_id or "", email.locale, email.variables)
+            # In a thread: a template may compute for a second.
+            made = await asyncio.to_thread(
+                self._render, email.template_id or "", email.locale, email.variables
+            )
         except Exception as error:
             # Its words may quote a variable, and a variable may be a login code.
             return refuse("template_failed", type(error).__name__)
@@ -45,16 +49,16 @@ class RenderStep:
         return Done(result=msgspec.json.encode(made))
 
 
-def composer(sender: Address) -> Callable[[Delivery, Content], bytes]:
+def composer(senders: Senders) -> Callable[[Delivery, Content], bytes]:
     """The bytes of a mail: the same for every attempt, with a Message-ID of its own."""
-    domain = sender.spec.rpartition("@")[2]
 
     def compose(delivery: Delivery, content: Content) -> bytes:
         email = email_in(content)
         rendered = rendered_in(content)
+        sender = senders.sender_of(email)
         return mime.build(
             email if rendered is None else rendered.into(email),
-            message_id=identity.message_id(delivery, domain),
+            message_id=identity.message_id(delivery, sender.domain),
             date_ms=delivery.created_at_ms,
             sender=str(sender),
         )

@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from homing.assemblies.mail.login_codes import suppressed_in_stub_mode
 from homing.assemblies.mail.rendering import RENDER, Render, RenderStep, composer
-from homing.content import addresses
+from homing.assembly import Sign
+from homing.content.senders import Senders
 from homing.content.validation import envelope_of, validate_email
 from homing.domain.message import Email
 from homing.domain.policy import Ladder, Plan, Retention, Retry, Stage
@@ -55,6 +56,8 @@ class MailRules(Struct, frozen=True, kw_only=True):
     """What the service's settings decide about mails."""
 
     sender: str
+    senders: tuple[str, ...] = ()
+    sign: Sign | None = None
     timeout_s: float = 15.0
     concurrency: int = 4
     retention: Retention = RETENTION
@@ -62,8 +65,8 @@ class MailRules(Struct, frozen=True, kw_only=True):
 
 
 def mail_route(provider: Provider, render: Render, rules: MailRules) -> Route:
-    sender = addresses.parse(rules.sender, "sender")
-    send = SendStep(provider, composer(sender), sender=sender.spec)
+    senders = Senders(rules.sender, rules.senders)
+    send = SendStep(provider, composer(senders), sender=senders.envelope_sender, sign=rules.sign)
     return Route(
         name=NAME,
         plan=_plan(rules, _sending(SEND, rules)),
@@ -73,15 +76,15 @@ def mail_route(provider: Provider, render: Render, rules: MailRules) -> Route:
         concurrency=rules.concurrency,
         needs_key=True,
         on_mismatch="conflict",
-        admit=partial(admit_mail, stub_mode=rules.stub_mode),
+        admit=partial(admit_mail, senders=senders, stub_mode=rules.stub_mode),
         verbs=frozenset({"resend"}),
         labels=LABELS,
     )
 
 
-def admit_mail(message: Email, *, stub_mode: bool) -> Admitted:
+def admit_mail(message: Email, *, senders: Senders, stub_mode: bool) -> Admitted:
     """A mail with a template is rendered before it is sent."""
-    email = validate_email(message)
+    email = senders.checked(validate_email(message))
     return Admitted.of(
         email,
         recipients=envelope_of(email),

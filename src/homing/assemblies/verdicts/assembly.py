@@ -38,6 +38,7 @@ def routes(setup: Setup[VerdictSettings]) -> tuple[Route, ...]:
             composer(setup.sender),
             is_logged=_not_logged,
             plan=verdict_plan(setup.settings.max_attempts),
+            sign=setup.sign,
         ),
     )
 

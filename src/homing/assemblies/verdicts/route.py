@@ -68,11 +68,18 @@ def verdicts_route(
     is_logged: Callable[[str], Awaitable[bool]],
     plan: Plan | None = None,
     allow_replay: bool = False,
+    sign: Callable[[bytes], bytes] | None = None,
 ) -> Route:
     """`compose` makes the mail from the stored verdict, with DUPLICATE_NOTICE in its text and
     HTML where `delivery.maybe_duplicate` is set. `is_logged` asks the delivery log for a session
     before each send."""
-    send = SendStep(provider, compose, compose_duplicate=compose, unless=already_logged(is_logged))
+    send = SendStep(
+        provider,
+        compose,
+        compose_duplicate=compose,
+        unless=already_logged(is_logged),
+        sign=sign,
+    )
     verbs: frozenset[Verb] = frozenset({"replay"}) if allow_replay else frozenset()
     return Route(
         name=NAME,

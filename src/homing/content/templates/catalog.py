@@ -75,6 +75,7 @@ class Catalog:
         bounds: Bounds = Bounds(),  # noqa: B008 - it is frozen
     ) -> Catalog:
         """Read `<template_id>/<locale>/subject.tmpl|text.tmpl|html.tmpl`; the HTML may be absent.
+        `_shared` has layouts and parts of several templates.
 
         SettingsError names the file that is broken or missing. Each of `required` must be there
         in the fallback locale.

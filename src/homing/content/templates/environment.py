@@ -8,6 +8,7 @@ from typing import Any
 
 import jinja2
 from jinja2.exceptions import SecurityError
+from jinja2.parser import Parser
 from jinja2.runtime import Context, LoopContext, StrictUndefined, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -20,12 +21,14 @@ from homing.content.templates.filters import (
     printf,
     word,
 )
+from homing.content.templates.language import NotInLanguage
+from homing.content.templates.layouts import File, Find, put_together
 
 MAX_RANGE = 10_000
 MAX_NUMBER = 2**63
 
 # What may be asked of a value, beside the items of a list or object.
-_ATTRIBUTES: Mapping[type, frozenset[str]] = {
+ATTRIBUTES: Mapping[type, frozenset[str]] = {
     str: frozenset(
         ("capitalize", "endswith", "lower", "lstrip", "rstrip", "startswith", "strip", "title",
          "upper")
@@ -67,22 +70,44 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self.globals = {"range": _bounded_range}
         self._html = html
 
-    def load(self, source: str, name: str) -> tuple[jinja2.Template, frozenset[str]]:
-        """The compiled template, and the names that it uses."""
-        tree = self.parse(source, name)
-        names = language.check(tree)
+    def read(self, source: str, path: str) -> File:
+        """The tree of one file, made of nothing but the language; NotInLanguage names the line."""
+        parser: Parser | None = None
+        try:
+            parser = Parser(self, source, path)
+            tree = parser.parse()
+            language.check(tree)
+        except jinja2.TemplateSyntaxError as error:
+            raise NotInLanguage(error.message or "is broken", error.lineno, path) from error
+        except NotInLanguage as error:
+            error.path = path
+            raise
+        except (RecursionError, ValueError) as error:
+            # Thousands of brackets, or a number of thousands of digits.
+            line = parser.stream.current.lineno if parser is not None else 1
+            raise NotInLanguage("has something too long or too deep", line, path) from error
+        return File(path, tree)
+
+    def load(self, file: File, find: Find) -> jinja2.Template:
+        """The compiled template, with its layout and all that it includes."""
+        tree = file.tree
+        files = put_together(file, find)
+        language.check_loops(tree, files)
         if self._html:
-            html_contexts.guard(tree.body)
+            html_contexts.guard(tree.body, files)
         language.Metering().visit(tree)
         tree.set_environment(self)
-        code = self.compile(tree, name)
-        return self.template_class.from_code(self, code, self.globals), names
+        try:
+            code = self.compile(tree, file.path)
+        except (SyntaxError, RecursionError, ValueError, MemoryError) as error:
+            raise NotInLanguage("is too complicated to be compiled", 1) from error
+        return self.template_class.from_code(self, code, self.globals)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """The item first: `order.items` is the caller's data, not a method of dicts."""
         if isinstance(obj, dict) and attribute in obj:
             return obj[attribute]
-        if attribute in _ATTRIBUTES.get(type(obj), ()):
+        if attribute in ATTRIBUTES.get(type(obj), ()):
             return getattr(obj, attribute)
         if isinstance(obj, Undefined):
             return getattr(obj, attribute)  # raises, naming the missing one
@@ -140,7 +165,7 @@ def _bounded_range(*args: int) -> range:
 def _is_allowed_method(method: object) -> bool:
     if not isinstance(method, BuiltinMethodType | MethodType):
         return False
-    return method.__name__ in _ATTRIBUTES.get(type(method.__self__), ())
+    return method.__name__ in ATTRIBUTES.get(type(method.__self__), ())
 
 
 def _product(left: Any, right: Any) -> int | float:

@@ -14,12 +14,14 @@ from jinja2.filters import FILTERS
 from jinja2.runtime import Context
 from jinja2.tests import TESTS
 
+from homing.content.templates import css
 from homing.content.templates.budget import Budget, MeteredLoop, TooLarge
 
 FOR_LOOPS = "__for"
 FOR_CONCATENATION = "__concatenate"
 FOR_LITERALS = "__flat"
 FOR_URLS = "__url"
+FOR_CSS = "__css"
 
 # They look at their argument alone and make nothing longer than a few times its length.
 _AS_JINJA_HAS_THEM = (
@@ -90,6 +92,10 @@ def _url(value: Any) -> str:
     return text if is_safe_url(text) else _UNSAFE_URL
 
 
+def _css(value: Any) -> str:
+    return css.escape(_string(value))
+
+
 def _first(values: Iterable[Any]) -> Any:
     for value in values:
         return value
@@ -140,6 +146,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "unique": _unique,
     FOR_LITERALS: _flat,
     FOR_URLS: _url,
+    FOR_CSS: _css,
 }
 
 

@@ -1,196 +1,160 @@
-"""Where in the HTML a variable is, and so whether escaping makes it harmless there.
+"""Whether escaping makes each variable harmless where it is in the HTML.
 
-Jinja escapes `& < > " '`, which is enough between tags and inside quotes. In a script, a style, a
-comment, a tag's or attribute's name, or without quotes it is not: a variable there is refused
-when the template is loaded. A link's scheme is checked when it is rendered.
+Jinja escapes `& < > " '`, which is enough between tags and inside quotes. In a script, a comment, a
+tag's or attribute's name, or without quotes it is not: a variable there is refused when the
+template is loaded. Links are checked and values in CSS are escaped when they are rendered.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from itertools import takewhile
+from typing import TypeAlias
 
 from jinja2 import nodes
 
-from homing.content.templates.filters import FOR_URLS, is_safe_url
+from homing.content.templates.filters import FOR_CSS, FOR_URLS, is_safe_url
+from homing.content.templates.html_places import Content, Place, read
 from homing.content.templates.language import NotInLanguage, through
 
-_SPACE = " \t\r\n\f"
-_RAW_TAGS = frozenset(("script", "style", "xmp", "iframe", "noembed", "noframes", "plaintext"))
-_TEXT_TAGS = frozenset(("title", "textarea"))
-_URL_ATTRIBUTES = frozenset(
-    ("action", "background", "cite", "data", "formaction", "href", "longdesc", "poster", "src")
-)
-_CODE_ATTRIBUTES = frozenset(("style", "srcdoc", "srcset", "ping", "content", "http-equiv"))
+# Where the output can be: after an `if`, wherever one of its branches has ended.
+Places: TypeAlias = frozenset[Place]
 
-
+MAX_PLACES = 64
 # Stands in a link for what is not known before it is rendered.
 _UNKNOWN = "{}"
+_FILTERS: dict[Content, str] = {"url": FOR_URLS, "css": FOR_CSS}
 
 
-class Place(NamedTuple):
-    """`name` is the tag, attribute or end marker being read, `value` a link's text so far."""
+def guard(body: list[nodes.Node], files: Mapping[nodes.Node, str]) -> None:
+    """Walk the template in the order of its output; links and CSS get their filters.
 
-    mode: str = "text"
-    tag: str = ""
-    name: str = ""
-    value: str = ""
+    `files` names the file of each scope that came from another one.
+    """
+    ends = _Walk(files).through_all(body, frozenset((Place(),)))
+    if len({end.mode for end in ends}) > 1:
+        raise _apart(body[-1].lineno)
 
 
-def guard(body: list[nodes.Node], place: Place = Place()) -> Place:  # noqa: B008 - it is frozen
-    """Walk the template in the order of its output; pass links through the URL filter."""
-    for node in body:
+def _apart(line: int) -> NotInLanguage:
+    return NotInLanguage(
+        "its branches end in different places of the HTML (a tag or quote left open)", line
+    )
+
+
+class _Walk:
+    def __init__(self, files: Mapping[nodes.Node, str]) -> None:
+        self._files = files
+
+    def through_all(self, body: list[nodes.Node], places: Places) -> Places:
+        for node in body:
+            places = self._through(node, places)
+            if len(places) > MAX_PLACES:
+                raise _apart(node.lineno)
+        return places
+
+    def _through(self, node: nodes.Node, places: Places) -> Places:
         if isinstance(node, nodes.Output):
-            place = _guard_output(node, place)
-        elif isinstance(node, nodes.If):
+            return self._output(node, places)
+        if isinstance(node, nodes.If):
             branches = [node.body, *(branch.body for branch in node.elif_), node.else_]
-            place = _joined([guard(branch, place) for branch in branches], node)
-        elif isinstance(node, nodes.For):
-            place = _joined([place, guard(node.body, place), guard(node.else_, place)], node)
-    return place
+            return frozenset[Place]().union(*(self.through_all(b, places) for b in branches))
+        if isinstance(node, nodes.For):
+            return self._loop(node, places)
+        if isinstance(node, nodes.Scope):
+            return self._scope(node, places)
+        return places
+
+    def _loop(self, node: nodes.For, places: Places) -> Places:
+        """A turn begins where the loop does, or where another turn has ended."""
+        starts = places
+        while True:
+            ends = _alike(starts | self.through_all(node.body, starts))
+            if ends == starts:
+                return starts | self.through_all(node.else_, places)
+            starts = ends
+
+    def _scope(self, node: nodes.Scope, places: Places) -> Places:
+        try:
+            return self.through_all(node.body, places)
+        except NotInLanguage as error:
+            error.path = error.path or self._files[node]
+            raise
+
+    def _output(self, node: nodes.Output, places: Places) -> Places:
+        for index, child in enumerate(node.nodes):
+            if isinstance(child, nodes.TemplateData):
+                places = frozenset([_read(child, place) for place in places])
+                continue
+            node.nodes[index] = _guarded(child, places)
+            places = frozenset(map(_after_variable, places))
+        return places
 
 
-def _joined(ends: list[Place], node: nodes.Node) -> Place:
-    if any(end[:3] != ends[0][:3] for end in ends):
-        problem = "its branches end in different places of the HTML (a tag or quote left open)"
-        raise NotInLanguage(problem, node.lineno)
-    alike = all(end.value == ends[0].value for end in ends)
-    return ends[0] if alike else ends[0]._replace(value=_UNKNOWN)
+def _alike(places: Places) -> Places:
+    """Links that differ only in how long they are by now become one, so that a loop ends."""
+    links: dict[Place, list[str]] = {}
+    for place in places:
+        if place.content == "url":
+            links.setdefault(place._replace(value=""), []).append(place.value)
+    joined = (link._replace(value=_common(values)) for link, values in links.items())
+    return frozenset((*(place for place in places if place.content != "url"), *joined))
 
 
-def _guard_output(node: nodes.Output, place: Place) -> Place:
-    for index, child in enumerate(node.nodes):
-        if isinstance(child, nodes.TemplateData):
-            place = _read(child.data, place)
-            continue
-        _refuse_dangerous(place, child.lineno)
-        if place.mode == "text_tag":
-            place = place._replace(name="")
-        elif place.name in _URL_ATTRIBUTES:
-            node.nodes[index] = _guard_url(child, place)
-            place = place._replace(value=place.value + _UNKNOWN)
-    return place
+def _common(values: list[str]) -> str:
+    first, last = min(values), max(values)
+    if first == last:
+        return first
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    return "".join(a for a, _ in alike).removesuffix(_UNKNOWN) + _UNKNOWN
 
 
-def _refuse_dangerous(place: Place, line: int) -> None:
-    if place.mode in ("text", "text_tag"):
-        return
-    if place.mode not in ("double", "single"):
-        where = f"inside <{place.tag}>" if place.mode == "raw" else "here"
-        raise NotInLanguage(
-            f"a variable cannot be used {where}: only between tags or inside a quoted attribute",
-            line,
-        )
-    if place.name in _CODE_ATTRIBUTES or place.name.startswith("on"):
-        raise NotInLanguage(f"a variable cannot be used in the attribute {place.name}", line)
+def _after_variable(place: Place) -> Place:
+    if place.mode == "text_tag":
+        return place._replace(name="")
+    return place._replace(value=place.value + _UNKNOWN) if place.content == "url" else place
 
 
-def _guard_url(child: nodes.Expr, place: Place) -> nodes.Expr:
+def _guarded(child: nodes.Expr, places: Places) -> nodes.Expr:
+    for place in places:
+        if not place.takes_variables:
+            raise NotInLanguage(_refusal(place), child.lineno)
+    if len({(place.mode, place.content) for place in places}) != 1:
+        raise _apart(child.lineno)
+    [content] = {place.content for place in places}
+    needed = _FILTERS.get(content)
+    if content == "url" and True not in {_begins_link(place, child.lineno) for place in places}:
+        needed = None
+    # A loop's body is walked more than once.
+    done = isinstance(child, nodes.Filter) and child.name in _FILTERS.values()
+    return child if needed is None or done else through(child, needed)
+
+
+def _refusal(place: Place) -> str:
+    if place.content == "css":
+        return "a variable in CSS can only be the value of a property, outside of functions"
+    if place.mode in ("double", "single"):
+        return f"a variable cannot be used in the attribute {place.name}"
+    where = f"inside <{place.tag}>" if place.mode == "raw" else "here"
+    return f"a variable cannot be used {where}: only between tags or inside a quoted attribute"
+
+
+def _begins_link(place: Place, line: int) -> bool:
     if not place.value.strip():
-        return through(child, FOR_URLS)
+        return True
     # With a fixed beginning such as https://example.org/?id= no value can change the scheme.
     if not any(end in place.value for end in ":/?#") or "&" in place.value.partition(":")[0]:
-        raise NotInLanguage("a link needs a fixed beginning, or one variable alone", child.lineno)
+        raise NotInLanguage("a link needs a fixed beginning, or one variable alone", line)
     if not is_safe_url(place.value):
-        raise NotInLanguage("a link with a variable needs a harmless scheme", child.lineno)
-    return child
+        raise NotInLanguage("a link with a variable needs a harmless scheme", line)
+    return False
 
 
-def _read(data: str, place: Place) -> Place:
-    for character in data:
-        place = _READERS[place.mode](place, character)
+def _read(node: nodes.TemplateData, place: Place) -> Place:
+    for index, character in enumerate(node.data):
+        after = read(place, character)
+        if place.value and after.mode != place.mode and place.runs_script:
+            line = node.lineno + node.data.count("\n", 0, index)
+            raise NotInLanguage(f"the attribute {place.name} may not be a script", line)
+        place = after
     return place
-
-
-def _read_text(place: Place, c: str) -> Place:
-    return Place("open") if c == "<" else place
-
-
-def _read_open(place: Place, c: str) -> Place:
-    """After `<`: a tag's name, a comment, or a mere sign."""
-    if not place.name and not (c.isalpha() or c in "/!?"):
-        return _read_text(Place(), c)
-    if c == ">":
-        return _after_tag(place.name.lower())
-    if c in _SPACE or (c == "/" and place.name):
-        return Place("tag", place.name.lower())
-    if place.name + c == "!--":
-        return Place("comment", name="--")  # as HTML has it, <!--> is a whole comment
-    return place._replace(name=place.name + c)
-
-
-def _read_tag(place: Place, c: str) -> Place:
-    if c == ">":
-        return _after_tag(place.tag)
-    if c in _SPACE or c == "/":
-        return Place("tag", place.tag)
-    return Place("attribute", place.tag, c.lower())
-
-
-def _read_attribute(place: Place, c: str) -> Place:
-    if c == "=":
-        return place._replace(mode="before_value")
-    if c in _SPACE:
-        return place._replace(mode="after_attribute")
-    return _read_tag(place, c) if c in ">/" else place._replace(name=place.name + c.lower())
-
-
-def _read_after_attribute(place: Place, c: str) -> Place:
-    if c in _SPACE:
-        return place
-    return place._replace(mode="before_value") if c == "=" else _read_tag(place, c)
-
-
-def _read_before_value(place: Place, c: str) -> Place:
-    if c in _SPACE:
-        return place
-    if c in "\"'":
-        return place._replace(mode="double" if c == '"' else "single")
-    return _after_tag(place.tag) if c == ">" else place._replace(mode="unquoted")
-
-
-def _read_quoted(place: Place, c: str) -> Place:
-    if c == ('"' if place.mode == "double" else "'"):
-        return Place("tag", place.tag)
-    return place._replace(value=place.value + c) if place.name in _URL_ATTRIBUTES else place
-
-
-def _read_unquoted(place: Place, c: str) -> Place:
-    return _read_tag(place, c) if c in _SPACE or c == ">" else place
-
-
-def _read_raw(place: Place, c: str) -> Place:
-    """Inside <script> and the like: only its own end tag ends it."""
-    if place.name == f"</{place.tag}" and (c in _SPACE or c in "/>"):
-        return _read_tag(Place("tag", place.name[1:]), c)
-    marker = place.name + c.lower()
-    if not f"</{place.tag}".startswith(marker):
-        marker = "<" if c == "<" else ""
-    return place._replace(name=marker)
-
-
-def _read_comment(place: Place, c: str) -> Place:
-    if place.name == "--" and c in "->":
-        return place if c == "-" else Place()
-    return place._replace(name=place.name + c if c == "-" else "")
-
-
-def _after_tag(tag: str) -> Place:
-    if tag in _RAW_TAGS:
-        return Place("raw", tag)
-    return Place("text_tag", tag) if tag in _TEXT_TAGS else Place()
-
-
-_READERS = {
-    "text": _read_text,
-    "open": _read_open,
-    "tag": _read_tag,
-    "attribute": _read_attribute,
-    "after_attribute": _read_after_attribute,
-    "before_value": _read_before_value,
-    "double": _read_quoted,
-    "single": _read_quoted,
-    "unquoted": _read_unquoted,
-    "raw": _read_raw,
-    "text_tag": _read_raw,
-    "comment": _read_comment,
-}

@@ -1,0 +1,107 @@
+"""Repairing many by REST: a verb on all that a filter chooses, in the background or only tried."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.responses import Response
+
+from homing.app import Homing
+from homing.domain.errors import NotFound, Overloaded
+from homing.engine.bulk import BulkProgress, BulkVerb
+from homing.ports import Query
+from homing.web.answers import json_answer
+from homing.web.calls import Call, Endpoint
+from homing.web.filters import to_query
+from homing.web.intake import Intake
+from homing.web.listing import Listing
+from homing.web.problems import BadRequest
+from homing.web.schemas import BulkIn, BulkOut, BulkPreview, Filter, VerbIn
+from homing.web.verbs import MAX_VERB_BYTES, who
+
+# How many deliveries a dry run describes one by one.
+MAX_PREVIEW = 100
+# A replay makes work for a server that may just have recovered; other verbs make none.
+REPLAYS_PER_SECOND = 10.0
+
+
+class Bulk:
+    def __init__(self, homing: Homing, listing: Listing, intake: Intake) -> None:
+        self._homing = homing
+        self._listing = listing
+        self._intake = intake
+
+    def start(self, verb: BulkVerb) -> Endpoint:
+        """202: it runs. 200: it was a dry run."""
+
+        async def act(call: Call) -> Response:
+            given = await self._intake.read(call, BulkIn, MAX_VERB_BYTES)
+            signed = who(call, given.actor, given.reason)
+            query = self._query(given)
+            if given.dry_run:
+                return json_answer(await self._tried(verb, query, given))
+            pace = given.per_second or (REPLAYS_PER_SECOND if verb == "replay" else None)
+            try:
+                progress = await self._homing.bulk.start(
+                    verb,
+                    query,
+                    everything=given.everything,
+                    per_second=pace,
+                    limit=given.limit,
+                    **signed,
+                )
+            except Overloaded as error:
+                raise BadRequest(f"{error}; wait for one to end", None, 429) from None
+            return json_answer(_shown(progress), 202)
+
+        return act
+
+    def show(self, verb: BulkVerb) -> Endpoint:
+        async def act(call: Call) -> Response:
+            return json_answer(_shown(await self._found(verb, call)))
+
+        return act
+
+    def stop(self, verb: BulkVerb) -> Endpoint:
+        """What is done stays done."""
+
+        async def act(call: Call) -> Response:
+            given = await self._intake.read(call, VerbIn, MAX_VERB_BYTES)
+            signed = who(call, given.actor, given.reason)
+            progress = await self._found(verb, call)
+            await self._homing.bulk.stop(progress.bulk_id, **signed)
+            return json_answer(_shown(progress))
+
+        return act
+
+    async def _found(self, verb: BulkVerb, call: Call) -> BulkProgress:
+        progress = await self._homing.bulk.show(str(call.path_params["bulk_id"]))
+        if progress.verb != verb:
+            raise NotFound(f"it is a bulk {progress.verb}")
+        return progress
+
+    def _query(self, given: BulkIn) -> Query:
+        chosen = given.filter or Filter()
+        if given.everything and chosen != Filter():
+            raise BadRequest("is given beside a filter; give one of them", "all", 422)
+        if not given.everything and chosen == Filter():
+            raise BadRequest('has no condition; for everything, send "all": true', "filter", 422)
+        return to_query(chosen, self._homing.engine.routes, "filter.", 422)
+
+    async def _tried(self, verb: BulkVerb, query: Query, given: BulkIn) -> BulkOut:
+        bulk, everything = self._homing.bulk, given.everything
+        matched = await bulk.count(verb, query, everything=everything)
+        most = min(given.limit, MAX_PREVIEW)
+        preview = [
+            BulkPreview(
+                delivery_id=each.delivery.id,
+                status=self._listing.view(each.delivery).status,
+                becomes=None if each.after is None else self._listing.view(each.after).status,
+                refused_because=each.refused_because,
+            )
+            async for each in bulk.predict(verb, query, everything=everything, limit=most)
+        ]
+        return BulkOut(verb=verb, matched=matched, state="dry_run", preview=preview)
+
+
+def _shown(progress: BulkProgress) -> BulkOut:
+    return BulkOut(**msgspec.structs.asdict(progress))

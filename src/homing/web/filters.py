@@ -1,0 +1,91 @@
+"""Filters: from a query string or a body to the query of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import cast, get_args
+
+from msgspec.structs import replace
+
+from homing.content.addresses import parse
+from homing.domain.delivery import FailedBecause
+from homing.domain.errors import InvalidRequest
+from homing.engine.labels import ENGINE_LABELS
+from homing.engine.route import Route
+from homing.engine.status_words import facets_of
+from homing.ports import Facet, Query
+from homing.web.problems import BadRequest
+from homing.web.reading import whole_number
+from homing.web.schemas import Filter
+
+TIMES = ("from_created_at_ms", "to_created_at_ms")
+
+
+def from_query(fields: Mapping[str, str]) -> Filter:
+    """Of the fields of a query string, those that are conditions."""
+    because = fields.get("failed_because")
+    if because is not None and because not in (words := get_args(FailedBecause)):
+        raise BadRequest(f"must be one of {', '.join(words)}", "failed_because")
+    texts = {
+        name: fields[name]
+        for name in Filter.__struct_fields__
+        if name in fields and name not in (*TIMES, "failed_because")
+    }
+    first, last = (whole_number(fields, name) for name in TIMES)
+    return Filter(
+        **texts,
+        failed_because=cast(FailedBecause | None, because),
+        from_created_at_ms=first,
+        to_created_at_ms=last,
+    )
+
+
+def to_query(
+    given: Filter, routes: Mapping[str, Route], place: str = "", refusal: int = 400
+) -> Query:
+    """A refusal has this status, and names the field behind `place`."""
+    first, last = given.from_created_at_ms, given.to_created_at_ms
+    if first is not None and last is not None and first > last:
+        raise BadRequest("is after to_created_at_ms", f"{place}from_created_at_ms", refusal)
+    facets: tuple[Facet, ...] | None = None
+    if given.status is not None:
+        facets = facets_of(given.status, routes, given.route)
+        if not facets:
+            chosen = [route for name, route in routes.items() if given.route in (None, name)]
+            words = ", ".join(words_of(chosen))
+            raise BadRequest(f"must be one of {words}", f"{place}status", refusal)
+    if given.failed_because is not None:
+        facets = tuple(_narrowed(facets or (Facet(state="failed"),), given.failed_because))
+    return Query(
+        route=given.route,
+        source=given.source,
+        key=given.idempotency_key,
+        topic=given.template_id,
+        recipient=_address(given.recipient),
+        error_class=given.error_class,
+        facets=facets,
+        created_from_ms=first,
+        created_before_ms=last,
+    )
+
+
+def words_of(routes: Iterable[Route]) -> tuple[str, ...]:
+    """The status words of these routes, by which they can be filtered."""
+    tables = [route.labels for route in routes] or [ENGINE_LABELS]
+    return tuple(sorted({word for table in tables for word in table.words() if word}))
+
+
+def _narrowed(facets: tuple[Facet, ...], because: FailedBecause) -> Iterable[Facet]:
+    for facet in facets:
+        if facet.state == "failed" and facet.failed_because in (None, because):
+            yield replace(facet, failed_because=because)
+
+
+def _address(text: str | None) -> str | None:
+    """As it was stored: the bare address in its normal form. Not every recipient is one."""
+    if text is None:
+        return None
+    try:
+        return parse(text, "recipient").spec
+    except InvalidRequest:
+        return text
