@@ -37,6 +37,9 @@ def send(  # noqa: PLR0913, PLR0917 - each is an option
     subject: Annotated[str | None, typer.Option(help="The subject.")] = None,
     text: Annotated[str | None, typer.Option(help="The text; - reads it from stdin.")] = None,
     html: Annotated[Path | None, typer.Option(help="A file with the HTML.")] = None,
+    sender: Annotated[
+        str | None, typer.Option("--from", help="One of the senders that the route allows.")
+    ] = None,
     cc: Addresses = None,
     bcc: Addresses = None,
     attach: Annotated[
@@ -63,6 +66,7 @@ def send(  # noqa: PLR0913, PLR0917 - each is an option
     """Store an e-mail and send it at once. What fails for now is left to a worker."""
     given = {
         "to": to,
+        "from": sender,
         "subject": subject,
         "text": sys.stdin.read() if text == "-" else text,
         "html": None if html is None else _read(html, "html").decode(errors="replace"),
@@ -74,7 +78,7 @@ def send(  # noqa: PLR0913, PLR0917 - each is an option
     }
     wanted: dict[str, Any] = {} if fields is None else read_fields(fields)
     wanted |= {name: value for name, value in given.items() if value is not None}
-    if "to" not in wanted:
+    if not wanted.keys() & {"to", "cc", "bcc"}:
         raise WrongUse("give a recipient: --to ann@example.org")
     email = email_from(wanted)
     homing = homing_at(place, reading=False)
