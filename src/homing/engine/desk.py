@@ -113,12 +113,14 @@ class Desk:
 
     def predict(self, verb: Verb, delivery: Delivery) -> Delivery:
         """How `replay`, `dismiss` or `cancel` would leave it; NotAllowed if it would be refused."""
-        self._writer.check(verb, delivery, None)
         changes: dict[Verb, Callable[[Delivery], Change]] = {
             "replay": lambda now: self._children.replayed(now, Signed("", ""), None),
             "dismiss": self._children.dismissed,
             "cancel": self._children.cancelled,
         }
+        if verb not in changes:
+            raise InvalidRequest("verb", f"must be one of {', '.join(changes)}")
+        self._writer.check(verb, delivery, None)
         return changes[verb](delivery).delivery
 
     async def replay(
