@@ -338,7 +338,8 @@ class RouteWorker:
     async def _claim(self, limit: int) -> list[ClaimedWork]:
         async with self._claiming:
             free_bytes = max(MAX_HELD_BYTES - self._held.size, 1)
-            works = await self._due.claim(limit, self, free_bytes)
+            # A stop that came while this waited gives nothing back any more.
+            works = [] if self._stopping else await self._due.claim(limit, self, free_bytes)
             self._held.add(works)
             if works and self._tell_claimed is not None:
                 self._tell_claimed([work.delivery for work in works])
