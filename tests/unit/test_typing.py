@@ -22,7 +22,7 @@ from homing import (
     IdempotencyConflict,
     Page,
     Query,
-    ReplayProgress,
+    BulkProgress,
     Ticket,
 )
 
@@ -56,8 +56,8 @@ async def right() -> None:
     page: Page = await homing.desk.list(Query(recipient="ann@example.org"))
     attempts: list[Attempt] = list(await homing.desk.attempts(delivery.id))
     audit: list[Fact] = list(await homing.desk.audit(delivery.id))
-    progress: ReplayProgress = await homing.replays.show("1")
-    print(many, page.next, attempts, audit, progress.replayed)
+    progress: BulkProgress = await homing.bulk.show("1")
+    print(many, page.next, attempts, audit, progress.done)
 
 
 async def wrong() -> None:

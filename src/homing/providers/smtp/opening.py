@@ -18,7 +18,6 @@ from homing.providers.smtp.handshake import handshake
 from homing.providers.smtp.logins import Logins
 from homing.providers.smtp.replies import Reply, ReplyParser
 from homing.providers.smtp.steps import Refused, Say, StartTls
-from homing.providers.smtp.tls import tls_context
 from homing.providers.smtp.token import NoToken
 from homing.providers.smtp.url import SmtpSettings
 from homing.providers.smtp.wire import is_host
@@ -32,9 +31,9 @@ TLS_SHUTDOWN_TIMEOUT_S = 2.0
 class Opener:
     """Opens sessions. It makes one login at a time, so that a wrong password is tried once."""
 
-    def __init__(self, settings: SmtpSettings) -> None:
+    def __init__(self, settings: SmtpSettings, context: ssl.SSLContext | None) -> None:
         self._settings = settings
-        self._context = tls_context(settings)
+        self._context = context
         known = settings.credentials
         self._logins = None if known is None else Logins(settings, known)
 

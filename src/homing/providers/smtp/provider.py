@@ -14,6 +14,7 @@ from homing.providers.smtp.letter import Letter, compose
 from homing.providers.smtp.opening import Opener
 from homing.providers.smtp.pool import Pool
 from homing.providers.smtp.sending import Sending
+from homing.providers.smtp.tls import tls_context
 from homing.providers.smtp.token import TokenSource
 from homing.providers.smtp.url import SmtpSettings, parse_url
 from homing.providers.smtp.wire import address_problem
@@ -35,6 +36,7 @@ class SmtpProvider:
         self.settings = settings
         self.warnings = settings.warnings
         self.sender = settings.sender or _own_address(settings)
+        self._context = tls_context(settings)
         self._pool = self._new_pool()
         forks.forget_in_child(self)
 
@@ -120,7 +122,7 @@ class SmtpProvider:
         self._pool = self._new_pool()
 
     def _new_pool(self) -> Pool:
-        return Pool(self.settings, Opener(self.settings))
+        return Pool(self.settings, Opener(self.settings, self._context))
 
 
 def _own_address(settings: SmtpSettings) -> str | None:
