@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from homing.domain import transitions
-from homing.domain.delivery import Delivery
+from homing.domain.delivery import Attempt, Delivery
 from homing.engine.route import Route
 from homing.ports import Clock, Notifier, Query, Store
 
@@ -133,22 +133,29 @@ class Notices:
             return 0  # its holder writes next; then it is asked for again
         attempts = await self._store.attempts(delivery.id)
         for notifier in self._notifiers:
-            if self._resting_until_s.get(id(notifier), 0.0) > self._clock.steady_s():
-                continue
-            try:
-                async with asyncio.timeout(NOTIFY_WITHIN_S):
-                    taken = await notifier.notify(self.kind, delivery, attempts)
-            except TimeoutError:
-                log.warning("notifier_silent notifier=%s", type(notifier).__name__)
-                rests_until_s = self._clock.steady_s() + REST_AFTER_SILENCE_S
-                self._resting_until_s[id(notifier)] = rests_until_s
-                continue
-            if taken:
+            if await self._is_taken(notifier, delivery, attempts):
                 await self._mark_given(delivery)
                 return 1
         if len(self._refused) < MOST_REFUSED:
             self._refused[delivery.id] = delivery.version
         return 0
+
+    async def _is_taken(
+        self, notifier: Notifier, delivery: Delivery, attempts: Sequence[Attempt]
+    ) -> bool:
+        """A notifier that fails has refused this one; one that hangs is left alone for a while."""
+        if self._resting_until_s.get(id(notifier), 0.0) > self._clock.steady_s():
+            return False
+        try:
+            async with asyncio.timeout(NOTIFY_WITHIN_S):
+                return await notifier.notify(self.kind, delivery, attempts)
+        except TimeoutError:
+            log.warning("notifier_silent notifier=%s", type(notifier).__name__)
+            rests_until_s = self._clock.steady_s() + REST_AFTER_SILENCE_S
+            self._resting_until_s[id(notifier)] = rests_until_s
+        except Exception:
+            log.exception("notifier %s failed", type(notifier).__name__)
+        return False
 
     async def _mark_given(self, delivery: Delivery) -> None:
         """Another kind may be marked at the same time: then it is read again."""

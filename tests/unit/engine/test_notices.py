@@ -188,3 +188,27 @@ async def test_two_kinds_of_one_delivery_are_both_marked() -> None:
 
     assert (await world.get(letter.id)).notices_due == ()
     assert sorted(bell.notified) == [("alert", letter.id), ("log", letter.id)]
+
+
+class Clumsy(Bell):
+    """Fails for one delivery."""
+
+    clumsy_about = ""
+
+    async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
+        if delivery.id == self.clumsy_about:
+            raise RuntimeError("no template for it")
+        return await super().notify(notice, delivery, attempts)
+
+
+async def test_a_notice_that_makes_its_notifier_fail_does_not_stop_the_others() -> None:
+    bell = Clumsy()
+    world = World(route(step=Script(*[HARD] * 3)), notifiers=(bell,))
+    letters = [await world.submit(str(nth)) for nth in range(3)]
+    bell.clumsy_about = letters[1].id
+
+    await world.run()
+
+    told = {letter for _, letter in bell.notified}
+    assert told == {letters[0].id, letters[2].id}
+    assert (await world.get(letters[1].id)).notices_due == ("alert",)

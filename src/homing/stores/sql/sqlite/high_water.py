@@ -73,19 +73,24 @@ class HighWater:
 
     def _look_back(self) -> Fact | None:
         """A database that is behind the file gets a fact, which is alerted and shown."""
-        [(database, beat)] = self._connection.execute(_SQL["pulse"])
-        known, _, seen = self._read().partition(" ")
-        if known != database or not seen.isdigit() or int(seen) <= beat:
+        text = restored_text(self._path, self._connection)
+        if text is None:
             return None
-        text = (
-            f"{self._path.name} is older than the one that was used here before: a backup was put"
-            " back, and what was sent since then may be sent again"
-        )
         log.warning("%s detail=%s", RESTORED, text)
-        return Fact(RESTORED, f"{beat}-{seen}", round(time.time() * 1000), {"text": text})
+        now_ms = round(time.time() * 1000)
+        return Fact(RESTORED, str(now_ms), now_ms, {"text": text})
 
-    def _read(self) -> str:
-        try:
-            return self._file.read_text()
-        except (OSError, UnicodeDecodeError):
-            return ""
+
+def restored_text(path: Path, connection: sqlite3.Connection) -> str | None:
+    """What to tell if the database is older than the one that was used here; None if it is not."""
+    [(database, beat)] = connection.execute(_SQL["pulse"])
+    try:
+        known, _, seen = path.with_name(path.name + SUFFIX).read_text().partition(" ")
+    except (OSError, UnicodeDecodeError):
+        return None
+    if known != database or not seen.isdigit() or int(seen) <= beat:
+        return None
+    return (
+        f"{path.name} is older than the one that was used here before: a backup was put back,"
+        " and what was sent since then may be sent again"
+    )
