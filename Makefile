@@ -21,8 +21,8 @@ help: ## show this list
 run: .venv-run/.ready ## start Homing: `homing serve` on loopback (ARGS="--port 8026")
 	.venv-run/bin/homing serve $(ARGS)
 
-test: .venv/.ready system ## run the tests (ARGS="-k name -n 2")
-	.venv/bin/pytest $(ARGS)
+test: .venv/.ready system ## run the tests, two files at a time (ARGS="-k name -n 0")
+	.venv/bin/pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 check: .venv/.ready ## lint, format, types and the dependency rule
 	.venv/bin/ruff check .

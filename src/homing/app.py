@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import threading
@@ -49,6 +50,7 @@ from homing.sync import SyncHoming
 from homing.system import ScaledClock, SystemClock, SystemDice
 from homing.urls import journal_for, provider_of, store_of
 
+APP_WORKER = "homing worker --app MODULE:NAME"
 TIME_ANCHOR = "time_scale"
 # Facts by route: whose route it is, for processes that do not have it installed.
 ROUTE_OWNER = "route_owner"
@@ -76,6 +78,7 @@ class Homing:
         routes: Sequence[Route] = (),
         known: Sequence[Route] = (),
         shapes: Mapping[str, Shape] | None = None,
+        worker_commands: Mapping[str, str] | None = None,
         route_owner: str | None = None,
         worker: bool = True,
         generation: int = 0,
@@ -96,9 +99,10 @@ class Homing:
         or waits for a person (`hold`).
 
         `known` routes belong to other programs on the same store: their deliveries are read
-        and repaired here, not accepted and not tried. `route_owner` names the owner of `routes`
-        for programs that do not have them. `shapes`, by lane or route, are the records that a
-        store may write beside its own. `journal` is the file of the emergency journal."""
+        and repaired here, not accepted and not tried. `worker_commands` says, by route, which
+        command serves it; others belong to an application. `route_owner` names the owner of
+        `routes` for programs that do not have them. `shapes`, by lane or route, are the records
+        that a store may write beside its own. `journal` is the file of the emergency journal."""
         self.stop_grace_s = stop_grace_s
         self._time_scale = time_scale
         self._clock = clock or (SystemClock() if time_scale == 1.0 else ScaledClock(time_scale))
@@ -120,6 +124,7 @@ class Homing:
         self._known = {route.name: route for route in known if route.name not in self._routes}
         if shapes and isinstance(self.store, Showing):
             self.store.show(ShapeProjection(shapes, self._retention_of))
+        self._worker_commands = worker_commands or {MAIL_ROUTE: "homing worker"}
         self._route_owner = route_owner
         self._worker = worker
         self._generation = generation
@@ -210,7 +215,10 @@ class Homing:
         return route in self._routes or (route == EVENT_ROUTE and self._works_on_events())
 
     async def start(self) -> None:
-        """Open the store, recover unfinished work from the previous run, and start working."""
+        """Open the store, recover unfinished work from the previous run, and start working.
+
+        If that fails, everything is closed again.
+        """
         if self.running_in is not None:
             raise NotAllowed(
                 "Homing is started already, by `start()`, `async with homing` or homing.sync;"
@@ -220,7 +228,8 @@ class Homing:
         try:
             await self._start()
         except BaseException:
-            await self.stop(0)
+            with contextlib.suppress(Exception):  # the first error says more
+                await self.stop(0)
             raise
 
     async def _start(self) -> None:
@@ -341,20 +350,12 @@ class Homing:
             start_with=(
                 None
                 if engine.liveness.is_served(delivery.lane)
-                else self._worker_of(delivery.route)
+                else self._worker_commands.get(delivery.route, APP_WORKER)
             ),
         )
         if delivery.route not in engine.routes:
             lines.append(f"Here it can only be read: {engine.desk.no_route(delivery.route)}.")
         return lines
-
-    def _worker_of(self, route: str) -> str:
-        """The command that would serve it."""
-        if route == MAIL_ROUTE:
-            return "homing worker"
-        # Events belong to an assembly as well, but their handlers are those of an application.
-        of_assembly = route in self._known and route != EVENT_ROUTE
-        return "homing NAME worker" if of_assembly else "homing worker --app MODULE:NAME"
 
     @property
     def sync(self) -> SyncHoming:

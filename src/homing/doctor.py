@@ -13,6 +13,7 @@ from homing.assembly import Service
 from homing.assembly_store import why_missing
 from homing.default_service import ASSEMBLY as DEFAULT
 from homing.domain.errors import HomingError, SettingsError, StoreError
+from homing.engine.alerts import RESTORED
 from homing.engine.liveness import WORKER
 from homing.engine.parking import parked_routes
 from homing.engine.unserved import unserved_lanes, unserved_text
@@ -60,6 +61,10 @@ async def examine(program: Program) -> list[Finding]:
 
 async def _opened(homing: Homing, program: Program) -> list[Finding]:
     findings = [*await _clock(homing), *await _workers(homing, program)]
+    findings += [
+        Finding("backup", "warning", str((fact.value or {}).get("text")))
+        for fact in await homing.store.facts(RESTORED)
+    ]
     service = Service(homing, program.settings, program.general)
     for check in program.assembly.checks:
         try:
@@ -120,11 +125,17 @@ async def _journal(store: Store, settings: Settings) -> list[Finding]:
     try:
         entries = await journal.entries()
     except StoreError as error:
-        return [Finding("journal", "bad", f"the emergency journal is damaged: {error}")]
+        return [Finding("journal", "bad", f"the emergency journal cannot be read: {error}")]
+    findings = [Finding("journal", "good", "the emergency journal is empty")]
     if entries:
         detail = f"{len(entries)} outcome(s) wait in the emergency journal: start a worker"
-        return [Finding("journal", "warning", detail)]
-    return [Finding("journal", "good", "the emergency journal is empty")]
+        findings = [Finding("journal", "warning", detail)]
+    if journal.damage is not None:
+        findings.append(Finding("journal", "bad", f"it was damaged: {journal.damage}"))
+    for copy in sorted(path.parent.glob(f"{path.name}.damaged-*")):
+        detail = f"{copy}: outcomes that could not be read; look through it, then remove it"
+        findings.append(Finding("journal", "bad", detail))
+    return findings
 
 
 async def _provider(provider: Provider) -> Sequence[Finding]:

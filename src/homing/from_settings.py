@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from homing.assembly_store import store_for
 from homing.default_service import ASSEMBLY as DEFAULT
 from homing.domain.errors import SettingsError
 from homing.domain.policy import Plan
+from homing.engine.handlers import EVENT_ROUTE
 from homing.engine.route import Route
 from homing.installed import packages
 from homing.known_routes import known_routes, known_shapes, routes_as_set
@@ -99,7 +100,8 @@ def assemble(
     check(general)
     setup = _setup(program)
     routes = routes_as_set(assembly, setup)
-    known = _known(program, routes)
+    others = known_routes(general, own=assembly.name, worked=routes)
+    known = _known(others, routes)
     _check_names(general, [*routes, *known])
     if not program.reading:
         _check_time_scale(general, routes)
@@ -110,6 +112,7 @@ def assemble(
         routes=[_with_log_notices(route, general) for route in routes],
         known=known,
         shapes={**known_shapes(), **assembly.shapes},
+        worker_commands=_worker_commands({**others, assembly.name: routes}),
         route_owner=_owner(assembly) if worker else None,
         worker=worker,
         generation=program.generation,
@@ -149,14 +152,25 @@ def _setup(program: Program) -> Setup[Any]:
     )
 
 
-def _known(program: Program, worked: Sequence[Route]) -> list[Route]:
+def _known(others: Mapping[str, Sequence[Route]], worked: Sequence[Route]) -> list[Route]:
     """A lane belongs to one route: what this program works on is its own."""
     taken = {lane for route in worked for lane in route.served_lanes}
     return [
         route
-        for route in known_routes(program.general, own=program.assembly.name, worked=worked)
+        for routes in others.values()
+        for route in routes
         if not taken.intersection(route.served_lanes)
     ]
+
+
+def _worker_commands(by_assembly: Mapping[str, Sequence[Route]]) -> dict[str, str]:
+    """By route. Events are left out: their handlers are those of an application."""
+    return {
+        route.name: "homing worker" if name == DEFAULT.name else f"homing {name} worker"
+        for name, routes in by_assembly.items()
+        for route in routes
+        if route.name != EVENT_ROUTE
+    }
 
 
 def _check_names(settings: Settings, routes: Sequence[Route]) -> None:

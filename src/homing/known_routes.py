@@ -41,8 +41,10 @@ def routes_as_set(assembly: Assembly[Any], setup: Setup[Any]) -> list[Route]:
     ]
 
 
-def known_routes(general: Settings, *, own: str, worked: Sequence[Route]) -> list[Route]:
-    """Of all installed assemblies but the program's `own`, which works on the `worked` ones.
+def known_routes(
+    general: Settings, *, own: str, worked: Sequence[Route]
+) -> Mapping[str, Sequence[Route]]:
+    """By assembly, of all but the program's `own`, which works on the `worked` ones.
 
     An assembly that fails is named and left out: its error must not stop the commands of others.
     """
@@ -51,7 +53,7 @@ def known_routes(general: Settings, *, own: str, worked: Sequence[Route]) -> lis
     others = _by_assembly(general, but=own)
     for problem in shared_names({own: worked, **others}):
         log.warning("%s", problem)
-    return [route for routes in others.values() for route in routes]
+    return others
 
 
 def all_shared_names(general: Settings) -> list[str]:

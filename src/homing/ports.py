@@ -103,6 +103,7 @@ class Query(Struct, frozen=True, kw_only=True):
     top_only: bool = False
     created_from_ms: int | None = None
     created_before_ms: int | None = None
+    updated_from_ms: int | None = None
 
 
 class Cursor(Struct, frozen=True):
@@ -595,14 +596,20 @@ class Alarm(Protocol):
 class Journal(Protocol):
     """The emergency journal: outcomes of finished sends that the store refused."""
 
+    damage: str | None
+    """What the last `entries` found and could not read, and where it is kept; None: nothing."""
+
     async def append(self, changes: Sequence[Change]) -> None:
         """Durable when it returns, even on a full disk."""
 
     async def entries(self) -> list[Change]:
-        """All that was appended since the last `clear`, oldest first."""
+        """All that was appended since the last `clear` and can be read, oldest first.
+
+        Damage of one record does not hide the others.
+        """
 
     async def clear(self) -> None:
-        """Forget all entries; they are stored now."""
+        """Remove what `entries` returned, and nothing that was added later."""
 
 
 class Clock(Protocol):

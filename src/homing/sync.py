@@ -147,10 +147,16 @@ class SyncHoming:
 
     def _start_soon(self) -> None:
         """The caller holds the file's write lock, which the start may have to wait for."""
+        # Without the lock first: a handler of ours may submit while a stop, which has it, waits.
+        if not self._homing.has_worker or self._is_started or AT_EXIT.has_begun:
+            return
         with self._lock:
-            is_started = self._run is not None or self._homing.running_in is not None
-            if self._homing.has_worker and not is_started and not AT_EXIT.has_begun:
+            if not self._is_started:
                 self._new_run(keep_trying=True)
+
+    @property
+    def _is_started(self) -> bool:
+        return self._run is not None or self._homing.running_in is not None
 
     def _new_run(self, *, keep_trying: bool) -> _Run:
         if AT_EXIT.has_begun:
@@ -174,8 +180,11 @@ class SyncHoming:
                 else:
                     run.started.set_result(None)
                     return
+        except asyncio.CancelledError:
+            run.started.cancel()
+            raise
         except BaseException as error:
-            if run.keep_trying and not isinstance(error, asyncio.CancelledError):
+            if run.keep_trying:
                 log.exception("Homing did not start in the background")
             run.keep_trying = False
             run.started.set_exception(error)

@@ -94,7 +94,8 @@ async def _standing(homing: Homing) -> Standing | None:
     with contextlib.suppress(HomingError, TimeoutError):
         async with asyncio.timeout(STANDING_TIMEOUT_S):
             engine = homing.engine
-            return await standing(engine.store, engine.routes, engine.clock)
+            workers = len(await engine.live_workers())
+            return await standing(engine.store, engine.routes, engine.clock, workers)
     return None
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from homing.domain.delivery import Change
-from homing.domain.errors import StoreCorrupt, StoreFull, StoreUnavailable
+from homing.domain.errors import StoreFull, StoreUnavailable
 from homing.stores.emergency import FileJournal
 from homing.testing import samples
 from tests.faults.disks import small_disk
@@ -117,7 +117,7 @@ async def test_more_than_its_room_is_taken_while_the_disk_has_some(path: Path) -
     assert await kept(path) == outcomes
 
 
-async def test_a_torn_tail_is_cut_wherever_it_is_torn_i24(path: Path) -> None:
+async def test_a_torn_end_hides_nothing_wherever_it_is_torn_i24(path: Path) -> None:
     await FileJournal(path, room_bytes=2048).append([outcome("a")])
     whole = path.read_bytes()
     start = len(whole.rstrip(b"\0"))
@@ -129,21 +129,56 @@ async def test_a_torn_tail_is_cut_wherever_it_is_torn_i24(path: Path) -> None:
         path.write_bytes(longer[:torn_at] + bytes(len(longer) - torn_at))
         journal = FileJournal(path)
         assert await journal.entries() == [outcome("a")]
+        assert (journal.damage is not None) == (torn_at > start)
         await journal.append([outcome("c")])
         assert await kept(path) == [outcome("a"), outcome("c")]
 
 
-async def test_damage_before_the_tail_is_loud_i24(path: Path) -> None:
+async def test_damage_of_one_record_hides_no_other_and_is_kept_apart_i24(path: Path) -> None:
     await FileJournal(path, room_bytes=4096).append([outcome("a"), outcome("b"), outcome("c")])
     whole = path.read_bytes()
-    end_of_b = whole.index(b"\n", whole.index(b"\n") + 1)
+    ends = [place for place, byte in enumerate(whole) if byte == ord("\n")]
+    others = {0: ["b", "c"], 1: ["a", "c"], 2: ["a", "b"]}
 
-    for place in range(0, end_of_b, 3):
+    for place in range(1, ends[2], 3):
         damaged = bytearray(whole)
         damaged[place] ^= 0x10
         path.write_bytes(damaged)
-        with pytest.raises(StoreCorrupt, match="damaged at byte"):
-            await kept(path)
+        journal = FileJournal(path)
+
+        found = await journal.entries()
+
+        # The end of a line belongs to it.
+        hit = [place <= end for end in ends].index(True)
+        assert found == [outcome(name) for name in others[hit]], place
+        assert journal.damage is not None
+        [copy] = path.parent.glob("*.damaged-*")
+        assert copy.name in journal.damage
+        assert copy.read_bytes() == bytes(damaged).rstrip(b"\0")
+        assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+        copy.unlink()
+        await journal.clear()
+        assert await kept(path) == []
+        assert not list(path.parent.glob("*.damaged-*"))
+
+
+@pytest.mark.parametrize("zeroed_bytes", [512, 4096])
+async def test_a_lost_sector_is_noticed_i24(path: Path, zeroed_bytes: int) -> None:
+    """Of an append only zeros reached the disk, or its first sector did not."""
+    journal = FileJournal(path)
+    await journal.append([outcome("a")])
+    start = len(path.read_bytes().rstrip(b"\0"))
+    await journal.append([outcome(f"b{number}") for number in range(9)])
+    damaged = bytearray(path.read_bytes())
+    damaged[start : start + zeroed_bytes] = bytes(zeroed_bytes)
+    path.write_bytes(damaged)
+
+    found = await journal.entries()
+
+    lost = 10 - len(found)
+    assert found == [outcome("a"), *(outcome(f"b{number}") for number in range(lost, 9))]
+    assert lost > 0
+    assert f"{lost} record(s) missing" in (journal.damage or "")
 
 
 async def test_half_a_wipe_is_no_damage(path: Path) -> None:

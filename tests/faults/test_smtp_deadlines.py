@@ -96,6 +96,38 @@ async def test_a_server_that_stops_reading_the_content() -> None:
     assert (outcome.error_class, outcome.maybe_sent) == ("timed_out", False)
 
 
+async def test_a_slow_upload_may_take_longer_than_the_limit_while_some_of_it_leaves() -> None:
+    taken = 0
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal taken
+        writer.write(b"220 hi\r\n")
+        for reply in (b"250 x\r\n", b"250 ok\r\n", b"250 ok\r\n", b"354 go\r\n"):
+            await reader.readline()
+            writer.write(reply)
+        tail = b""
+        while not tail.endswith(b"\r\n.\r\n"):
+            data = await reader.read(256 * 1024)
+            taken += len(data)
+            tail = (tail + data)[-5:]
+            await asyncio.sleep(0.01)
+        writer.write(b"250 queued\r\n")
+        await reader.readline()
+        writer.transport.abort()
+
+    content = b"x" * 70 + b"\r\n"
+    data = content * 400_000
+    listener = await asyncio.start_server(slow, "127.0.0.1", 0, limit=128 * 1024)
+    port = listener.sockets[0].getsockname()[1]
+    async with provider(f"smtp://127.0.0.1:{port}?tls=none&data_timeout_s={DEADLINE_S}") as smtp:
+        begun_s = time.monotonic()
+        await accepted(smtp, envelope(data=data))
+        lasted_s = time.monotonic() - begun_s
+    listener.close()
+    assert taken == len(data) + 3
+    assert lasted_s > 2 * DEADLINE_S  # else it would show nothing
+
+
 async def test_a_host_that_does_not_answer_at_all() -> None:
     # A listener whose queue is full drops further connections: TCP itself gets no answer.
     import socket

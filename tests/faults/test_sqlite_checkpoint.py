@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from homing.stores.sql.sqlite import checkpoint
 from homing.stores.sql.sqlite.checkpoint import CARE_EVERY_S, LONG_LOG_BYTES, Checkpointer
 from homing.stores.sql.sqlite.connection import connect, connect_to_write
 
@@ -68,6 +69,69 @@ def test_the_log_stays_short_under_its_keeper(path: Path, first: sqlite3.Connect
     write(first, 60)
 
     assert keeper.log_bytes() <= LONG_LOG_BYTES
+    keeper.close()
+
+
+@pytest.fixture
+def soon_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "STUCK_LOG_BYTES", LONG_LOG_BYTES)
+    monkeypatch.setattr(checkpoint, "_WAIT_FOR_READERS_MS", 1)
+
+
+@pytest.mark.usefixtures("soon_stuck")
+def test_readers_that_always_overlap_do_not_let_the_log_grow(
+    path: Path, first: sqlite3.Connection
+) -> None:
+    keeper = Checkpointer(path, first)
+    keeper.care(0.0)
+    now_s, longest = 0.0, 0
+    reading = start_reading(path)
+
+    for _ in range(6):
+        write(first, 20)
+        longest = max(longest, keeper.log_bytes())
+        now_s += 60
+        # The next reader begins before the last one ends: there is never a moment without one.
+        reading = take_turns(path, reading)
+        keeper.care(now_s)
+        reading = take_turns(path, reading)
+    reading.close()
+
+    assert longest < 4 * LONG_LOG_BYTES
+    keeper.close()
+
+
+def take_turns(path: Path, reading: sqlite3.Connection) -> sqlite3.Connection:
+    following = start_reading(path)
+    reading.close()
+    return following
+
+
+def start_reading(path: Path) -> sqlite3.Connection:
+    connection = connect(path, 1.0)
+    connection.execute("begin")
+    connection.execute("select count(*) from homing_contents").fetchone()
+    return connection
+
+
+@pytest.mark.usefixtures("soon_stuck")
+def test_a_reader_that_never_ends_is_named_and_delays_the_writers_rarely(
+    path: Path, first: sqlite3.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    keeper = Checkpointer(path, first)
+    keeper.care(0.0)
+    reading = start_reading(path)
+    write(first, 20)
+    tried: list[str] = []
+    first.set_trace_callback(tried.append)
+
+    for now_s in range(1, 600):
+        keeper.care(float(now_s))
+    first.set_trace_callback(None)
+    reading.close()
+
+    assert len([one for one in tried if "wal_checkpoint" in one]) < 30
+    assert any("log_cannot_be_emptied" in line for line in caplog.messages)
     keeper.close()
 
 

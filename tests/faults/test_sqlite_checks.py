@@ -11,6 +11,7 @@ import pytest
 from homing.domain.errors import StoreError
 from homing.ports import Checked, JournalPath, Migrated
 from homing.stores.sql.sqlite import SqliteStore
+from homing.stores.sql.sqlite.checkpoint import STUCK_LOG_BYTES
 
 
 @pytest.fixture
@@ -38,6 +39,17 @@ async def test_a_new_place_is_good_and_nothing_is_made_there(store: SqliteStore)
     ]
     assert f"SQLite {sqlite3.sqlite_version}" in findings[-1].detail
     assert not store.path.exists()
+
+
+async def test_a_log_that_a_reader_keeps_long_is_named(store: SqliteStore) -> None:
+    log = store.path.with_name(store.path.name + "-wal")
+    with log.open("wb") as file:
+        file.truncate(2 * STUCK_LOG_BYTES + 1)
+    log.chmod(0o600)
+
+    details = [finding.detail for finding in await store.findings()]
+
+    assert f"{log.name} has 125 MB: a connection has been reading for long" in details
 
 
 async def test_files_that_others_can_read_are_named(store: SqliteStore) -> None:

@@ -11,11 +11,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from homing.domain.delivery import Fact
 from homing.domain.errors import StoreCorrupt, StoreError, StoreUnavailable, StoreUnsafe
 from homing.ports import Added, Query
 from homing.stores.sql import migrate
 from homing.stores.sql.sqlite import SqliteStore, connection
+from homing.system import SystemClock
 from homing.testing import samples
+
+MORE = migrate.GO_ON + "create table more (n integer) strict;\n"
 
 
 @pytest.fixture
@@ -44,6 +48,7 @@ async def test_every_file_is_the_owners_alone(path: Path) -> None:
         "outbox.db-wal 600",
         "outbox.db-shm 600",
         "outbox.db.checkpoint.lock 600",
+        "outbox.db.high-water 600",
     }
     await store.close()
 
@@ -194,7 +199,7 @@ async def test_what_an_older_version_left_is_brought_up_to_date(
     """What it accepted is there, and can be claimed and saved."""
     await opened_and_closed(path)
     known = migrate.shipped("homing.stores.sql.sqlite")
-    script = "alter table homing_deliveries add column more integer;"
+    script = migrate.GO_ON + "alter table homing_deliveries add column more integer;"
     extra = migrate.Migration(len(known) + 1, "more", script)
     monkeypatch.setattr(connection, "shipped", lambda _: (*known, extra))
 
@@ -209,11 +214,47 @@ async def test_what_an_older_version_left_is_brought_up_to_date(
     assert "more" in columns
 
 
+@pytest.mark.parametrize("header", [migrate.GO_ON, migrate.MUST_STOP])
+async def test_a_migration_that_old_workers_would_misread_is_refused_while_they_live(
+    path: Path, monkeypatch: pytest.MonkeyPatch, header: str
+) -> None:
+    """One is seen by its lock, another one, on another host, by its heartbeat."""
+    old = SqliteStore(path)
+    await old.open()
+    old.presence.announce("old-worker-1", "this boot")
+    beat = Fact("worker", "old-worker-2", SystemClock().now_ms(), {"beats": 1, "boot": "other"})
+    gone = Fact("worker", "long-gone", 1, {"beats": 1, "boot": "other"})
+    await old.save([], [beat, gone])
+    known = migrate.shipped("homing.stores.sql.sqlite")
+    extra = migrate.Migration(len(known) + 1, "more", header + "create table more (n int) strict;")
+    monkeypatch.setattr(connection, "shipped", lambda _: (*known, extra))
+    new = SqliteStore(path)
+
+    if header == migrate.MUST_STOP:
+        with pytest.raises(StoreUnsafe, match=r"0002_more .*: old-worker-1, old-worker-2$"):
+            await new.open()
+        await old.save([], [replace(beat, value=None)])
+        with pytest.raises(StoreUnsafe, match=r"0002_more .*: old-worker-1$"):
+            await new.open()
+        old.presence.withdraw("old-worker-1")
+    await new.open()
+    await new.close()
+    old.presence.withdraw("old-worker-1")
+    await old.close()
+
+
+def test_every_migration_says_what_old_workers_may_do() -> None:
+    for migration in migrate.shipped("homing.stores.sql.sqlite"):
+        assert migration.stops_old_workers in (True, False)
+    with pytest.raises(ValueError, match=r"0002_more\.sql does not begin with"):
+        migrate.Migration(2, "more", "create table more (n integer) strict;").stops_old_workers  # noqa: B018 - reading it is the check
+
+
 async def test_a_database_newer_than_the_code_is_refused(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = migrate.shipped("homing.stores.sql.sqlite")
-    extra = migrate.Migration(len(known) + 1, "more", "create table more (n integer) strict;")
+    extra = migrate.Migration(len(known) + 1, "more", MORE)
     with monkeypatch.context() as patch:
         patch.setattr(connection, "shipped", lambda _: (*known, extra))
         await opened_and_closed(path)
@@ -226,7 +267,7 @@ async def test_a_migration_is_applied_whole_or_not_at_all(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = migrate.shipped("homing.stores.sql.sqlite")
-    script = "create table more (n integer) strict;\ncreate table more (n integer) strict;\n"
+    script = MORE + "create table more (n integer) strict;\n"
     broken = migrate.Migration(len(known) + 1, "more", script)
     with monkeypatch.context() as patch:
         patch.setattr(connection, "shipped", lambda _: (*known, broken))
@@ -234,7 +275,7 @@ async def test_a_migration_is_applied_whole_or_not_at_all(
             await SqliteStore(path).open()
 
     await opened_and_closed(path)
-    mended = replace(broken, script="create table more (n integer) strict;\n")
+    mended = replace(broken, script=MORE)
     monkeypatch.setattr(connection, "shipped", lambda _: (*known, mended))
     await opened_and_closed(path)
 

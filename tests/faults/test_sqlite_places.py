@@ -211,7 +211,7 @@ async def test_the_oldest_attempts_go_first_implied_or_not(store: SqliteStore) -
     await store.save(
         [
             success(held[0], NOW_MS + 1),
-            replace(samples.retry(held[1]), ended=(failed,)),
+            replace(samples.ended(held[1], "failed"), ended=(failed,)),
             success(held[2], NOW_MS + 3),
         ]
     )

@@ -12,7 +12,7 @@ import pytest
 
 from homing.domain.delivery import Change, Key, Recipient
 from homing.domain.writes import write_of_change, write_of_new
-from homing.ports import Facet, PurgeRule, Query
+from homing.ports import Facet, GroupBy, PurgeRule, Query
 from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
 from homing.stores.sql.sqlite.changes import SaveRequest, change_entry
 from homing.stores.sql.sqlite.claiming import RenewRequest, claim_all, renew_all
@@ -21,6 +21,7 @@ from homing.stores.sql.sqlite.purging import purge_all
 from homing.stores.sql.sqlite.reading import (
     attempts,
     content,
+    count,
     facts,
     find,
     get,
@@ -167,3 +168,25 @@ def test_a_narrow_listing_reads_what_it_is_about(
         page(database, query, None, 10)
 
     assert watched.scans() == []
+
+
+@pytest.mark.parametrize(
+    ("query", "by"),
+    [
+        (Query(), ("route", "state")),
+        (Query(), ()),
+        (Query(facets=(Facet(state="pending"),)), ("lane",)),
+        (Query(facets=(Facet(state="in_flight"),)), ("lane",)),
+        (Query(facets=(Facet(state="failed"), Facet(state="waiting"))), ("route",)),
+    ],
+)
+def test_a_count_by_state_reads_few_rows_however_many_there_are(
+    database: sqlite3.Connection, query: Query, by: tuple[GroupBy, ...]
+) -> None:
+    with Watched(database) as watched:
+        count(database, query, by)
+
+    read = [step for step in watched.plans() if step.startswith(("SCAN", "SEARCH"))]
+    few = re.compile(r"SCAN (c|d|b USING INDEX \w+_leases|b USING COVERING INDEX \w+_waiting)$")
+    assert read
+    assert [step for step in read if not few.search(step)] == []

@@ -215,8 +215,8 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "notices are ticked off and not given",
         "I20",
-        "engine/housekeeping.py",
-        "await notifier.notify(notice, delivery, attempts)",
+        "engine/notices.py",
+        "await notifier.notify(self.kind, delivery, attempts)",
         "notifier is not None",
     ),
     Planted(
@@ -634,9 +634,9 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "retention takes open dead letters",
         "I5",
-        "engine/housekeeping.py",
-        '("delivery", retention.delivered_s, ("delivered", "suppressed")),',
-        '("delivery", retention.delivered_s, ("delivered", "failed")),',
+        "engine/expiry.py",
+        '"failed": "failed_s",',
+        '"failed": "delivered_s",',
         faults="answers",
         routes="brief",
     ),

@@ -64,7 +64,7 @@ def test_there_are_enough_of_them_and_no_two_are_the_same() -> None:
     assert len({bug.name for bug in PLANTED}) == len({bug[2:5] for bug in PLANTED}) == len(PLANTED)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
 def test_it_is_caught(bug: Planted, runs: Runs, pristine: Path) -> None:
     run = runs[bug.name].result()

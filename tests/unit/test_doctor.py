@@ -18,6 +18,7 @@ from homing.from_settings import Program
 from homing.ports import Finding
 from homing.settings import Loaded, load
 from homing.stores.emergency import FileJournal
+from homing.stores.sql.sqlite import SqliteStore
 from homing.system import SystemClock
 from homing.testing import samples
 from tests.unit.cli.programs import free_port
@@ -150,6 +151,36 @@ async def test_what_waits_in_the_emergency_journal_is_told() -> None:
     await journal.append([samples.ended(samples.delivery("d-2"))])
     flip("homing.db.emergency", 30)
     assert "damaged" in (await found(given()))["journal", "bad"][0]
+
+
+async def test_what_was_kept_apart_of_a_damaged_journal_and_a_backup_put_back_are_told() -> None:
+    await one_commit("homing.db")
+    await FileJournal("homing.db.emergency").append([samples.ended(samples.delivery("d-1"))])
+    flip("homing.db.emergency", 40)
+    assert "bytes cannot be read" in (await found(given()))["journal", "bad"][0]
+    put_back_an_older_copy("homing.db")
+
+    first = await found(given())
+    await one_commit("homing.db")
+    report = await found(given())
+
+    assert "homing.db.emergency.damaged-1: outcomes that could" in report["journal", "bad"][0]
+    for each in (first, report):
+        [text] = each["backup", "warning"]
+        assert text.startswith("homing.db is older than the one")
+
+
+def put_back_an_older_copy(name: str) -> None:
+    file = Path(f"{name}.high-water")
+    database, _, beat = file.read_text().partition(" ")
+    file.write_text(f"{database} {int(beat) + 1000}")
+
+
+async def one_commit(name: str) -> None:
+    store = SqliteStore(name)
+    await store.open()
+    await store.save([], [Fact("audit", "route:mail/1", 1, {})])
+    await store.close()
 
 
 async def test_a_clock_behind_the_workers_and_a_parked_route_are_bad() -> None:

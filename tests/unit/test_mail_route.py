@@ -130,7 +130,7 @@ async def test_what_a_server_gets_is_signed_and_complete(tmp_path: Path) -> None
         async with homing:
             await homing.send(
                 Email(
-                    bcc=["a..b.@docomo.ne.jp", "bob@example.net"],
+                    bcc=["a..b.@docomo.ne.jp", '"john doe"@example.net'],
                     sender="Ann <ann@example.org>",
                     subject="Grüße",
                     text=".\n..\nHello\n",
@@ -147,7 +147,7 @@ async def test_what_a_server_gets_is_signed_and_complete(tmp_path: Path) -> None
     assert server.commands[1:4] == [
         "MAIL FROM:<ann@example.org>",
         'RCPT TO:<"a..b."@docomo.ne.jp>',
-        "RCPT TO:<bob@example.net>",
+        'RCPT TO:<"john doe"@example.net>',
     ]
     assert b"docomo" not in data
 

@@ -48,9 +48,7 @@ def demo(
     with tempfile.TemporaryDirectory(prefix="homing-demo-") as folder:
         chosen = demo_settings(Path(folder), port)
         typer.echo("A demo on a temporary store; no mail is really sent", err=True)
-        typer.echo(
-            f"Ask it, in another terminal: HOMING_STORE={chosen.store} homing dead", err=True
-        )
+        typer.echo(f"Ask it, in another terminal: homing dead --store {chosen.store}", err=True)
         program = Program(loaded=Loaded(chosen, {}))
         run_server(program, worker=True, beside=lambda homing: _traffic(homing, every))
 

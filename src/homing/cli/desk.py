@@ -13,7 +13,9 @@ from homing.cli.session import WrongUse, operator, print_json, view_of, with_hom
 from homing.cli.terminal import STATE_COLORS, colored
 from homing.domain.delivery import Delivery
 from homing.domain.redaction import visible
+from homing.engine.parking import KNOWN_WITHIN_S
 from homing.engine.views import DeliveryView
+from homing.settings import span
 
 RouteName = Annotated[str, typer.Argument(metavar="ROUTE")]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the audit.")]
@@ -93,12 +95,16 @@ def annotate(
 def park(place: Place, route: RouteName, reason: Reason, actor: Actor = None) -> None:
     """Stop a route: nothing of it is tried until it is unparked."""
 
-    async def act(homing: Homing) -> None:
+    async def act(homing: Homing) -> int:
         _check(homing, route)
-        await homing.desk.park(route, **who(actor, reason))
+        return await homing.desk.park(route, **who(actor, reason))
 
-    with_homing(place, act)
+    under_way = with_homing(place, act)
     typer.echo(f"park: {visible(route)} is parked until a person unparks it")
+    typer.echo(
+        f"Workers stop within {span(KNOWN_WITHIN_S)}. {under_way} under way: what is being sent"
+        " already is finished, the rest is given back."
+    )
 
 
 def unpark(place: Place, route: RouteName, reason: Reason, actor: Actor = None) -> None:
@@ -109,7 +115,9 @@ def unpark(place: Place, route: RouteName, reason: Reason, actor: Actor = None) 
         await homing.desk.unpark(route, **who(actor, reason))
 
     with_homing(place, act)
-    typer.echo(f"unpark: {visible(route)} is no longer parked")
+    typer.echo(
+        f"unpark: {visible(route)} is no longer parked; workers go on within {span(KNOWN_WITHIN_S)}"
+    )
 
 
 def _check(homing: Homing, route: str) -> None:

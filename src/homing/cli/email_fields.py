@@ -31,9 +31,8 @@ def email_from(given: Mapping[str, Any], instead_in: Email | None = None) -> Ema
     for name in given:
         if name not in known:
             raise InvalidRequest(name, f"is not a field of an e-mail; those are {', '.join(known)}")
-    fixed = {} if instead_in is None else {"to": instead_in.to}
     try:
-        email = email_of(parse(msgspec.json.encode({**fixed, **given}), EmailIn))
+        email = email_of(parse(msgspec.json.encode(given), EmailIn))
     except BadRequest as error:
         raise InvalidRequest(error.field or "fields", error.detail) from None
     if instead_in is None:

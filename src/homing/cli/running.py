@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from homing import long_running
 from homing.app import Homing
 from homing.assembly import Service
+from homing.cli.session import demand_folder
 from homing.cli.supervising import Orphaned
 from homing.from_settings import Program, assemble
 from homing.settings import Settings, masked
@@ -45,6 +46,7 @@ def _assemble(program: Program, *, worker: bool, scraped: bool) -> tuple[Homing,
         notifiers=watching.notifiers,
         alarm=watching.alarm,
     )
+    demand_folder(homing.store)
     return homing, watching
 
 

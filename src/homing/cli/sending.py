@@ -15,7 +15,7 @@ from homing.app import Homing
 from homing.cli.email_fields import email_from, read_fields
 from homing.cli.options import AsJson, Place, command
 from homing.cli.progress import working
-from homing.cli.session import WrongUse, homing_at, print_json, view_of
+from homing.cli.session import WrongUse, demand_folder, homing_at, print_json, view_of
 from homing.cli.terminal import STATE_COLORS, at, colored
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Email
@@ -37,6 +37,9 @@ def send(  # noqa: PLR0913, PLR0917 - each is an option
     subject: Annotated[str | None, typer.Option(help="The subject.")] = None,
     text: Annotated[str | None, typer.Option(help="The text; - reads it from stdin.")] = None,
     html: Annotated[Path | None, typer.Option(help="A file with the HTML.")] = None,
+    sender: Annotated[
+        str | None, typer.Option("--from", help="One of the senders that the route allows.")
+    ] = None,
     cc: Addresses = None,
     bcc: Addresses = None,
     attach: Annotated[
@@ -63,6 +66,7 @@ def send(  # noqa: PLR0913, PLR0917 - each is an option
     """Store an e-mail and send it at once. What fails for now is left to a worker."""
     given = {
         "to": to,
+        "from": sender,
         "subject": subject,
         "text": sys.stdin.read() if text == "-" else text,
         "html": None if html is None else _read(html, "html").decode(errors="replace"),
@@ -74,10 +78,11 @@ def send(  # noqa: PLR0913, PLR0917 - each is an option
     }
     wanted: dict[str, Any] = {} if fields is None else read_fields(fields)
     wanted |= {name: value for name, value in given.items() if value is not None}
-    if "to" not in wanted:
+    if not wanted.keys() & {"to", "cc", "bcc"}:
         raise WrongUse("give a recipient: --to ann@example.org")
     email = email_from(wanted)
     homing = homing_at(place, reading=False)
+    demand_folder(homing.store)
     with working("sending"):
         view, created = asyncio.run(_send(homing, email, key, source, queue=queue))
     if as_json:

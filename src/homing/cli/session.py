@@ -18,7 +18,7 @@ from homing.domain.delivery import Delivery
 from homing.domain.errors import HomingError, SettingsError
 from homing.engine.handler_names import names_of
 from homing.engine.views import DeliveryView, delivery_view
-from homing.ports import Migrated
+from homing.ports import InFile, Migrated, Store
 
 if TYPE_CHECKING:
     from homing.assembly import Assembly
@@ -42,11 +42,16 @@ def program(place: Place, *, reading: bool = False, generation: int = 0) -> Prog
 
     from homing.default_service import ASSEMBLY
     from homing.from_settings import load_program
+    from homing.urls import store_from_url
 
     assembly = chosen.get() or ASSEMBLY
     found = load_program(assembly, place.config, reading=reading, generation=generation)
     if place.store is None:
         return found
+    try:
+        store_from_url(place.store)
+    except SettingsError as error:
+        raise WrongUse(f"--store: {error.problem}") from None
     loaded = found.loaded
     general = replace(loaded.settings, store=place.store)
     loaded = replace(loaded, settings=general, origins={**loaded.origins, "store": "--store"})
@@ -59,12 +64,7 @@ def homing_at(place: Place, *, reading: bool = True) -> Homing:
         return app_of(place, place.app).use_without_worker()
     from homing.from_settings import assemble
 
-    try:
-        return assemble(program(place, reading=reading), worker=False)
-    except SettingsError as error:
-        if error.setting == "store" and place.store is not None:
-            raise WrongUse(f"--store: {error.problem}") from None
-        raise
+    return assemble(program(place, reading=reading), worker=False)
 
 
 def app_of(place: Place, name: str) -> Homing:
@@ -83,12 +83,21 @@ def with_homing(place: Place, act: Callable[[Homing], Awaitable[T]], *, creates:
     homing = homing_at(place)
 
     async def run() -> T:
-        if not creates:
+        if creates:
+            demand_folder(homing.store)
+        else:
             await _demand_store(homing, place)
         async with homing:
             return await act(homing)
 
     return asyncio.run(run())
+
+
+def demand_folder(store: Store) -> None:
+    """A store that is a file is created only in a folder that is there."""
+    if isinstance(store, InFile) and not store.path.parent.is_dir():
+        folder = store.path.parent.absolute()
+        raise SettingsError("store", f"there is no folder {folder}: make it, or name another store")
 
 
 async def _demand_store(homing: Homing, place: Place) -> None:

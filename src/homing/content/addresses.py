@@ -1,9 +1,8 @@
 """Mail addresses: our own strict grammar, so that exactly what was checked is sent.
 
 The local part is a dot-atom (its non-ASCII letters need a server with SMTPUTF8) or a quoted
-string of atoms and dots; the domain is a host name, kept in its ASCII form (IDNA 2008). Address
-literals, source routes, groups, comments and quoted spaces are refused, because mail servers and
-the SMTP client refuse them too.
+string of atoms, dots and spaces; the domain is a host name, kept in its ASCII form (IDNA 2008).
+Address literals, source routes, groups and comments are refused.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\-]"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _DOT_ATOM = re.compile(rf"{_ATOM}+(?:\.{_ATOM}+)*")
 _ATOMS_AND_DOTS = re.compile(rf"(?:{_ATOM}|\.)+")
+_QUOTED = re.compile(rf'"(?:{_ATOM}|[. ])+"')
 # Carriers that issued addresses such as `a..b.@docomo.ne.jp`. RFC 5321 wants those in quotes, and
 # that is how they are sent.
 _LOOSE_DOTS = frozenset(("docomo.ne.jp", "ezweb.ne.jp"))
@@ -130,11 +130,9 @@ def _local_part(local: str, host: str, field: str) -> str:
     letters = local if local.isascii() else "".join("x" if ord(c) > 127 else c for c in local)
     if _DOT_ATOM.fullmatch(letters) and local.isprintable():
         return local
-    bare = local[1:-1] if len(local) > 2 and local[0] == local[-1] == '"' else ""
-    if _DOT_ATOM.fullmatch(bare):
-        return bare
-    if _ATOMS_AND_DOTS.fullmatch(bare):
-        return local
+    if _QUOTED.fullmatch(local):
+        bare = local[1:-1]
+        return bare if _DOT_ATOM.fullmatch(bare) else local
     if host in _LOOSE_DOTS and _ATOMS_AND_DOTS.fullmatch(local):
         return _local_part(quoted(local), host, field)
     raise InvalidRequest(field, "has characters before the @ that may not stand there")

@@ -35,10 +35,10 @@ def request_fingerprint(frame: bytes, payload: bytes, *, has_data: bool = True) 
     """
     # Text in ASCII has one spelling, and a whole float is written as `1.0`, or as `1e16` and more.
     # (`find` takes half the time of `in`, which tries a number first.)
-    if not payload.isascii() or (
-        has_data and (payload.find(b".0") >= 0 or payload.find(b"e1") >= 0)
-    ):
+    if not payload.isascii():
         payload = msgspec.json.encode(_respelt(msgspec.json.decode(payload)))
+    elif has_data and (payload.find(b".0") >= 0 or payload.find(b"e1") >= 0):
+        payload = msgspec.json.encode(_with_whole_numbers(msgspec.json.decode(payload)))
     return hashlib.blake2b(frame + payload, digest_size=16).hexdigest()
 
 
@@ -52,8 +52,7 @@ def _respelt(value: Json) -> Json:
     if isinstance(value, str):
         return value if value.isascii() else unicodedata.normalize("NFC", value)
     if isinstance(value, float):
-        fits = SMALLEST_INT <= value <= LARGEST_INT
-        return int(value) if fits and value.is_integer() else value
+        return _with_whole_numbers(value)
     if isinstance(value, list):
         return [_respelt(item) for item in value]
     if isinstance(value, dict):
@@ -61,6 +60,23 @@ def _respelt(value: Json) -> Json:
         # Composed names sort differently. The order of all others is that of the payload.
         return respelt if "".join(value).isascii() else dict(sorted(respelt.items()))
     return value
+
+
+def _with_whole_numbers(value: Json) -> Json:
+    """Floats that are whole numbers as integers; quicker than `_respelt`, for ASCII alone."""
+    if isinstance(value, dict):
+        return {
+            name: _with_whole_numbers(item) if item.__class__ in _MAY_HOLD_FLOATS else item
+            for name, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_with_whole_numbers(item) for item in value]
+    if isinstance(value, float) and value.is_integer() and SMALLEST_INT <= value <= LARGEST_INT:
+        return int(value)
+    return value
+
+
+_MAY_HOLD_FLOATS = (float, list, dict)
 
 
 def _framed(*parts: object) -> bytes:

@@ -31,7 +31,8 @@ class AttemptRunner:
         batch = list(works)
         try:
             await self._try(batch, wait=wait)
-        except StoreError:
+        except StoreError as error:
+            self.process.health.met(error)
             _end_rest(batch)
         except (Exception, asyncio.CancelledError):
             _end_rest(batch)

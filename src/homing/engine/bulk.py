@@ -15,6 +15,7 @@ from homing.domain import transitions
 from homing.domain.delivery import Delivery, Fact, FactValue, FailedBecause
 from homing.domain.errors import HomingError, InvalidRequest, NotAllowed, NotFound, Overloaded
 from homing.engine.desk import Desk
+from homing.engine.desk_writer import signed
 from homing.ports import Clock, Cursor, Dice, Facet, Query, Store
 
 log = logging.getLogger("homing.engine")
@@ -80,6 +81,8 @@ def selected(verb: BulkVerb, query: Query, *, everything: bool = False) -> Query
     A filter without a condition needs `everything`. Dead letters that are `uncertain` are chosen
     only by a filter that names this reason, as they may have been accepted.
     """
+    if verb not in BULK_VERBS:
+        raise InvalidRequest("verb", f"must be one of {', '.join(BULK_VERBS)}")
     if query == Query() and not everything:
         raise InvalidRequest("filter", "has no condition; everything must be asked for by name")
     given = query.facets
@@ -89,13 +92,15 @@ def selected(verb: BulkVerb, query: Query, *, everything: bool = False) -> Query
 
 
 def _narrowed(verb: BulkVerb, facets: tuple[Facet, ...]) -> Iterator[Facet]:
+    # A status word may stand for every reason: then it does not name this one.
+    named = {facet.failed_because for facet in facets if facet.state == "failed"} == {"uncertain"}
     for facet in facets:
         if facet.state not in transitions.EDGES[verb].sources:
             continue
         if facet.state == "failed" and facet.failed_because is None:
             for because in CHOSEN_BY_DEFAULT:
                 yield structs.replace(facet, failed_because=because)
-        else:
+        elif named or facet.failed_because != "uncertain":
             yield facet
 
 
@@ -141,13 +146,17 @@ class BulkActions:
     ) -> BulkProgress:
         """Begin in the background. The value that is returned is updated while it runs here."""
         chosen = selected(verb, query, everything=everything)
+        signed(actor, reason)
+        if per_second is not None and not per_second > 0:
+            raise InvalidRequest("per_second", "must be more than 0")
         if len(self._running) >= MOST_AT_ONCE:
             raise Overloaded(f"{MOST_AT_ONCE} bulk actions are running already")
         matched = await self._count(chosen)
         progress = BulkProgress(self._dice.entropy(8).hex(), verb, matched)
         await self._keep(progress)
         pause_s = 0.0 if per_second is None else 1 / per_second
-        work = self._work(progress, chosen, {"actor": actor, "reason": reason}, pause_s, limit)
+        by = {"actor": actor, "reason": reason}
+        work = self._work(progress, chosen, by, pause_s, limit)
         run = _Run(asyncio.Event())
         self._running[progress.bulk_id] = run
         run.task = asyncio.get_running_loop().create_task(self._ended(progress, work))
@@ -198,7 +207,7 @@ class BulkActions:
         self,
         progress: BulkProgress,
         query: Query,
-        signed: dict[str, str],
+        by: dict[str, str],
         pause_s: float,
         limit: int | None,
     ) -> None:
@@ -210,7 +219,7 @@ class BulkActions:
             if progress.stopped_because or await self._is_stop_asked(progress):
                 return
             try:
-                after = await self._use(progress.verb, delivery, signed)
+                after = await self._use(progress.verb, delivery, by)
             except (NotAllowed, NotFound):
                 progress.refused += 1  # changed or removed by others in between
                 continue
@@ -224,11 +233,11 @@ class BulkActions:
                 await pause(pause_s, self._running[progress.bulk_id].stop_asked)
         await self._look(progress, untried)
 
-    async def _use(self, verb: BulkVerb, delivery: Delivery, signed: dict[str, str]) -> Delivery:
+    async def _use(self, verb: BulkVerb, delivery: Delivery, by: dict[str, str]) -> Delivery:
         if verb == "cancel":
-            return await self._desk.cancel(delivery.id, **signed)
+            return await self._desk.cancel(delivery.id, **by)
         act = self._desk.replay if verb == "replay" else self._desk.dismiss
-        return await act(delivery.id, cycle=delivery.cycle, **signed)
+        return await act(delivery.id, cycle=delivery.cycle, **by)
 
     async def _is_stop_asked(self, progress: BulkProgress) -> bool:
         asked = await self._store.facts(STOP_ASKED, progress.bulk_id)

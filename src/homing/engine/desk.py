@@ -113,12 +113,14 @@ class Desk:
 
     def predict(self, verb: Verb, delivery: Delivery) -> Delivery:
         """How `replay`, `dismiss` or `cancel` would leave it; NotAllowed if it would be refused."""
-        self._writer.check(verb, delivery, None)
         changes: dict[Verb, Callable[[Delivery], Change]] = {
             "replay": lambda now: self._children.replayed(now, Signed("", ""), None),
             "dismiss": self._children.dismissed,
             "cancel": self._children.cancelled,
         }
+        if verb not in changes:
+            raise InvalidRequest("verb", f"must be one of {', '.join(changes)}")
+        self._writer.check(verb, delivery, None)
         return changes[verb](delivery).delivery
 
     async def replay(
@@ -274,11 +276,17 @@ class Desk:
         await self._writer.checked("annotate", delivery_id)
         await self._writer.note("annotate", delivery_id, by)
 
-    async def park(self, route: str, *, actor: str, reason: str) -> None:
-        """Stop a route; nothing of it is tried until it is unparked."""
+    async def park(self, route: str, *, actor: str, reason: str) -> int:
+        """Stop a route; nothing of it is tried until it is unparked.
+
+        All processes know of it within a second (`parking.KNOWN_WITHIN_S`). Returns how many are
+        under way: those that are being sent already are finished, the others are given back.
+        """
         self._writer.route(route)
         await self._writer.note("park", f"route:{route}", signed(actor, reason))
         await self._parking.park(route, actor=actor, reason=reason)
+        under_way = Query(route=route, facets=(Facet(state="in_flight"),))
+        return sum((await self._store.count(under_way)).values())
 
     async def unpark(self, route: str, *, actor: str, reason: str) -> None:
         """Start a parked route again."""

@@ -7,19 +7,21 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from homing.domain.delivery import Delivery, Fact
+from homing.domain.delivery import Delivery
 from homing.domain.errors import StoreError
-from homing.domain.failure import Failure
 from homing.engine.admission import Admission
+from homing.engine.alerts import Alerts
 from homing.engine.attempt import AttemptRunner
 from homing.engine.desk import Desk
-from homing.engine.housekeeping import NOTICES_EVERY_S, Housekeeping
+from homing.engine.housekeeping import Housekeeping
 from homing.engine.liveness import LOOK_EVERY_S, Liveness
-from homing.engine.parking import Parking
+from homing.engine.notices import notices_of
+from homing.engine.parking import KNOWN_WITHIN_S, Parking
 from homing.engine.process import Process
 from homing.engine.providers import Providers
 from homing.engine.route import Route, routes_by_name
 from homing.engine.save_batcher import PendingSave, SaveBatcher
+from homing.engine.store_health import StoreHealth
 from homing.engine.wakeup import WakeUp
 from homing.engine.worker import RouteWorker
 from homing.ports import (
@@ -40,8 +42,11 @@ log = logging.getLogger("homing.engine")
 PURGE_EVERY_S = 60.0
 # An alert needs two looks in a row.
 LOOK_FOR_UNSERVED_EVERY_S = 6.0
+LOOK_AT_PARKS_EVERY_S = KNOWN_WITHIN_S / 2
 REVIVE_AFTER_S = 1.0
 STOP_GRACE_S = 20.0
+# After work that has used up the grace, the last writes of a stop still have this long.
+LAST_WRITES_S = 1.0
 
 
 class Engine:
@@ -73,12 +78,8 @@ class Engine:
         self._claim_observers: list[Observer] = []
         for observer in observers:
             self.add_observer(observer)
-        self._notices_are_due = asyncio.Event()
         self._has_alarm = alarm is not None
         self.parking = Parking(store, clock)
-        self.saves = SaveBatcher(
-            store, clock, journal, tell=self._tell_settled, running=self._running
-        )
         self.liveness = Liveness(
             store,
             clock,
@@ -86,7 +87,18 @@ class Engine:
             runs_patience_s=max((route.lease_s for route in routes), default=60.0),
             presence=store.presence if isinstance(store, SharedOnHost) else None,
             about=about,
+            has_alarm=self._has_alarm,
             time_scale=time_scale,
+        )
+        self.alerts = Alerts(store, clock, self.parking, self.liveness, alarm)
+        self.health = StoreHealth(clock, self.alerts.sound)
+        self.saves = SaveBatcher(
+            store,
+            clock,
+            journal,
+            tell=self._tell_settled,
+            running=self._running,
+            met=self.health.met,
         )
         self.process = Process(
             store,
@@ -98,22 +110,18 @@ class Engine:
             refresh_if_stale=self._refresh_if_stale,
             is_fresh=lambda: self.liveness.is_fresh,
             read_back=self._read_back,
-            on_route_fault=self._park,
+            on_route_fault=self.parking.by_fault,
+            holds_back=self.parking.holds_back,
+            health=self.health,
             time_scale=time_scale,
         )
         self.runner = AttemptRunner(self.process)
         self.desk = Desk(self.process, self.parking, self.routes, self._tell)
         self.wakeup = WakeUp(store)
         self.housekeeping = Housekeeping(
-            store,
-            clock,
-            worked,
-            self.parking,
-            self.liveness,
-            notifiers=notifiers,
-            alarm=alarm,
-            journal=journal,
+            store, clock, worked, self.liveness, self.health, journal=journal
         )
+        self.notices = notices_of(notifiers, store, clock, worked)
         self.workers = {route.name: self._worker(route) for route in routes}
         self.admission = Admission(self.runner, self.parking, self.workers, self._tell_of)
         self._providers = Providers(routes)
@@ -150,15 +158,13 @@ class Engine:
         """Work in the background until stopped."""
         self.liveness.lanes = _lanes(tuple(self.routes.values()))
         await self.recover()
-        purge_every_s = max(PURGE_EVERY_S / self.process.time_scale, 1.0)
-        self._spawn("beat", self._beat)
-        self._spawn("providers", self._providers.watch)
+        self._start_beating()
+        self._start_looking()
         self._spawn("wake-up", self.wakeup.listen)
-        self._spawn("housekeeping", self._keep_house)
-        self._spawn("notices", self._give_notices)
-        self._spawn("retention", self._every(purge_every_s, self.housekeeping.purge))
-        self._spawn("unserved", self._look_for_unserved())
-        self._spawn("leases", self._every(self._lease_s / 3, self._renew_leases))
+        for notices in self.notices:
+            self._repeat(f"notices of kind {notices.kind}", notices.give_due, notices.wait)
+        purge_every_s = max(PURGE_EVERY_S / self.process.time_scale, 1.0)
+        self._repeat("retention", self.housekeeping.purge, _rest(purge_every_s), rests_first=True)
         for worker in self.workers.values():
             self._spawn(f"worker {worker.route.name}", worker.run)
 
@@ -168,16 +174,31 @@ class Engine:
             if self.liveness.has_beaten:
                 return
             await self.recover()
-            self._spawn("providers", self._providers.watch)
-            self._spawn("beat", self._beat)
-            self._spawn("leases", self._every(self._lease_s / 3, self._renew_leases))
+            self._start_beating()
 
     async def watch(self) -> None:
         """In a process without workers: know what is parked, and raise alerts if it can."""
         await self.parking.refresh()
-        self._spawn("housekeeping", self._keep_house)
+        self._start_looking()
+
+    def _start_beating(self) -> None:
+        self._spawn("providers", self._providers.watch)
+        # In a task of its own, so that nothing slow can delay a heartbeat.
+        self._repeat("heartbeats", self._beat, self._until_next_beat)
+        rest = _rest(self._lease_s / 3)
+        self._repeat("leases", self._renew_leases, rest, rests_first=True)
+
+    def _start_looking(self) -> None:
+        """Who is alive, what is parked, how the store is; and alerts about these."""
+        self._spawn("health of the store", self.health.watch)
+        self._repeat("housekeeping", self.housekeeping.look_around, _rest(LOOK_EVERY_S))
+        self._repeat("parked routes", self._look_at_parks, self._until_parks_may_differ)
         if self._has_alarm:
-            self._spawn("unserved", self._look_for_unserved())
+            rest = _rest(LOOK_EVERY_S)
+            self._repeat("alerts of parked routes", self.alerts.tell_parked_routes, rest)
+            rest = _rest(LOOK_FOR_UNSERVED_EVERY_S)
+            self._repeat("unserved", self.alerts.look_for_unserved, rest, rests_first=True)
+            self._repeat("backups put back", self.alerts.tell_restored, rest)
 
     async def live_workers(self) -> list[str]:
         """The processes that run workers now, this one included."""
@@ -188,24 +209,32 @@ class Engine:
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
         """Finish or give back claimed work, write all outcomes, remove the heartbeat.
 
-        The providers of all routes are closed with it.
+        What the store does not take within the grace goes to the emergency journal. The providers
+        of all routes are closed with it.
         """
+        ends_at_s = self.clock.steady_s() + grace_s
         await asyncio.gather(*(worker.stop(grace_s) for worker in self.workers.values()))
-        await self.saves.drain()
+        await self.saves.drain(max(ends_at_s - self.clock.steady_s(), LAST_WRITES_S))
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        try:
+            async with asyncio.timeout(max(ends_at_s - self.clock.steady_s(), LAST_WRITES_S)):
+                await self._leave()
+        except (StoreError, TimeoutError):
+            self.liveness.abandon()
+        await self._providers.close()
+
+    async def _leave(self) -> None:
         # A read-back of the journal that was cancelled half way is finished. What the store still
         # refuses stays in the journal for the next start.
         with contextlib.suppress(StoreError):
             await self._read_back_own()
-        if self.liveness.has_beaten:
-            if await self.housekeeping.holds_any(self.holder):
-                self.liveness.abandon()
-            else:
-                await self.liveness.withdraw()
-        self._tasks.clear()
-        await self._providers.close()
+        if self.liveness.has_beaten and not await self.housekeeping.holds_any(self.holder):
+            await self.liveness.withdraw()
+        else:
+            self.liveness.abandon()
 
     async def run_until_idle(self) -> int:
         """Attempt all that is due now, on every route; for scripts and tests with own clocks."""
@@ -213,8 +242,14 @@ class Engine:
         while batch := sum([await w.run_until_idle() for w in self.workers.values()]):
             attempted += batch
         await self.saves.drain()
-        await self.housekeeping.give_notices()
+        await self.give_notices()
         return attempted
+
+    async def give_notices(self) -> int:
+        """Look through all notices that are due, and give them; how many were taken."""
+        given = sum([await notices.give_all() for notices in self.notices])
+        await self.alerts.tell_parked_routes()
+        return given
 
     def _spawn(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         self._tasks.append(
@@ -232,31 +267,47 @@ class Engine:
             else:
                 return
 
-    def _every(
-        self, rest_s: float, act: Callable[[], Awaitable[object]]
-    ) -> Callable[[], Awaitable[None]]:
-        async def forever() -> None:
-            while True:
-                await asyncio.sleep(rest_s)
-                await act()
+    def _repeat(
+        self,
+        name: str,
+        act: Callable[[], Awaitable[object]],
+        rest: Callable[[], Awaitable[object]],
+        *,
+        rests_first: bool = False,
+    ) -> None:
+        """Act and rest in turn, in a task of its own."""
 
-        return forever
+        async def forever() -> None:
+            if rests_first:
+                await rest()
+            while True:
+                try:
+                    await act()
+                except StoreError as error:
+                    self.health.refused(name, error)
+                    await asyncio.sleep(REVIVE_AFTER_S)
+                    continue
+                self.health.answered(name)
+                await rest()
+
+        self._spawn(name, forever)
 
     async def _beat(self) -> None:
-        """In a task of its own, so that nothing slow can delay a heartbeat."""
-        while True:
-            await asyncio.sleep(self.liveness.next_beat_in_s)
-            await self.liveness.beat()
-            await self._read_back_own()
+        await self.liveness.beat()
+        await self._read_back_own()
 
-    async def _keep_house(self) -> None:
-        while True:
-            if await self.housekeeping.look_around():
-                self.wakeup.ring()
-            await asyncio.sleep(LOOK_EVERY_S)
+    async def _until_next_beat(self) -> None:
+        await asyncio.sleep(self.liveness.next_beat_in_s)
 
-    def _look_for_unserved(self) -> Callable[[], Awaitable[None]]:
-        return self._every(LOOK_FOR_UNSERVED_EVERY_S, self.housekeeping.look_for_unserved)
+    async def _look_at_parks(self) -> None:
+        if await self.parking.refresh():
+            self.wakeup.ring()
+
+    async def _until_parks_may_differ(self) -> None:
+        """A commit of another process wakes this one; a person's park then holds at once."""
+        moment = self.wakeup.moment
+        await asyncio.sleep(LOOK_AT_PARKS_EVERY_S / 2)
+        await self.wakeup.after(moment, LOOK_AT_PARKS_EVERY_S / 2)
 
     async def _refresh_if_stale(self) -> None:
         """Before claiming: store our own journaled outcomes, and know which processes are alive."""
@@ -274,15 +325,6 @@ class Engine:
     async def _read_back(self) -> None:
         await self.housekeeping.read_back()
 
-    async def _give_notices(self) -> None:
-        """Notices run separately so that a slow notifier cannot delay the heartbeat."""
-        while True:
-            self._notices_are_due.clear()
-            await self.housekeeping.give_due_notices()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(NOTICES_EVERY_S):
-                    await self._notices_are_due.wait()
-
     def _held_ids(self) -> frozenset[str]:
         return frozenset[str]().union(*(worker.held_ids for worker in self.workers.values()))
 
@@ -290,12 +332,6 @@ class Engine:
         for worker in self.workers.values():
             await worker.renew_leases()
         await self.housekeeping.give_back_unknown(self.holder, self._held_ids)
-
-    def _park(self, route: Route, failure: Failure) -> tuple[Fact, ...]:
-        facts = self.parking.by_fault(route, failure)
-        if facts:
-            self._notices_are_due.set()
-        return facts
 
     def _tell_of(self, name: str, deliveries: Sequence[Delivery]) -> None:
         if self._observers and deliveries:
@@ -316,8 +352,8 @@ class Engine:
 
     def _note_notices(self, deliveries: Sequence[Delivery]) -> None:
         if [1 for delivery in deliveries if delivery.notices_due]:
-            self.housekeeping.note_due(deliveries)
-            self._notices_are_due.set()
+            for notices in self.notices:
+                notices.note(deliveries)
 
     def _tell_claimed(self, deliveries: Sequence[Delivery]) -> None:
         if self._claim_observers:
@@ -335,6 +371,13 @@ class Engine:
                 observer.observe(events)
             except Exception:
                 log.exception("observer %s failed", type(observer).__name__)
+
+
+def _rest(rest_s: float) -> Callable[[], Awaitable[None]]:
+    async def rest() -> None:
+        await asyncio.sleep(rest_s)
+
+    return rest
 
 
 def _lanes(routes: Sequence[Route]) -> tuple[str, ...]:

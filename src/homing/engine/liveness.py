@@ -41,13 +41,14 @@ class Liveness:
         runs_patience_s: float | None = None,
         presence: Presence | None = None,
         about: Mapping[str, str | int] | None = None,
+        has_alarm: bool = False,
         time_scale: float = 1.0,
     ) -> None:
         self._store = store
         self._clock = clock
         self.name = name
         self._presence = presence
-        self._about = dict(about or {})
+        self._about = {**(about or {}), "alarm": int(has_alarm)}
         self._patience_s = patience_s
         self._runs_patience_s = max(patience_s, runs_patience_s or 0.0)
         self._time_scale = time_scale
@@ -73,6 +74,7 @@ class Liveness:
         self.dead: frozenset[str] = frozenset()
         # Dead processes that certainly cannot come back.
         self.proved_dead: frozenset[str] = frozenset()
+        self._with_alarm: frozenset[str] = frozenset()
         # The lanes of each beating process that runs workers, as far as is known without waiting.
         self.workers: Mapping[str, frozenset[str]] = {}
 
@@ -189,6 +191,9 @@ class Liveness:
             if fact.key in self.workers
             for route, text in _problems_of(fact).items()
         }
+        self._with_alarm = frozenset(
+            fact.key for fact in beating if (fact.value or {}).get("alarm")
+        )
         self.proved_dead = frozenset(name for name, still in runs.items() if not still)
         silent = frozenset(fact.key for fact in facts) - self.alive
         self.dead = silent | self.proved_dead - {self.name}
@@ -226,6 +231,13 @@ class Liveness:
     def is_served(self, lane: str) -> bool:
         """Whether a beating process, this one included, serves the lane; by the last look."""
         return lane in self.lanes or any(lane in lanes for lanes in self.workers.values())
+
+    @property
+    def is_first_with_alarm(self) -> bool:
+        """Whether this process, if it has an alarm, gives the alerts that are one per store."""
+        if not self.has_beaten:
+            return not self._with_alarm  # the others cannot see this one
+        return self.name <= min(self._with_alarm, default=self.name)
 
     async def withdraw(self) -> None:
         """A graceful end: nothing is left that others would wait for."""

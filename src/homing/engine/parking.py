@@ -15,6 +15,8 @@ PARKED = "parked"
 PARKED_BY_PERSON = "parked_by_person"
 ALERTED = "parked_alert"
 BY_FAULT = "fault"
+# Every process of the store knows of a park, and of its end, after this time at the latest.
+KNOWN_WITHIN_S = 1.0
 # A rate limit parks its route for a moment, again and again; that alone is no news.
 RATE_LIMIT_ALERT_AFTER_S = 15 * 60
 
@@ -59,6 +61,10 @@ class Parking:
     def may_probe(self, route: str) -> bool:
         """A route parked by a fault is probed from time to time; one parked by a person is not."""
         return route in self._by_fault and route not in self._by_person
+
+    def holds_back(self, route: str, is_probe: bool) -> bool:  # noqa: FBT001 - passed as a function
+        """Whether a message of this route may not be sent now."""
+        return route in self._by_person or (route in self._by_fault and not is_probe)
 
     def by_fault(self, route: Route, failure: Failure) -> tuple[Fact, ...]:
         """The fact to write with the delivery that found the fault; empty if it is known."""

@@ -11,6 +11,7 @@ from homing.engine.intake_priority import IntakePriority
 from homing.engine.permits import Permits, SendPermits, SharedPermits
 from homing.engine.route import Route
 from homing.engine.save_batcher import SaveBatcher
+from homing.engine.store_health import StoreHealth
 from homing.engine.suspects import SUSPECT_PERMITS
 from homing.ports import Clock, Dice, Store
 
@@ -33,6 +34,7 @@ class Process:
     `refresh_if_stale` runs before work is claimed: it makes sure that what this process knows of
     itself and of the others is recent. `read_back` stores what the emergency journal has kept.
     `on_route_fault` gives the facts to write with an outcome that found a fault of its route.
+    `holds_back` says whether a route is parked, for a probe or for any other message.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of a process
@@ -43,6 +45,8 @@ class Process:
         holder: str,
         saves: SaveBatcher,
         *,
+        health: StoreHealth,
+        holds_back: Callable[[str, bool], bool],
         routes: Iterable[Route] = (),
         refresh_if_stale: Callable[[], Awaitable[None]] = _nothing_to_do,
         is_fresh: Callable[[], bool] = lambda: True,
@@ -60,6 +64,8 @@ class Process:
         self.is_fresh = is_fresh
         self.read_back = read_back
         self.on_route_fault = on_route_fault
+        self.holds_back = holds_back
+        self.health = health
         # How many seconds of the clock pass in a real one; leases are real, due times are not.
         self.time_scale = time_scale
         sending = [route.name for route in routes if _sends(route)]

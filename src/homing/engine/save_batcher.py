@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from homing.domain.delivery import Change, Delivery, Fact
-from homing.domain.errors import StoreError
+from homing.domain.errors import StoreError, StoreUnavailable
 from homing.ports import Clock, Journal, Store
 
 log = logging.getLogger("homing.engine")
@@ -59,12 +59,15 @@ class SaveBatcher:
         journal: Journal | None = None,
         tell: Callable[[Sequence[PendingSave]], None] | None = None,
         running: Callable[[], int] = lambda: 0,
+        met: Callable[[StoreError], None] | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._journal = journal
         self._tell = tell
         self._running = running
+        # Is told of every refusal.
+        self._met = met
         self._gathered: list[PendingSave] = []
         self._is_enough = False
         self._under_way = 0
@@ -72,6 +75,8 @@ class SaveBatcher:
         self._may_wait = False
         self._later: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
+        self._saving: list[PendingSave] = []
+        self._is_last_chance = False
         self._room = asyncio.Event()
         self._room.set()
         self.lost_claims = 0
@@ -139,12 +144,25 @@ class SaveBatcher:
         self.put_all(group)
         return await answers.all_there
 
-    async def drain(self) -> None:
-        """Everything handed over so far has been written (or journaled) when this returns."""
+    async def drain(self, within_s: float | None = None) -> None:
+        """Everything handed over so far has been written (or journaled) when this returns.
+
+        With `within_s`, at a stop, a save is not repeated: what the store refuses, or has not
+        answered by then, goes to the journal.
+        """
+        self._is_last_chance = within_s is not None
         if self._may_wait and self._gathered:
             self._go()
         while self._task is not None and not self._task.done():
-            await asyncio.shield(self._task)
+            done, _ = await asyncio.wait((self._task,), timeout=within_s)
+            if not done:
+                await self._cut_off(self._task)
+
+    async def _cut_off(self, task: asyncio.Task[None]) -> None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        left, self._saving, self._gathered = [*self._saving, *self._gathered], [], []
+        await self._give_up(left, StoreUnavailable("no answer from the store before the stop"))
 
     async def _flush(self) -> None:
         while self._gathered and not self._may_wait:
@@ -153,8 +171,10 @@ class SaveBatcher:
             self._is_enough = False
             group, self._gathered = self._gathered[:GROUP_LIMIT], self._gathered[GROUP_LIMIT:]
             self._under_way = len(group)
+            self._saving = group
             try:
                 await self._save(group)
+                self._saving = []
             finally:
                 self._under_way = 0
                 if self.has_room:
@@ -167,6 +187,8 @@ class SaveBatcher:
             try:
                 kept = await self._save_once(group, unsure=unsure)
             except StoreError as error:
+                if self._met is not None:
+                    self._met(error)
                 unsure = True  # the failed save may have been stored all the same
                 group = await self._past_their_time(group, error)
                 if group:
@@ -239,7 +261,7 @@ class SaveBatcher:
         self, group: list[PendingSave], error: StoreError
     ) -> list[PendingSave]:
         """Take out those whose lease has ended; the others are tried again."""
-        now_s = self._clock.steady_s()
+        now_s = float("inf") if self._is_last_chance else self._clock.steady_s()
         await self._give_up([s for s in group if now_s >= s.give_up_at_s], error)
         return [s for s in group if now_s < s.give_up_at_s]
 

@@ -156,6 +156,10 @@ class SendBatch:
             return []
         began_s = self._loop.time()
         await self._process.refresh_if_stale()
+        first = next(iter(self._prepared))
+        if first.owner is not None and self._process.holds_back(first.route.name, first.is_probe):
+            await self._put_back_prepared(list(self._prepared))  # parked since they were claimed
+            return []
         for work in [work for work in self._prepared if work.delivery.maybe_sent]:
             # An earlier owner may have stored the outcome since the first check.
             receipt = await late_receipt(self._process, work.delivery)
@@ -191,9 +195,11 @@ class SendBatch:
         taken = await self._permits.take(len(works))
         for work in works[:taken]:
             work.has_send_permit = True
-        left = works[taken:]
-        sends = [self._prepared.pop(work) for work in left]
-        self._put_back(left)
+        await self._put_back_prepared(works[taken:])
+
+    async def _put_back_prepared(self, works: Sequence[ClaimedWork]) -> None:
+        sends = [self._prepared.pop(work) for work in works]
+        self._put_back(works)
         for send in sends:
             await _abandon(send)
 

@@ -35,7 +35,8 @@ async def leave_out_what_may_not_start(
     for work in await _note_interruptions(batch):
         try:
             save = await _ends_before_start(work)
-        except StoreError:
+        except StoreError as error:
+            work.process.health.met(error)
             continue  # the lease ends by itself, and the next owner looks again
         except Exception as error:
             save = conclude_fault(work, error)

@@ -79,11 +79,15 @@ class RouteWorker:
         if not self.route.concurrency:
             return  # other processes work on this route
         self._start_slots()
+        health, claims = self._process.health, f"claims of route {self.route.name}"
         while not self._stopping:
             moment = self._wakeup.moment
+            health.asked(claims)
             try:
                 idle_s = await self._claim_once()
-            except StoreError:
+                health.answered(claims)
+            except StoreError as error:
+                health.refused(claims, error)
                 idle_s = STORE_RETRY_S
             if idle_s > 0:
                 await self._wakeup.after(moment, idle_s)
@@ -182,10 +186,11 @@ class RouteWorker:
         """Stop claiming, give back what has not started, finish what runs; then end."""
         self._stopping = True
         self._freed.set()
-        async with self._claiming:  # what is being claimed right now is given back too
-            self._give_back_all([*self._inbox.take_all(), *self._suspects.take_all()])
+        self._give_back_all([*self._inbox.take_all(), *self._suspects.take_all()])
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
+                async with self._claiming:
+                    """What is being claimed right now is given back too."""
                 while self._running or self._inline:
                     self._freed.clear()
                     await self._freed.wait()
@@ -270,7 +275,7 @@ class RouteWorker:
         for work in batch:
             work.room = self._room if sends else None
         is_probe = batch[0].is_probe
-        if self._stopping or (self._parking.is_parked(self.route.name) and not is_probe):
+        if self._stopping or self._parking.holds_back(self.route.name, is_probe):
             self._give_back_all(batch)  # it was claimed before the route was parked
             self._freed.set()
             return 0
@@ -333,7 +338,8 @@ class RouteWorker:
     async def _claim(self, limit: int) -> list[ClaimedWork]:
         async with self._claiming:
             free_bytes = max(MAX_HELD_BYTES - self._held.size, 1)
-            works = await self._due.claim(limit, self, free_bytes)
+            # A stop that came while this waited gives nothing back any more.
+            works = [] if self._stopping else await self._due.claim(limit, self, free_bytes)
             self._held.add(works)
             if works and self._tell_claimed is not None:
                 self._tell_claimed([work.delivery for work in works])

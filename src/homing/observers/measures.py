@@ -72,9 +72,12 @@ class Standing(Struct, frozen=True):
     counts: Mapping[tuple[str, str], int]
     overdue_s: Mapping[str, float]
     parked: Mapping[str, bool]
+    workers: int = 0
 
 
-async def standing(store: Store, routes: Mapping[str, Route], clock: Clock) -> Standing:
+async def standing(
+    store: Store, routes: Mapping[str, Route], clock: Clock, workers: int
+) -> Standing:
     """Counts by route and state, how late the oldest due one is, and which routes are parked."""
     counts = await store.count(Query(), by=("route", "state"))
     parked = await parked_routes(store)
@@ -87,4 +90,5 @@ async def standing(store: Store, routes: Mapping[str, Route], clock: Clock) -> S
         {(route, state): number for (route, state), number in counts.items()},
         overdue_s,
         {name: name in parked for name in routes},
+        workers,
     )

@@ -71,6 +71,7 @@ class OtlpTelemetry:
         self._stands = stands
         meter.create_observable_gauge("homing.deliveries", [self._counts])
         meter.create_observable_gauge("homing.oldest_due", [self._overdue], unit="s")
+        meter.create_observable_gauge("homing.workers", [self._workers])
 
     def observe(self, events: Sequence[Transitioned]) -> None:
         self._tally.count(events)
@@ -135,6 +136,12 @@ class OtlpTelemetry:
         stands = self._stands()
         for route, late_s in (stands.overdue_s if stands else {}).items():
             yield Observation(late_s, {"route": route})
+
+    def _workers(self, options: CallbackOptions) -> Iterable[Observation]:
+        del options
+        stands = self._stands()
+        if stands is not None:
+            yield Observation(stands.workers)
 
 
 class _DeliveryIds(RandomIdGenerator):

@@ -114,3 +114,5 @@ class _Gauges(Collector):
         for route, is_parked in stands.parked.items():
             parked.add_metric([route], float(is_parked))
         yield parked
+        alive = "Processes that run workers and are alive."
+        yield GaugeMetricFamily("homing_workers", alive, value=float(stands.workers))

@@ -1,8 +1,9 @@
 """The emergency journal: outcomes of finished sends that the store refused to take.
 
 The file has its full size from the start, so that it can be written when the disk is full. A
-record is one line: `+ LENGTH CHECKSUM JSON`; the `+` becomes `-` once the outcome is safely stored.
-After the last record come zeros.
+record is one line: `+ NUMBER LENGTH CHECKSUM JSON`; the `+` becomes `-` once the outcome is safely
+stored. After the last record come zeros. Each record is checked by itself: what cannot be read is
+put into a file of its own, and the rest is read.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import contextlib
 import errno
 import fcntl
+import itertools
 import os
 import re
 import zlib
@@ -20,15 +22,16 @@ from pathlib import Path
 from msgspec import Struct
 
 from homing.domain.delivery import Change
-from homing.domain.errors import StoreCorrupt, StoreError, StoreFull, StoreUnavailable
+from homing.domain.errors import StoreError, StoreFull, StoreUnavailable
 from homing.stores.codec import decode_change, encode
 from homing.stores.syncing import sync_folder
 
 ROOM_BYTES = 1024 * 1024
 _LIVE = b"+"
 _DONE = b"-"
-_HEAD = re.compile(rb"([+-]) ([0-9a-f]{8}) ([0-9a-f]{8}) ")
-_HEAD_BYTES = 20
+_HEAD = re.compile(rb"([+-]) ([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{8}) ")
+_HEAD_BYTES = 29
+_OWNER_ONLY = 0o600
 
 
 class FileJournal:
@@ -42,40 +45,57 @@ class FileJournal:
         self.path = Path(path)
         self._room_bytes = room_bytes
         self._read: set[bytes] = set()
+        self.damage: str | None = None
 
     async def append(self, changes: Sequence[Change]) -> None:
         if changes:
-            await asyncio.to_thread(self._append, [_record(change) for change in changes])
+            await asyncio.to_thread(self._append, [encode(change) for change in changes])
 
     async def entries(self) -> list[Change]:
-        """What was kept and not cleared, oldest first. Damage raises StoreCorrupt."""
+        """What was kept and not cleared, oldest first; `damage` says what could not be read."""
         return await asyncio.to_thread(self._entries)
 
     async def clear(self) -> None:
         await asyncio.to_thread(self._clear)
 
-    def _append(self, records: list[bytes]) -> None:
+    def _append(self, bodies: list[bytes]) -> None:
         with self._open() as file:
-            end = _scan(file.read(), self.path).end
-            added = b"".join(records)
-            file.make_room(end + len(added) + 1)
-            file.write(end, added)
+            found = _scan(file.read())
+            numbers = itertools.count(found.last_number + 1)
+            added = b"".join(_line(next(numbers), body) for body in bodies)
+            file.make_room(found.end + len(added) + 1)
+            file.write(found.end, added)
 
     def _entries(self) -> list[Change]:
         with self._open() as file:
             data = file.read()
-            found = _scan(data, self.path)
-            # A torn end was never acknowledged. Wiped, it is not taken for damage later.
-            if found.end < len(data.rstrip(b"\0")):
-                file.write(found.end, bytes(len(data) - found.end))
+            found = _scan(data)
+            self.damage = self._quarantine(file, data, found) if found.is_damaged else None
             live = [record for record in found.records if record.live]
             self._read = {record.line for record in live}
-            return [decode_change(record.line[_HEAD_BYTES:]) for record in live]
+            return [decode_change(record.body) for record in live]
+
+    def _quarantine(self, file: _File, data: bytes, found: _Found) -> str:
+        """Keep a copy of the file as it is, then remove from it what cannot be read."""
+        size = sum(len(data[start:end].strip(b"\0")) for start, end in found.unreadable)
+        said = f"{self.path.name}: {size} bytes cannot be read, {found.missing} record(s) missing"
+        if not found.unreadable:
+            return said
+        copy = next(name for name in _quarantine_names(self.path) if not name.exists())
+        try:
+            with contextlib.closing(_File(copy)) as kept:
+                kept.write(0, data.rstrip(b"\0"))
+            sync_folder(self.path.parent)
+        except OSError as error:
+            return f"{said}; no copy could be made: {error.strerror}"
+        for start, end in found.unreadable:
+            file.write(start, bytes(end - start))
+        return f"{said}; the file as it was is {copy.name}"
 
     def _clear(self) -> None:
         with self._open() as file:
             data = file.read()
-            records = _scan(data, self.path).records
+            records = _scan(data).records
             done = [record for record in records if record.live and record.line in self._read]
             file.mark(_DONE, [record.start for record in done])
             if len(done) == sum(record.live for record in records):
@@ -86,18 +106,12 @@ class FileJournal:
     @contextlib.contextmanager
     def _open(self) -> Iterator[_File]:
         try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                file = _File(descriptor)
+            with contextlib.closing(_File(self.path)) as file:
+                file.lock()
                 if file.size() == 0:
                     file.make_room(self._room_bytes)
                     sync_folder(self.path.parent)
                 yield file
-            finally:
-                # A child that was forked meanwhile has the descriptor too, and would keep the lock.
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
-                os.close(descriptor)
         except OSError as error:
             raise _store_error(error, self.path) from error
 
@@ -105,19 +119,50 @@ class FileJournal:
 class _Record(Struct):
     start: int
     live: bool
+    number: int
     line: bytes
+
+    @property
+    def body(self) -> bytes:
+        return self.line[_HEAD_BYTES:]
 
 
 class _Found(Struct):
+    """`unreadable`: ranges that hold something and no whole record. `end`: after all of it."""
+
     records: list[_Record]
+    unreadable: list[tuple[int, int]]
     end: int
+
+    @property
+    def is_damaged(self) -> bool:
+        return bool(self.unreadable or self.missing)
+
+    @property
+    def last_number(self) -> int:
+        return max((record.number for record in self.records), default=0)
+
+    @property
+    def missing(self) -> int:
+        """Records that were written and are not here. What is left of a wipe misses nothing."""
+        if not any(record.live for record in self.records):
+            return 0
+        return self.last_number - len(self.records)
 
 
 class _File:
     """Reads and writes that are on the disk when they return."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY)
+
+    def lock(self) -> None:
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+
+    def close(self) -> None:
+        # A child that was forked meanwhile has the descriptor too, and would keep the lock.
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        os.close(self._descriptor)
 
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size
@@ -144,33 +189,55 @@ class _File:
             self.write(start, bytes(size - start))
 
 
-def _record(change: Change) -> bytes:
-    body = encode(change)
-    return b"%s %08x %08x %s\n" % (_LIVE, len(body), zlib.crc32(body), body)
+def _quarantine_names(path: Path) -> Iterator[Path]:
+    return (path.with_name(f"{path.name}.damaged-{number}") for number in itertools.count(1))
 
 
-def _scan(data: bytes, path: Path) -> _Found:
-    """All records up to the first that is incomplete; a live one after it means damage."""
-    found = _Found([], 0)
-    while (record := _record_at(data, found.end)) is not None:
-        found.records.append(record)
-        found.end += len(record.line) + 1
-    for match in _HEAD.finditer(data, found.end):
-        later = _record_at(data, match.start())
-        if later is not None and later.live:
-            raise StoreCorrupt(f"{path.name}: damaged at byte {found.end}, with records after it")
-    return found
+def _line(number: int, body: bytes) -> bytes:
+    return b"%s %08x %08x %08x %s\n" % (_LIVE, number, len(body), _checksum(number, body), body)
+
+
+def _checksum(number: int, body: bytes) -> int:
+    return zlib.crc32(body, number)
+
+
+def _scan(data: bytes) -> _Found:
+    """Every record that is whole, wherever it stands."""
+    records: list[_Record] = []
+    unreadable: list[tuple[int, int]] = []
+    place, size = 0, len(data.rstrip(b"\0"))
+    while place < size:
+        record = _record_at(data, place)
+        if record is None:
+            after = _next_record(data, place + 1, size)
+            if data[place:after].strip(b"\0"):
+                unreadable.append((place, after))
+            place = after
+        else:
+            records.append(record)
+            place = record.start + len(record.line) + 1
+    is_half_wiped = data[:1] == b"\0" and records and not any(each.live for each in records)
+    if is_half_wiped and unreadable[:1] == [(0, records[0].start)]:
+        del unreadable[0]
+    return _Found(records, unreadable, size)
+
+
+def _next_record(data: bytes, start: int, size: int) -> int:
+    """Where the next whole record begins; the end of the data if there is none."""
+    heads = (match.start() for match in _HEAD.finditer(data, start))
+    return next((place for place in heads if _record_at(data, place) is not None), size)
 
 
 def _record_at(data: bytes, start: int) -> _Record | None:
     head = _HEAD.match(data, start)
     if head is None:
         return None
-    body = start + _HEAD_BYTES
-    end = body + int(head[2], 16)
-    if data[end : end + 1] != b"\n" or zlib.crc32(data[body:end]) != int(head[3], 16):
+    number, length, checksum = (int(digits, 16) for digits in head.groups()[1:])
+    end = start + _HEAD_BYTES + length
+    body = data[start + _HEAD_BYTES : end]
+    if data[end : end + 1] != b"\n" or _checksum(number, body) != checksum:
         return None
-    return _Record(start, head[1] == _LIVE, data[start:end])
+    return _Record(start, head[1] == _LIVE, number, data[start:end])
 
 
 def _store_error(error: OSError, path: Path) -> StoreError:

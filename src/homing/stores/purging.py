@@ -2,15 +2,16 @@
 
 A delivery that has not ended is never removed, whatever the rule names. An open dead letter
 (`failed`) and its payload are removed only where the rule names that state; a rule that names no
-state means the other ends. A child is kept as long as its parent's record: a replay of the parent
-must find it. The oldest are removed first, as many as the rule allows.
+state means the other ends. The attempts of a delivery that has not ended stay with it. A child is
+kept as long as its parent's record: a replay of the parent must find it. The oldest are removed
+first, as many as the rule allows.
 """
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from homing.domain.delivery import TERMINAL_STATES, State
+from homing.domain.delivery import TERMINAL_STATES, Delivery, State
 from homing.ports import PurgeKind, PurgeRule
 
 CLOSED_STATES: frozenset[State] = TERMINAL_STATES - {"failed"}
@@ -27,6 +28,7 @@ class Purge(Struct, frozen=True, kw_only=True):
     by_route: bool = False
     by_fact_kind: bool = False
     keeps_family: bool = False
+    keeps_open: bool = False
 
 
 PURGES: dict[PurgeKind, Purge] = {
@@ -34,7 +36,7 @@ PURGES: dict[PurgeKind, Purge] = {
     # Payload and results are emptied; the record stays.
     "payload": Purge(time="ended_at_ms", by_state=True, by_route=True),
     # By the route that the delivery had when the attempt ended.
-    "attempts": Purge(time="ended_at_ms", by_route=True),
+    "attempts": Purge(time="ended_at_ms", by_route=True, keeps_open=True),
     "keys": Purge(time="expires_at_ms"),
     "facts": Purge(time="at_ms", by_fact_kind=True),
 }
@@ -43,3 +45,8 @@ PURGES: dict[PurgeKind, Purge] = {
 def purged_states(rule: PurgeRule) -> frozenset[State]:
     """The states that a rule means."""
     return TERMINAL_STATES.intersection(rule.states or CLOSED_STATES)
+
+
+def is_open(delivery: Delivery | None) -> bool:
+    """Whether it is there and has not ended."""
+    return delivery is not None and delivery.state not in TERMINAL_STATES

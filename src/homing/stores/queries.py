@@ -73,6 +73,8 @@ def predicate(
         tests.append(lambda d: d.created_at_ms >= from_ms)
     if (before_ms := query.created_before_ms) is not None:
         tests.append(lambda d: d.created_at_ms < before_ms)
+    if (since_ms := query.updated_from_ms) is not None:
+        tests.append(lambda d: d.updated_at_ms >= since_ms)
     return lambda d: all(test(d) for test in tests)
 
 

@@ -42,6 +42,7 @@ class Health:
             problems.append("the store refuses to answer")
         if self._refused_lately():
             problems.append("the store refuses to write")
+        problems += self._homing.engine.health.problems
         if problems:
             return json_answer(HealthOut("not ready", problems), 503)
         # It still accepts and stores: what cannot be sent waits for its provider.

@@ -90,7 +90,8 @@ class Intake:
     async def _stored(self, work: Awaitable[T]) -> T:
         try:
             done = await work
-        except StoreError:
+        except StoreError as error:
+            self._homing.engine.health.met(error)
             self.refused_at_s = self._homing.engine.clock.steady_s()
             raise
         self.refused_at_s = None

@@ -266,8 +266,13 @@ class StatsOut(Struct, frozen=True):
 
 
 class ParkedOut(Struct, frozen=True):
+    """All workers know of it after `within_s`. Of the `under_way` ones, those that are being sent
+    already are finished, and the others are given back."""
+
     route: str
     parked: bool
+    within_s: float
+    under_way: int
 
 
 class HealthOut(Struct, frozen=True):

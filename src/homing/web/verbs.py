@@ -10,6 +10,7 @@ from homing.app import Homing
 from homing.content.characters import check_label
 from homing.domain.delivery import Delivery
 from homing.domain.errors import InvalidRequest
+from homing.engine.parking import KNOWN_WITHIN_S
 from homing.web.answers import json_answer
 from homing.web.calls import Call, Endpoint
 from homing.web.intake import Intake, email_of, takes_emails
@@ -104,8 +105,12 @@ class Verbs:
         signed = who(call, given.actor, given.reason)
         route = str(call.path_params["route"])
         desk = self._homing.desk
-        await (desk.park if parked else desk.unpark)(route, **signed)
-        return json_answer(ParkedOut(route, parked))
+        under_way = 0
+        if parked:
+            under_way = await desk.park(route, **signed)
+        else:
+            await desk.unpark(route, **signed)
+        return json_answer(ParkedOut(route, parked, KNOWN_WITHIN_S, under_way))
 
 
 def who(call: Call, actor: str, reason: str) -> Signed:

@@ -27,6 +27,8 @@ START_AGAIN_S = 1.0
 class KeptJournal:
     """The host's emergency journal: durable, even when the disk of the store is full."""
 
+    damage: str | None = None
+
     def __init__(self, fault: Callable[[str], None]) -> None:
         self._fault = fault
         self.on_append: Callable[[Sequence[Change]], None] = lambda _changes: None

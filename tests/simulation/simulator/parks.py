@@ -30,6 +30,8 @@ class Parks:
         self._is_checked = not options.has("store", "full")
         self._since_s: dict[str, float] = {}
         self._clicks_under_way: Counter[str] = Counter()
+        # Which of two clicks at the same time is stored last is not known here.
+        self._unclear: set[str] = set()
         # All that were ever parked by a person, in order.
         self.ever: dict[str, None] = {}
 
@@ -37,12 +39,17 @@ class Parks:
         """While somebody parks or unparks it, it is neither."""
         self.ever[route] = None
         self._clicks_under_way[route] += 1
+        if self._clicks_under_way[route] > 1:
+            self._unclear.add(route)
         self._since_s.pop(route, None)
 
     def clicked(self, route: str, *, parked: bool) -> None:
         self._clicks_under_way[route] -= 1
-        if parked and not self._clicks_under_way[route]:
+        if self._clicks_under_way[route]:
+            return
+        if parked and route not in self._unclear:
             self._since_s[route] = self._loop.now_s
+        self._unclear.discard(route)
 
     def claimed(self, process: SimProcess, route: str, delivery_id: str) -> None:
         if self._parked_for_s(process, route) > KNOWN_WITHIN_S:

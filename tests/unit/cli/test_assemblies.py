@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from homing.installed import GROUP, Installed, all_installed
+from homing.domain.message import Email
+from homing.from_settings import assemble, load_program
+from homing.installed import GROUP, Installed, all_installed, load
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.programs import started, until
 
@@ -74,3 +77,19 @@ def test_two_assemblies_with_one_route_are_told(
     [problem] = [each["detail"] for each in findings if each["check"] == "assembly"]
     assert problem.startswith("the assemblies bookings and hotel have a route 'bookings' each")
     assert problem in caplog.messages
+
+
+def test_work_that_no_worker_serves_names_the_command_of_its_assembly(cli: Cli) -> None:
+    homing = assemble(load_program(load("bookings"), reading=True), worker=False)
+
+    async def submit() -> str:
+        async with homing:
+            ticket = await homing.submit(
+                Email(to="ok@stub.test", subject="S", text="t"), route="bookings"
+            )
+            return ticket.delivery_id
+
+    delivery_id = asyncio.run(submit())
+
+    assert "start one (homing bookings worker)." in cli("why", delivery_id).out
+    assert "start one (homing bookings worker)." in cli("bookings", "why", delivery_id).out

@@ -6,9 +6,20 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.unit.cli.programs import START_S, clean_environ, run, until
+
+
+@pytest.fixture(autouse=True)
+def _can_be_interrupted() -> Iterator[None]:
+    """A shell's background job ignores SIGINT, and so would the commands that it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupted(folder: Path, *words: str, after: str) -> tuple[int, str]:

@@ -47,6 +47,13 @@ def test_what_fails_for_now_is_left_to_a_worker(cli: Cli) -> None:
     assert "is pending: 4.3.0 try again later; a worker tries again at 20" in said
 
 
+def test_hidden_recipients_alone_are_enough_and_the_sender_is_checked(cli: Cli) -> None:
+    sent = cli("send", "--bcc", "ok@stub.test", *MAIL, "--from", "homing@stub.test", "--json").json
+
+    assert [each["address"] for each in sent["recipients"]] == ["ok@stub.test"]
+    assert "from" in cli("send", "--to", "ok@stub.test", *MAIL, "--from", "x@y.org", code=2).err
+
+
 def test_it_may_only_be_stored(cli: Cli) -> None:
     view = cli("send", "--to", "ok@stub.test", *MAIL, "--queue", "--json").json
 

@@ -60,6 +60,7 @@ def test_metrics_are_served_unless_switched_off(tmp_path: Path) -> None:
 
     assert 'homing_accepted_total{route="mail"} 1.0' in page.text
     assert 'homing_deliveries{route="mail",state="delivered"} 1.0' in page.text
+    assert "homing_workers 1.0" in page.text
     assert gone.status_code == 404
 
 

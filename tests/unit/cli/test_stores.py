@@ -137,6 +137,27 @@ def test_a_wrong_provider_says_what_is_right(
     assert "SECRET" not in said
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["serve", "--port", "0"],
+        ["worker"],
+        ["worker", "--processes", "2"],
+        ["send", "--to", "ok@stub.test", "--text", "t"],
+        ["migrate"],
+        ["token", "make", "ci", "--role", "sender"],
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_a_folder_that_is_not_there_is_named(cli: Cli, tmp_path: Path, words: list[str]) -> None:
+    said = cli(*words, "--store", "sqlite:///none/outbox.db", code=1).err
+
+    assert said == (
+        f"homing: store: there is no folder {tmp_path}/none: make it, or name another store\n"
+    )
+    assert "--store: is not a URL" in cli(*words, "--store", "outbox.db", code=2).err
+
+
 def test_memory_holds_nothing_for_another_process(cli: Cli) -> None:
     assert "seen by its own process only" in cli("list", "--store", "memory:", code=2).err
 

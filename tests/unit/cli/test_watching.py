@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.unit.cli.conftest import Cli
-from tests.unit.cli.programs import run, started, until
+from tests.unit.cli.programs import START_S, run, started, until
 from tests.unit.cli.test_terminal import on_a_terminal
 
 
@@ -46,7 +46,7 @@ def test_a_delivery_is_followed_until_a_worker_has_ended_it(tmp_path: Path) -> N
     with started(tmp_path, ["-c", FOLLOW, delivery_id]) as watching:
         until(lambda: log.exists() and "is due now" in log.read_text(), what="the first look")
         with started(tmp_path, ["-m", "homing", "worker"]):
-            assert watching.process.wait(30) == 0
+            assert watching.process.wait(2 * START_S) == 0
 
     assert log.read_text().splitlines()[-1].startswith("It is delivered")
 

@@ -189,6 +189,11 @@ EXAMPLES = (
     ),
     Example("restore", "pending", lambda: transitions.restore(cancelled(), now_ms=NOW_MS)),
     Example(
+        "restore",
+        "waiting",
+        lambda: transitions.restore(cancelled(fanned_out=True, due_at_ms=None), now_ms=NOW_MS),
+    ),
+    Example(
         "confirm",
         "delivered",
         lambda: transitions.confirm(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from homing.domain.delivery import FailedBecause
 from homing.domain.errors import InvalidRequest, NotFound
 from homing.domain.failure import Failure
 from homing.engine import bulk
@@ -117,6 +118,15 @@ async def test_uncertain_ones_are_chosen_only_by_name() -> None:
     assert await running.count("replay", uncertain) == 1
 
 
+async def test_a_word_that_stands_for_every_reason_does_not_name_uncertain_ones() -> None:
+    """As the word of a route with a label table of its own does."""
+    running = actions(await with_dead(GONE, DOUBT, FULL))
+    reasons = get_args(FailedBecause)
+    dead_letter = tuple(Facet(state="failed", failed_because=each) for each in reasons)
+
+    assert await running.count("replay", Query(facets=dead_letter)) == 2
+
+
 async def test_a_verb_chooses_what_it_can_be_used_on() -> None:
     running = actions(await with_dead(GONE, FULL, pending=3))
 
@@ -196,6 +206,32 @@ async def test_any_process_can_stop_it(monkeypatch: pytest.MonkeyPatch, elsewher
 
     assert (progress.done, progress.state) == (1, "stopped")
     assert (await other.show(progress.bulk_id)).stopped_because == "stopped by an operator"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"verb": "restart"}, "verb: must be one of replay, dismiss, cancel"),
+        ({"actor": ""}, "actor: must not be empty"),
+        ({"reason": " "}, "reason: must not be empty"),
+        ({"per_second": 0.0}, "per_second: must be more than 0"),
+    ],
+)
+async def test_what_is_wrong_is_refused_before_anything_is_done(
+    wrong: dict[str, Any], problem: str
+) -> None:
+    world = await with_dead(GONE)
+    given = {"verb": "dismiss", "query": Query(), "everything": True, **SIGNED, **wrong}
+
+    with pytest.raises(InvalidRequest, match=problem):
+        await actions(world).start(**given)
+
+    assert await world.store.facts(bulk.BULK_ACTIONS) == []
+    [delivery] = (await world.store.page(Query())).items
+    assert delivery.state == "failed"
+    if "verb" in wrong:
+        with pytest.raises(InvalidRequest, match=problem):
+            world.engine.desk.predict(wrong["verb"], delivery)
 
 
 async def test_an_unknown_one_is_not_found() -> None:

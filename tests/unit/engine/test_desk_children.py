@@ -200,6 +200,7 @@ async def test_restoring_a_cancelled_parent_restores_what_was_cancelled_with_it(
     await world.engine.desk.restore(parent.id, **WHY)
 
     assert await world.states(parent) == {"a": "pending", "b": "dismissed"}
+    assert (await world.get(parent.id)).state == "waiting", "as it was when it was cancelled"
     await world.run(after_s=60)
     assert world.tried.count("a") == 2
     # The one that was cancelled by itself is still missing, and a person is told so.

@@ -13,7 +13,7 @@ from homing.domain.delivery import Change, Fact
 from homing.domain.failure import Failure
 from homing.domain.policy import Retention
 from homing.engine import engine as engine_module
-from homing.engine.housekeeping import FORGET_SILENT_AFTER_S, NOTICES_EVERY_S
+from homing.engine.housekeeping import FORGET_SILENT_AFTER_S
 from homing.engine.liveness import BEATS_PER_PATIENCE, PATIENCE_S
 from homing.ports import Alert, Claim, Cursor, Page, Query
 from homing.stores.memory import MemoryStore
@@ -39,7 +39,7 @@ async def test_i20_a_dead_letter_is_told_once_and_then_owes_nothing() -> None:
     letter = await world.submit()
 
     await world.run()
-    await world.engine.housekeeping.give_notices()
+    await world.engine.give_notices()
 
     assert bell.notified == [("alert", letter.id)]
     assert (await world.get(letter.id)).notices_due == ()
@@ -53,7 +53,7 @@ async def test_p10_a_notice_that_was_not_taken_is_given_again() -> None:
     assert (await world.get(letter.id)).notices_due == ("alert",)
 
     bell.deaf = False
-    assert await world.engine.housekeeping.give_notices() == 1
+    assert await world.engine.give_notices() == 1
 
     assert bell.notified == [("alert", letter.id)] * 2
     assert (await world.get(letter.id)).notices_due == ()
@@ -78,7 +78,7 @@ async def test_one_under_way_is_asked_for_again_later() -> None:
     await world.crash_of_another(letter.id)
     bell.notified.clear()
 
-    assert await world.engine.housekeeping.give_notices() == 0
+    assert await world.engine.give_notices() == 0
     assert bell.notified == []
 
 
@@ -101,7 +101,7 @@ async def test_a_delivery_that_is_not_kept_goes_once_its_line_is_written() -> No
     assert (await world.get(accepted.id)).state == "delivered"
 
     bell.deaf = False
-    await world.engine.housekeeping.give_notices()
+    await world.engine.give_notices()
 
     assert await world.store.get(accepted.id) is None
 
@@ -113,7 +113,7 @@ async def test_i19_a_parked_route_is_told_once() -> None:
     await world.engine.runner.run(await worker._claim(1), wait=True)
 
     for _ in range(3):
-        await world.engine.housekeeping.give_notices()
+        await world.engine.give_notices()
         await world.engine.parking.refresh()
 
     [alert] = bell.alerts
@@ -215,8 +215,10 @@ async def test_who_beats_again_before_its_leases_are_ended_keeps_them() -> None:
     assert (await heir.get(accepted.id)).holder == "silent"
 
 
-async def test_all_that_a_dead_process_held_is_due_again_the_oldest_first() -> None:
-    """More than a page of it."""
+async def test_all_that_a_dead_process_held_is_due_again_the_oldest_first(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """More than a page of it; one line in the log says so."""
     store = WritingStore()
     dead = World(route(concurrency=1000), store=store, name="dead")
     accepted = []
@@ -233,6 +235,7 @@ async def test_all_that_a_dead_process_held_is_due_again_the_oldest_first() -> N
 
     assert store.written == [delivery.id for delivery in accepted]
     assert await store.next_due_ms(("event",)) == 0
+    assert "leases_of_dead_ended holder=dead deliveries=450" in caplog.messages
 
 
 class WritingStore(MemoryStore):
@@ -397,10 +400,10 @@ async def test_work_that_no_worker_serves_raises_one_alert_at_the_second_look() 
     accepted = await world.submit()
     world.store.disk.put(replace(await world.get(accepted.id), lane="event/unknown"))
 
-    assert await world.engine.housekeeping.look_for_unserved() == {"event/unknown"}
+    assert await world.engine.alerts.look_for_unserved() == {"event/unknown"}
     assert bell.alerts == [], "its worker may just be restarting"
     for _ in range(3):
-        assert await world.engine.housekeeping.look_for_unserved() == {"event/unknown"}
+        assert await world.engine.alerts.look_for_unserved() == {"event/unknown"}
 
     [alert] = bell.alerts
     assert (alert.kind, alert.key) == ("unserved", "event/unknown")
@@ -412,11 +415,11 @@ async def test_an_alert_that_was_not_taken_is_raised_again() -> None:
     await world.submit()
     bell.deaf = True
     for _ in range(2):
-        await world.engine.housekeeping.look_for_unserved()
+        await world.engine.alerts.look_for_unserved()
     bell.deaf = False
 
     for _ in range(3):
-        await world.engine.housekeeping.look_for_unserved()
+        await world.engine.alerts.look_for_unserved()
 
     assert len(bell.alerts) == 2
 
@@ -430,13 +433,37 @@ async def test_what_another_live_process_serves_is_served() -> None:
     await mail.engine.start()
     await events.engine.housekeeping.look_around()
 
-    assert await events.engine.housekeeping.look_for_unserved() == frozenset()
+    assert await events.engine.alerts.look_for_unserved() == frozenset()
     await mail.engine.stop()
     await mail.submit()
     await events.engine.housekeeping.look_around()
     for _ in range(2):
-        assert await events.engine.housekeeping.look_for_unserved() == {"mail"}
+        assert await events.engine.alerts.look_for_unserved() == {"mail"}
     assert [alert.key for alert in bell.alerts] == ["mail"]
+
+
+async def test_two_workers_raise_one_alert_of_unserved_work() -> None:
+    store, bells = MemoryStore(), [Bell(), Bell()]
+    first = World(route(), store=store, name="w1", alarm=bells[0])
+    second = World(route(), store=store, clock=first.clock, name="w2", alarm=bells[1])
+    third = World(route(), store=store, clock=first.clock, name="w0")
+    accepted = await first.submit()
+    store.disk.put(replace(await first.get(accepted.id), lane="event/unknown"))
+    worlds = (first, second, third)
+    for world in worlds:
+        await world.engine.liveness.beat()
+
+    for _ in range(3):
+        for world in worlds:
+            await world.engine.liveness.look()
+            await world.engine.alerts.look_for_unserved()
+
+    assert [[alert.key for alert in bell.alerts] for bell in bells] == [["event/unknown"], []]
+    await first.engine.liveness.withdraw()
+    for _ in range(3):
+        await second.engine.liveness.look()
+        await second.engine.alerts.look_for_unserved()
+    assert bells[1].alerts == [], "it was told before, by another process"
 
 
 async def test_what_the_last_worker_held_when_it_died_waits_too() -> None:
@@ -448,11 +475,11 @@ async def test_what_the_last_worker_held_when_it_died_waits_too() -> None:
     watcher = World(route(concurrency=0), store=dead.store, clock=dead.clock, name="watcher")
 
     await watcher.engine.housekeeping.look_around()
-    assert await watcher.engine.housekeeping.look_for_unserved() == frozenset()
+    assert await watcher.engine.alerts.look_for_unserved() == frozenset()
     watcher.clock.advance(PATIENCE_S)
     await watcher.engine.housekeeping.look_around()
 
-    assert await watcher.engine.housekeeping.look_for_unserved() == {"event"}
+    assert await watcher.engine.alerts.look_for_unserved() == {"event"}
 
 
 async def test_an_inline_attempt_of_a_live_process_does_not_wait() -> None:
@@ -464,45 +491,7 @@ async def test_an_inline_attempt_of_a_live_process_does_not_wait() -> None:
 
     await watcher.engine.housekeeping.look_around()
 
-    assert await watcher.engine.housekeeping.look_for_unserved() == frozenset()
-
-
-async def test_new_notices_are_given_without_a_look_at_all_that_is_owed() -> None:
-    store, bell = PagingStore(), Bell()
-    step = Script(HARD, HARD)
-    rules = {"notify_on_failed": ("fax",)}
-    fax, alert = route(step=step, rules=rules), route(step=step, name="mail")
-    world = World(fax, alert, store=store, notifiers=(bell,), alarm=bell)
-    housekeeping = world.engine.housekeeping
-    await world.submit()
-    await world.run()
-    await housekeeping.give_due_notices()
-    world.route = alert
-    letter = await world.submit()
-    for held in await world.engine.workers["mail"]._claim(1):
-        await world.engine.runner.run([held], wait=True)
-    store.asked.clear()
-
-    await housekeeping.give_due_notices()
-
-    assert bell.notified == [("alert", letter.id)]
-    assert store.asked == []
-
-
-async def test_all_that_is_owed_is_looked_through_now_and_then() -> None:
-    """Another process may have come to owe it, and have no notifier."""
-    world, bell = ringing(HARD)
-    await world.engine.housekeeping.give_due_notices()
-    other = World(route(step=Script(HARD)), store=world.store, clock=world.clock, name="other")
-    letter = await other.submit()
-    await other.run()
-
-    await world.engine.housekeeping.give_due_notices()
-    assert bell.notified == []
-    world.clock.advance(NOTICES_EVERY_S)
-    await world.engine.housekeeping.give_due_notices()
-
-    assert bell.notified == [("alert", letter.id)]
+    assert await watcher.engine.alerts.look_for_unserved() == frozenset()
 
 
 async def test_what_a_person_unparks_in_another_process_goes_on_here() -> None:

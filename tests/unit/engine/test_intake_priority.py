@@ -102,3 +102,27 @@ async def test_who_waits_is_counted_until_answered_or_refused() -> None:
     with pytest.raises(StoreUnavailable):
         await call("late")
     assert way.waiting == 0
+
+
+async def test_a_worker_that_is_stopped_while_it_waits_claims_nothing_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its process would be gone before it knew of such a claim, and could not give it back."""
+    monkeypatch.setattr(intake_priority, "LOOK_AGAIN_S", 0.0)
+    store = FaultyStore()
+    world = World(route(), store=store)
+    await world.submit("1")
+    way = world.engine.process.intake
+    [worker] = world.engine.workers.values()
+    await worker._claim_once()
+    await world.submit("2")
+
+    way.waiting = CROWD
+    claiming = asyncio.ensure_future(worker._claim_once())
+    await asyncio.sleep(0)
+    await worker.stop(0.0)
+    store.calls.clear()
+    way.waiting = 0
+    await claiming
+
+    assert "claim" not in store.calls

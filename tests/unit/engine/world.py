@@ -101,6 +101,8 @@ class FaultyStore(MemoryStore):
 class PaperJournal:
     """The emergency journal, on paper."""
 
+    damage: str | None = None
+
     def __init__(self) -> None:
         self.kept: list[Change] = []
 

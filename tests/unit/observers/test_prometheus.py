@@ -81,6 +81,7 @@ def test_the_gauges_show_how_things_stand() -> None:
         {("mail", "pending"): 3, ("mail", "failed"): 1, ("old", "delivered"): 9},
         {"mail": 12.5},
         {"mail": True},
+        workers=2,
     )
 
     page = Page(PrometheusMetrics().page(stands))
@@ -92,6 +93,7 @@ def test_the_gauges_show_how_things_stand() -> None:
     assert page.value("homing_deliveries", route="old", state="delivered") == 9
     assert page.value("homing_oldest_due_seconds", route="mail") == 12.5
     assert page.value("homing_route_parked", route="mail") == 1
+    assert page.value("homing_workers") == 2
 
 
 def test_a_store_that_does_not_answer_leaves_the_counters_readable() -> None:
@@ -116,10 +118,11 @@ async def test_the_standing_is_the_stores() -> None:
         await homing.desk.park("mail", actor="ann", reason="maintenance")
         clock.advance(30)
 
-        found = await standing(homing.store, homing.engine.routes, clock)
+        found = await standing(homing.store, homing.engine.routes, clock, workers=3)
 
     assert found.counts["mail", "delivered"] == 2
     assert found.counts["mail", "failed"] == 1
     assert found.counts["mail", "pending"] == 1
     assert found.overdue_s["mail"] == 30.0
     assert found.parked["mail"] is True
+    assert found.workers == 3

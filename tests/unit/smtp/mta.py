@@ -1,10 +1,11 @@
 """Postfix, Exim and OpenSMTPD as throw-away instances: own config, own spool, a free port.
 
 Each relays to `sink_port` on loopback, refuses nobody@example.org for good, and takes messages of
-at most 1 MB. Postfix and Exim demand TLS. Exim demands that `USER` logs in, and Postfix allows it
-by what Cyrus SASL has. Postfix asks for a client certificate and demands none. OpenSMTPD speaks in
-the clear: the TLS of the one in Debian 12 (6.8.0p2) is broken by OpenSSL 3 (OpenSMTPD issues 1171
-and 1239), and it takes no login without TLS.
+at most 1 MB. Postfix and Exim take few recipients at a time, Exim few messages per connection.
+Postfix and Exim demand TLS. Exim demands that `USER` logs in, and Postfix allows it by what Cyrus
+SASL has. Postfix asks for a client certificate and demands none. OpenSMTPD speaks in the clear: the
+TLS of the one in Debian 12 (6.8.0p2) is broken by OpenSSL 3 (OpenSMTPD issues 1171 and 1239), and
+it takes no login without TLS.
 Postfix is the one installed on the machine. Debian lets only one mail server be installed, so of
 the other two only the files are unpacked (tools/ensure-system), and they run in a chroot.
 """
@@ -32,6 +33,7 @@ UNPACKED = Path(__file__).parents[3] / ".servers" / "mta"
 START_S = 20
 STOP_S = 10
 SIZE_LIMIT = 1_000_000
+RECIPIENT_LIMIT = 10
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ def postfix(sink_port: int) -> Iterator[Mta]:
                 data=data,
                 sink=sink_port,
                 size=SIZE_LIMIT,
+                recipients=RECIPIENT_LIMIT,
                 cert=certificate,
                 key=key,
                 ca=ca_file,
@@ -97,7 +100,14 @@ def exim(sink_port: int) -> Iterator[Mta]:
             if not folder.startswith("etc"):
                 os.chown(root / folder, JAIL_UID, JAIL_UID)
         (root / "etc/exim4/exim4.conf").write_text(
-            EXIM.format(port=port, sink=sink_port, size=SIZE_LIMIT, user=USER, password=PASSWORD)
+            EXIM.format(
+                port=port,
+                sink=sink_port,
+                size=SIZE_LIMIT,
+                recipients=RECIPIENT_LIMIT,
+                user=USER,
+                password=PASSWORD,
+            )
         )
         command = ["/usr/sbin/exim4", "-bdf", "-q1s"]
         login = f"{USER.replace('@', '%40')}:{PASSWORD}"
@@ -274,6 +284,7 @@ smtpd_sasl_auth_enable = yes
 smtpd_sasl_type = cyrus
 smtpd_peername_lookup = no
 message_size_limit = {size}
+smtpd_recipient_limit = {recipients}
 maillog_file = {log}
 maillog_file_prefixes = {home}
 """
@@ -305,6 +316,8 @@ tls_certificate = /etc/cert.pem
 tls_privatekey = /etc/key.pem
 auth_advertise_hosts = ${{if def:tls_in_cipher {{*}}{{}}}}
 message_size_limit = {size}
+recipients_max = {recipients}
+smtp_accept_max_per_connection = 20
 acl_smtp_rcpt = recipient
 deliver_drop_privilege = true
 host_lookup =

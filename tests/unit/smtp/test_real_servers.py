@@ -92,6 +92,17 @@ async def test_one_refused_recipient_does_not_hold_up_the_other(start: Start) ->
     ]
 
 
+@pytest.mark.parametrize("start", [mta.postfix, mta.exim])
+async def test_more_recipients_than_it_takes_at_once_are_all_reached(start: Start) -> None:
+    names = [f"r{number}@example.org" for number in range(mta.RECIPIENT_LIMIT * 3 - 5)]
+    async with relay(start) as (smtp, sink, _):
+        outcome = await accepted(smtp, envelope(*names, data=message()))
+        await sink.got(messages=3)
+    assert outcome.refused == {}
+    reached = [line[9:-1] for line in sink.commands if line.startswith("RCPT")]
+    assert sorted(reached) == sorted(names)
+
+
 @SERVERS
 async def test_a_message_too_large_is_found_before_it_is_sent(start: Start) -> None:
     async with relay(start) as (smtp, sink, _):

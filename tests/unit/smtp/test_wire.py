@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from homing.content import addresses
@@ -19,7 +19,6 @@ from homing.providers.smtp.wire import address_problem, dot_stuffed, is_host, wi
         "o'brien@example.org",
         "trailing.@example.jp",
         '"quoted"@example.org',
-        '"john doe"@example.org',
         "ann@[192.0.2.1]",
         "ann@[IPv6:2001:db8::1]",
         "ann@localhost",
@@ -42,6 +41,7 @@ def test_addresses_that_go_out_as_they_are(address: str) -> None:
         "ann@@example.org",
         "ann@exa mple.org",
         "ann b@example.org",
+        '"john doe"@example.org',
         "ann@example..org",
         "ann@-example.org",
         "<ann@example.org>",
@@ -65,8 +65,7 @@ def test_addresses_that_never_go_out(address: str) -> None:
 @given(st.text(max_size=60))
 def test_no_address_can_hold_what_ends_a_command(address: str) -> None:
     if address_problem(address) is None:
-        assert not re.search(r"[\x00-\x1f\x7f<>]", address)
-        assert " " not in re.sub(r'^"[^"]*"', "", address)
+        assert not re.search(r"[\x00-\x20\x7f<>]", address)
         assert len(address.encode()) <= 320
 
 
@@ -77,6 +76,7 @@ def test_no_address_can_hold_what_ends_a_command(address: str) -> None:
     quoted=st.booleans(),
     domain=st.sampled_from(["example.org", "b\u00fccher.example", "EXAMPLE.org", "localhost"]),
 )
+@example(local="john doe", quoted=True, domain="example.org")
 def test_an_address_that_is_accepted_at_intake_can_be_sent(
     local: str, quoted: bool, domain: str
 ) -> None:

@@ -37,9 +37,15 @@ def ended(pid):
 
 
 def run(
-    folder: Path, script: str, *, worker: bool = True, latency_ms: int = 0, code: int = 0
+    folder: Path,
+    script: str,
+    *,
+    worker: bool = True,
+    latency_ms: int = 0,
+    code: int = 0,
+    logs: str = "",
 ) -> str:
-    """Run it to its end in this folder; what it printed."""
+    """Run it to its end in this folder; what it printed. `logs` is its one log line's event."""
     start = START.format(worker=worker, latency_ms=latency_ms)
     ended = subprocess.run(
         [sys.executable, "-W", "error", "-W", FORKS_ARE_MEANT, "-c", start + script],
@@ -49,7 +55,8 @@ def run(
         timeout=BOUND_S,
         check=False,
     )
-    assert (ended.returncode, ended.stderr) == (code, ""), ended.stderr
+    logged = [line.partition(" ")[0] for line in ended.stderr.splitlines()]
+    assert (ended.returncode, " ".join(logged)) == (code, logs), ended.stderr
     return ended.stdout
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from homing import Assignment, Email, Event, Homing, NotAllowed
-from homing.domain.errors import StoreUnavailable
+from homing.domain.errors import StoreOutcomeUnknown, StoreUnavailable
 from homing.ports import Query
 
 MAIL = Email(to="ann@example.org", subject="Hello", text="Ann")
@@ -113,6 +115,21 @@ def test_it_can_be_stopped_and_started_again(homing: Homing) -> None:
         assert homing.sync.send(MAIL).delivery.state == "delivered"
         homing.sync.stop()
         homing.sync.stop()
+
+
+def test_a_call_that_a_stop_cuts_off_says_so(homing: Homing) -> None:
+    begun = threading.Event()
+
+    async def wait() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(lambda: homing.sync.run(wait()))
+        assert begun.wait(60)
+        homing.sync.stop()
+        with pytest.raises(StoreOutcomeUnknown, match="stopped before this call ended"):
+            call.result(60)
 
 
 def test_any_call_may_be_the_first(homing: Homing) -> None:

@@ -109,6 +109,17 @@ def test_the_start_goes_on_waiting_for_a_caller_who_is_slow(
     until(lambda: is_sent(provider), lambda: "it was never sent")
 
 
+def test_a_start_that_waits_for_the_caller_can_be_stopped(
+    homing: Homing, caller: sqlite3.Connection, provider: StubProvider
+) -> None:
+    homing.sync.submit(MAIL, within=caller)
+    homing.sync.stop()
+    assert homing.running_in is None
+    caller.execute("commit")
+    homing.sync.start()
+    until(lambda: is_sent(provider), lambda: "it was never sent")
+
+
 def test_an_older_schema_is_not_changed_in_passing(
     homing: Homing,
     path: Path,

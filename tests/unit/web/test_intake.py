@@ -138,7 +138,6 @@ BAD_FIELDS: list[tuple[dict[str, object], str, int]] = [
     ({"text": "a\0b"}, "text", 422),
     ({"metadata": {"a": "\0"}}, "metadata", 422),
     ({"headers": {"Sender": "boss@example.org"}}, "headers.Sender", 422),
-    ({"to": ['"john doe"@example.org']}, "to[0]", 422),
     ({"invitation": {"ics": "x"}}, "invitation.ics", 422),
     ({"to": ["no address"]}, "to[0]", 422),
     ({"to": ["ann@example.org", "x\r\nBcc: y@z.org"]}, "to[1]", 422),

@@ -197,9 +197,9 @@ async def test_the_words_of_a_verb_are_checked(
 
 async def test_a_route_is_parked_and_unparked(api: Api) -> None:
     parked = await api.client.post("/api/v1/routes/mail/park", json=WHO)
-    assert parked.json() == {"route": "mail", "parked": True}
+    assert parked.json() == {"route": "mail", "parked": True, "within_s": 1.0, "under_way": 0}
     assert 'homing_route_parked{route="mail"} 1\n' in (await api.client.get("/metrics")).text
     assert "parked" in (await api.client.get("/")).text
     unparked = await api.client.post("/api/v1/routes/mail/unpark", json=WHO)
-    assert unparked.json() == {"route": "mail", "parked": False}
+    assert unparked.json() == {"route": "mail", "parked": False, "within_s": 1.0, "under_way": 0}
     assert (await api.client.post("/api/v1/routes/none/park", json=WHO)).status_code == 404

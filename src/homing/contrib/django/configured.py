@@ -13,7 +13,7 @@ from msgspec import Struct
 from homing.app import Homing
 from homing.domain.errors import SettingsError
 
-NAMES = ("STORE", "PROVIDER", "SENDER", "WORKER")
+NAMES = ("STORE", "PROVIDER", "SENDER", "SENDERS", "WORKER")
 _SQLITE = "django.db.backends.sqlite3"
 
 
@@ -21,6 +21,7 @@ class Configured(Struct, frozen=True):
     store: str
     provider: str
     sender: str
+    senders: tuple[str, ...]
     worker: bool
 
 
@@ -36,6 +37,7 @@ def configured() -> Configured:
         store=_absolute(_text(given, "STORE", _default_store())),
         provider=_text(given, "PROVIDER", None),
         sender=_text(given, "SENDER", settings.DEFAULT_FROM_EMAIL),
+        senders=_texts(given, "SENDERS"),
         worker=_flag(given, "WORKER"),
     )
 
@@ -44,7 +46,13 @@ def configured() -> Configured:
 def configured_homing() -> Homing:
     """One for the project; it starts with the first call that needs it."""
     given = configured()
-    return Homing(given.store, provider=given.provider, sender=given.sender, worker=given.worker)
+    return Homing(
+        given.store,
+        provider=given.provider,
+        sender=given.sender,
+        senders=given.senders,
+        worker=given.worker,
+    )
 
 
 def own_database() -> str | None:
@@ -81,6 +89,13 @@ def _text(given: dict[str, Any], name: str, default: str | None) -> str:
     if not isinstance(value, str):
         raise SettingsError(f"HOMING[{name!r}]", "must be a text")
     return value
+
+
+def _texts(given: dict[str, Any], name: str) -> tuple[str, ...]:
+    values = given.get(name, ())
+    if not isinstance(values, list | tuple) or not all(isinstance(one, str) for one in values):
+        raise SettingsError(f"HOMING[{name!r}]", "must be a list of texts")
+    return tuple(values)
 
 
 def _flag(given: dict[str, Any], name: str) -> bool:

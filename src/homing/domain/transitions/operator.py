@@ -108,13 +108,19 @@ def cancel(delivery: Delivery, *, plan: Plan, now_ms: int) -> Change:
     return count_ended(Change(after))
 
 
-@transition(sources=("dismissed",), targets=("failed", "pending"))
+@transition(sources=("dismissed",), targets=("failed", "pending", "waiting"))
 def restore(delivery: Delivery, *, now_ms: int) -> Change:
-    """Undo a dismissal (back to the dead letters) or a cancellation (due when it was)."""
+    """Undo a dismissal (back to the dead letters) or a cancellation (due when it was).
+
+    What waited for its children waits for them again.
+    """
     if delivery.failed_because is not None:
         return Change(replace(delivery, state="failed", updated_at_ms=now_ms))
-    due_at_ms = max(delivery.resume_at_ms or now_ms, now_ms)
-    after = to_state(delivery, due_at_ms=due_at_ms, now_ms=now_ms)
+    if delivery.fanned_out and delivery.resume_at_ms is None:
+        after = to_state(delivery, due_at_ms=None, now_ms=now_ms, state="waiting")
+    else:
+        due_at_ms = max(delivery.resume_at_ms or now_ms, now_ms)
+        after = to_state(delivery, due_at_ms=due_at_ms, now_ms=now_ms)
     return count_reopened(Change(replace(after, ended_at_ms=None, resume_at_ms=None)))
 
 

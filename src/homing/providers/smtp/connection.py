@@ -19,7 +19,7 @@ QUIT_TIMEOUT_S = 2.0
 PIPELINE_BELOW_S = 0.25
 # A connection that was idle for this long may have been dropped without notice.
 STALE_AFTER_S = 1.0
-# On so many connections a message is begun that is not to blame for their end.
+# A message is begun on so many connections, if it is not to blame for the end of those before.
 MAX_TRIES = 5
 
 
@@ -49,8 +49,8 @@ class Supply(Protocol):
 class Connection(asyncio.Protocol):
     """A session whose handshake is done; it serves sends while it is `alive`.
 
-    `answered` counts the messages that it has had a last word on. `lost` is done when its socket
-    is closed, which is later if QUIT is sent first.
+    `answered` counts the transactions that the server has ended. `lost` is done when its socket is
+    closed, which is later if QUIT is sent first.
     """
 
     def __init__(

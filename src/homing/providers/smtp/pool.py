@@ -20,8 +20,8 @@ from homing.providers.smtp.url import SmtpSettings
 log = logging.getLogger("homing.smtp")
 
 # How many sends may be prepared for each connection, and how long the last of them may have to
-# wait there. A server that is slow, or not known yet, gets fewer: a send that times out in
-# `prepare` was not sent, while after the durable mark a timeout leaves it in doubt.
+# wait there. A server that is slow, or not known yet, gets fewer: what waits in `prepare` has no
+# durable mark yet, so that a crash leaves it in no doubt.
 MAX_DEPTH = 8
 MAX_QUEUED_S = 1.0
 LATENCY_WEIGHT = 0.1
@@ -214,9 +214,7 @@ class Pool:
 
     async def _revive(self) -> Failure | None:
         """A first live connection, or why there is none: one attempt, for all that wait."""
-        if self.is_closed:
-            return _CLOSED
-        while True:
+        while not self.is_closed:
             attempt = next(iter(self._dialling)) if self._dialling else self._start_dialling()
             await asyncio.wait({attempt})
             if self._live:
@@ -228,7 +226,8 @@ class Pool:
                 return found
             if not found.answered:
                 return failure("connect", "cut")
-            # It has served others up to the number of messages that the server takes.
+            # It has served others, up to the number of messages that the server takes.
+        return _CLOSED
 
     async def _revive_or_release(self) -> Failure | None:
         """The same for a caller with a place, which it keeps only if there is a connection."""

@@ -61,9 +61,11 @@ class Transactions:
         if isinstance(last, Failure):
             if not self._receipts:
                 return replace(last, refused=self._refused)
-            final = last.disposition == "reject" and not last.maybe_sent
-            refusal = Refusal(final, last.code, last.detail, maybe_sent=last.maybe_sent)
-            self._refused |= dict.fromkeys(untold, refusal)
+            # Not permanent: none of them was asked about alone.
+            deferred = Refusal(
+                permanent=False, code=last.code, detail=last.detail, maybe_sent=last.maybe_sent
+            )
+            self._refused |= dict.fromkeys(untold, deferred)
         return Accepted(_joined(self._receipts), self._refused)
 
 

@@ -56,6 +56,17 @@ class ProcessLocks:
                 found[holder] = runs
         return found
 
+    def running(self) -> list[str]:
+        """All holders, this process's own included, whose lock is certainly held now."""
+        names = [path.name for path in self._folder.glob(f"*{SUFFIX}")]
+        return [unquote(name.removesuffix(SUFFIX)) for name in names if self._is_locked(name)]
+
+    def _is_locked(self, name: str) -> bool:
+        with contextlib.suppress(OSError):
+            boot = (self._folder / name).read_text()
+            return _runs(self._folder / name, boot) is True
+        return False
+
     def forget(self, holder: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             self._path(holder).unlink()

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from homing.domain.delivery import Content
 from homing.ports import PurgeKind, PurgeRule
 from homing.stores.memory.disk import MemoryDisk
-from homing.stores.purging import PURGES, purged_states
+from homing.stores.purging import PURGES, is_open, purged_states
 
 NOTHING = Content()
 
@@ -31,6 +31,7 @@ def purge(disk: MemoryDisk, rule: PurgeRule) -> int:
             and (not how.by_state or record.state in states)
             and (not how.by_fact_kind or rule.fact_kind in (None, record.kind))
             and (not how.keeps_family or record.parent_id not in disk.deliveries)
+            and (not how.keeps_open or not is_open(disk.deliveries.get(record.delivery_id)))
         ),
     )
     for _, place in gone:

@@ -18,6 +18,7 @@ OF_RECIPIENT = (
 CONDITIONS = {name: f"d.{name} = :{name}" for name in (*EQUAL_FIELDS, "error_class")} | {
     "created_from_ms": "d.created_at_ms >= :created_from_ms",
     "created_before_ms": "d.created_at_ms < :created_before_ms",
+    "updated_from_ms": "d.updated_at_ms >= :updated_from_ms",
 }
 # Literals, not parameters: otherwise a database does not use a partial index.
 OWING = {True: "d.owing = 1", False: "d.owing = 0"}

@@ -2,12 +2,16 @@
 
 An applied file that was edited since stops the start, and so does a database that is newer than
 this code: in both cases the schema and the statements could differ unnoticed.
+
+The first line of a file says what workers of the version before may do while it is applied:
+`-- old workers: go on` or `-- old workers: must stop`. They must stop if they would misread what
+the new version writes, such as a mark in a column that they do not know.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -15,11 +19,23 @@ from msgspec import Struct
 
 from homing.domain.errors import StoreUnsafe
 
+GO_ON = "-- old workers: go on\n"
+MUST_STOP = "-- old workers: must stop\n"
+
 
 class Migration(Struct, frozen=True):
     number: int
     name: str
     script: str
+
+    @property
+    def stops_old_workers(self) -> bool:
+        if not self.script.startswith((GO_ON, MUST_STOP)):
+            raise ValueError(
+                f"migration {self.number:04}_{self.name}.sql does not begin with"
+                f" {GO_ON.strip()!r} or {MUST_STOP.strip()!r}"
+            )
+        return self.script.startswith(MUST_STOP)
 
     @property
     def checksum(self) -> str:
@@ -59,3 +75,14 @@ def outstanding(
                 " applied: restore the file, and put the change into a new one"
             )
     return tuple(migration for migration in migrations if migration.number not in applied)
+
+
+def check_old_workers(pending: Sequence[Migration], live: Collection[str]) -> None:
+    """Refuse a migration that the processes which work on the database now would misread."""
+    stopping = [migration for migration in pending if migration.stops_old_workers]
+    if stopping and live:
+        names = ", ".join(f"{migration.number:04}_{migration.name}" for migration in stopping)
+        raise StoreUnsafe(
+            f"migration {names} changes what the workers of the older version read: stop them"
+            f" first, then start this one: {', '.join(sorted(live))}"
+        )

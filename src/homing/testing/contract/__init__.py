@@ -66,7 +66,7 @@ from homing.testing.contract.ordering import (
     JudgingInTurn,
 )
 from homing.testing.contract.paging import Paging
-from homing.testing.contract.purging import PurgingDeliveries
+from homing.testing.contract.purging import PurgingAttempts, PurgingDeliveries
 from homing.testing.contract.racing import RacingHandles, RacingProcesses
 from homing.testing.contract.reading import Reading
 from homing.testing.contract.reopening import Reopening
@@ -102,6 +102,7 @@ class StoreContract(
     Marking,
     Naming,
     Noting,
+    PurgingAttempts,
     PurgingDeliveries,
     PurgingPayloads,
     PurgingTheRest,

@@ -54,8 +54,9 @@ class PurgingPayloads(Opened):
 
 class PurgingTheRest(Opened):
     async def test_attempts_go_by_their_own_end(self, store: Store) -> None:
-        delivery = samples.delivery("d1")
-        await store.add([samples.new("d1")])
+        await add_ended(store, "d1")
+        delivery = await store.get("d1")
+        assert delivery is not None
         old, at, unended = (
             samples.attempt("d1", number, ended_at_ms=ended_at_ms)
             for number, ended_at_ms in enumerate((NOW_MS - 1, NOW_MS, None), 1)

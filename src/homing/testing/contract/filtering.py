@@ -68,6 +68,7 @@ class Filtering(Opened):
             facets=(facet,),
             created_from_ms=whole.created_at_ms,
             created_before_ms=whole.created_at_ms + 1,
+            updated_from_ms=whole.updated_at_ms,
         )
 
         assert [d.id for d in (await store.page(query)).items] == [whole.id]

@@ -57,6 +57,7 @@ CONDITIONS: dict[str, tuple[tuple[Any, ...], Callable[[Delivery, Any], bool]]] =
     ),
     "created_from_ms": ((NOW_MS, NOW_MS + 2, NOW_MS + 99), lambda d, v: d.created_at_ms >= v),
     "created_before_ms": ((NOW_MS, NOW_MS + 2, NOW_MS + 99), lambda d, v: d.created_at_ms < v),
+    "updated_from_ms": ((NOW_MS, NOW_MS + 2, NOW_MS + 99), lambda d, v: d.updated_at_ms >= v),
 }
 
 GROUPS: dict[GroupBy, Callable[[Delivery], str]] = {
@@ -101,6 +102,7 @@ def _one(dice: random.Random, number: int) -> New:
         notices_due=pick(((), (), ("alert",), ("alert", "log"))),
         required=pick((True, True, False)),
         created_at_ms=NOW_MS + dice.randrange(5),
+        updated_at_ms=NOW_MS + dice.randrange(5),
     )
 
 

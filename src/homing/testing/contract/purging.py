@@ -136,3 +136,20 @@ class PurgingDeliveries(Opened):
         assert await store.next_due_ms((LANE,)) is None
         for query in (Query(), Query(owing=True), Query(holder="w1"), Query(route="mail")):
             assert await store.count(query) == {(): 0}
+
+
+class PurgingAttempts(Opened):
+    @pytest.mark.parametrize("state", EVERY_STATE)
+    async def test_attempts_of_what_is_open_stay_i5(self, store: Store, state: State) -> None:
+        """They say what was tried, and whether it may have been sent."""
+        await store.add([samples.new("d1")])
+        (held,) = await store.claim(samples.claim())
+        change = samples.ended(held.delivery, state)
+        change = replace(change, ended=(samples.attempt("d1"),))
+        assert await store.save([change]) == [True]
+
+        purged = await store.purge(rule("attempts"))
+
+        is_open = state not in TERMINAL_STATES
+        assert purged == (0 if is_open else 1)
+        assert await store.attempts("d1") == ([samples.attempt("d1")] if is_open else [])

@@ -119,6 +119,7 @@ class Adding:
         seq = entry.seq = self._next_seq
         self._next_seq = seq + 1
         self._ids.add(delivery.id)
+        self._session.counts.add(delivery)
         for key in write.keys:
             self._keys[key.source, key.key] = key
             self._new_keys[key.source, key.key] = key

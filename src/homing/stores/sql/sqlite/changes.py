@@ -28,7 +28,8 @@ class ChangeEntry(Struct, gc=False):
     """A write over a stored version, encoded before it comes to the writer, and its answer.
 
     Either `fresh` is set (all columns that change) or `row`. `record` is None if it does not
-    change. `in_hand`: holder and lease do not change. `done` is the holder and the start of an
+    change. `before` is what the write changes, as soon as it is known. `in_hand`: holder and lease
+    do not change. `done` is the holder and the start of an
     attempt that the record implies.
     """
 
@@ -42,6 +43,7 @@ class ChangeEntry(Struct, gc=False):
     row: Row = ()
     record: str | None = None
     children: Sequence[NewEntry] = ()
+    before: Delivery | None = None
     kept: bool = True
 
 
@@ -63,7 +65,7 @@ def change_entry(write: Write, place: Place | None) -> ChangeEntry:
         fresh, record_changes = column_change(before, write.delivery)
         # Recipients have rows of their own, of which those that are stored must be read first.
         if not record_changes or addresses(before) == addresses(write.delivery):
-            entry.seq, entry.fresh = seq, fresh
+            entry.seq, entry.fresh, entry.before = seq, fresh, before
             entry.in_hand = write.delivery.state == "in_flight" and _hands(before) == _hands(
                 write.delivery
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,11 +12,13 @@ from homing.domain.errors import StoreError
 from homing.ports import Finding
 from homing.stores.files import file_findings
 from homing.stores.sql.sqlite import connection
-from homing.stores.sql.sqlite.checkpoint import CHECKPOINTS_ARE_SAFE_SINCE
+from homing.stores.sql.sqlite.checkpoint import CHECKPOINTS_ARE_SAFE_SINCE, STUCK_LOG_BYTES
+from homing.stores.sql.sqlite.high_water import SUFFIX as HIGH_WATER
+from homing.stores.sql.sqlite.high_water import restored_text
 
 JOURNAL = ".emergency"
 # The database, what SQLite keeps beside it, and what Homing does.
-SUFFIXES = ("", "-wal", "-shm", JOURNAL, ".checkpoint.lock")
+SUFFIXES = ("", "-wal", "-shm", JOURNAL, ".checkpoint.lock", HIGH_WATER)
 
 
 def findings(path: Path) -> Iterator[Finding]:
@@ -25,6 +28,15 @@ def findings(path: Path) -> Iterator[Finding]:
         for finding in file_findings(path.with_name(path.name + suffix))
     ]
     yield from found or [Finding("files", "good", f"{path.name}: modes are as they should be")]
+    with contextlib.suppress(OSError):
+        log_bytes = path.with_name(path.name + "-wal").stat().st_size
+        if log_bytes > 2 * STUCK_LOG_BYTES:
+            detail = (
+                f"{path.name}-wal has {log_bytes >> 20} MB: a connection has been reading for long"
+            )
+            yield Finding("sqlite", "warning", detail)
+    if path.exists() and (restored := _restored(path)) is not None:
+        yield Finding("backup", "warning", restored)
     detail = f"SQLite {sqlite3.sqlite_version}"
     if sqlite3.sqlite_version_info < CHECKPOINTS_ARE_SAFE_SINCE:
         safe = ".".join(map(str, CHECKPOINTS_ARE_SAFE_SINCE))
@@ -41,3 +53,11 @@ def pending_migrations(path: Path) -> list[str]:
         except sqlite3.DatabaseError as error:
             raise StoreError(f"{path.name}: {error}") from None
     return [f"{each.number:04}_{each.name}" for each in pending]
+
+
+def _restored(path: Path) -> str | None:
+    file = f"{path.absolute().as_uri()}?mode=ro"
+    # What is not ours or cannot be read is named by other checks.
+    with contextlib.suppress(sqlite3.Error), closing(sqlite3.connect(file, uri=True)) as database:
+        return restored_text(path, database)
+    return None

@@ -15,6 +15,7 @@ from homing.domain.errors import StoreCorrupt, StoreOutcomeUnknown, StoreUnavail
 from homing.stores.sql.sqlite.adding import add_all
 from homing.stores.sql.sqlite.claiming import Held, claim_all, is_any_due, renew_all
 from homing.stores.sql.sqlite.faults import store_error
+from homing.stores.sql.sqlite.high_water import HighWater
 from homing.stores.sql.sqlite.purging import purge_all
 from homing.stores.sql.sqlite.saving import save_all
 from homing.stores.sql.sqlite.session import NotAsAssumed, Session
@@ -25,6 +26,7 @@ Work: TypeAlias = Callable[[Session, Sequence[Any]], Sequence[Any]]
 ORDER: tuple[Work, ...] = (add_all, save_all, renew_all, purge_all, claim_all)
 
 _TRY_AGAIN_S = 0.0003
+_CLOSING_PATIENCE_S = 0.5
 # After these errors each request of the group would fail alone, too.
 HOPELESS = (StoreUnavailable, StoreOutcomeUnknown, StoreCorrupt)
 
@@ -43,13 +45,22 @@ class Job(Struct, eq=False):
 class Committer:
     """One group, one transaction. A request that fails does not make the others fail."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, busy_timeout_s: float) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        busy_timeout_s: float,
+        high_water: HighWater,
+    ) -> None:
         connection.execute("pragma busy_timeout = 0")
         self._connection = connection
         self._busy_timeout_s = busy_timeout_s
         self._path = path
+        self._high_water = high_water
         self._committing = False
         self._durable = True
+        # The store is being closed: a lock of the file is no longer waited for at length.
+        self.is_closing = False
 
     def commit(self, jobs: list[Job], *, exact: bool = False) -> bool:
         """Every job has its answer or its error afterwards; true if something may be due."""
@@ -87,9 +98,13 @@ class Committer:
                 for job, answer in zip(group, answers, strict=True):
                     job.answer = answer
         session.finish()
+        if self._durable:
+            self._high_water.raise_within_commit()
         self._committing = True
         connection.execute("commit")
         self._committing = False
+        if self._durable:
+            self._high_water.committed()
         return session.news
 
     def _make_durable(self, *, durable: bool) -> None:
@@ -104,13 +119,16 @@ class Committer:
 
         SQLite itself sleeps longer each time, up to many times the length of a commit.
         """
-        deadline_s = time.monotonic() + self._busy_timeout_s
+        began_s = time.monotonic()
         while True:
             try:
                 self._connection.execute("begin immediate")
             except sqlite3.OperationalError as error:
                 is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-                if not is_busy or time.monotonic() > deadline_s:
+                patience_s = self._busy_timeout_s
+                if self.is_closing:
+                    patience_s = min(patience_s, _CLOSING_PATIENCE_S)
+                if not is_busy or time.monotonic() - began_s > patience_s:
                     raise
                 time.sleep(_TRY_AGAIN_S)
             else:

@@ -6,11 +6,12 @@ import contextlib
 import os
 import sqlite3
 import time
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 from homing.domain.errors import StoreUnsafe
-from homing.stores.sql.migrate import Migration, outstanding, shipped
+from homing.stores.sql.migrate import Migration, check_old_workers, outstanding, shipped
 from homing.stores.sql.sqlite.checkpoint import LONG_LOG_BYTES
 from homing.stores.sql.statements import load
 from homing.stores.syncing import sync_folder
@@ -21,6 +22,8 @@ FULL = 2
 WRITER_CACHE_KIB = 32 * 1024
 READER_CACHE_KIB = 4 * 1024
 _RETRY_S = 0.02
+# A process of another host that has not beaten for this long is dead.
+_BEATS_WITHIN_S = 20.0
 _OWNER_ONLY = 0o600
 _SIDE_FILES = ("", "-wal", "-shm")
 
@@ -65,15 +68,20 @@ def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
     return connection
 
 
-def connect_to_write(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
-    """Make the file, migrate it and check its durability; refuse it if that fails."""
+def connect_to_write(
+    path: Path, busy_timeout_s: float, running: Callable[[], Collection[str]] = tuple
+) -> sqlite3.Connection:
+    """Make the file, migrate it and check its durability; refuse it if that fails.
+
+    `running` names the processes of this host that work on the file.
+    """
     create_file(path)
     connection = connect(path, busy_timeout_s)
     connection.execute(f"pragma cache_size = -{WRITER_CACHE_KIB}")
     try:
         _use_write_ahead_log(connection, busy_timeout_s)
         check_durability(connection)
-        _migrate(connection)
+        _migrate(connection, running)
     except BaseException:
         connection.close()
         raise
@@ -127,12 +135,12 @@ def _use_write_ahead_log(connection: sqlite3.Connection, busy_timeout_s: float) 
         return
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
+def _migrate(connection: sqlite3.Connection, running: Callable[[], Collection[str]]) -> None:
     if not pending_migrations(connection):
         return  # without waiting for the write lock, which a caller of `within` may hold
     connection.execute("begin immediate")
     try:
-        migrate_within(connection)
+        migrate_within(connection, running)
         connection.execute("commit")
     except BaseException:
         if connection.in_transaction:
@@ -140,11 +148,18 @@ def _migrate(connection: sqlite3.Connection) -> None:
         raise
 
 
-def migrate_within(connection: sqlite3.Connection) -> None:
+def migrate_within(
+    connection: sqlite3.Connection, running: Callable[[], Collection[str]] = tuple
+) -> None:
     """Bring the schema up to date, in the transaction that is open on this connection."""
     cursor = sqlite3.Cursor(connection)
     cursor.execute(_SQL["create_migrations"])
-    for migration in pending_migrations(connection):
+    pending = pending_migrations(connection)
+    if pending and pending[0].number > 1:
+        since_ms = round((time.time() - _BEATS_WITHIN_S) * 1000)
+        beating = cursor.execute(_SQL["heartbeats_since"], (since_ms,)).fetchall()
+        check_old_workers(pending, {*running(), *(name.decode() for (name,) in beating)})
+    for migration in pending:
         for statement in statements_of(migration.script):
             cursor.execute(statement)
         row = (migration.number, migration.name, migration.checksum)

@@ -26,8 +26,9 @@ def purge_all(session: Session, rules: Sequence[PurgeRule]) -> list[int]:
     return [_PURGES[rule.what](session, rule) for rule in rules]
 
 
-def remove(session: Session, seq: int | None) -> None:
+def remove(session: Session, seq: int | None, delivery: Delivery) -> None:
     """Remove a record and its content; `forget_recipients` removes the recipients."""
+    session.counts.add(delivery, -1)
     for table in ("delivery", "record", "content", "results"):
         session.run(_SQL[f"remove_{table}"], (seq,))
 
@@ -46,7 +47,7 @@ def _purge_deliveries(session: Session, rule: PurgeRule) -> int:
             attempt = implied_attempt(delivery, done_by, done_since_ms)
             session.write(_PUT_ATTEMPTS, [attempt_row(delivery.route, attempt)])
         forget_recipients(session, seq, delivery)
-        remove(session, seq)
+        remove(session, seq, delivery)
     return len(gone)
 
 

@@ -71,6 +71,9 @@ def _save_run(session: Session, run: list[ChangeEntry]) -> None:
     session.write(_PUT_ATTEMPTS, [row for entry in run for row in entry.attempts])
     carrying = [entry for entry in run if entry.write.results]
     session.write(PUT_RESULTS, [row for entry in carrying for row in _results(entry)])
+    for entry in run:
+        if entry.before is not None:
+            session.counts.move(entry.before, entry.write.delivery)
     # After the rows: a parent among them keeps its count, which is changed here.
     _conclude(session, [entry.write for entry in run])
 
@@ -87,8 +90,8 @@ def _judge(session: Session, run: list[ChangeEntry]) -> None:
         write = entry.write
         if fresh[_VERSION] != write.over or entry.kept:
             continue
-        entry.kept, entry.seq = True, seq
         stored = delivery_of(record, fresh)
+        entry.kept, entry.seq, entry.before = True, seq, stored
         if carries & CARRIES_ATTEMPT and not write.removes:
             implied = implied_attempt(stored, done_by, done_since_ms)
             session.write(_PUT_ATTEMPTS, [attempt_row(stored.route, implied)])
@@ -155,7 +158,7 @@ def _conclude(session: Session, writes: Sequence[Write]) -> None:
 
 def _save_alone(session: Session, entry: ChangeEntry) -> None:
     _judge(session, [entry])
-    if not entry.kept:
+    if not entry.kept or entry.before is None:
         return
     write, seq = entry.write, entry.seq
     if entry.children:
@@ -164,10 +167,11 @@ def _save_alone(session: Session, entry: ChangeEntry) -> None:
         adding.write()
         session.run(_SQL["count_children"], (opened, seq))
     if write.removes:
-        remove(session, seq)
+        remove(session, seq, entry.before)
         session.run(_SQL["forget_attempts"], (write.delivery.id,))
         _conclude(session, [write])
         return
+    session.counts.move(entry.before, write.delivery)
     if write.drop_results_but is not None:
         session.run(_SQL["drop_results"], (seq, write.drop_results_but))
     if write.payload is not None:

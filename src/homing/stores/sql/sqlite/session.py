@@ -11,11 +11,13 @@ from typing import Any
 from homing.domain.delivery import Fact
 from homing.domain.errors import StoreError
 from homing.stores.sql.columns import Row
+from homing.stores.sql.sqlite.counts import Counts
 from homing.stores.sql.sqlite.rows import PARTS, fact_row
 from homing.stores.sql.statements import Bulk, load
 
 _ADD = load(__package__, "add.sql", PARTS)
 _PUT_FACTS = Bulk(_ADD["put_facts"])
+_PUT_COUNTS = Bulk(_ADD["put_counts"])
 _DROP_FACT = _ADD["drop_fact"]
 
 
@@ -36,6 +38,7 @@ class Session:
         self._connection = connection
         self._cursor = sqlite3.Cursor(connection)
         self._facts: dict[tuple[str, str], Fact] = {}
+        self.counts = Counts()
         self.news = False
 
     def run(self, statement: str, parameters: Sequence[Any] = ()) -> int:
@@ -93,6 +96,8 @@ class Session:
 
     def finish(self) -> None:
         """Write what was only noted."""
+        if self.counts:
+            self.write(_PUT_COUNTS, self.counts.rows())
         if not self._facts:
             return
         facts = self._facts.values()

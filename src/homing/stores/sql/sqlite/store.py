@@ -86,12 +86,17 @@ class SqliteStore:
     async def open(self) -> None:
         if self._threads is not None:
             raise StoreUnavailable(f"{self.path.name}: the store is already open")
-        writer = Writer(self.path, self._busy_timeout_s, self._news.tell, self._wake_others)
+        writer = Writer(
+            self.path,
+            self._busy_timeout_s,
+            self._news.tell,
+            self._wake_others,
+            self.presence.running,
+        )
         await writer.start()
         self._threads = _Threads(
             writer,
-            Reader(self.path, self._busy_timeout_s),
-            Reader(self.path, self._busy_timeout_s),
+            *(Reader(self.path, self._busy_timeout_s) for _ in range(3)),
         )
         if self._assembly_files:
             given = (self.path, self._busy_timeout_s, self._assembly_files)
@@ -110,6 +115,7 @@ class SqliteStore:
         if threads is not None:
             # Readers first: the log can be emptied only while no connection reads it.
             await threads.quick.stop()
+            await threads.housekeeping.stop()
             await threads.slow.stop()
             await threads.writer.stop()
             self._pipes.close()
@@ -205,10 +211,16 @@ class SqliteStore:
         return await self._open.quick.ask(reading.next_due_ms, lanes)
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
-        return await self._open.slow.ask(reading.page, query, cursor, limit)
+        return await self._reader(query).ask(reading.page, query, cursor, limit)
 
     async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
-        return await self._open.slow.ask(reading.count, query, by)
+        reader = self._open.quick if reading.is_counted(query, by) else self._reader(query)
+        return await reader.ask(reading.count, query, by)
+
+    def _reader(self, query: Query) -> Reader:
+        """What housekeeping looks for does not wait behind the listings of people."""
+        of_housekeeping = query.holder is not None or query.owing is not None
+        return self._open.housekeeping if of_housekeeping else self._open.slow
 
     async def wait(self, timeout_s: float) -> None:
         """Commits of other Homing processes and of `within` are noticed within 5 ms, those of
@@ -241,4 +253,5 @@ class _Threads(Struct):
 
     writer: Writer
     quick: Reader
+    housekeeping: Reader
     slow: Reader

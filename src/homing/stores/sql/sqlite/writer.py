@@ -8,7 +8,7 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from homing.stores.sql.sqlite.committing import Committer, Job, Work
 from homing.stores.sql.sqlite.connection import connect_to_write
 from homing.stores.sql.sqlite.faults import store_error
 from homing.stores.sql.sqlite.fork_pause import ForkPause
+from homing.stores.sql.sqlite.high_water import HighWater
 
 LARGEST_GROUP = 4096
 # Processes that commit signal the listeners; a look only finds what other programs commit.
@@ -43,14 +44,17 @@ class Writer:
         busy_timeout_s: float,
         tell: Callable[[], None],
         wake_others: Callable[[], None],
+        running: Callable[[], Collection[str]],
     ) -> None:
+        """`running` names the other processes of this host that work on the file."""
         self._path = path
-        self._file = ForkPause(lambda: _open(path, busy_timeout_s), _close)
+        self._file = ForkPause(lambda: self._open(busy_timeout_s, running), _close)
         self._tell = tell
         self._wake_others = wake_others
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread: threading.Thread | None = None
+        self._committer: Committer | None = None
         self._listening = False
         self._is_signalled = False
         self._closely_until_s = 0.0
@@ -67,6 +71,10 @@ class Writer:
             await ready
         except asyncio.CancelledError:
             self._closing = True
+            self._queue.put(None)
+            raise
+        except Exception:
+            await asyncio.to_thread(self._thread.join)
             raise
 
     def submit(self, work: Work, request: Any, size: int) -> asyncio.Future[Any]:
@@ -90,6 +98,8 @@ class Writer:
     async def stop(self) -> None:
         """Finish what was submitted, then leave the file in order."""
         self._closing = True
+        if self._committer is not None:
+            self._committer.is_closing = True
         if self._thread is not None and self._thread.is_alive():
             self._queue.put(None)
             await asyncio.to_thread(self._thread.join)
@@ -108,6 +118,17 @@ class Writer:
             self._serve()
         finally:
             self._file.close()
+
+    def _open(self, busy_timeout_s: float, running: Callable[[], Collection[str]]) -> _File:
+        connection = connect_to_write(self._path, busy_timeout_s, running)
+        try:
+            high_water = HighWater(self._path, connection)
+            self._committer = Committer(connection, self._path, busy_timeout_s, high_water)
+            checkpointer = Checkpointer(self._path, connection)
+            return _File(connection, self._committer, checkpointer, high_water)
+        except BaseException:
+            connection.close()
+            raise
 
     def _serve(self) -> None:
         heard, looked_at_s = None, 0.0
@@ -178,20 +199,12 @@ class _File(Struct):
     connection: sqlite3.Connection
     committer: Committer
     checkpointer: Checkpointer
-
-
-def _open(path: Path, busy_timeout_s: float) -> _File:
-    connection = connect_to_write(path, busy_timeout_s)
-    try:
-        checkpointer = Checkpointer(path, connection)
-        return _File(connection, Committer(connection, path, busy_timeout_s), checkpointer)
-    except BaseException:
-        connection.close()
-        raise
+    high_water: HighWater
 
 
 def _close(file: _File) -> None:
     try:
+        file.high_water.close()
         file.checkpointer.close()
     finally:
         file.connection.close()

@@ -1,3 +1,4 @@
+-- old workers: must stop
 -- Names carry a prefix because the tables may live in an application's own database.
 
 -- What a claim, a filter or a count needs, in narrow rows: these are written again and again. The
@@ -59,6 +60,13 @@ on homing_deliveries (created_at_ms, id) where state = 'failed';
 create index homing_deliveries_owing
 on homing_deliveries (created_at_ms, id) where owing = 1;
 
+-- What has come to owe a notice lately.
+create index homing_deliveries_owing_since
+on homing_deliveries (updated_at_ms) where owing = 1;
+
+create index homing_deliveries_waiting
+on homing_deliveries (route, lane, state) where state = 'waiting';
+
 create index homing_deliveries_parent
 on homing_deliveries (parent_id, created_at_ms, id) where parent_id is not null;
 
@@ -68,6 +76,18 @@ on homing_deliveries (clone_of, created_at_ms, id) where clone_of is not null;
 -- Retention: `carries` keeps emptied ones out of the way of the next look.
 create index homing_deliveries_ended
 on homing_deliveries (route, state, carries, ended_at_ms) where ended_at_ms is not null;
+
+-- How many there are, so that a count reads a few rows and not all of them; each commit writes by
+-- how many they have changed (see counts.py). `open` stands for pending, in flight and waiting
+-- together: a claim then changes nothing here. Few are in flight, and those and the waiting ones are
+-- counted when they are asked for (see queries/read.sql).
+create table homing_counts (
+    route text not null,
+    lane text not null,
+    state text not null,
+    number integer not null,
+    primary key (route, lane, state)
+) strict, without rowid;
 
 create table homing_records (
     seq integer primary key,
@@ -133,9 +153,11 @@ on homing_facts (at_ms);
 create index homing_facts_of_kind_at
 on homing_facts (kind, at_ms, key);
 
--- One row, written only so that a commit exists which may then move the log (see checkpoint.py).
+-- One row. `beat` rises with the commits, so that an older copy of the file can be told from the
+-- newest one (see high_water.py); a commit that only raises it may move the log (see checkpoint.py).
 create table homing_pulse (
+    database text not null, -- differs between any two databases
     beat integer not null
 ) strict;
 
-insert into homing_pulse (beat) values (0);
+insert into homing_pulse (database, beat) values (lower(hex(randomblob(16))), 0);

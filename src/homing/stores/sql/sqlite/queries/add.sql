@@ -62,3 +62,8 @@ on conflict (kind, key) do update set
 
 -- name: drop_fact
 delete from homing_facts where kind = ? and key = ?;
+
+-- name: put_counts
+insert into homing_counts (route, lane, state, number)
+values (?, ?, ?, ?)
+on conflict (route, lane, state) do update set number = number + excluded.number;

@@ -24,3 +24,13 @@ select number, cast(checksum as blob) from homing_migrations;
 -- name: note_migration
 insert into homing_migrations (number, name, checksum)
 values (?, ?, ?);
+
+-- Only where the tables are there already.
+-- name: heartbeats_since
+select cast(key as blob) from homing_facts where kind = 'worker' and at_ms > ?;
+
+-- name: pulse
+select database, beat from homing_pulse;
+
+-- name: raise_pulse
+update homing_pulse set beat = beat + 1 returning database, beat;

@@ -42,11 +42,15 @@ select distinct route from homing_attempts where ended_at_ms is not null
 union
 select distinct route from homing_deliveries where ended_at_ms is not null;
 
+-- Those of a delivery that has not ended stay: they say whether it may have been sent.
 -- name: old_attempts
-select ended_at_ms, delivery_id, number, 0
-from homing_attempts
-where route = ? and ended_at_ms < ?
-order by ended_at_ms, delivery_id, number;
+select a.ended_at_ms, a.delivery_id, a.number, 0
+from homing_attempts as a
+left join homing_deliveries as d on d.id = a.delivery_id
+where
+    a.route = ? and a.ended_at_ms < ?
+    and (d.state is null or d.state not in ('pending', 'in_flight', 'waiting'))
+order by a.ended_at_ms, a.delivery_id, a.number;
 
 -- name: old_implied_attempts
 select d.ended_at_ms, d.id, d.attempts_ended, d.seq

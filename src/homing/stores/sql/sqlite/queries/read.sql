@@ -60,3 +60,28 @@ from homing_deliveries as d indexed by homing_deliveries_leases
 where d.lane = ? and d.state = 'in_flight' and d.due_at_ms is not null
 order by d.due_at_ms
 limit 1;
+
+-- All deliveries by route, lane and state, for counts that ask for no more than these. Those in
+-- flight and waiting are part of what `homing_counts` calls open; the rest of it is pending.
+-- name: standing
+from (
+    select c.route, c.lane, iif(c.state = 'open', 'pending', c.state) as state, c.number
+    from homing_counts as c
+    union all
+    select b.route, b.lane, 'pending', -1
+    from homing_deliveries as b indexed by homing_deliveries_leases
+    where b.state = 'in_flight'
+    union all
+    select b.route, b.lane, 'in_flight', 1
+    from homing_deliveries as b indexed by homing_deliveries_leases
+    where b.state = 'in_flight'
+    union all
+    select b.route, b.lane, 'pending', -1
+    from homing_deliveries as b indexed by homing_deliveries_waiting
+    where b.state = 'waiting'
+    union all
+    select b.route, b.lane, 'waiting', 1
+    from homing_deliveries as b indexed by homing_deliveries_waiting
+    where b.state = 'waiting'
+    limit -1 -- without it, conditions from outside are moved inside, past the chosen indexes
+) as d;

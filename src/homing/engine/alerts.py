@@ -1,0 +1,97 @@
+"""Alerts about the whole: a route that is parked, work that no worker serves, a sick store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from homing.domain.delivery import Fact
+from homing.engine.liveness import Liveness
+from homing.engine.parking import Parking
+from homing.engine.unserved import unserved_lanes, unserved_text
+from homing.ports import Alarm, Alert, Clock, Store
+
+log = logging.getLogger("homing.engine")
+
+SOUND_WITHIN_S = 10.0
+# Facts by lane: the alert was given, by whichever process.
+UNSERVED_ALERT = "unserved_alert"
+# A store that notices a backup which was put back writes this fact.
+RESTORED = "store_restored"
+
+
+class Alerts:
+    """One process of a store gives the alerts that every process would give."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        parking: Parking,
+        liveness: Liveness,
+        alarm: Alarm | None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._parking = parking
+        self._liveness = liveness
+        self._alarm = alarm
+        self._unserved: frozenset[str] = frozenset()
+
+    async def sound(self, alert: Alert) -> bool:
+        """Whether it was taken; without an alarm there is nobody to wait for."""
+        if self._alarm is None:
+            return True
+        try:
+            async with asyncio.timeout(SOUND_WITHIN_S):
+                return await self._alarm.sound(alert)
+        except TimeoutError:
+            log.warning("alarm_silent alert=%s key=%s", alert.kind, alert.key)
+            return False
+
+    async def tell_parked_routes(self) -> None:
+        """A route that a fault has parked is told once."""
+        if not self._is_mine() or not self._parking.unalerted():
+            return
+        await self._parking.refresh()
+        for fact in self._parking.unalerted():
+            text = f"route {fact.key} is parked: {(fact.value or {}).get('reason')}"
+            if await self.sound(Alert("route_parked", fact.key, text, fact.at_ms)):
+                await self._parking.mark_alerted(fact)
+
+    async def tell_restored(self) -> None:
+        """That an older copy of the store was put back is told once."""
+        if not self._is_mine():
+            return
+        for fact in await self._store.facts(RESTORED):
+            value = dict(fact.value or {})
+            alert = Alert(RESTORED, "store", str(value.get("text")), fact.at_ms)
+            if not value.get("alerted") and await self.sound(alert):
+                told = Fact(RESTORED, fact.key, fact.at_ms, {**value, "alerted": 1})
+                await self._store.save([], [told])
+
+    async def look_for_unserved(self) -> frozenset[str]:
+        """Lanes with waiting work that no live process serves are told once.
+
+        Only at the second look in a row: a worker that is being restarted needs no alert.
+        """
+        unserved = await unserved_lanes(self._store, self._liveness)
+        again, self._unserved = unserved.keys() & self._unserved, frozenset(unserved)
+        if self._is_mine():
+            await self._tell_unserved({lane: unserved[lane] for lane in sorted(again)}, unserved)
+        return self._unserved
+
+    async def _tell_unserved(self, again: Mapping[str, int], all_: Mapping[str, int]) -> None:
+        told = {fact.key for fact in await self._store.facts(UNSERVED_ALERT)}
+        now_ms = self._clock.now_ms()
+        facts = [Fact(UNSERVED_ALERT, lane, now_ms, None) for lane in sorted(told - all_.keys())]
+        for lane, number in again.items():
+            alert = Alert("unserved", lane, unserved_text(lane, number), now_ms)
+            if lane not in told and await self.sound(alert):
+                facts.append(Fact(UNSERVED_ALERT, lane, now_ms))
+        if facts:
+            await self._store.save([], facts)
+
+    def _is_mine(self) -> bool:
+        return self._alarm is not None and self._liveness.is_first_with_alarm

@@ -1,0 +1,37 @@
+"""How many deliveries there are by route, lane and state, kept in the commit of each change.
+
+Triggers would do the same row by row; they cost a third of the whole way of a delivery. Here the
+changes of a commit are added up first.
+"""
+
+from __future__ import annotations
+
+from homing.domain.delivery import Delivery
+from homing.stores.sql.columns import Row
+
+OPEN = "open"
+"""Stands for pending, in flight and waiting together."""
+_COUNTED_AS = {"pending": OPEN, "in_flight": OPEN, "waiting": OPEN}
+
+
+class Counts:
+    """By how much the numbers change in one transaction."""
+
+    def __init__(self) -> None:
+        self._changes: dict[tuple[str, str, str], int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._changes)
+
+    def add(self, delivery: Delivery, number: int = 1) -> None:
+        state = delivery.state
+        place = delivery.route, delivery.lane, _COUNTED_AS.get(state, state)
+        self._changes[place] = self._changes.get(place, 0) + number
+
+    def move(self, before: Delivery, after: Delivery) -> None:
+        if before.state != after.state or before.lane != after.lane or before.route != after.route:
+            self.add(before, -1)
+            self.add(after)
+
+    def rows(self) -> list[Row]:
+        return [(*place, number) for place, number in sorted(self._changes.items()) if number]

@@ -1,0 +1,71 @@
+"""A damaged page that stops the claims is neither silent nor called ready."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from homing.app import Homing
+from homing.domain.message import Email
+from homing.ports import Alert
+from homing.settings import Settings
+from homing.web.application import application
+
+PAGE_BYTES = 4096
+BOUND_S = 30.0
+
+
+class Bell:
+    def __init__(self) -> None:
+        self.alerts: list[Alert] = []
+        self.rang = asyncio.Event()
+
+    async def sound(self, alert: Alert) -> bool:
+        self.alerts.append(alert)
+        self.rang.set()
+        return True
+
+
+def damage_the_index_of_due_work(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        [(page,)] = database.execute(
+            "select rootpage from sqlite_schema where name = 'homing_deliveries_ready'"
+        )
+    with path.open("r+b") as file:
+        file.seek((page - 1) * PAGE_BYTES)
+        file.write(b"\xff" * PAGE_BYTES)
+
+
+async def fill(path: Path) -> None:
+    async with Homing(f"sqlite:///{path}", provider="stub:", worker=False) as homing:
+        mail = Email(to="ann@example.org", subject="Booked", text="See you")
+        await homing.submit_many([mail] * 300)
+
+
+async def test_a_damaged_page_raises_the_alarm_at_once_and_ends_readiness(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, bell = tmp_path / "outbox.db", Bell()
+    await fill(path)
+    await asyncio.to_thread(damage_the_index_of_due_work, path)
+    homing = Homing(f"sqlite:///{path}", provider="stub:", alarm=bell)
+    app = application(homing, Settings(store=f"sqlite:///{path}"))
+    transport = httpx2.ASGITransport(app=app)
+
+    async with (
+        app.router.lifespan_context(app),
+        httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8025") as client,
+    ):
+        async with asyncio.timeout(BOUND_S):
+            await bell.rang.wait()
+        ready = await client.get("/readyz")
+
+    assert bell.alerts[0].kind == "store_damaged"
+    assert any("store_damaged" in line for line in caplog.messages)
+    assert ready.status_code == 503
+    assert "damage of the store stops the claims of route mail" in ready.json()["problems"]

@@ -1,0 +1,214 @@
+"""Notices cost what is new, and a notifier that hangs delays no other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+
+import pytest
+
+from homing.domain.delivery import Attempt, Delivery
+from homing.domain.failure import Failure
+from homing.engine import notices as notices_module
+from homing.engine.notices import (
+    CLOCKS_DIFFER_S,
+    LOOK_THROUGH_EVERY_S,
+    MOST_REFUSALS,
+    NOTICES_EVERY_S,
+    REST_AFTER_SILENCE_S,
+)
+from homing.ports import Cursor, Page, Query
+from homing.stores.memory import MemoryStore
+from tests.unit.engine.world import Bell, Script, World, route
+
+HARD = Failure("gone", "reject")
+
+
+class CountingStore(MemoryStore):
+    """Counts what it gives to those that list or get deliveries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read = 0
+
+    async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
+        page = await super().page(query, cursor, limit)
+        self.read += len(page.items)
+        return page
+
+    async def get(self, delivery_id: str) -> Delivery | None:
+        self.read += 1
+        return await super().get(delivery_id)
+
+
+async def dead_letters(world: World, number: int) -> None:
+    for nth in range(number):
+        await world.submit(str(nth))
+    await world.run()
+
+
+async def pass_time(world: World, s: float) -> int:
+    world.clock.advance(s)
+    return sum([await notices.give_due() for notices in world.engine.notices])
+
+
+async def test_dead_letters_with_nobody_to_notify_are_not_read_again_and_again() -> None:
+    """Some are owed to a notifier that is not here, and none is new."""
+    store, bell = CountingStore(), Bell()
+    rules = {"notify_on_failed": ("fax",)}
+    world = World(route(step=Script(*[HARD] * 600), rules=rules), store=store, notifiers=(bell,))
+    await dead_letters(world, 600)
+    await pass_time(world, CLOCKS_DIFFER_S + 1)
+    store.read = 0
+
+    for _ in range(10):
+        await pass_time(world, NOTICES_EVERY_S)
+
+    assert store.read == 0
+    assert bell.notified == []
+
+
+async def test_without_notifiers_nothing_is_looked_for() -> None:
+    assert World().engine.notices == []
+
+
+async def test_a_notifier_that_refuses_is_asked_about_some_and_gets_all_in_the_end() -> None:
+    store, bell = CountingStore(), Bell()
+    world = World(route(step=Script(*[HARD] * 300)), store=store, notifiers=(bell,))
+    bell.deaf = True
+    await dead_letters(world, 300)
+    await pass_time(world, CLOCKS_DIFFER_S + 1)
+    store.read, bell.notified = 0, []
+
+    await pass_time(world, CLOCKS_DIFFER_S + 1)
+    assert len(bell.notified) == store.read == MOST_REFUSALS
+
+    bell.deaf, bell.notified = False, []
+    assert await pass_time(world, NOTICES_EVERY_S) == 300
+    assert len({letter for _, letter in bell.notified}) == 300
+
+
+@pytest.mark.parametrize("clock_behind_s", [0.0, CLOCKS_DIFFER_S / 2])
+async def test_what_another_process_came_to_owe_is_given_here(clock_behind_s: float) -> None:
+    store, bell = CountingStore(), Bell()
+    world = World(store=store, notifiers=(bell,))
+    await pass_time(world, 0)
+    other = World(route(step=Script(HARD)), store=store, name="other")
+    other.clock.jump(-clock_behind_s)
+    letter = await other.submit()
+    await other.run()
+    store.read = 0
+
+    await pass_time(world, NOTICES_EVERY_S)
+
+    assert bell.notified == [("alert", letter.id)]
+    assert store.read <= 3
+
+
+async def test_all_that_is_due_is_looked_through_now_and_then() -> None:
+    """Even what was missed because clocks differ a lot."""
+    bell = Bell()
+    world = World(notifiers=(bell,))
+    await pass_time(world, LOOK_THROUGH_EVERY_S)
+    other = World(route(step=Script(HARD)), store=world.store, name="other")
+    letter = await other.submit()
+    await other.run()
+
+    await pass_time(world, NOTICES_EVERY_S)
+    assert bell.notified == []
+    await pass_time(world, LOOK_THROUGH_EVERY_S)
+
+    assert bell.notified == [("alert", letter.id)]
+
+
+class Hanging:
+    notices: Collection[str] = ("alert",)
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
+        self.asked += 1
+        await asyncio.Event().wait()
+        return True
+
+
+class LogBell(Bell):
+    notices: Collection[str] = ("log",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rang = asyncio.Event()
+
+    async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
+        self.rang.set()
+        return await super().notify(notice, delivery, attempts)
+
+
+async def test_a_hanging_notifier_does_not_delay_other_notices() -> None:
+    hanging, log = Hanging(), LogBell()
+    rules = {"notify_on_failed": ("alert", "log")}
+    world = World(route(step=Script(HARD), rules=rules), notifiers=(hanging, log))
+    await world.engine.start()
+    letter = await world.submit()
+
+    async with asyncio.timeout(5):
+        await log.rang.wait()
+    await world.engine.stop()
+
+    assert log.notified == [("log", letter.id)]
+
+
+async def test_a_notifier_that_does_not_answer_is_left_alone_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(notices_module, "NOTIFY_WITHIN_S", 0.001)
+    hanging, bell = Hanging(), Bell()
+    world = World(route(step=Script(*[HARD] * 5)), notifiers=(hanging, bell))
+
+    await dead_letters(world, 4)
+
+    assert hanging.asked == 1
+    assert len(bell.notified) == 4, "the next notifier takes them"
+    world.clock.advance(REST_AFTER_SILENCE_S)
+    await dead_letters(world, 5)
+    assert hanging.asked == 2
+
+
+async def test_two_kinds_of_one_delivery_are_both_marked() -> None:
+    """Each kind is given in a task of its own, and both write the same record."""
+    bell = Bell()
+    rules = {"notify_on_failed": ("alert", "log")}
+    world = World(route(step=Script(HARD), rules=rules), notifiers=(bell,))
+    letter = await world.submit()
+    held = await world.engine.workers["event"]._claim(1)
+    await world.engine.runner.run(held, wait=True)
+
+    await asyncio.gather(*(notices.give_due() for notices in world.engine.notices))
+
+    assert (await world.get(letter.id)).notices_due == ()
+    assert sorted(bell.notified) == [("alert", letter.id), ("log", letter.id)]
+
+
+class Clumsy(Bell):
+    """Fails for one delivery."""
+
+    clumsy_about = ""
+
+    async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
+        if delivery.id == self.clumsy_about:
+            raise RuntimeError("no template for it")
+        return await super().notify(notice, delivery, attempts)
+
+
+async def test_a_notice_that_makes_its_notifier_fail_does_not_stop_the_others() -> None:
+    bell = Clumsy()
+    world = World(route(step=Script(*[HARD] * 3)), notifiers=(bell,))
+    letters = [await world.submit(str(nth)) for nth in range(3)]
+    bell.clumsy_about = letters[1].id
+
+    await world.run()
+
+    told = {letter for _, letter in bell.notified}
+    assert told == {letters[0].id, letters[2].id}
+    assert (await world.get(letters[1].id)).notices_due == ("alert",)
