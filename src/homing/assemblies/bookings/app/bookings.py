@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +15,7 @@ Kind: TypeAlias = Literal["confirmation", "cancellation"]
 T = TypeVar("T")
 
 BUSY_TIMEOUT_S = 5.0
+LOOK_EVERY_S = 0.001
 # A mail is owed if mail was on at the time of the booking or the cancellation.
 TABLE = """
 create table if not exists bookings (
@@ -118,7 +120,7 @@ class Bookings:
 
     def _write(self, act: Callable[[sqlite3.Connection], T]) -> T:
         with closing(self._connect()) as connection:
-            connection.execute("begin immediate")
+            _begin(connection)
             try:
                 done = act(connection)
                 connection.execute("commit")
@@ -127,6 +129,21 @@ class Bookings:
                     connection.execute("rollback")
                 raise
         return done
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    """SQLite itself would wait up to 100 ms between two looks, while Homing writes in between."""
+    connection.execute("pragma busy_timeout = 0")
+    until_s = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("begin immediate")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until_s:
+                raise
+            time.sleep(LOOK_EVERY_S)
+        else:
+            return
 
 
 def _booking(row: tuple[object, ...] | list[object]) -> Booking:
