@@ -27,6 +27,16 @@ PASSWORD = "open sesame"
 FAR = "2099-01-01T00:00:00.000Z"
 WAIT_MS = 30_000
 REFRESH_MS = 5_000
+TABLES = (
+    "homing_deliveries",
+    "homing_records",
+    "homing_contents",
+    "homing_recipients",
+    "homing_attempts",
+    "homing_keys",
+    "homing_counts",
+    "bookings",
+)
 
 expect.set_options(timeout=WAIT_MS)
 
@@ -45,11 +55,10 @@ class App:
                 assert await insert_outbox_entry(service, each) is None
 
     def clear(self) -> None:
-        """As in a new file. The server looks into the file each time."""
+        """As in a new file: starting a server for each test takes longer than the test."""
         with closing(sqlite3.connect(self.database, timeout=WAIT_MS / 1000)) as connection:
-            for table in ("deliveries", "records", "contents", "recipients", "attempts", "keys"):
-                connection.execute(f"delete from homing_{table}")
-            connection.execute("delete from bookings")
+            for table in TABLES:
+                connection.execute(f"delete from {table}")
             connection.commit()
 
     def rows(self) -> list[dict[str, Any]]:

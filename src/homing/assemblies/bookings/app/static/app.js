@@ -48,7 +48,7 @@ async function call(method, path) {
 }
 
 function showCounts(area, counts) {
-  for (const place of area.querySelectorAll("[data-count]")) place.textContent = counts[place.dataset.count];
+  for (const place of area.querySelectorAll("[data-count]")) showText(place, String(counts[place.dataset.count]));
   const { pending, failed } = counts;
   area.dataset.state = failed ? (pending ? "mixed" : "failed") : pending ? "pending" : "healthy";
 }
@@ -56,8 +56,7 @@ function showCounts(area, counts) {
 function showProblem(text) {
   const place = document.querySelector("[data-problem]");
   place.hidden = !text;
-  // The same text again would be read out again.
-  if (place.textContent !== text) place.textContent = text;
+  showText(place, text);
 }
 
 // Asks again only after an answer, so that a slow server is never asked twice at once.
@@ -129,8 +128,7 @@ function startQueue(page) {
   }
 
   function removeRow(row) {
-    const hadFocus = row.contains(document.activeElement);
-    if (hadFocus) focusNear(row);
+    if (row.contains(document.activeElement)) focusNear(row);
     row.remove();
   }
 
@@ -206,8 +204,13 @@ function startQueue(page) {
 
 function fillFields(area, entry) {
   for (const place of area.querySelectorAll("[data-field]")) {
-    if (place.dataset.field in entry) place.textContent = entry[place.dataset.field] ?? "";
+    if (place.dataset.field in entry) showText(place, String(entry[place.dataset.field] ?? ""));
   }
+}
+
+// Writing the same text again would end a selection, and be read out again.
+function showText(place, text) {
+  if (place.textContent !== text) place.textContent = text;
 }
 
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "always", style: "short" });
@@ -217,7 +220,7 @@ function showTime(time) {
   const at = new Date(time.dateTime);
   const seconds = Math.round((at - Date.now()) / 1000);
   time.title = moment.format(at);
-  time.textContent = time.dataset.time === "nextRetryAt" && seconds <= 0 ? "now" : ago(Math.min(seconds, 1e9));
+  showText(time, time.dataset.time === "nextRetryAt" && seconds <= 0 ? "now" : ago(seconds));
 }
 
 function ago(seconds) {
