@@ -22,7 +22,7 @@ from benchmarks.ours.rest import HOST, LOG_LEVEL, _free_port
 READY_WITHIN_S = 60.0
 REQUESTS = 300
 WARM_UP = 20
-FIRST_SLOT = datetime(2027, 1, 1, tzinfo=UTC)
+FIRST_SLOT = datetime.now(UTC) + timedelta(days=1)
 HEAD = (
     "POST /api/book HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
     "Content-Length: {length}\r\n\r\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 from homing.assemblies.bookings import outbox, payloads
@@ -59,7 +60,7 @@ def test_the_outbox_needs_no_package_of_its_own() -> None:
 
 def test_the_functions_of_the_document_have_its_parameters() -> None:
     """B-120"""
-    expected = {
+    expected: dict[Callable[..., object], list[str]] = {
         outbox.compute_next_retry: ["now_ms", "attempts"],
         outbox.create_outbox_entry_from_payload: ["entry_id", "payload", "now_ms"],
         outbox.insert_outbox_entry: ["service", "entry"],

@@ -167,6 +167,7 @@ async def test_the_row_follows_each_failure(clock: ManualClock) -> None:
 @pytest.mark.parametrize(
     "answer",
     [
+        "421",
         "550",
         "535",
         "554",

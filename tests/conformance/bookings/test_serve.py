@@ -7,6 +7,7 @@ import signal
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from email import message_from_bytes, policy
 from pathlib import Path
 from typing import Any
@@ -69,8 +70,9 @@ def bookings(folder: Path, smtp_port: int | None, **settings: str) -> Iterator[S
         yield Served(program.process, program.log, url)
 
 
-def book(served: Served, **changes: str) -> str:
-    answer = httpx2.post(f"{served.url}/api/book", json={**ANN, **changes})
+def book(served: Served, days_ahead: int = 1) -> str:
+    start = datetime.now(UTC) + timedelta(days=days_ahead)
+    answer = httpx2.post(f"{served.url}/api/book", json={**ANN, "start": start.isoformat()})
     assert answer.status_code == 200, answer.text
     return str(answer.json()["id"])
 
@@ -112,7 +114,7 @@ def test_a_kill_between_booking_and_mail_loses_nothing(tmp_path: Path) -> None:
     """B-001, B-113"""
     smtp_port = free_port()
     with bookings(tmp_path, smtp_port) as served:
-        ids = [book(served, start=f"2026-03-{day:02}T10:00:00Z") for day in range(1, 11)]
+        ids = [book(served, days_ahead) for days_ahead in range(1, 11)]
         served.stop(signal.SIGKILL)
     with (
         smtp_server(smtp_port) as mailbox,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC
 from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
@@ -20,6 +19,7 @@ from homing.domain.errors import InvalidRequest
 
 T = TypeVar("T")
 
+LONGEST_AHEAD_MS = 5 * 365 * 24 * 3600 * 1000
 STATUS = {"unknown": 404, "conflict": 409, "invalid": 422, "store": 503}
 
 router = APIRouter(prefix="/api", dependencies=[Depends(sessions.require_json)])
@@ -85,7 +85,10 @@ Desk = Annotated[BookingDesk, Depends(desk_of)]
 
 @router.post("/book", dependencies=[Depends(sessions.check_origin)])
 async def book(given: BookIn, desk: Desk) -> dict[str, str]:
-    start_ms = round(given.start.astimezone(UTC).timestamp() * 1000)
+    start_ms = round(given.start.timestamp() * 1000)
+    if not 0 < start_ms - desk.now_ms() <= LONGEST_AHEAD_MS:
+        problem = "is in the past, or too far ahead"
+        raise HTTPException(422, [{"loc": ["body", "start"], "msg": problem}])
     booking = await desk.book(given.name, given.email, given.title, start_ms)
     if booking is None:
         raise HTTPException(409, "this time is taken")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 
 from homing.assemblies.bookings.payloads import Booking
+from homing.engine.request import NO_SOURCE
 
 Kind: TypeAlias = Literal["confirmation", "cancellation"]
 T = TypeVar("T")
@@ -43,7 +44,9 @@ select kind, {COLUMNS} from (
     union all
     select 'cancellation', * from bookings where owes_cancellation
 ) as owed
-where not exists (select 1 from homing_keys where key = owed.id || '/' || owed.kind)
+where not exists (
+    select 1 from homing_keys where source = ? and key = owed.id || '/' || owed.kind
+)
 order by created_at_ms, kind desc
 """  # noqa: S608 - of constants alone
 
@@ -106,7 +109,7 @@ class Bookings:
     def unrecorded(self) -> list[tuple[Kind, Booking]]:
         """Mails that are owed and were never handed over, because the process ended before."""
         with closing(self._connect()) as connection:
-            rows = connection.execute(UNRECORDED).fetchall()
+            rows = connection.execute(UNRECORDED, (NO_SOURCE,)).fetchall()
         return [(kind, _booking(row)) for kind, *row in rows]
 
     def _connect(self) -> sqlite3.Connection:

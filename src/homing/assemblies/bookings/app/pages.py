@@ -37,7 +37,7 @@ HEADERS = {
     # Without a referrer, browsers send forms with the Origin `null`.
     "Referrer-Policy": "same-origin",
 }
-TAKEN = "This time is not free any more. Choose another one."
+NOT_FREE = "This time is not free any more. Choose another one."
 # By field, in the order of the form.
 WRONG = {
     "start": "Choose a time.",
@@ -127,14 +127,13 @@ async def book(request: Request, desk: Desk) -> Response:
         fields = {each["loc"][0] for each in error.errors()}
         errors = {name: text for name, text in WRONG.items() if name in fields}
         return await show_booking(request, desk, 422, given=given, errors=errors)
-    start_ms = round(wanted.start.timestamp() * 1000)
-    if start_ms <= desk.now_ms():
-        errors = {"start": "This time is over. Choose another one."}
-        return await show_booking(request, desk, 422, given=given, errors=errors)
-    booking = await desk.book(wanted.name, wanted.email, wanted.title, start_ms)
-    if booking is None:
-        return await show_booking(request, desk, 409, given=given, errors={"start": TAKEN})
-    return RedirectResponse(f"/booked/{booking.id}", 303)
+    try:
+        answer = await api.book(wanted, desk)
+    except HTTPException as refusal:
+        return await show_booking(
+            request, desk, refusal.status_code, given=given, errors={"start": NOT_FREE}
+        )
+    return RedirectResponse(f"/booked/{answer['id']}", 303)
 
 
 async def show_booking(

@@ -47,10 +47,11 @@ class Sessions:
         """How long this client must wait before the next try; None: not at all."""
         now_s = self._steady_s()
         self._failures = [each for each in self._failures if each[0] > now_s - WINDOW_S]
+        of_all = [at_s for at_s, _ in self._failures]
         own = [at_s for at_s, who in self._failures if who == client]
-        for failures, allowed in ((own, FAILURES), (self._failures, ALL_FAILURES)):
+        for failures, allowed in ((own, FAILURES), (of_all, ALL_FAILURES)):
             if len(failures) >= allowed:
-                return int(self._failures[0][0] + WINDOW_S - now_s) + 1
+                return int(failures[0] + WINDOW_S - now_s) + 1
         return None
 
     def log_in(self, password: str, client: str) -> str | None:
