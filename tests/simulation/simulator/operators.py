@@ -156,8 +156,8 @@ class Operators:
             # What they saw when they clicked.
             "replay": {"cycle": click.cycle},
         }
-        done: Delivery | None = await getattr(desk, verb)(subject, **who, **special.get(verb, {}))
-        return subject if done is None else done.id
+        done: object = await getattr(desk, verb)(subject, **who, **special.get(verb, {}))
+        return done.id if isinstance(done, Delivery) else subject
 
     def _payload(self, subject: str) -> bytes:
         """The same message; a mail's is only bytes to the engine, and may be changed."""
