@@ -14,20 +14,12 @@ MOST_ROWS = 3
 ROWS: Mapping[str, tuple[str, ...]] = {
     "bookings": tuple(f"B-{number:03}" for number in range(1, 124)),
 }
-# Rows that no test can show.
-ELSEWHERE: Mapping[str, str] = {
-    "B-089": "a rule for the names of messages in Elm; the pages have no such messages",
-}
-# Rows that only a browser can show; they need tests once there are tests of the pages.
-OF_PAGES = frozenset({"B-005", "B-086", "B-087", "B-088", "B-090", "B-091", "B-110"})
 
 
 def without_test(design: str) -> list[str]:
     """The rows that should have a test and have none."""
-    pages = ROOT / "tests/conformance" / design / "test_pages.py"
-    excused = ELSEWHERE.keys() if pages.exists() else ELSEWHERE.keys() | OF_PAGES
     found = covered_rows(design)
-    return [row for row in ROWS[design] if row not in found and row not in excused]
+    return [row for row in ROWS[design] if row not in found]
 
 
 def covered_rows(design: str) -> dict[str, list[str]]:
@@ -48,7 +40,7 @@ def table(design: str) -> str:
     lines = ["| row | tests |", "| --- | --- |"]
     for row in ROWS[design]:
         tests = ", ".join(f"`{test}`" for test in found.get(row, ()))
-        lines.append(f"| {row} | {tests or ELSEWHERE.get(row, 'none yet')} |")
+        lines.append(f"| {row} | {tests} |")
     return "\n".join(lines)
 
 

@@ -92,6 +92,9 @@ class BookingDesk:
         self._in_background(self._forget_event(booking))
         return "cancelled"
 
+    async def get(self, booking_id: str) -> Booking | None:
+        return await asyncio.to_thread(self._bookings.get, booking_id)
+
     async def upcoming(self) -> list[Booking]:
         return await asyncio.to_thread(self._bookings.upcoming, self.now_ms())
 
