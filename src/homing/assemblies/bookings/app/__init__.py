@@ -5,18 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from fastapi import FastAPI
 
-from homing.assemblies.bookings.app import api
+from homing.assemblies.bookings.app import api, pages
 from homing.assemblies.bookings.app.desk import BookingDesk, DeleteCalendarEvent
 from homing.assemblies.bookings.app.sessions import Sessions
 from homing.assembly import Service
-
-PAGES = f"{__name__}.pages"
 
 
 def create_app(
@@ -46,6 +42,5 @@ def create_app(
     app.state.desk = desk
     app.state.sessions = Sessions(service.settings.admin_password, time.monotonic)
     app.include_router(api.router)
-    if find_spec(PAGES) is not None:
-        app.include_router(import_module(PAGES).router)
+    app.include_router(pages.router)
     return app
