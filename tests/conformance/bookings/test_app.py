@@ -373,6 +373,7 @@ async def test_a_taken_time_and_a_wrong_field_are_refused(
         assert overlapping.status_code == 409
         for field, value in (
             ("name", ""),
+            ("name", "  "),
             ("name", "Ann\r\nBcc: all@example.org"),
             ("email", "not an address"),
             ("start", "tomorrow"),

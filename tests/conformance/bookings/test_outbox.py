@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import asdict, replace
 
+from homing import Event
 from homing.assemblies.bookings import outbox
 from homing.assemblies.bookings.outbox import OutboxCounts, OutboxEntry, OutboxError, OutboxStatus
 from homing.assemblies.bookings.payloads import EmailPayload
@@ -287,6 +288,15 @@ async def test_a_row_that_is_being_sent_is_left_to_the_worker(site: Site) -> Non
     assert is_error(seen[0], "conflict")
     assert seen[1:] == [OutboxCounts(pending=1, failed=0), []]
     assert len(site.smtp.accepted) == 1
+
+
+async def test_deliveries_of_other_routes_are_not_rows(site: Site) -> None:
+    """B-037"""
+    ticket = await site.homing.submit(Event("something.else"))
+
+    assert is_error(await outbox.mark_sent(site.service, ticket.delivery_id), "unknown")
+    assert is_error(await outbox.retry_outbox_entry(site.service, ticket.delivery_id), "unknown")
+    assert (await site.homing.desk.show(ticket.delivery_id)).state == "pending"
 
 
 async def test_queries_of_due_rows_use_the_partial_index(site: Site) -> None:

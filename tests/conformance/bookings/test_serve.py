@@ -158,6 +158,13 @@ def test_a_store_that_is_no_file_is_refused(tmp_path: Path) -> None:
     assert "store: takes no SQL files" in ended.stderr or "must be a SQLite file" in ended.stderr
 
 
+def test_a_wrong_address_for_copies_stops_the_start(tmp_path: Path) -> None:
+    """B-018"""
+    ended = run(tmp_path, "bookings", "serve", code=2, BOOKINGS_BCC="boss@example.org, nobody")
+
+    assert "BOOKINGS_BCC: is not a mail address" in ended.stderr
+
+
 @pytest.mark.parametrize("command", ["list", "worker"])
 def test_the_standard_commands_are_there_too(tmp_path: Path, command: str) -> None:
     """B-120"""

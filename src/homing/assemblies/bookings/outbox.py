@@ -20,7 +20,7 @@ from msgspec.structs import asdict, replace
 
 from homing.assemblies.bookings.payloads import EmailPayload
 from homing.assemblies.bookings.record import SHAPE
-from homing.assemblies.bookings.route import FIRST_DELAY_S, MAX_ATTEMPTS, PLAN
+from homing.assemblies.bookings.route import FIRST_DELAY_S, MAX_ATTEMPTS, NAME, PLAN
 from homing.assembly import Service
 from homing.domain import transitions
 from homing.domain.delivery import Change, Delivery
@@ -145,9 +145,7 @@ async def insert_outbox_entry(service: Service[Any], entry: OutboxEntry) -> None
     """Store a row as it is given, with its times and attempts."""
     engine = service.homing.engine
     foreign = SHAPE.parse({**asdict(entry), "status": str(entry.status)})
-    new = adopt(
-        engine.admission.prepare(engine.routes["bookings"], foreign.request), foreign.standing
-    )
+    new = adopt(engine.admission.prepare(engine.routes[NAME], foreign.request), foreign.standing)
     [answer] = await service.homing.store.add([new])
     if not isinstance(answer, Added):
         raise NotAllowed(f"there is a row {entry.id} already")
@@ -267,6 +265,8 @@ async def _change(
     """As if a worker had claimed the row and this were the outcome; one write."""
     now_ms = service.homing.engine.clock.now_ms()
     found = await service.homing.desk.show(entry_id)
+    if found.route != NAME:
+        raise NotFound(f"there is no row {entry_id}")
     if found.state != "pending":
         raise NotAllowed(f"row {entry_id} is not waiting for its next attempt")
     claimed = transitions.claim(found, holder=HOST, now_ms=now_ms, lease_until_ms=now_ms).delivery

@@ -59,8 +59,11 @@ class EmailPayload(Struct, frozen=True, kw_only=True):
 
 
 def notification_config(service: Service[Any]) -> NotificationConfig:
-    """As the settings of the running service say."""
+    """As the settings of the running service say; InvalidRequest names a wrong one."""
     own = service.settings
+    if own.bcc is not None:
+        for address in own.bcc.split(","):
+            addresses.parse(address, "BOOKINGS_BCC")
     host = service.general.sender or DEFAULT_SENDER
     return NotificationConfig(host=host, bcc=own.bcc, video_link=own.video_link)
 

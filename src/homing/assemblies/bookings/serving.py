@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from msgspec.structs import replace
@@ -20,7 +22,7 @@ PORT = 8003
 def serve(
     host: Annotated[str | None, typer.Option(help="Listen here; loopback by default.")] = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help=f"Listen on this port; {PORT} by default.")
+        int | None, typer.Option(min=1, max=65535, help=f"Listen on this port; {PORT} by default.")
     ] = None,
     config: Annotated[
         Path | None, typer.Option(help="The settings file; homing.toml if it is there.")
@@ -51,8 +53,17 @@ def serve(
     )
     app = create_app(Service(homing, program.settings, general), mail=mail)
     sends = f"provider {masked(general.provider)}" if mail else "mail is off"
-    where = f"http://{server.host}:{server.port}"
-    typer.echo(f"Bookings on {where} (store {masked(general.store)}, {sends})", err=True)
+    where = f"{'http' if server.tls_cert is None else 'https'}://{server.host}:{server.port}"
+    inner = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(running: Any) -> AsyncIterator[None]:
+        async with inner(running):
+            watching.see(homing)
+            typer.echo(f"Bookings on {where} (store {masked(general.store)}, {sends})", err=True)
+            yield
+
+    app.router.lifespan_context = lifespan
     try:
         serving.serve(app, server, stop_grace_s=general.stop_grace.value)
     finally:

@@ -37,6 +37,8 @@ class BookIn(BaseModel):
     @field_validator("name", "title")
     @classmethod
     def one_line(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("is empty")
         return _checked(check_label, value.strip())
 
     @field_validator("email")
