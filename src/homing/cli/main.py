@@ -70,7 +70,7 @@ class Commands(assemblies.Commands):
 app = typer.Typer(
     name="homing",
     cls=Commands,
-    help="Delivers e-mails, events and jobs once, or tells a person why not.",
+    help="Delivers e-mails, events and job results, or tells a person why not.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -90,7 +90,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Delivers e-mails, events and jobs once, or tells a person why not."""
+    """Delivers e-mails, events and job results, or tells a person why not."""
     del version
     session.chosen.set(None)
 
