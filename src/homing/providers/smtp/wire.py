@@ -9,8 +9,8 @@ MAX_LOCAL_BYTES = 64
 MAX_DOMAIN_BYTES = 255
 MAX_ADDRESS_BYTES = MAX_LOCAL_BYTES + 1 + MAX_DOMAIN_BYTES
 
-# Narrower than RFC 5321 where the rest is only a danger (quoted brackets and backslashes), wider where real
-# mailboxes are (a dot at the end of the local part); all that intake accepts is in it.
+# Narrower than RFC 5321 where the rest is only a danger (quoted brackets and backslashes), wider
+# where real mailboxes are (a dot at the end of the local part); all that intake accepts is in it.
 # \x80-\U0010ffff is looked at below.
 _ATEXT = r"A-Za-z0-9!#$%&'*+/=?^_`{|}~\-\x80-\U0010ffff"
 _LABEL = (
