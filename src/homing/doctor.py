@@ -16,6 +16,7 @@ from homing.domain.errors import HomingError, SettingsError, StoreError
 from homing.engine.alerts import RESTORED
 from homing.engine.liveness import WORKER
 from homing.engine.parking import parked_routes
+from homing.engine.store_verdict import damage_met, why_not_writable
 from homing.engine.unserved import unserved_lanes, unserved_text
 from homing.from_settings import Program, assemble
 from homing.installed import all_installed
@@ -51,19 +52,30 @@ async def examine(program: Program) -> list[Finding]:
         return [*findings, Finding(NO_STORE, "bad", missing)]
     try:
         async with homing:
-            if not any(finding.check == "store" for finding in findings):
+            opened = await _opened(homing, program)
+            if not any(finding.check == "store" for finding in (*findings, *opened)):
                 findings.append(Finding("store", "good", "opened; it is as durable as it must be"))
-            findings += await _opened(homing, program)
+            findings += [finding for finding in opened if finding not in findings]
     except HomingError as error:
         findings.append(Finding("store", "bad", str(error)))
     return findings
 
 
 async def _opened(homing: Homing, program: Program) -> list[Finding]:
-    findings = [*await _clock(homing), *await _workers(homing, program)]
+    store, clock = homing.store, homing.engine.clock
+    unwritable = await why_not_writable(store, clock)
+    if unwritable is not None:
+        # Heartbeats are writes: while there are none, nobody can tell who is alive.
+        findings = [Finding("store", "bad", unwritable)]
+    else:
+        findings = [*await _clock(homing), *await _workers(homing, program)]
+    findings += [
+        Finding("store", "warning", f"damage was met within the last day: {text}")
+        for text in await damage_met(store, clock)
+    ]
     findings += [
         Finding("backup", "warning", str((fact.value or {}).get("text")))
-        for fact in await homing.store.facts(RESTORED)
+        for fact in await store.facts(RESTORED)
     ]
     service = Service(homing, program.settings, program.general)
     for check in program.assembly.checks:

@@ -91,7 +91,7 @@ class Engine:
             time_scale=time_scale,
         )
         self.alerts = Alerts(store, clock, self.parking, self.liveness, alarm)
-        self.health = StoreHealth(clock, self.alerts.sound)
+        self.health = StoreHealth(store, clock, self.alerts.sound)
         self.saves = SaveBatcher(
             store,
             clock,

@@ -12,7 +12,8 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from homing.domain.errors import StoreCorrupt, StoreError
-from homing.ports import Alert, Clock
+from homing.engine.store_verdict import note_damage, reason_of
+from homing.ports import Alert, Clock, Store
 
 log = logging.getLogger("homing.engine")
 
@@ -26,7 +27,10 @@ REFUSES = "store_refuses"
 class StoreHealth:
     """What is asked of the store again and again has a name, such as the claims of a route."""
 
-    def __init__(self, clock: Clock, sound: Callable[[Alert], Awaitable[bool]]) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, sound: Callable[[Alert], Awaitable[bool]]
+    ) -> None:
+        self._store = store
         self._clock = clock
         self._sound = sound
         # By name: since when it is asked in vain, and the last error.
@@ -34,6 +38,7 @@ class StoreHealth:
         self._errors: dict[str, StoreError] = {}
         self._damage: set[str] = set()
         self._damage_to_tell: list[str] = []
+        self._damage_to_note: list[str] = []
         self._has_damage_to_tell = asyncio.Event()
         self._is_refusal_logged = False
         self._is_refusal_told = False
@@ -59,6 +64,7 @@ class StoreHealth:
             log.error("%s detail=%s", DAMAGED, text)
             self._damage.add(text)
             self._damage_to_tell.append(text)
+            self._damage_to_note.append(text)
             self._has_damage_to_tell.set()
 
     @property
@@ -68,6 +74,7 @@ class StoreHealth:
         damaged = [name for name, error in self._errors.items() if isinstance(error, StoreCorrupt)]
         return [f"damage of the store stops the {name}" for name in sorted(damaged)] + [
             f"the store has refused the {name} for {now_s - self._unanswered[name]:.0f} s"
+            + (f": {reason_of(self._errors[name])}" if name in self._errors else "")
             for name in self._refused()
         ]
 
@@ -92,6 +99,10 @@ class StoreHealth:
     async def tell(self) -> None:
         """Each damage once; that the store refuses once, until it answers again."""
         now_ms = self._clock.now_ms()
+        with contextlib.suppress(StoreError):  # the next look tries again
+            for text in list(self._damage_to_note):
+                await note_damage(self._store, self._clock, text)
+                self._damage_to_note.remove(text)
         for text in list(self._damage_to_tell):
             if await self._sound(Alert(DAMAGED, "store", text, now_ms)):
                 self._damage_to_tell.remove(text)

@@ -53,7 +53,8 @@ class Intake:
         self.limit_bytes = self._message_bytes + limits.attachments_bytes * 4 // 3
         self._first_words: dict[tuple[str, str, str], str] = {}
         # When the store last refused a write, unless one has succeeded since.
-        self.refused_at_s: float | None = None
+        # When the store has refused a write last, and why, unless one has succeeded since.
+        self.refusal: tuple[float, StoreError] | None = None
 
     async def post(self, call: Call) -> Response:
         """One e-mail: 202 when it is new, 200 when it repeats an earlier request."""
@@ -91,10 +92,9 @@ class Intake:
         try:
             done = await work
         except StoreError as error:
-            self._homing.engine.health.met(error)
-            self.refused_at_s = self._homing.engine.clock.steady_s()
+            self.refusal = self._homing.engine.clock.steady_s(), error
             raise
-        self.refused_at_s = None
+        self.refusal = None
         return done
 
     async def read(self, call: Call, kind: type[T], limit_bytes: int) -> T:

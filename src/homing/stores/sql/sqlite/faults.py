@@ -11,6 +11,7 @@ from homing.domain.errors import (
     StoreCorrupt,
     StoreError,
     StoreFull,
+    StoreLocked,
     StoreOutcomeUnknown,
     StoreUnavailable,
 )
@@ -20,8 +21,8 @@ MEANINGS: dict[int, type[StoreError]] = {
     sqlite3.SQLITE_FULL: StoreFull,
     sqlite3.SQLITE_NOMEM: StoreFull,
     sqlite3.SQLITE_TOOBIG: StoreFull,
-    sqlite3.SQLITE_BUSY: StoreUnavailable,
-    sqlite3.SQLITE_LOCKED: StoreUnavailable,
+    sqlite3.SQLITE_BUSY: StoreLocked,
+    sqlite3.SQLITE_LOCKED: StoreLocked,
     sqlite3.SQLITE_CANTOPEN: StoreUnavailable,
     sqlite3.SQLITE_READONLY: StoreUnavailable,
     sqlite3.SQLITE_PERM: StoreUnavailable,
