@@ -13,6 +13,7 @@ from django.db import connections
 from homing.contrib.django.configured import configured_homing, own_database
 from homing.domain.errors import HomingError, InvalidRequest
 from homing.domain.message import Attachment, Email
+from homing.domain.redaction import redact
 
 log = logging.getLogger("homing.django")
 
@@ -35,7 +36,7 @@ class EmailBackend(BaseEmailBackend):  # type: ignore[misc] # Django ships no ty
             except HomingError as error:
                 if not self.fail_silently:
                     raise
-                log.warning("mail was not accepted: %s", error)
+                log.warning("mail_refused detail=%s", redact(str(error)))
             else:
                 accepted += 1
         return accepted
