@@ -124,7 +124,7 @@ class Homing:
         self._known = {route.name: route for route in known if route.name not in self._routes}
         if shapes and isinstance(self.store, Showing):
             self.store.show(ShapeProjection(shapes, self._retention_of))
-        self._worker_commands = worker_commands or {MAIL_ROUTE: "homing worker"}
+        self._worker_commands = worker_commands or {}
         self._route_owner = route_owner
         self._worker = worker
         self._generation = generation

@@ -48,7 +48,9 @@ def mail_route(
     their folder. `dkim` has, by domain, the selector and the path of the key to sign with."""
     if on_doubt not in get_args(OnDoubt):
         raise SettingsError("on_doubt", f"must be one of {', '.join(get_args(OnDoubt))}")
-    own = sender or getattr(provider, "sender", None)
+    own = sender or getattr(provider, "sender", DEFAULT_SENDER)
+    if own is None:
+        raise SettingsError("sender", "is required: the address that mail comes from")
     mailing = Mailing(own, catalog=_loaded(catalog), limits=limits, senders=senders)
     send = Stage(name=SEND, retry=SEND_RETRY, sends=True, timeout_s=SEND_TIMEOUT_S)
     step = SendStep(

@@ -20,7 +20,7 @@ from homing.content.templates import Catalog
 from homing.content.templates.budget import Bounds
 from homing.content.templates.loading import load_entries
 from homing.domain.delivery import Delivery
-from homing.domain.errors import InvalidRequest
+from homing.domain.errors import InvalidRequest, SettingsError
 from homing.domain.message import Attachment, Invitation
 from homing.mail_route import mail_route
 from homing.providers.stub import StubProvider
@@ -220,3 +220,11 @@ def test_a_message_is_the_same_through_library_and_rest() -> None:
     files = {name.removesuffix("_base64") for name in AttachmentIn.__struct_fields__}
     assert files == set(Attachment.__struct_fields__)
     assert InvitationIn.__struct_fields__ == Invitation.__struct_fields__
+
+
+def test_a_provider_that_sends_needs_a_sender() -> None:
+    with pytest.raises(SettingsError, match="sender: is required"):
+        Homing(provider="smtp://127.0.0.1:2525?tls=none")
+
+    Homing(provider="smtp://127.0.0.1:2525?tls=none", sender="shop@example.org")
+    Homing(provider="stub:")

@@ -34,6 +34,7 @@ from homing.domain.errors import HomingError, InvalidRequest
 # Which extra installs a package, for the error message when it is missing.
 EXTRAS = {
     "starlette": "web",
+    "fastapi": "fastapi",
     "uvicorn": "web",
     "jinja2": "smtp",
     "icalendar": "smtp",
@@ -69,7 +70,7 @@ class Commands(assemblies.Commands):
 app = typer.Typer(
     name="homing",
     cls=Commands,
-    help="Delivers e-mails, events and jobs once, or tells a person why not.",
+    help="Delivers e-mails, events and job results, or tells a person why not.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -89,7 +90,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Delivers e-mails, events and jobs once, or tells a person why not."""
+    """Delivers e-mails, events and job results, or tells a person why not."""
     del version
     session.chosen.set(None)
 

@@ -49,7 +49,8 @@ def worker(
     generation: Annotated[
         int | None,
         typer.Option(
-            min=0, help="The generation of this code: events of other generations are left alone."
+            min=0,
+            help="The generation of this code: its events, and those of none, are handled.",
         ),
     ] = None,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,

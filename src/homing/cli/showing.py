@@ -79,7 +79,7 @@ def _shown(name: str, value: Any) -> str:
 
 
 def attempts(place: Place, delivery_id: DeliveryId, as_json: AsJson = False) -> None:
-    """Every attempt of a delivery, the next one last."""
+    """Every attempt of a delivery, oldest first, then the scheduled one."""
 
     async def act(homing: Homing) -> list[AttemptView]:
         return [attempt_view(attempt) for attempt in await homing.desk.attempts(delivery_id)]

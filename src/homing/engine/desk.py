@@ -166,7 +166,7 @@ class Desk:
         return await self._writer.use("dismiss", before, self._children.dismissed, by)
 
     async def restore(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
-        """Undo a dismissal."""
+        """Undo `dismiss` or `cancel`."""
         by = signed(actor, reason)
         before = await self._writer.checked("restore", delivery_id)
 

@@ -228,12 +228,23 @@ def _pending(
     if budget and number >= budget:
         lines.append("It is the last of its budget: if it fails, a person has to decide.")
     if delivery.maybe_sent:
-        lines.append("An earlier attempt may have been accepted: this is checked first.")
+        lines.append(f"An earlier attempt may have been accepted{_doubt_ahead(delivery, route)}.")
     elif delivery.earlier_maybe_sent:
         lines.append("An earlier payload of it may have been accepted.")
     if delivery.expires_at_ms is not None:
         lines.append(f"It expires at {_clock(delivery.expires_at_ms)}.")
     return lines
+
+
+def _doubt_ahead(delivery: Delivery, route: Route | None) -> str:
+    """What the next attempt does about the doubt."""
+    if route is None:
+        return ""
+    if route.lookup is not None:
+        return ": the provider is asked first"
+    if route.plan_of(delivery).on_doubt == "resend":
+        return ", and the provider cannot be asked: the next attempt may send it a second time"
+    return ", and the provider cannot be asked: it will be held for a person"
 
 
 def _parked(fact: Fact, word: str) -> str:

@@ -80,7 +80,7 @@ def describe(service: Described = DEFAULT) -> dict[str, Any]:
         "info": {
             "title": "Homing",
             "version": "1",
-            "description": "Durable delivery of e-mails, events and job results: delivered once,"
+            "description": "Durable delivery of e-mails, events and job results: delivered,"
             " or kept for a person with the reason.",
         },
         "servers": [{"url": service.base or "/"}],
