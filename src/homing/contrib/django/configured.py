@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings
 from django.db import connections
 from msgspec import Struct
@@ -29,7 +30,7 @@ class Configured(Struct, frozen=True):
 
 def configured() -> Configured:
     """Raises SettingsError, which names the key at fault."""
-    if not any(name == APP or name.startswith(f"{APP}.") for name in settings.INSTALLED_APPS):
+    if apps.apps_ready and not apps.is_installed(APP):
         raise SettingsError("INSTALLED_APPS", f"must contain {APP!r}")
     given = getattr(settings, "HOMING", None)
     if not isinstance(given, dict):
