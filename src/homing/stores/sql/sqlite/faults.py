@@ -47,6 +47,8 @@ def store_error(
     message = f"{path.name}: {error} ({name})"
     if code is None:
         return StoreError(message)
+    if code == sqlite3.SQLITE_BUSY:
+        message += "; another connection is writing: if it is your own, submit with `within`"
     meaning = MEANINGS.get(code & 0xFF, StoreError)
     if code & 0xFF == sqlite3.SQLITE_IOERR:
         # A full disk hides behind some I/O errors; a failed sync leaves the commit in doubt.
