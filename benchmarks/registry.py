@@ -130,6 +130,13 @@ CONTESTANTS = (
         once=True,
     ),
     Contestant(
+        name=OURS,
+        store="sqlite",
+        module="benchmarks.ours.bookings",
+        measures=("booking_delay",),
+        once=True,
+    ),
+    Contestant(
         name="huey",
         store="sqlite",
         module="benchmarks.peers.huey_peer",

@@ -111,6 +111,7 @@ TARGETS = (
         why="HTTP costs at most three times the durable write behind it",
     ),
     Target(measure="rest_p99", bound=50, why="a request that waits for the disk still answers"),
+    Target(measure="booking_delay", bound=10, why="a booking does not wait for its mail"),
     Target(measure="serve_ready", bound=2, why="a restart is short"),
     Target(measure="serve_rss", bound=120, why="the service fits on a small machine"),
     Target(measure="import_time", store="", bound=150, why="an application starts quickly"),

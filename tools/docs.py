@@ -19,6 +19,11 @@ from homing.from_settings import defaults
 from homing.settings.reference import reference
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # for a call as a script
+
+from tools.conformance import table  # noqa: E402 - as above
+
+ROWS_TITLE = "## Rows and tests\n"
 
 Word = TypeVar("Word", bound=str)
 
@@ -101,9 +106,18 @@ def state_machine() -> str:
     )
 
 
+def conformance(design: str) -> str:
+    """The text of the document up to its table is written by hand; the table is generated."""
+    by_hand, found, _ = (ROOT / f"docs/conformance/{design}.md").read_text().partition(ROWS_TITLE)
+    if not found:
+        raise ValueError(f"docs/conformance/{design}.md lacks the title {ROWS_TITLE.strip()!r}")
+    return f"{by_hand}{ROWS_TITLE}\n{table(design)}\n"
+
+
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/STATE_MACHINE.md": state_machine,
     "docs/reference/settings.md": lambda: reference(defaults()),
+    "docs/conformance/bookings.md": lambda: conformance("bookings"),
 }
 
 

@@ -155,7 +155,8 @@ class Assembly(Struct, Generic[S], frozen=True, kw_only=True):
     begins with one of `prefixes` and is not a setting stops the start. `general` may fill in
     what these settings say about store, provider and server. `sql_files` names, by the scheme of
     the store, a package of SQL files that are applied after the store's own, in the order of the
-    times in their names (`20261116T1200_outbox_view.sql`).
+    times in their names (`20261116T1200_outbox_view.sql`). `log_fields` are part of every line
+    that its programs log.
     """
 
     name: str
@@ -170,6 +171,7 @@ class Assembly(Struct, Generic[S], frozen=True, kw_only=True):
     commands: Mapping[str, Callable[..., None]] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
     sql_files: Mapping[str, str] = field(default_factory=dict)
+    log_fields: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):

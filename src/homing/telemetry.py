@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from homing.app import Homing
 from homing.domain.errors import HomingError, SettingsError
 from homing.observers.alert_log import AlertLog
 from homing.observers.delivery_log import DeliveryLog
-from homing.observers.logs import LogObserver, configure
+from homing.observers.logs import NO_FIELDS, LogObserver, configure
 from homing.observers.measures import Standing, standing
 from homing.ports import Notifier, Observer
 from homing.settings.tree import Settings, TelemetrySettings
@@ -28,12 +28,18 @@ STANDING_TIMEOUT_S = 2.0
 class Watching:
     """Configures the logs and makes what was asked for; `close` it when the program ends."""
 
-    def __init__(self, settings: Settings, *, scraped: bool = False) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        scraped: bool = False,
+        log_fields: Mapping[str, str] = NO_FIELDS,
+    ) -> None:
         """`scraped`: this program has a page for a scraper. What is off is not even imported."""
         log, telemetry = settings.log, settings.telemetry
-        configure(log.level, log.format)
+        configure(log.level, log.format, log_fields)
         self.alarm = AlertLog(None if log.alerts is None else Path(log.alerts))
-        self.observers: list[Observer] = [LogObserver(log.level, log.format)]
+        self.observers: list[Observer] = [LogObserver(log.level, log.format, log_fields)]
         self.notifiers: list[Notifier] = [self.alarm]
         if log.deliveries is not None:
             self.notifiers.append(DeliveryLog(Path(log.deliveries)))

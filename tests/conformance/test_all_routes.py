@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from homing.assemblies.bookings import bookings_route
+from homing.assemblies.bookings.route import bookings_route
 from homing.assemblies.events.route import EventFields, Subscription, events_route
 from homing.assemblies.events.route import request_for as event_request
 from homing.assemblies.mail.login_codes import login_code_request

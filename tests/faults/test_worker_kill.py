@@ -201,7 +201,7 @@ def test_a_killed_worker_is_no_longer_counted(long_leased: Setup) -> None:
         victim.kill()
         left, told_then = asyncio.run(ask(long_leased, delivery_id))
 
-    unserved = "No live worker serves 'mail': start one (homing worker)."
+    unserved = "No live worker serves 'mail': start one (homing worker --app MODULE:NAME)."
     assert len(alive) == 1
     assert left == []
     assert unserved not in told

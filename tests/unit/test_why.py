@@ -217,7 +217,9 @@ async def test_a_real_life_from_acceptance_to_the_desk() -> None:
             await homing.engine.run_until_idle()
         dead = await homing.explain(ticket.delivery_id)
 
-    assert waiting[-1] == "No live worker serves 'mail': start one (homing worker)."
+    assert (
+        waiting[-1] == "No live worker serves 'mail': start one (homing worker --app MODULE:NAME)."
+    )
     assert waiting[-2] == (
         "It is pending. Attempt 2 of 7 (send) comes at 2027-01-15 08:01:00Z, in 1 min."
     )
@@ -346,7 +348,7 @@ async def test_work_that_no_worker_serves_names_the_command_that_would() -> None
     assert told == [
         "No live worker serves 'events/order.paid': start one (homing worker --app MODULE:NAME).",
         "No live worker serves 'report': start one (homing worker --app MODULE:NAME).",
-        "No live worker serves 'mail': start one (homing worker).",
+        "No live worker serves 'mail': start one (homing worker --app MODULE:NAME).",
     ]
     assert read[-1] == (
         "Here it can only be read: there is no route 'report' here; there are events. If it is a"

@@ -34,6 +34,7 @@ from homing.domain.errors import HomingError, InvalidRequest
 # Which extra installs a package, for the error message when it is missing.
 EXTRAS = {
     "starlette": "web",
+    "fastapi": "fastapi",
     "uvicorn": "web",
     "jinja2": "smtp",
     "icalendar": "smtp",

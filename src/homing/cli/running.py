@@ -37,7 +37,8 @@ def with_general(program: Program, **changes: Any) -> Program:
 
 
 def _assemble(program: Program, *, worker: bool, scraped: bool) -> tuple[Homing, Watching]:
-    watching = Watching(program.general, scraped=scraped)
+    fields = program.assembly.log_fields
+    watching = Watching(program.general, scraped=scraped, log_fields=fields)
     homing = assemble(
         program,
         worker=worker,

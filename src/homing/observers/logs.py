@@ -11,7 +11,7 @@ import logging
 import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -31,16 +31,28 @@ LEVEL_NAMES = {
     for level in (logging.DEBUG, FAILED, *LEVELS.values())
 }
 _AMBIGUOUS = re.compile(r"[\s=\"']")
+NO_FIELDS: Mapping[str, str] = {}
 MAX_FRAMES = 8
 MAX_CAUSES = 5
 # Libraries whose "info" lines repeat our own.
 QUIET = {"httpx": "warning", "opentelemetry": "warning", "urllib3": "warning"}
 
 
-def configure(level: str, style: str) -> None:
-    """All logs of Homing and of its libraries go through one chain to stderr."""
+def configure(level: str, style: str, fields: Mapping[str, str] = NO_FIELDS) -> None:
+    """All logs of Homing and of its libraries go through one chain to stderr.
+
+    `fields` are added to each line of Homing itself.
+    """
+
+    def add_fields(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        del logger, method
+        if str(event.get("logger", "")).startswith("homing"):
+            event.update(fields)
+        return event
+
     shared: list[Processor] = [
         structlog.stdlib.add_logger_name,
+        add_fields,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
@@ -121,16 +133,17 @@ class LogObserver:
     all lines of one call are one write.
     """
 
-    def __init__(self, level: str, style: str) -> None:
+    def __init__(self, level: str, style: str, fields: Mapping[str, str] = NO_FIELDS) -> None:
         self._least = logging.getLevelNamesMapping()[level.upper()]
         self._stream = sys.stderr
         self._render = _line_renderer(style)
+        self._fields = fields
 
     def observe(self, events: Sequence[Transitioned]) -> None:
         told = [(level, event) for event in events if (level := _level_of(event)) >= self._least]
         if not told:
             return
-        lines = [self._render(_words_of(event, level)) for level, event in told]
+        lines = [self._render({**_words_of(event, level), **self._fields}) for level, event in told]
         self._stream.write("".join(lines))
         self._stream.flush()
 

@@ -57,9 +57,7 @@ class RetentionSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """How long each class is kept after its end; left out, as the route has it."""
 
     delivered: Annotated[Time, says("Delivered and suppressed ones.")] = None
-    dismissed: Annotated[
-        Time, says("Closed dead letters and cancelled deliveries.")
-    ] = None
+    dismissed: Annotated[Time, says("Closed dead letters and cancelled deliveries.")] = None
     failed: Annotated[Time, says("Open dead letters.")] = None
     payload: Annotated[Time, says("What was sent: the content of those that ended.")] = None
     failed_payload: Annotated[Time, says("The content of open dead letters.")] = None

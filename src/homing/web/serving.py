@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 import uvicorn
+from starlette.applications import Starlette
 
 from homing import long_running
 from homing.domain.errors import SettingsError
@@ -22,7 +23,7 @@ KEEP_ALIVE_S = 30
 BACKLOG = 2048
 
 
-def serve(app: Application, server: ServerSettings, *, stop_grace_s: float) -> None:
+def serve(app: Starlette, server: ServerSettings, *, stop_grace_s: float) -> None:
     """Serve until SIGTERM or SIGINT; then finish running requests."""
     # Checked before the store is opened: a refused start changes nothing.
     tls = tls_context(server)
@@ -74,7 +75,7 @@ class Server(uvicorn.Server):
     """uvicorn's server, without its own exit message and without waiting for event listeners."""
 
     def __init__(
-        self, app: Application, stop_grace_s: float, tls: ssl.SSLContext | None = None
+        self, app: Starlette, stop_grace_s: float, tls: ssl.SSLContext | None = None
     ) -> None:
         # Its "info" and "warning" lines repeat what answers and other log lines say.
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
@@ -112,5 +113,6 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._app.live.end()
+        if isinstance(self._app, Application):
+            self._app.live.end()
         await super().shutdown(sockets)

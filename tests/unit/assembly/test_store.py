@@ -20,7 +20,7 @@ from homing.settings import Loaded, Settings
 from homing.testing.contract.foreign import FOREIGN
 
 FIRST = "20261101T0900_queue_view.sql"
-SECOND = "20261102T0800_queue_index.sql"
+SECOND = "20261102080000_queue_index.sql"
 VIEW = "create view queue as select 1 as waiting;"
 
 

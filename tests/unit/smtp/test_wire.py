@@ -41,7 +41,6 @@ def test_addresses_that_go_out_as_they_are(address: str) -> None:
         "ann@@example.org",
         "ann@exa mple.org",
         "ann b@example.org",
-        '"john doe"@example.org',
         "ann@example..org",
         "ann@-example.org",
         "<ann@example.org>",
@@ -65,7 +64,9 @@ def test_addresses_that_never_go_out(address: str) -> None:
 @given(st.text(max_size=60))
 def test_no_address_can_hold_what_ends_a_command(address: str) -> None:
     if address_problem(address) is None:
-        assert not re.search(r"[\x00-\x20\x7f<>]", address)
+        bare = re.sub(r'^"[^"]*"', "", address)  # a quoted local part may hold spaces
+        assert not re.search(r"[\x00-\x1f\x7f<>]", address)
+        assert " " not in bare
         assert len(address.encode()) <= 320
 
 

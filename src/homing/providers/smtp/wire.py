@@ -9,8 +9,8 @@ MAX_LOCAL_BYTES = 64
 MAX_DOMAIN_BYTES = 255
 MAX_ADDRESS_BYTES = MAX_LOCAL_BYTES + 1 + MAX_DOMAIN_BYTES
 
-# Narrower than RFC 5321 where the rest is only a danger (quoted spaces, brackets), wider where real
-# mailboxes are (a dot at the end of the local part); all that intake accepts is in it.
+# Narrower than RFC 5321 where the rest is only a danger (quoted brackets and backslashes), wider
+# where real mailboxes are (a dot at the end of the local part); all that intake accepts is in it.
 # \x80-\U0010ffff is looked at below.
 _ATEXT = r"A-Za-z0-9!#$%&'*+/=?^_`{|}~\-\x80-\U0010ffff"
 _LABEL = (
@@ -18,7 +18,7 @@ _LABEL = (
 )
 _DOMAIN = rf"{_LABEL}(?:\.{_LABEL})*"
 _LITERAL = r"\[(?:IPv6:)?[0-9A-Fa-f:.]{2,45}\]"
-_QUOTED = r"\"[!#-;=?-\[\]-~]{1,62}\""
+_QUOTED = r"\"[ !#-;=?-\[\]-~]{1,62}\""
 _ADDRESS = re.compile(rf"([{_ATEXT}.]+|{_QUOTED})@({_DOMAIN}|{_LITERAL})")
 _HOST = re.compile(rf"{_DOMAIN}|{_LITERAL}")
 # Controls, format and direction marks, surrogates, separators: never visible, never needed.

@@ -1,7 +1,8 @@
 """SQL files of assemblies: views, tables and functions of a design's own, applied once each.
 
-Each assembly numbers its files by time (`20261116T1200_outbox_view.sql`), so that two branches of
-it can add files without agreeing on numbers.
+Each assembly numbers its files by time (`20261116T1200_outbox_view.sql`, or
+`20261116120000_outbox_view.sql`), so that two branches of it can add files without agreeing on
+numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from msgspec import Struct
 
 from homing.domain.errors import StoreUnsafe
 
-_NAME = re.compile(r"[0-9]{8}T[0-9]{4}_[a-z0-9_]+\.sql")
+_NAME = re.compile(r"[0-9]{8}(T[0-9]{4}|[0-9]{6})_[a-z0-9_]+\.sql")
 
 
 class AssemblyFile(Struct, frozen=True):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from homing.assemblies.bookings import MAX_ATTEMPTS, PLAN, SHAPE, bookings_route
+from homing.assemblies.bookings.record import SHAPE
+from homing.assemblies.bookings.route import MAX_ATTEMPTS, PLAN, bookings_route
 from homing.content.ics import Meeting, invitation
 from homing.domain.delivery import Content
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound, TerminalError
@@ -166,6 +167,7 @@ async def test_the_row_follows_each_failure(clock: ManualClock) -> None:
 @pytest.mark.parametrize(
     "answer",
     [
+        "421",
         "550",
         "535",
         "554",

@@ -1,0 +1,31 @@
+"""The booking outbox as one value: its settings, route, SQL files and `homing bookings serve`."""
+
+from __future__ import annotations
+
+from homing.assemblies.bookings.record import SHAPE
+from homing.assemblies.bookings.route import NAME, bookings_route
+from homing.assemblies.bookings.serving import serve
+from homing.assemblies.bookings.settings import BookingsSettings
+from homing.assembly import Assembly, Setup
+from homing.engine.route import Route
+
+
+def routes(setup: Setup[BookingsSettings]) -> tuple[Route, ...]:
+    general = setup.general
+    route = bookings_route(
+        setup.provider, sender=setup.sender, senders=general.senders, sign=setup.sign
+    )
+    return (route,)
+
+
+ASSEMBLY = Assembly(
+    name=NAME,
+    about="Booking mails: sent while the request is handled, kept only if that failed.",
+    settings=BookingsSettings,
+    prefixes=("BOOKINGS_",),
+    routes=routes,
+    shapes={NAME: SHAPE},
+    commands={"serve": serve},
+    sql_files={"sqlite": "homing.assemblies.bookings.sqlite"},
+    log_fields={"SourceContext": "Michael.EmailOutbox"},
+)

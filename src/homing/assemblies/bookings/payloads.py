@@ -1,0 +1,153 @@
+"""The mails of bookings, complete and ready to send: one builder each, for every way to send."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct
+
+from homing.assemblies.bookings.route import NAME
+from homing.assembly import Service
+from homing.content import addresses
+from homing.content.ics import Meeting, Method, invitation
+from homing.domain.errors import HomingError
+from homing.domain.message import Email, Invitation
+from homing.mail_route import DEFAULT_SENDER
+
+
+class Booking(Struct, frozen=True, kw_only=True):
+    """An appointment of a visitor; its `id` is a UUID."""
+
+    id: str
+    name: str
+    email: str
+    title: str
+    start_ms: int
+    end_ms: int
+    created_at_ms: int
+    cancelled_at_ms: int | None = None
+
+
+class NotificationConfig(Struct, frozen=True, kw_only=True):
+    """Who invites, and who gets a hidden copy."""
+
+    host: str
+    bcc: str | None = None
+    video_link: str | None = None
+
+
+class EmailPayload(Struct, frozen=True, kw_only=True):
+    """A mail with nothing left to look up: later changes of the booking do not reach it."""
+
+    to_address: str
+    to_name: str
+    subject: str
+    body: str
+    bcc: str | None = None
+    ics_attachment: Invitation | None = None
+
+    @property
+    def email(self) -> Email:
+        return Email(
+            to=str(addresses.Address(self.to_address, self.to_name)),
+            subject=self.subject,
+            text=self.body,
+            bcc=() if self.bcc is None else tuple(part.strip() for part in self.bcc.split(",")),
+            invitation=self.ics_attachment,
+        )
+
+
+def notification_config(service: Service[Any]) -> NotificationConfig:
+    """As the settings of the running service say; InvalidRequest names a wrong one."""
+    own = service.settings
+    if own.bcc is not None:
+        for address in own.bcc.split(","):
+            addresses.parse(address, "BOOKINGS_BCC")
+    host = service.general.sender or DEFAULT_SENDER
+    return NotificationConfig(host=host, bcc=own.bcc, video_link=own.video_link)
+
+
+def build_confirmation_payload(
+    config: NotificationConfig, booking: Booking, video_link: str | None = None
+) -> EmailPayload:
+    """An invitation; the same booking gives the same mail."""
+    link = f"Video call: {video_link}\n" if video_link else ""
+    return EmailPayload(
+        to_address=booking.email,
+        to_name=booking.name,
+        subject=f"Booked: {booking.title}, {_short(booking.start_ms)}",
+        body=f"Hello {booking.name},\n\nyour booking is confirmed.\n\n{_facts(booking)}{link}",
+        bcc=config.bcc,
+        ics_attachment=_calendar(config, booking, "REQUEST", booking.created_at_ms, video_link),
+    )
+
+
+def build_cancellation_payload(
+    config: NotificationConfig,
+    booking: Booking,
+    cancelled_by_host: bool,  # noqa: FBT001 - the document gives the order of the arguments
+    cancelled_at_ms: int,
+) -> EmailPayload:
+    """Takes the invitation back."""
+    who = (
+        "the host has cancelled your booking" if cancelled_by_host else "your booking is cancelled"
+    )
+    return EmailPayload(
+        to_address=booking.email,
+        to_name=booking.name,
+        subject=f"Cancelled: {booking.title}, {_short(booking.start_ms)}",
+        body=f"Hello {booking.name},\n\n{who}.\n\n{_facts(booking)}",
+        bcc=config.bcc,
+        ics_attachment=_calendar(config, booking, "CANCEL", cancelled_at_ms),
+    )
+
+
+async def send_payload(
+    service: Service[Any], payload: EmailPayload, *, key: str | None = None, wait: bool = True
+) -> str | None:
+    """Record it and try it at once; None, or why it was not sent or (`wait=False`) not recorded.
+
+    What was recorded and not sent stands in `email_outbox`, and the worker tries it again.
+    """
+    try:
+        ticket = await service.homing.send(payload.email, route=NAME, key=key, wait=wait)
+    except HomingError as error:
+        return str(error)
+    failure = ticket.delivery.failure
+    return None if failure is None else failure.detail or failure.error_class
+
+
+def _calendar(
+    config: NotificationConfig,
+    booking: Booking,
+    method: Method,
+    stamp_ms: int,
+    video_link: str | None = None,
+) -> Invitation:
+    domain = addresses.parse(config.host).domain
+    meeting = Meeting(
+        uid=f"{booking.id}@{domain}",
+        summary=booking.title,
+        organizer=config.host,
+        attendees=(str(addresses.Address(booking.email, booking.name)),),
+        start_ms=booking.start_ms,
+        end_ms=booking.end_ms,
+        stamp_ms=stamp_ms,
+        sequence=1 if method == "CANCEL" else 0,
+        location=video_link or "",
+    )
+    return invitation(meeting, method)
+
+
+def _facts(booking: Booking) -> str:
+    when = f"{_when(booking.start_ms):%A, %d %B %Y, %H:%M} UTC"
+    return f"What: {booking.title}\nWhen: {when}\n"
+
+
+def _short(at_ms: int) -> str:
+    return f"{_when(at_ms):%Y-%m-%d %H:%M} UTC"
+
+
+def _when(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)

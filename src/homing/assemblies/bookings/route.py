@@ -1,0 +1,86 @@
+"""The route of booking mails: tried inline, then five times by the worker, whatever the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from msgspec.structs import replace
+
+from homing.assembly import Sign
+from homing.domain.errors import InvalidRequest
+from homing.domain.failure import Failure
+from homing.domain.message import Email
+from homing.domain.policy import Exponential, Plan, Retention, Retry, Stage
+from homing.engine.admitted import Admitted
+from homing.engine.labels import Label, LabelTable
+from homing.engine.route import Route, judge_as_is
+from homing.engine.steps import SendStep
+from homing.mail_route import Mailing
+from homing.ports import Provider
+from homing.stores.shape import HIDDEN
+
+NAME = "bookings"
+SEND = "send"
+FIRST_DELAY_S = 30.0
+MAX_ATTEMPTS = 5
+SEND_TIMEOUT_S = 30.0
+POLL_S = 30.0
+
+LABELS = LabelTable(
+    (
+        Label(HIDDEN, "in_flight", phase="inline"),
+        Label(HIDDEN, "dismissed"),
+        Label("pending", "pending"),
+        Label("pending", "in_flight"),
+        Label("failed", "failed"),
+    )
+)
+
+PLAN = Plan(
+    stages=(
+        Stage(
+            name=SEND,
+            retry=Retry(Exponential(initial_s=FIRST_DELAY_S, first=1), MAX_ATTEMPTS),
+            timeout_s=SEND_TIMEOUT_S,
+            sends=True,
+        ),
+    ),
+    on_doubt="resend",
+    on_route_fault="retry",
+    inline_counts=False,
+    keep_delivered=False,
+    notify_on_failed=(),
+    retention=Retention(dismissed_s=0.0),
+)
+
+
+def bookings_route(
+    provider: Provider, *, sender: str, senders: Sequence[str] = (), sign: Sign | None = None
+) -> Route:
+    """The mail is complete at intake: nothing of it is looked up or rendered later."""
+    mailing = Mailing(sender, senders=senders)
+    return Route(
+        name=NAME,
+        plan=PLAN,
+        steps={SEND: SendStep(provider, mailing.freeze, sender=mailing.envelope_sender, sign=sign)},
+        provider=provider,
+        poll_s=POLL_S,
+        admit=partial(admit_booking, mailing=mailing),
+        judge=judge,
+        verbs=frozenset({"replay", "dismiss"}),
+        labels=LABELS,
+    )
+
+
+def admit_booking(message: Email, *, mailing: Mailing) -> Admitted:
+    """`email_outbox` has a column for the one whom a mail is for."""
+    admitted = mailing.admit(message)
+    if not message.to:
+        raise InvalidRequest("to", "is empty: give an address")
+    return admitted
+
+
+def judge(problem: Exception | Failure, stage: Stage) -> Failure:
+    """No refusal is permanent here: every answer of a mail server is tried again."""
+    return replace(judge_as_is(problem, stage), disposition="retry")

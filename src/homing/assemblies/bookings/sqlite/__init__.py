@@ -1,0 +1,1 @@
+"""The SQL files of the booking outbox for SQLite."""

@@ -1,0 +1,201 @@
+"""The view `email_outbox`: its columns, and that each row is what the Shape makes of it."""
+
+from __future__ import annotations
+
+import random
+import re
+import sqlite3
+import uuid
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from homing import Homing
+from homing.assemblies.bookings.assembly import ASSEMBLY
+from homing.assemblies.bookings.record import SHAPE
+from homing.content.addresses import Address
+from homing.content.ics import Meeting, invitation
+from homing.domain.errors import StoreUnsafe
+from homing.domain.message import Email
+from homing.ports import Query
+from homing.stores.shape import HIDDEN, Record, Stored
+from homing.stores.sql.assembly_files import files_of
+from homing.testing.clocks import ManualClock
+from tests.conformance.bookings.site import Site
+from tests.conformance.world import START_MS
+
+FILE = "20260223100000_add_email_outbox.sql"
+NAMES = ("", "Ann Lee", "Lee, Ann", 'A "B" C', "back\\slash", '\\"', "Ünï Ćode", "a<b>@c", "\\\\")
+TEXTS = ("", "See you", "ünï\n\n\ttabs 'quotes' \"double\" \\ %s", "x" * 5000)
+
+
+async def by_shape(homing: Homing) -> dict[str, Record]:
+    """What the Shape makes of everything stored."""
+    store = homing.store
+    records = {}
+    for delivery in (await store.page(Query(route="bookings"), None, 1000)).items:
+        content = await store.content(delivery.id)
+        assert content is not None
+        stored = Stored(delivery, content, tuple(await store.attempts(delivery.id)))
+        record = SHAPE.record(stored)
+        if record is not None and record["status"] != HIDDEN:
+            records[delivery.id] = record
+    return records
+
+
+def some_email(dice: random.Random) -> Email:
+    meeting = Meeting(
+        uid="booking-7@example.org",
+        start_ms=START_MS,
+        end_ms=START_MS + 1000,
+        stamp_ms=START_MS,
+        summary="Call",
+        organizer="host@example.org",
+        attendees=("ann@example.org",),
+    )
+    invite = invitation(meeting, dice.choice(("REQUEST", "CANCEL")))
+    return Email(
+        to=str(Address("Ann.O'Lee@example.org", dice.choice(NAMES))),
+        subject=dice.choice(("", "Booked", 'Gebücht: "Call"')),
+        text=dice.choice(TEXTS) or "-",
+        bcc=dice.choice(((), ("host@example.org",), ("a@example.org", "Boss <b@example.org>"))),
+        invitation=dice.choice((None, invite)),
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_the_view_shows_what_the_shape_says(
+    tmp_path: Path, clock: ManualClock, seed: int
+) -> None:
+    """B-003, B-013, B-030"""
+    dice = random.Random(seed)
+    words = ("451", "550", "maybe", "suppress")
+    async with Site(tmp_path, clock).running() as site:
+        seen_during_sends: list[bool] = []
+
+        async def compare(envelope: object) -> None:
+            shown = {row["id"]: row for row in site.rows()}
+            seen_during_sends.append(shown == await by_shape(site.homing))
+
+        site.smtp.watch = compare
+        for _ in range(40):
+            if dice.random() < 0.8:
+                site.smtp.answer(dice.choice(words))
+            action = dice.random()
+            if action < 0.4:
+                await site.homing.send(some_email(dice), route="bookings")
+            elif action < 0.5:
+                await site.homing.submit(some_email(dice), route="bookings")
+            elif action < 0.9:
+                await site.work_after(dice.choice((0.001, 29.999, 30, 61.5, 600)))
+            else:
+                for row in site.rows():
+                    if row["status"] == "failed":
+                        verb = dice.choice((site.homing.desk.replay, site.homing.desk.dismiss))
+                        await verb(row["id"], actor="host", reason="test")
+            shown = {row["id"]: row for row in site.rows()}
+            assert shown == await by_shape(site.homing)
+            assert all(uuid.UUID(row_id) for row_id in shown)
+        assert seen_during_sends
+        assert all(seen_during_sends)
+
+
+async def test_the_columns_are_those_of_the_document(tmp_path: Path, clock: ManualClock) -> None:
+    """B-012, B-019, B-025"""
+    async with Site(tmp_path, clock, "451").running() as site:
+        await site.book()
+        await site.tried(1)
+
+        row = site.row()
+        assert tuple(row) == SHAPE.fields == (
+            "id", "to_address", "to_name", "subject", "body", "bcc", "ics_content", "ics_method",
+            "status", "attempts", "max_attempts", "next_retry_at", "last_error", "created_at",
+        )  # fmt: skip
+        assert row["bcc"] is None
+        assert isinstance(row["ics_content"], str)
+        assert isinstance(row["last_error"], str)
+
+
+async def only_row(tmp_path: Path, clock: ManualClock) -> dict[str, object]:
+    async with Site(tmp_path, clock, "451").running() as site:
+        await site.homing.send(Email(to="ann@example.org", text="x"), route="bookings")
+        return site.row()
+
+
+async def test_who_the_mail_is_for(tmp_path: Path, clock: ManualClock) -> None:
+    """B-013, B-014, B-015"""
+    row = await only_row(tmp_path, clock)
+    assert str(uuid.UUID(str(row["id"]))) == row["id"]
+    assert (row["to_address"], row["to_name"]) == ("ann@example.org", "")
+
+
+async def test_what_the_mail_says_is_never_null(tmp_path: Path, clock: ManualClock) -> None:
+    """B-016, B-017, B-021"""
+    row = await only_row(tmp_path, clock)
+    assert (row["subject"], row["body"], row["status"]) == ("", "x", "pending")
+
+
+async def test_counters_are_numbers_with_their_defaults(tmp_path: Path, clock: ManualClock) -> None:
+    """B-022, B-023"""
+    row = await only_row(tmp_path, clock)
+    assert (row["attempts"], row["max_attempts"]) == (0, 5)
+
+
+async def test_times_are_text_in_the_order_of_time(tmp_path: Path, clock: ManualClock) -> None:
+    """B-024, B-026"""
+    async with Site(tmp_path, clock, *["451"] * 30).running() as site:
+        for wait_s in (0.001, 0.999, 59, 3600, 20 * 24 * 3600):
+            clock.advance(wait_s)
+            await site.homing.send(Email(to="ann@example.org", text="x"), route="bookings")
+        rows = site.sql(
+            "select e.next_retry_at, e.created_at from email_outbox e"
+            " join homing_deliveries d using (id) order by d.due_at_ms"
+        )
+
+    assert len(rows) == 5
+    for times in zip(*rows, strict=True):
+        assert list(times) == sorted(times)
+        assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", time) for time in times)
+
+
+async def test_the_migration_is_applied_once_and_guarded_by_its_checksum(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B-012, B-028, B-112"""
+    [file] = files_of(ASSEMBLY.name, ASSEMBLY.sql_files["sqlite"])
+    assert file.name == FILE
+
+    async def opened() -> list[tuple[object, ...]]:
+        async with Site(tmp_path, clock).running() as site:
+            return site.sql("select type, name, sql from sqlite_schema order by name")
+
+    assert await opened() == await opened()
+    edited = replace(file, script=file.script + "\n")
+    monkeypatch.setattr(
+        "homing.stores.sql.sqlite.store.files_of", lambda assembly, package: (edited,)
+    )
+    with pytest.raises(StoreUnsafe, match=FILE):
+        await opened()
+
+
+async def test_an_existing_database_is_migrated(tmp_path: Path, clock: ManualClock) -> None:
+    """B-012"""
+    path = tmp_path / "bookings.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table guests (name text)")
+        connection.execute("insert into guests values ('Ann')")
+    async with Homing(path, worker=False):
+        """Opened once without the files of the assembly."""
+
+    async with Site(tmp_path, clock).running() as site:
+        assert site.rows() == []
+        assert site.sql("select name from guests") == [("Ann",)]
+
+
+async def test_the_outbox_depends_on_mail_and_not_the_reverse() -> None:
+    """B-031"""
+    folder = Path(str(ASSEMBLY.routes.__code__.co_filename)).parent
+    for name in ("payloads", "route", "record"):
+        assert "bookings.outbox" not in (folder / f"{name}.py").read_text()
+    assert "bookings.payloads" in (folder / "outbox.py").read_text()
