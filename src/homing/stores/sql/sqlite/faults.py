@@ -41,7 +41,8 @@ def store_error(
     """The error of the store's own tree that says what became of the request."""
     if isinstance(error, OSError):
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        return (StoreFull if full else StoreUnavailable)(f"{path.name}: {error.strerror}")
+        name = Path(error.filename or path).name
+        return (StoreFull if full else StoreUnavailable)(f"{name}: {error.strerror}")
     code = getattr(error, "sqlite_errorcode", None)
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     message = f"{path.name}: {error} ({name})"
