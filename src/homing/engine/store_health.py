@@ -20,6 +20,7 @@ log = logging.getLogger("homing.engine")
 # Longer than the busy timeout of SQLite: one lock that was waited for in vain is no alert yet.
 REFUSES_AFTER_S = 10.0
 LOOK_EVERY_S = 1.0
+NOTE_WITHIN_S = 5.0
 DAMAGED = "store_damaged"
 REFUSES = "store_refuses"
 
@@ -99,10 +100,6 @@ class StoreHealth:
     async def tell(self) -> None:
         """Each damage once; that the store refuses once, until it answers again."""
         now_ms = self._clock.now_ms()
-        with contextlib.suppress(StoreError):  # the next look tries again
-            for text in list(self._damage_to_note):
-                await note_damage(self._store, self._clock, text)
-                self._damage_to_note.remove(text)
         for text in list(self._damage_to_tell):
             if await self._sound(Alert(DAMAGED, "store", text, now_ms)):
                 self._damage_to_tell.remove(text)
@@ -117,3 +114,12 @@ class StoreHealth:
             self._is_refusal_told = await self._sound(Alert(REFUSES, "store", text, now_ms))
         elif not refused:
             self._is_refusal_told = False
+        await self._note_damage()
+
+    async def _note_damage(self) -> None:
+        """After the alerts, and not for long: the damaged store may refuse this write, too."""
+        with contextlib.suppress(StoreError, TimeoutError):  # the next look tries again
+            async with asyncio.timeout(NOTE_WITHIN_S):
+                for text in list(self._damage_to_note):
+                    await note_damage(self._store, self._clock, text)
+                    self._damage_to_note.remove(text)
