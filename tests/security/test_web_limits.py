@@ -326,6 +326,7 @@ def test_without_httptools_and_uvloop_the_same_bounds_hold(tmp_path: Path) -> No
         assert status_of(heard) in (431, 400)
         assert b"application/problem+json" in heard
         assert status_of(talk(plain, b"hello\r\n\r\n")) == 400
+        assert status_of(talk(plain, POST + CHUNKED, *[b"X: y\r\n" * 8_000] * 100)) in (400, 431, 0)
         one = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
         last = b"GET /nope HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         heard = talk(plain, one * 2 + last)
