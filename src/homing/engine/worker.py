@@ -304,7 +304,6 @@ class RouteWorker:
             return
         if name in ("fail", "succeed", "advance", "suppress", "fan_out"):
             await self._parking.end_fault(self.route.name)
-            self._wakeup.ring()
 
     async def _claim_once(self) -> float:
         """Claim what there is room for; returns how long to wait before the next claim."""
