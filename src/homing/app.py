@@ -91,7 +91,7 @@ class Homing:
         time_scale: float = 1.0,
         stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
-        """`store` is a URL, the path of a SQLite file, or a store; `provider` a URL or a provider
+        """`store` is a URL, the `Path` of a SQLite file, or a store; `provider` a URL or a provider
         of mail. `sender` is the From of all mail, unless a message names one of `senders`;
         `templates` is the folder of the catalog; `dkim` has, by domain, the selector and the path
         of the key with which mail is signed. Where nobody can tell whether an attempt was accepted,
@@ -443,9 +443,9 @@ class Homing:
 
         Homing need not be started for it. A missing schema is made in the same transaction.
         """
+        chosen = self._route_for(message, route)
         if not isinstance(self.store, TransactionalStore):
             raise NotAllowed("this store cannot write inside your transaction")
-        chosen = self._route_for(message, route)
         request = Request(message=message, key=key, **options)
         transaction = self.store.within(connection)
         return self._admission_within().submit_within(chosen, request, transaction)

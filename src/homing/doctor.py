@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from homing.domain.errors import HomingError, SettingsError, StoreError
 from homing.engine.alerts import RESTORED
 from homing.engine.liveness import WORKER
 from homing.engine.parking import parked_routes
+from homing.engine.store_verdict import damage_met, why_not_writable
 from homing.engine.unserved import unserved_lanes, unserved_text
 from homing.from_settings import Program, assemble
 from homing.installed import all_installed
@@ -29,6 +31,8 @@ from homing.urls import journal_for
 PATIENCE_S = 15.0
 # The check that says that there is no store to examine; examining it must not create it.
 NO_STORE = "no store"
+# Hosts give keys to services by a group that may read them (`ssl-cert` of Debian).
+OTHERS_OF_A_KEY = 0o037
 # A clock that is behind what was stored by this much was set back, or was wrong before.
 CLOCK_STEP_S = 5.0
 # Homing did not exist before 2026: a clock that shows an earlier time is wrong.
@@ -37,13 +41,14 @@ EARLIEST_MS = 1_767_225_600_000
 
 async def examine(program: Program) -> list[Finding]:
     """Every check, in order. Files come first, because opening the store corrects their modes."""
-    findings = [*_assemblies(program.general), *_files(program.general), *_secrets(program)]
+    general = program.general
+    findings = [*_assemblies(general), *_files(general), *_secrets(program), *_keys(general)]
     try:
         homing = assemble(program, worker=False)
     except SettingsError as error:
         return [*findings, Finding("settings", "bad", str(error))]
     findings += await _store(homing.store)
-    findings += await _journal(homing.store, program.general)
+    findings += await _journal(homing.store, general)
     for provider in homing.providers:
         findings += await _provider(provider)
     missing = await why_missing(homing.store)
@@ -51,19 +56,30 @@ async def examine(program: Program) -> list[Finding]:
         return [*findings, Finding(NO_STORE, "bad", missing)]
     try:
         async with homing:
-            if not any(finding.check == "store" for finding in findings):
+            opened = await _opened(homing, program)
+            if not any(finding.check == "store" for finding in (*findings, *opened)):
                 findings.append(Finding("store", "good", "opened; it is as durable as it must be"))
-            findings += await _opened(homing, program)
+            findings += [finding for finding in opened if finding not in findings]
     except HomingError as error:
         findings.append(Finding("store", "bad", str(error)))
     return findings
 
 
 async def _opened(homing: Homing, program: Program) -> list[Finding]:
-    findings = [*await _clock(homing), *await _workers(homing, program)]
+    store, clock = homing.store, homing.engine.clock
+    unwritable = await why_not_writable(store, clock)
+    if unwritable is not None:
+        # Heartbeats are writes: while there are none, nobody can tell who is alive.
+        findings = [Finding("store", "bad", unwritable)]
+    else:
+        findings = [*await _clock(homing), *await _workers(homing, program)]
+    findings += [
+        Finding("store", "warning", f"damage was met within the last day: {text}")
+        for text in await damage_met(store, clock)
+    ]
     findings += [
         Finding("backup", "warning", str((fact.value or {}).get("text")))
-        for fact in await homing.store.facts(RESTORED)
+        for fact in await store.facts(RESTORED)
     ]
     service = Service(homing, program.settings, program.general)
     for check in program.assembly.checks:
@@ -104,6 +120,18 @@ def _secrets(program: Program) -> Iterator[Finding]:
         if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077:
             detail = f"{path} holds a secret ({name}) and can be read by others: chmod 600 {path}"
             yield Finding("files", "bad", detail)
+
+
+def _keys(settings: Settings) -> Iterator[Finding]:
+    named = {f"dkim.{domain}.key_path": key.key_path for domain, key in settings.dkim.items()}
+    if settings.server.tls_key is not None:
+        named["server.tls_key"] = settings.server.tls_key
+    for name, path in named.items():
+        # A key that is missing or cannot be read stops the start in words of its own.
+        with contextlib.suppress(OSError):
+            if stat.S_IMODE(Path(path).stat().st_mode) & OTHERS_OF_A_KEY:
+                detail = f"{path} is a private key ({name}) that others can use: chmod 600 {path}"
+                yield Finding("files", "warning", detail)
 
 
 async def _store(store: Store) -> Sequence[Finding]:

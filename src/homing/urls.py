@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 from homing.domain.errors import SettingsError
 from homing.ports import Journal, JournalPath, Provider, Store
 
 T = TypeVar("T")
+
+_SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 
 
 def _memory(url: str) -> Store:
@@ -75,6 +77,12 @@ def provider_of(given: str | Provider) -> Provider:
     return _checked(given, "prepare", "provider")
 
 
+def scheme_of(url: str) -> str:
+    """Empty if there is none. `urlsplit` raises for some URLs, in words that hold the password."""
+    found = _SCHEME.match(url)
+    return found[1].lower() if found else ""
+
+
 def store_from_url(url: str) -> Store:
     return _from(STORES, "store", url)
 
@@ -85,7 +93,7 @@ def provider_from_url(url: str) -> Provider:
 
 def sends_nowhere(provider: str) -> bool:
     """Whether this is a provider for tests, which sends nothing."""
-    return urlsplit(provider).scheme in NOWHERE
+    return scheme_of(provider) in NOWHERE
 
 
 def journal_for(store: Store, path: str | Path | None = None) -> Journal | None:
@@ -100,7 +108,7 @@ def journal_for(store: Store, path: str | Path | None = None) -> Journal | None:
 
 
 def _from(table: dict[str, Callable[[str], T]], setting: str, url: str) -> T:
-    scheme = urlsplit(url).scheme
+    scheme = scheme_of(url)
     make = table.get(scheme)
     if make is None:
         raise SettingsError(setting, _unknown(table, setting, url, scheme))

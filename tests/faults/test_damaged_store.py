@@ -31,11 +31,9 @@ class Bell:
         return True
 
 
-def damage_the_index_of_due_work(path: Path) -> None:
+def overwrite_the_root_of(path: Path, name: str) -> None:
     with closing(sqlite3.connect(path)) as database:
-        [(page,)] = database.execute(
-            "select rootpage from sqlite_schema where name = 'homing_deliveries_ready'"
-        )
+        [(page,)] = database.execute("select rootpage from sqlite_schema where name = ?", (name,))
     with path.open("r+b") as file:
         file.seek((page - 1) * PAGE_BYTES)
         file.write(b"\xff" * PAGE_BYTES)
@@ -52,7 +50,7 @@ async def test_a_damaged_page_raises_the_alarm_at_once_and_ends_readiness(
 ) -> None:
     path, bell = tmp_path / "outbox.db", Bell()
     await fill(path)
-    await asyncio.to_thread(damage_the_index_of_due_work, path)
+    await asyncio.to_thread(overwrite_the_root_of, path, "homing_deliveries_ready")
     homing = Homing(f"sqlite:///{path}", provider="stub:", alarm=bell)
     app = application(homing, Settings(store=f"sqlite:///{path}"))
     transport = httpx2.ASGITransport(app=app)
@@ -69,3 +67,33 @@ async def test_a_damaged_page_raises_the_alarm_at_once_and_ends_readiness(
     assert any("store_damaged" in line for line in caplog.messages)
     assert ready.status_code == 503
     assert "damage of the store stops the claims of route mail" in ready.json()["problems"]
+
+
+async def test_damage_that_a_reader_meets_is_alerted_and_shown(tmp_path: Path) -> None:
+    path, bell = tmp_path / "outbox.db", Bell()
+    await fill(path)
+    await asyncio.to_thread(overwrite_the_root_of, path, "homing_attempts")
+    homing = Homing(f"sqlite:///{path}", provider="stub:", alarm=bell, worker=False)
+    app = application(homing, Settings(store=f"sqlite:///{path}"))
+    transport = httpx2.ASGITransport(app=app)
+
+    async with (
+        app.router.lifespan_context(app),
+        httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8025") as client,
+    ):
+        before = (await client.get("/readyz")).json()
+        [item] = (await client.get("/api/v1/deliveries?limit=1")).json()["items"]
+        read = await client.get(f"/api/v1/deliveries/{item['delivery_id']}/attempts")
+        async with asyncio.timeout(BOUND_S):
+            await bell.rang.wait()
+            after = await client.get("/readyz")
+            while after.json() == before:  # the damage is noted after the alert
+                after = await client.get("/readyz")
+
+    assert before["status"] == "ok"
+    assert read.status_code == 503
+    assert after.status_code == 200
+    assert after.json() == {
+        "status": "degraded",
+        "problems": ["damage was met in the store: `homing doctor` looks for it"],
+    }

@@ -8,14 +8,17 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from homing.app import Homing
 from homing.domain.message import Email
 from homing.engine.alerts import RESTORED
 from homing.ports import Alert
+from homing.settings import Settings
 from homing.stores.sql.sqlite import SqliteStore
 from homing.testing import samples
+from homing.web.application import application
 
 BOUND_S = 30.0
 
@@ -123,3 +126,27 @@ async def test_a_worker_raises_the_alarm(path: Path, tmp_path: Path) -> None:
             alert = await bell.rang
 
     assert alert.kind == RESTORED
+
+
+async def test_readiness_tells_it(path: Path, tmp_path: Path) -> None:
+    async with Homing(f"sqlite:///{path}", provider="stub:", worker=False):
+        pass
+    back_up(path, tmp_path / "backup.db")
+    await one_more(path, "d1")
+    put_back(tmp_path / "backup.db", path)
+    homing = Homing(f"sqlite:///{path}", provider="stub:")
+    app = application(homing, Settings(store=f"sqlite:///{path}"))
+
+    async with (
+        app.router.lifespan_context(app),
+        httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1:8025"
+        ) as client,
+    ):
+        ready = await client.get("/readyz")
+
+    assert ready.status_code == 200
+    assert ready.json() == {
+        "status": "degraded",
+        "problems": ["a backup was put back: what was sent since then may be sent again"],
+    }

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from homing.domain.errors import StoreError
 from homing.ports import Checked, JournalPath, Migrated
-from homing.stores.sql.sqlite import SqliteStore
+from homing.stores.sql.sqlite import SqliteStore, checks
 from homing.stores.sql.sqlite.checkpoint import STUCK_LOG_BYTES
+from homing.testing import samples
+
+PAGE_BYTES = 4096
 
 
 @pytest.fixture
@@ -91,3 +95,47 @@ async def test_what_is_no_database_is_said(store: SqliteStore) -> None:
 
     with pytest.raises(StoreError, match="not a database"):
         await store.pending_migrations()
+
+
+async def fill(store: SqliteStore) -> None:
+    await store.open()
+    await store.add([samples.new(f"d{number}") for number in range(200)])
+    await store.close()
+
+
+def overwrite_the_root_of(path: Path, name: str) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        [(page,)] = database.execute("select rootpage from sqlite_schema where name = ?", (name,))
+    with path.open("r+b") as file:
+        file.seek((page - 1) * PAGE_BYTES)
+        file.write(b"\xff" * PAGE_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("homing_attempts", "homing_attempts"),
+        ("homing_deliveries_ready", "homing_deliveries"),
+    ],
+)
+async def test_a_damaged_page_is_found_and_its_table_named(
+    store: SqliteStore, name: str, table: str
+) -> None:
+    await fill(store)
+    await asyncio.to_thread(overwrite_the_root_of, store.path, name)
+
+    [damage] = [found for found in await store.findings() if found.verdict == "bad"]
+
+    assert damage.check == "store"
+    assert damage.detail.startswith(f"table {table} is damaged: ")
+
+
+async def test_a_check_that_would_take_too_long_ends_and_says_so(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(store)
+    monkeypatch.setattr(checks, "CHECK_WITHIN_S", 0.0)
+
+    [text] = await problems(store)
+
+    assert text.startswith("outbox.db was not checked to its end within 0 s")

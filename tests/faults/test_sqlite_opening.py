@@ -12,7 +12,13 @@ import pytest
 from msgspec.structs import replace
 
 from homing.domain.delivery import Fact
-from homing.domain.errors import StoreCorrupt, StoreError, StoreUnavailable, StoreUnsafe
+from homing.domain.errors import (
+    StoreCorrupt,
+    StoreError,
+    StoreLocked,
+    StoreUnavailable,
+    StoreUnsafe,
+)
 from homing.ports import Added, Query
 from homing.stores.sql import migrate
 from homing.stores.sql.sqlite import SqliteStore, connection
@@ -144,7 +150,7 @@ async def test_a_locked_database_refuses_and_recovers(path: Path) -> None:
         *(store.add([samples.new(f"d{n}")]) for n in range(5)), return_exceptions=True
     )
 
-    assert {type(error) for error in refused} == {StoreUnavailable}
+    assert {type(error) for error in refused} == {StoreLocked}
     assert await store.get("d0") is None  # reading goes on
     other.execute("rollback")
     other.close()

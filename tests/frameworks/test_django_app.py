@@ -68,6 +68,43 @@ async def all_of_them():
 found = homing.sync.run(all_of_them())
 print(json.dumps({name: json.loads(content.payload) for name, content in found.items()}))
 """
+INLINE = """
+import json
+from email.mime.image import MIMEImage
+from django.core.mail import EmailMultiAlternatives
+from homing.contrib.django.mail import email_of
+
+image = MIMEImage(b"\\x89PNG\\r\\n\\x1a\\n", "png")
+image.add_header("Content-ID", "<logo>")
+image.add_header("Content-Disposition", "inline", filename="logo.png")
+message = EmailMultiAlternatives("Booked", "See you", to=["ann@example.org"])
+message.attach(image)
+told = [email_of(message)[0].attachments[0].content_id]
+message.attach_alternative('<img src="cid:logo">', "text/html")
+told += [email_of(message)[0].attachments[0].content_id, message.send()]
+print(json.dumps(told))
+"""
+SILENT = """
+from django.core.mail import EmailMessage
+
+def send(text, to="ann@example.org"):
+    headers = {"Idempotency-Key": "one"}
+    return EmailMessage("Booked", text, to=[to], headers=headers).send(fail_silently=True)
+
+print([send("first"), send("second"), send("third", to="nobody")])
+"""
+ASYNC = """
+import asyncio
+from homing import Email
+from homing.contrib.django import homing
+
+async def main():
+    async with homing as started:
+        mail = Email(to="ann@example.org", subject="Booked", text="See you")
+        print((await started.send(mail)).delivery.state)
+
+asyncio.run(main())
+"""
 CHECKING = """
 import json
 from django.test import override_settings
@@ -104,7 +141,7 @@ def configure(site: Site, settings: str) -> None:
 
 def test_djangos_own_functions_submit_to_homing(site: Site) -> None:
     configure(site, "HOMING['SENDERS'] = ['desk@example.org']")
-    told = json.loads(shell(site, SENDING))
+    told = json.loads(shell(site, SENDING).splitlines()[0])
     assert told[:6] == [1, 1, 1, 0, 1, 1]
     assert "text/calendar is not supported" in told[6]
     assert told[7:] == [0, "from", 1]
@@ -161,3 +198,61 @@ def test_a_store_of_its_own_needs_no_database_of_the_project(site: Site) -> None
         site, "from django.core.mail import send_mail; send_mail('a', 'b', None, ['a@b.example'])"
     )
     assert (site.folder / "outbox.db").exists()
+
+
+def test_a_sender_that_django_uses_and_homing_refuses_is_warned_of(site: Site) -> None:
+    configure(site, "ADMINS = [('Ann', 'ann@example.org')]\n")
+    said = site.run("manage.py", "check")
+    assert "homing.W002" in said
+    assert "SERVER_EMAIL (root@localhost)" in said
+    assert "HOMING['SENDERS']" in said
+    assert "DEFAULT_FROM_EMAIL" not in said
+
+    configure(site, "HOMING['SENDER'] = 'desk@example.org'\nSERVER_EMAIL = 'desk@example.org'\n")
+    said = site.run("manage.py", "check")
+    assert "DEFAULT_FROM_EMAIL (shop@example.org)" in said
+    assert "SERVER_EMAIL" not in said
+
+    configure(site, "HOMING['SENDERS'] = ['@example.org']\n")
+    assert "no issues" in site.run("manage.py", "check")
+
+
+def test_a_refused_sender_names_the_setting(site: Site) -> None:
+    sending = (
+        "from django.core.mail import send_mail; send_mail('a', 'b', 'x@y.example', ['a@b.c'])"
+    )
+    assert "the setting `senders`" in site.run("manage.py", "shell", "-c", sending, code=1)
+
+
+def test_an_inline_image_is_shown_by_the_html(site: Site) -> None:
+    assert json.loads(shell(site, INLINE)) == [None, "logo", 1]
+
+
+def test_silent_failures_are_logged(site: Site) -> None:
+    said = shell(site, SILENT)
+    assert "[1, 0, 0]" in said
+    assert "mail_refused detail=key 'one'" in said
+    assert "mail_refused detail=to[0]" in said
+
+
+def test_homing_of_the_project_starts_in_an_event_loop(site: Site) -> None:
+    assert shell(site, ASYNC).strip() == "delivered"
+
+
+def test_an_application_that_is_not_installed_is_named(site: Site) -> None:
+    configure(site, "INSTALLED_APPS = ['bookings']\n")
+    sending = "from django.core.mail import send_mail; send_mail('a', 'b', None, ['a@b.example'])"
+    said = site.run("manage.py", "shell", "-c", sending, code=1)
+    assert "INSTALLED_APPS: must contain 'homing.contrib.django'" in said
+
+
+def test_the_command_line_reads_the_store_of_the_project(site: Site) -> None:
+    bounced = (
+        "from django.core.mail import send_mail; send_mail('a', 'b', None, ['bounce@stub.test'])"
+    )
+    shell(site, bounced)
+    listing = ("-m", "homing", "list", "--app", "homing.contrib.django:homing")
+    said = site.run(*listing, code=1)
+    assert "DJANGO_SETTINGS_MODULE: is not set" in said
+    site.environment["DJANGO_SETTINGS_MODULE"] = "bookings.settings"
+    assert "bounce@stub.test" in site.run(*listing)

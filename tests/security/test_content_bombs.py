@@ -60,6 +60,35 @@ def test_a_large_file_costs_less_than_twice_its_size() -> None:
     assert grown < 2
 
 
+SEARCH = """
+import resource, sys
+from homing.content.limits import DEFAULT
+from homing.content.attachments import check_attachments
+from homing.domain.message import Attachment
+
+begin, filler = b"content-type:", sys.argv[1].encode()
+content = begin + filler * (4_000_000 // len(filler))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+check_attachments([Attachment("m.eml", content, "message/rfc822")], DEFAULT)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.parametrize("filler", ["a", "\n ", "message", "content-type", "\ncontent-type "])
+def test_searching_a_message_takes_no_memory(filler: str) -> None:
+    """In a process of its own."""
+    shown = subprocess.run(
+        [sys.executable, "-c", SEARCH, filler], capture_output=True, text=True, check=True
+    ).stdout
+    assert int(shown) < 4_000  # KB: less than a copy would take
+
+
+def test_a_body_that_speaks_of_messages_is_not_nested() -> None:
+    content = b"Content-Type: text/plain\r\n\r\n message/rfc822\r\n" * 9
+    attachment = Attachment("m.eml", content, "message/rfc822")
+    validate_email(Email(to="a@b.co", text="x", attachments=[attachment]))
+
+
 def nested(levels: int) -> bytes:
     content = b"Subject: innermost\r\n\r\nhello\r\n"
     for _ in range(levels - 1):
@@ -80,7 +109,9 @@ def test_messages_may_be_nested_three_deep(levels: int) -> None:
         nested(5000),
         nested(4).replace(b"Content-Type: message", b"content-TYPE :\r\n\t message"),
         nested(4).replace(b"Content-Type: message", b"Content-Type: (a\r\n comment) message"),
+        nested(4).replace(b"\r\n", b"\r"),
         b"Content-Type: multipart/digest; boundary=x\r\n\r\n" * 3,
+        b"Content-Type: text/plain\r\n\r\n" * 10_001,
     ],
 )
 def test_deeper_messages_are_refused(content: bytes) -> None:

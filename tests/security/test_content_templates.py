@@ -102,7 +102,7 @@ ESCAPES = [
     "{{ x is filter }}",
     "{{ x is callable }}",
     "{{ x|__for }}",
-    "{{ x|__url }}",
+    "{{ x|__link }}",
     "{{ x|__css }}",
     "{{ x ** 2 }}",
     "{{ True.__class__ }}",

@@ -157,6 +157,53 @@ class TestHead:
         assert re.findall(rb"HTTP/1.1 (\d+)", heard) == [b"200", b"200", b"200", b"404"]
 
 
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n" % (len(BODY), BODY)
+UNENDING = [
+    pytest.param(POST + CHUNKED, b"X: y\r\n", id="trailers"),
+    pytest.param(POST + CHUNKED + b"X: ", b"y", id="one-trailer"),
+    pytest.param(POST + CHUNKED, b"x", id="name-of-a-trailer"),
+    pytest.param(POST + b"Transfer-Encoding: chunked\r\n\r\n1;", b"x", id="chunk-extension"),
+    pytest.param(
+        b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n" + CHUNKED,
+        b"X: y\r\n",
+        id="trailers-beside-an-answer",
+    ),
+    pytest.param(
+        b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n",
+        b"X: y\r\n",
+        id="next-head-beside-an-answer",
+    ),
+]
+
+
+class TestTrailers:
+    @pytest.mark.parametrize(("begin", "field"), UNENDING)
+    def test_unending_fields_are_cut_off(self, served: Served, begin: bytes, field: bytes) -> None:
+        """Wherever they stand. Who reads them all answers 408 in the end, or goes on talking."""
+        block = field * (40_000 // len(field))
+        heard = talk(served, begin, *[block] * 100)
+        assert status_of(heard) != 408
+        assert served.call("GET", "/healthz").status == 200
+
+    def test_they_are_no_headers(self, served: Served) -> None:
+        head = POST.replace(b"Idempotency-Key: k\r\n", b"Connection: close\r\n")
+        heard = talk(served, head + CHUNKED + b"Idempotency-Key: trailer\r\n\r\n")
+        assert status_of(heard) == 400
+        assert b"Idempotency-Key" in heard
+
+    def test_a_short_one_is_ignored(self, served: Served) -> None:
+        head = POST + b"Connection: close\r\n" + CHUNKED
+        assert status_of(talk(served, head, b"X-Checksum: 1\r\n\r\n")) in (200, 202)
+
+    def test_small_chunks_may_be_many(self, served: Served) -> None:
+        """What frames them is more than a head may have."""
+        body = BODY + b" " * 20_000
+        chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+        head = POST + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+        assert status_of(talk(served, head, chunks, b"0\r\n\r\n")) in (200, 202)
+
+
 class TestMalformed:
     @pytest.mark.parametrize(
         "request_bytes",

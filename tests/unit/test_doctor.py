@@ -22,6 +22,7 @@ from homing.stores.sql.sqlite import SqliteStore
 from homing.system import SystemClock
 from homing.testing import samples
 from tests.unit.cli.programs import free_port
+from tests.unit.content.keys import private_key
 
 logging.getLogger("mail.log").setLevel(logging.CRITICAL)
 
@@ -40,10 +41,10 @@ def given(toml: str = "", **environ: str) -> Loaded:
     return load(file, environ)
 
 
-def put(name: str, mode: int) -> None:
+def put(name: str, mode: int, text: str = "") -> None:
     """A file with this mode."""
     Path(name).parent.mkdir(exist_ok=True)
-    Path(name).touch()
+    Path(name).write_text(text)
     Path(name).chmod(mode)
 
 
@@ -128,6 +129,28 @@ async def test_a_password_in_a_file_for_all_is_bad() -> None:
     [detail] = (await found(loaded))["files", "bad"]
 
     assert detail.startswith("homing.toml holds a secret (provider) and can be read by others")
+
+
+@pytest.mark.parametrize(("mode", "is_open"), [(0o644, True), (0o660, True), (0o640, False)])
+async def test_private_keys_that_others_can_read_are_warned_of(mode: int, is_open: bool) -> None:
+    """Their own group may: that is how hosts give a key to a service."""
+    for name in ("dkim.pem", "tls.pem"):
+        put(name, mode, private_key())
+
+    report = await found(
+        given(
+            "sender = 'a@example.org'\n"
+            "[dkim.'example.org']\nselector = 's'\nkey_path = 'dkim.pem'\n"
+            "[server]\ntls_cert = 'cert.pem'\ntls_key = 'tls.pem'\n"
+        )
+    )
+
+    names = {"dkim.pem": "dkim.example.org.key_path", "tls.pem": "server.tls_key"}
+    expected = [
+        f"{file} is a private key ({name}) that others can use: chmod 600 {file}"
+        for file, name in names.items()
+    ]
+    assert report.get(("files", "warning"), []) == (expected if is_open else [])
 
 
 async def test_bad_settings_and_templates_are_findings() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,29 @@ async def test_doubt_is_resolved_by_a_second_send_unless_it_is_to_be_held() -> N
         [held] = await outbox.dead()
         assert (held.id, held.failed_because) == (sent.delivery_id, "uncertain")
         assert len(outbox.provider.ledger.entries) == 1
+
+
+async def test_code_that_submits_inside_its_transaction_can_be_tested(tmp_path: Path) -> None:
+    homing = shop(tmp_path)
+    async with Outbox(homing) as outbox:
+        with sqlite3.connect(":memory:") as connection:
+            first = await homing.submit(MAIL, key="booking-42", within=connection)
+            again = await homing.submit(MAIL, key="booking-42", within=connection)
+        assert (first.created, again.created) == (True, False)
+        await outbox.run()
+        assert len(outbox.delivered_to("ann@example.org")) == 1
+
+
+def test_plain_code_that_submits_inside_its_transaction_can_be_tested(tmp_path: Path) -> None:
+    homing = shop(tmp_path)
+    with SyncOutbox(homing) as outbox, sqlite3.connect(":memory:") as connection:
+        homing.sync.submit(MAIL, key="booking-42", within=connection)
+        outbox.run()
+        homing.sync.submit(MAIL, key="booking-43", within=connection)
+        outbox.run()
+        assert len(outbox.delivered_to("ann@example.org")) == 2
+
+
+def test_memory_itself_makes_no_promise_for_a_transaction() -> None:
+    with pytest.raises(NotAllowed, match="inside your transaction"):
+        Homing("memory:", provider="stub:").sync.submit(MAIL, within=object())

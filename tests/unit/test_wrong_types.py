@@ -181,6 +181,17 @@ def test_a_provider_that_is_none_is_refused_in_words(wrong: Any) -> None:
         Homing("memory:", provider=wrong)
 
 
+@pytest.mark.parametrize("host", ["[::1", "[none]", "h\u2100", "[::1]]", "[::1]x:25", "x[::1]"])
+@pytest.mark.parametrize("scheme", ["smtp", "smtps", "postgresql", "Http"])
+def test_a_url_whose_host_cannot_be_read_is_refused_by_name(scheme: str, host: str) -> None:
+    url = f"{scheme}://shop:hush@{host}"
+    with pytest.raises(SettingsError, match=r"^provider: ") as provider:
+        Homing("memory:", provider=url, sender="shop@example.org")
+    with pytest.raises(SettingsError, match=r"^store: ") as store:
+        Homing(url)
+    assert "hush" not in f"{provider.value} {store.value}"
+
+
 def test_a_misspelt_way_out_of_doubt_is_refused() -> None:
     """It would mean `resend`, where the caller wanted to hold."""
     for wrong in ("held", None, True):

@@ -16,6 +16,7 @@ from homing.engine.labels import ENGINE_LABELS
 from homing.engine.parking import parked_routes
 from homing.engine.route import Route
 from homing.engine.status_words import facets_of
+from homing.engine.store_verdict import store_warnings, why_not_writable
 from homing.engine.unserved import unserved_lanes, unserved_text
 from homing.ports import Query
 
@@ -96,27 +97,41 @@ async def counts(homing: Homing) -> list[Count]:
 
 
 def health(place: Place, as_json: AsJson = False) -> None:
-    """Exit 0 when live workers serve all waiting work, no route is parked and no provider fails
-    its check; else 1 and why."""
-
-    async def act(homing: Homing) -> list[str]:
-        liveness = homing.engine.liveness
-        await liveness.look()
-        problems = [] if liveness.workers else ["no worker process is alive"]
-        unserved = await unserved_lanes(homing.store, liveness)
-        problems += [unserved_text(lane, number) for lane, number in unserved.items()]
-        for route, fact in (await parked_routes(homing.store)).items():
-            problems.append(f"route {route} is parked: {(fact.value or {}).get('reason')}")
-        for route, text in liveness.problems_elsewhere.items():
-            problems.append(f"the provider of route {route} fails its check: {text}")
-        return problems
-
-    problems = with_homing(place, act)
+    """Exit 0 when the store can be written, live workers serve all waiting work, no route is
+    parked and no provider fails; else 1 and why."""
+    problems, warnings = with_homing(place, _problems_and_warnings)
     if as_json:
-        print_json({"status": "ok" if not problems else "bad", "problems": problems})
+        status = "bad" if problems else "degraded" if warnings else "ok"
+        print_json({"status": status, "problems": problems, "warnings": warnings})
     else:
-        typer.echo("\n".join(colored(p, "red") for p in problems) or colored("ok", "green"))
+        lines = [colored(text, "red") for text in problems]
+        lines += [colored(text, "yellow") for text in warnings]
+        typer.echo("\n".join(lines) or colored("ok", "green"))
     raise typer.Exit(1 if problems else 0)
+
+
+async def _problems_and_warnings(homing: Homing) -> tuple[list[str], list[str]]:
+    store, engine = homing.store, homing.engine
+    unwritable = await why_not_writable(store, engine.clock)
+    # Heartbeats are writes: while there are none, nobody can tell who is alive.
+    problems = [unwritable] if unwritable is not None else await _serving_problems(homing)
+    for route, fact in (await parked_routes(store)).items():
+        problems.append(f"route {route} is parked: {(fact.value or {}).get('reason')}")
+    return problems, await store_warnings(store, engine.clock)
+
+
+async def _serving_problems(homing: Homing) -> list[str]:
+    liveness = homing.engine.liveness
+    await liveness.look()
+    unserved = await unserved_lanes(homing.store, liveness)
+    return [
+        *([] if liveness.workers else ["no worker process is alive"]),
+        *(unserved_text(lane, number) for lane, number in unserved.items()),
+        *(
+            f"the provider of route {route} fails: {text}"
+            for route, text in liveness.problems_elsewhere.items()
+        ),
+    ]
 
 
 def words_of(route: Route) -> list[str]:

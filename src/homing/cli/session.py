@@ -15,7 +15,7 @@ import typer
 from homing.app import Homing
 from homing.cli.options import Place
 from homing.domain.delivery import Delivery
-from homing.domain.errors import HomingError, SettingsError
+from homing.domain.errors import HomingError, SettingsError, StoreCorrupt
 from homing.engine.handler_names import names_of
 from homing.engine.views import DeliveryView, delivery_view
 from homing.ports import InFile, Migrated, Store
@@ -88,7 +88,12 @@ def with_homing(place: Place, act: Callable[[Homing], Awaitable[T]], *, creates:
         else:
             await _demand_store(homing, place)
         async with homing:
-            return await act(homing)
+            try:
+                return await act(homing)
+            except StoreCorrupt as error:
+                homing.engine.health.met(error)
+                await homing.engine.health.tell()  # so that the processes that run know it too
+                raise
 
     return asyncio.run(run())
 

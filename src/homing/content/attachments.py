@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from homing.content.characters import check_label, check_line, require_text
 from homing.content.limits import Limits, too_large
+from homing.content.nested_messages import check_message
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Attachment
 
@@ -39,10 +40,6 @@ _TYPE = re.compile(rf"({_WORD})/({_WORD})")
 _PARAMETER = re.compile(rf' *; *({_WORD}) *= *({_WORD}|"[ !#-\[\]-~]*")')
 # They would contradict what the writer says itself.
 _OURS = frozenset(("boundary", "name"))
-# What opens a further message inside a message, also when the header is folded or commented.
-_NESTED = re.compile(
-    rb"(?im)^content-type[ \t]*:(?:[^\r\n]|\r?\n[ \t])*?(?:message/|multipart/digest)"
-)
 _PLAIN_NAME = re.compile(r"[ !#-\[\]-~]+")
 # Stands in HTML as cid:… without any escape.
 _CONTENT_ID = re.compile(r"[A-Za-z0-9._+-]+(?:@[A-Za-z0-9._-]+)?")
@@ -138,13 +135,6 @@ def split_content_type(text: str) -> list[str] | None:
         words.append(f"{parameter.group(1).lower()}={parameter.group(2)}")
         rest = rest[parameter.end() :]
     return words
-
-
-def check_message(content: bytes, field: str, limits: Limits) -> None:
-    """Messages within one another are limited: whoever scans mail opens them all."""
-    nested = 1 + sum(1 for _ in _NESTED.finditer(content))
-    if nested > limits.nested_messages:
-        raise too_large(field, nested, limits.nested_messages, "messages within one another")
 
 
 def type_line(content_type: str) -> str:

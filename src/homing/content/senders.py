@@ -55,5 +55,9 @@ class Senders:
         address = parse(wish, field)
         if not self._allowed.intersection((address.spec, f"@{address.domain}")):
             among = ", ".join(sorted(self._allowed))
-            raise InvalidRequest(field, f"is not one that this route may send as: {among}")
+            raise InvalidRequest(
+                field,
+                f"is not one that this route may send as: {among};"
+                " the setting `senders` can allow others",
+            )
         return address

@@ -11,7 +11,8 @@ HomingError
 ├── SettingsError              a setting is unknown, unused or wrong; `setting` names it
 ├── StoreError                 the store did not do what was asked
 │   ├── StoreFull              no room (disk, memory); nothing was stored
-│   ├── StoreUnavailable       not reachable or locked; nothing was stored
+│   ├── StoreUnavailable       not reachable; nothing was stored
+│   │   └── StoreLocked        another connection keeps it locked
 │   ├── StoreOutcomeUnknown    it may or may not have been stored: read again
 │   ├── StoreUnsafe            its durability settings are weaker than the promise
 │   └── StoreCorrupt           damage was found; damaged records are never skipped silently
@@ -83,6 +84,10 @@ class StoreFull(StoreError):
 
 class StoreUnavailable(StoreError):
     """The store cannot be reached or is locked. Nothing was stored."""
+
+
+class StoreLocked(StoreUnavailable):
+    """Another connection keeps the store locked. Nothing was stored."""
 
 
 class StoreOutcomeUnknown(StoreError):

@@ -9,51 +9,107 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
-# Access tokens are renewed, so the oldest ones are forgotten.
+# Access tokens are renewed, so the ones that were used longest ago are forgotten.
 MOST_EXPIRING = 64
 # A shorter one is left out only where it stands alone: inside words it would be found everywhere.
 SHORTEST_ANYWHERE = 4
+# A long one is found by its beginning: a reply line is too short for most access tokens, so that
+# a server repeats a part of it, or all of it in several lines.
+FOUND_BY_CHARS = 16
 
-_lasting: dict[str, None] = {}
-_expiring: dict[str, None] = {}
-_pattern: re.Pattern[str] | None = None
+_lasting: dict[str, tuple[str, ...]] = {}
+_expiring: dict[str, tuple[str, ...]] = {}
+# Replaced as a whole, because other threads read it.
+_by_beginning: dict[str, list[str]] = {}
 
 
 def mask_secret(secret: str, *, expires: bool = False) -> None:
-    """`redact` leaves out this value wherever it stands, also in base64.
+    """`redact` leaves out this value wherever it stands, also inside of base64.
 
     Of those that expire, the newest are kept.
     """
-    global _pattern  # noqa: PLW0603 - the one list of the process
-    known = _expiring if expires else _lasting
-    if not secret or secret in known:
-        return
-    known[secret] = None
-    while len(_expiring) > MOST_EXPIRING:
-        del _expiring[next(iter(_expiring))]
-    spellings = {spelling for each in (*_lasting, *_expiring) for spelling in _spellings(each)}
-    # The longest first: one secret may begin like another.
-    _pattern = re.compile("|".join(map(_literal, sorted(spellings, key=len, reverse=True))))
+    if secret:
+        _remember(_expiring if expires else _lasting, secret, (secret, *_in_base64(secret)))
+
+
+def mask_login_response(encoded: str) -> None:
+    """`redact` leaves out this text, which was sent to log in; the newest are kept."""
+    text = encoded.rstrip("=")
+    if len(text) >= SHORTEST_ANYWHERE:
+        _remember(_expiring, text, (text,))
 
 
 def without_known_secrets(text: str) -> str:
-    return text if _pattern is None else _pattern.sub("[redacted]", text)
+    found = [item for item in _by_beginning.items() if item[0] in text]
+    if not found:
+        return text
+    parts: list[str] = []
+    shown_to = 0
+    for start, end in sorted(span for item in found for span in _spans(text, *item)):
+        if start > shown_to or not parts:
+            parts += text[shown_to:start], "[redacted]"
+        shown_to = max(shown_to, end)
+    return "".join(parts) + text[shown_to:]
 
 
 def forget_secrets() -> None:
     """For tests: no secret of one is masked in another."""
-    global _pattern  # noqa: PLW0603 - the one list of the process
+    global _by_beginning  # noqa: PLW0603 - the one list of the process
     _lasting.clear()
     _expiring.clear()
-    _pattern = None
+    _by_beginning = {}
 
 
-def _spellings(secret: str) -> tuple[str, str]:
-    encoded = base64.b64encode(secret.encode("utf-8", "surrogateescape"))
-    return secret, encoded.decode().rstrip("=")
+def _remember(known: dict[str, tuple[str, ...]], secret: str, spellings: tuple[str, ...]) -> None:
+    global _by_beginning  # noqa: PLW0603 - the one list of the process
+    is_new = known.pop(secret, None) is None
+    known[secret] = spellings
+    if not is_new:
+        return
+    while len(_expiring) > MOST_EXPIRING:
+        del _expiring[next(iter(_expiring))]
+    grouped: dict[str, list[str]] = {}
+    for spelling in chain.from_iterable([*_lasting.values(), *_expiring.values()]):
+        grouped.setdefault(spelling[:FOUND_BY_CHARS], []).append(spelling)
+    _by_beginning = grouped
 
 
-def _literal(secret: str) -> str:
-    pattern = re.escape(secret)
-    return pattern if len(secret) >= SHORTEST_ANYWHERE else rf"(?<!\w){pattern}(?!\w)"
+def _in_base64(secret: str) -> Iterator[str]:
+    """Encoded alone, and as it looks behind other bytes: three bytes make four characters, so
+    there are three ways. Characters that depend on the bytes around it are left out."""
+    data = secret.encode("utf-8", "surrogateescape")
+    yield base64.b64encode(data).decode().rstrip("=")
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + data).decode()
+        inside = encoded[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
+        if len(inside) >= SHORTEST_ANYWHERE:
+            yield inside
+
+
+def _spans(text: str, beginning: str, secrets: Iterable[str]) -> Iterator[tuple[int, int]]:
+    start = text.find(beginning)
+    while start >= 0:
+        end = max(_end(text, start, secret) for secret in secrets)
+        if len(beginning) >= SHORTEST_ANYWHERE or _stands_alone(text, start, end):
+            yield start, end
+        start = text.find(beginning, end)
+
+
+def _end(text: str, start: int, secret: str) -> int:
+    """Where the text stops to repeat the secret. Line breaks and blanks between are passed over."""
+    end = start
+    for character in secret:
+        place = end
+        while text[place : place + 1] != character and text[place : place + 1].isspace():
+            place += 1
+        if text[place : place + 1] != character:
+            break
+        end = place + 1
+    return end
+
+
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    return re.search(r"\w", text[start - 1 : start] + text[end : end + 1]) is None

@@ -132,29 +132,32 @@ _NUL = re.compile(rb"\\u0000")
 
 def encode_message(message: Message) -> bytes:
     """The frozen payload of a delivery. Files in it are base64."""
+    return encode_with_spelling(message)[0]
+
+
+def encode_with_spelling(message: Message) -> tuple[bytes, bool]:
+    """The payload, and whether it holds a whole number that is written as a float."""
     data = message.variables if isinstance(message, Email) else message.data
-    payload = _encode(message, data)
+    payload, has_whole_floats = _encode(message, data)
     # The texts of an e-mail are checked by its route; its variables may be anything.
     if (data or not isinstance(message, Email)) and _NUL.search(payload):
         for name, value in msgspec.to_builtins(message).items():
             _refuse_nul(value, name)
-    return payload
+    return payload, has_whole_floats
 
 
 def encode_result(returned: Json) -> bytes:
     """What a handler or stage returned, as it is kept."""
-    return _encode(returned, returned)
+    return _encode(returned, returned)[0]
 
 
-def _encode(value: Json, data: Json) -> bytes:
+def _encode(value: Json, data: Json) -> tuple[bytes, bool]:
     """InvalidRequest: the data, which is the part of the value that may be anything, is no JSON."""
     try:
         encoded = _encoder.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidRequest("data", f"cannot be stored: {redact(str(error))}") from error
-    if data:
-        _check_numbers(data)
-    return encoded
+    return encoded, bool(data) and _check_numbers(data)
 
 
 def _refuse_nul(value: Json, field: str) -> None:
@@ -171,9 +174,13 @@ def _refuse_nul(value: Json, field: str) -> None:
             _refuse_nul(item, f"{field}[{index}]")
 
 
-def _check_numbers(data: Json) -> None:
-    """Refuse what would be read back as null, or by other programs as another number."""
+def _check_numbers(data: Json) -> bool:
+    """Refuse what would be read back as null, or by other programs as another number.
+
+    Returns whether there are floats that are whole numbers.
+    """
     values = [data]
+    has_whole_floats = False
     for value in values:  # what is found inside a value is looked at after it
         kind = type(value)
         if kind is str or kind is bool:
@@ -185,8 +192,11 @@ def _check_numbers(data: Json) -> None:
             values += value.values()
         elif kind is list or kind is tuple:
             values += value
-        elif kind is float and not isfinite(value):
-            raise InvalidRequest("data", f"{value} is not a number that JSON can hold")
+        elif kind is float:
+            if not isfinite(value):
+                raise InvalidRequest("data", f"{value} is not a number that JSON can hold")
+            has_whole_floats = has_whole_floats or value.is_integer()
+    return has_whole_floats
 
 
 def decode_message(payload: bytes) -> Message:

@@ -92,7 +92,7 @@ class Engine:
             time_scale=time_scale,
         )
         self.alerts = Alerts(store, clock, self.parking, self.liveness, alarm)
-        self.health = StoreHealth(clock, self.alerts.sound)
+        self.health = StoreHealth(store, clock, self.alerts.sound)
         self.saves = SaveBatcher(
             store,
             clock,
@@ -101,6 +101,8 @@ class Engine:
             running=self._running,
             met=self.health.met,
         )
+        self._providers = Providers(routes)
+        self.liveness.problems = self._providers.problems
         self.process = Process(
             store,
             clock,
@@ -112,6 +114,7 @@ class Engine:
             is_fresh=lambda: self.liveness.is_fresh,
             read_back=self._read_back,
             on_route_fault=self.parking.by_fault,
+            on_answer=self._providers.learn,
             holds_back=self.parking.holds_back,
             health=self.health,
             time_scale=time_scale,
@@ -124,8 +127,6 @@ class Engine:
         self.notices = notices_of(notifiers, store, clock, worked)
         self.workers = {route.name: self._worker(route) for route in routes}
         self.admission = Admission(self.runner, self.parking, self.workers, self._tell_of)
-        self._providers = Providers(routes)
-        self.liveness.problems = self._providers.problems
         self._lease_s = min((route.lease_s for route in routes), default=60.0)
         self._tasks: list[asyncio.Task[None]] = []
         self._starting = asyncio.Lock()
@@ -140,8 +141,8 @@ class Engine:
 
     @property
     def provider_problems(self) -> Mapping[str, str]:
-        """By route, what the last check of its provider found wrong."""
-        return self._providers.problems
+        """By route, what is wrong with its provider, by the last check or send of any process."""
+        return {**self.liveness.problems_elsewhere, **self._providers.problems}
 
     def add_observer(self, observer: Observer) -> None:
         self._observers.append(observer)

@@ -13,7 +13,7 @@ from homing.engine.route import Route
 from homing.engine.save_batcher import SaveBatcher
 from homing.engine.store_health import StoreHealth
 from homing.engine.suspects import SUSPECT_PERMITS
-from homing.ports import Clock, Dice, Store
+from homing.ports import Clock, Dice, Provider, Store
 
 # How many accepted sends may wait for their save: one kill can repeat at most this many.
 MAX_UNSAVED_SENDS = 64
@@ -28,12 +28,17 @@ def _no_facts(route: Route, failure: Failure) -> tuple[Fact, ...]:
     return ()
 
 
+def _nothing_learnt(provider: Provider, answer: object) -> None:
+    del provider, answer
+
+
 class Process:
     """Shared by the parts of one engine. `holder` names this process in the store.
 
     `refresh_if_stale` runs before work is claimed: it makes sure that what this process knows of
     itself and of the others is recent. `read_back` stores what the emergency journal has kept.
     `on_route_fault` gives the facts to write with an outcome that found a fault of its route.
+    `on_answer` is told what a provider answered to a send.
     `holds_back` says whether a route is parked, for a probe or for any other message.
     """
 
@@ -52,6 +57,7 @@ class Process:
         is_fresh: Callable[[], bool] = lambda: True,
         read_back: Callable[[], Awaitable[object]] = _nothing_to_do,
         on_route_fault: Callable[[Route, Failure], tuple[Fact, ...]] = _no_facts,
+        on_answer: Callable[[Provider, object], None] = _nothing_learnt,
         time_scale: float = 1.0,
     ) -> None:
         self.store = store
@@ -64,6 +70,7 @@ class Process:
         self.is_fresh = is_fresh
         self.read_back = read_back
         self.on_route_fault = on_route_fault
+        self.on_answer = on_answer
         self.holds_back = holds_back
         self.health = health
         # How many seconds of the clock pass in a real one; leases are real, due times are not.

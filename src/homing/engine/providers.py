@@ -6,25 +6,28 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
+from homing.domain.failure import PROVIDER_FAILS, Failure
 from homing.engine.route import Route, classify_exception
 from homing.engine.steps import SendStep
-from homing.ports import Checked, Finding, OpenedProvider, Provider
+from homing.ports import Accepted, Checked, Finding, OpenedProvider, Provider
 
 log = logging.getLogger("homing.engine")
 
 CHECK_TIMEOUT_S = 30.0
-# A provider whose check failed is checked again after this time, until it is well.
+# A provider whose check or send failed is checked again after this time, until it is well.
 CHECK_AGAIN_S = 60.0
 
 
 class Providers:
-    """`problems` says, by route, what is wrong with its provider."""
+    """`problems` says, by route, what is wrong with its provider: by its last check or send."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self.problems: dict[str, str] = {}
         self._names: dict[int, list[str]] = {}
         self._providers: dict[int, Provider] = {}
         self._unopened: set[int] = set()
+        self._failing: dict[int, str] = {}
+        self._has_failing = asyncio.Event()
         for route in routes:
             for provider in _providers_of(route):
                 self._providers[id(provider)] = provider
@@ -32,16 +35,26 @@ class Providers:
                 self._names.setdefault(id(provider), []).append(route.name)
 
     async def watch(self) -> None:
-        """Open and check each, and check again those that failed; ends when all are well.
+        """Open and check each, then check those that fail until they are well. Runs for ever.
 
         A provider that cannot be opened stops nothing: its sends fail and are tried again.
         """
-        waiting = list(self._providers)
-        while waiting:
-            failed = await asyncio.gather(*(self._is_bad(key) for key in waiting))
-            waiting = [key for key, is_bad in zip(waiting, failed, strict=True) if is_bad]
-            if waiting:
-                await asyncio.sleep(CHECK_AGAIN_S)
+        await asyncio.gather(*(self._check(key) for key in self._providers))
+        while True:
+            await self._has_failing.wait()
+            await asyncio.sleep(CHECK_AGAIN_S)
+            await asyncio.gather(*(self._check(key) for key in list(self._failing)))
+
+    def learn(self, provider: Provider, answer: object) -> None:
+        """What the answer to a send shows of its provider; most answers show nothing new."""
+        key = id(provider)
+        if isinstance(answer, Failure):
+            if answer.error_class in PROVIDER_FAILS and key in self._names:
+                if key not in self._failing:
+                    self._log("provider_fails", key, answer.detail)
+                self._set(key, answer.detail or answer.error_class)
+        elif key in self._failing and isinstance(answer, Accepted):
+            self._set(key, None)
 
     async def close(self) -> None:
         for provider in self._providers.values():
@@ -50,29 +63,37 @@ class Providers:
             except Exception:
                 log.exception("provider %s could not be closed", type(provider).__name__)
 
-    async def _is_bad(self, key: int) -> bool:
+    async def _check(self, key: int) -> None:
         try:
             async with asyncio.timeout(CHECK_TIMEOUT_S):
-                findings = await self._check(key)
+                findings = await self._findings(key)
         except Exception as error:
             findings = [Finding("provider", "bad", classify_exception(error).detail)]
-        bad = [finding.detail for finding in findings if finding.verdict == "bad"]
-        for name in self._names[key]:
-            if bad:
-                self.problems[name] = "; ".join(bad)
-            else:
-                self.problems.pop(name, None)
+        bad = "; ".join(finding.detail for finding in findings if finding.verdict == "bad")
         if bad:
-            names = ",".join(self._names[key])
-            log.warning("provider_check_failed routes=%s detail=%s", names, "; ".join(bad))
-        return bool(bad)
+            self._log("provider_check_failed", key, bad)
+        self._set(key, bad or None)
 
-    async def _check(self, key: int) -> list[Finding]:
+    async def _findings(self, key: int) -> list[Finding]:
         provider: object = self._providers[key]
         if key in self._unopened and isinstance(provider, OpenedProvider):
             await provider.open()
         self._unopened.discard(key)
         return await provider.findings() if isinstance(provider, Checked) else []
+
+    def _set(self, key: int, problem: str | None) -> None:
+        if problem is not None:
+            self._failing[key] = problem
+            self._has_failing.set()
+        elif self._failing.pop(key, None) is not None and not self._failing:
+            self._has_failing.clear()
+        # The heartbeat reads the same dictionary.
+        self.problems.clear()
+        for failing, text in self._failing.items():
+            self.problems.update(dict.fromkeys(self._names[failing], text))
+
+    def _log(self, event: str, key: int, detail: str) -> None:
+        log.warning("%s routes=%s detail=%s", event, ",".join(self._names[key]), detail)
 
 
 def _providers_of(route: Route) -> list[Provider]:

@@ -140,6 +140,7 @@ class SendBatch:
 
     def _take_prepared(self, work: ClaimedWork, answer: object) -> None:
         if isinstance(answer, Failure | Exception):
+            self._process.on_answer(self._step.provider, answer)
             self._end(work, answer)
         elif hasattr(answer, "start"):  # a check of the whole Protocol costs 40 calls
             self._prepared[work] = cast(GroupSend, answer)
@@ -239,6 +240,7 @@ class SendBatch:
             self._exit = answer
             self._wake()
         else:
+            self._process.on_answer(self._step.provider, answer)
             self._end(work, outcome_of(answer))
         if not self._under_way:
             self._wake()

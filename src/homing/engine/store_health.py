@@ -12,13 +12,15 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from homing.domain.errors import StoreCorrupt, StoreError
-from homing.ports import Alert, Clock
+from homing.engine.store_verdict import note_damage, reason_of
+from homing.ports import Alert, Clock, Store
 
 log = logging.getLogger("homing.engine")
 
 # Longer than the busy timeout of SQLite: one lock that was waited for in vain is no alert yet.
 REFUSES_AFTER_S = 10.0
 LOOK_EVERY_S = 1.0
+NOTE_WITHIN_S = 5.0
 DAMAGED = "store_damaged"
 REFUSES = "store_refuses"
 
@@ -26,7 +28,10 @@ REFUSES = "store_refuses"
 class StoreHealth:
     """What is asked of the store again and again has a name, such as the claims of a route."""
 
-    def __init__(self, clock: Clock, sound: Callable[[Alert], Awaitable[bool]]) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, sound: Callable[[Alert], Awaitable[bool]]
+    ) -> None:
+        self._store = store
         self._clock = clock
         self._sound = sound
         # By name: since when it is asked in vain, and the last error.
@@ -34,6 +39,7 @@ class StoreHealth:
         self._errors: dict[str, StoreError] = {}
         self._damage: set[str] = set()
         self._damage_to_tell: list[str] = []
+        self._damage_to_note: list[str] = []
         self._has_damage_to_tell = asyncio.Event()
         self._is_refusal_logged = False
         self._is_refusal_told = False
@@ -59,6 +65,7 @@ class StoreHealth:
             log.error("%s detail=%s", DAMAGED, text)
             self._damage.add(text)
             self._damage_to_tell.append(text)
+            self._damage_to_note.append(text)
             self._has_damage_to_tell.set()
 
     @property
@@ -68,6 +75,7 @@ class StoreHealth:
         damaged = [name for name, error in self._errors.items() if isinstance(error, StoreCorrupt)]
         return [f"damage of the store stops the {name}" for name in sorted(damaged)] + [
             f"the store has refused the {name} for {now_s - self._unanswered[name]:.0f} s"
+            + (f": {reason_of(self._errors[name])}" if name in self._errors else "")
             for name in self._refused()
         ]
 
@@ -106,3 +114,12 @@ class StoreHealth:
             self._is_refusal_told = await self._sound(Alert(REFUSES, "store", text, now_ms))
         elif not refused:
             self._is_refusal_told = False
+        await self._note_damage()
+
+    async def _note_damage(self) -> None:
+        """After the alerts, and not for long: the damaged store may refuse this write, too."""
+        with contextlib.suppress(StoreError, TimeoutError):  # the next look tries again
+            async with asyncio.timeout(NOTE_WITHIN_S):
+                for text in list(self._damage_to_note):
+                    await note_damage(self._store, self._clock, text)
+                    self._damage_to_note.remove(text)

@@ -14,7 +14,7 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import Struct, field
@@ -250,7 +250,7 @@ def answer_for(word: str) -> Accept | Failure:
 
 def stub_from_url(url: str) -> StubProvider:
     """`stub:?script=503,timeout,202&ledger=FILE&latency_ms=5`."""
-    options = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    options = dict(parse_qsl(url.partition("?")[2], keep_blank_values=True))
     script = tuple(word.strip() for word in options.pop("script", "").split(",") if word.strip())
     ledger = options.pop("ledger", "")
     latency_ms = options.pop("latency_ms", "0")

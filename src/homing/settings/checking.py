@@ -46,8 +46,15 @@ def _telemetry(given: TelemetrySettings) -> Iterator[tuple[str, str]]:
         return
     if given.otlp == "none":
         yield "telemetry.otlp_endpoint", "is unused: telemetry.otlp is none; set it to http or grpc"
-    if urlsplit(given.otlp_endpoint).scheme not in ("http", "https"):
-        yield "telemetry.otlp_endpoint", "must begin with http:// or https://"
+    if not _is_http_url(given.otlp_endpoint):
+        yield "telemetry.otlp_endpoint", "must be a URL that begins with http:// or https://"
+
+
+def _is_http_url(url: str) -> bool:
+    try:
+        return urlsplit(url).scheme in ("http", "https")
+    except ValueError:  # a host that cannot be read
+        return False
 
 
 def _dkim(given: Settings) -> Iterator[tuple[str, str]]:

@@ -24,6 +24,7 @@ from msgspec import Struct
 from homing.domain.delivery import Change
 from homing.domain.errors import StoreError, StoreFull, StoreUnavailable
 from homing.stores.codec import decode_change, encode
+from homing.stores.own_files import open_own_file
 from homing.stores.syncing import sync_folder
 
 ROOM_BYTES = 1024 * 1024
@@ -31,7 +32,6 @@ _LIVE = b"+"
 _DONE = b"-"
 _HEAD = re.compile(rb"([+-]) ([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{8}) ")
 _HEAD_BYTES = 29
-_OWNER_ONLY = 0o600
 
 
 class FileJournal:
@@ -154,7 +154,7 @@ class _File:
     """Reads and writes that are on the disk when they return."""
 
     def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY)
+        self._descriptor = open_own_file(path, os.O_RDWR)
 
     def lock(self) -> None:
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)

@@ -16,9 +16,9 @@ from homing.app import Homing
 from homing.domain.delivery import Delivery
 from homing.ports import Facet, Query
 from homing.providers.stub import StubProvider
-from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from homing.testing.dice import LoadedDice
+from homing.testing.store import OutboxStore
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class Outbox:
         """Put the parts for tests in place; `async with` and `SyncOutbox` do so."""
         self._replaced.enter_context(
             self.homing.replaced(
-                store=MemoryStore(), provider=self.provider, clock=self.clock, dice=LoadedDice(0)
+                store=OutboxStore(), provider=self.provider, clock=self.clock, dice=LoadedDice(0)
             )
         )
 

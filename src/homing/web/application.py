@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from homing.app import Homing
 from homing.assembly import Service, Web
-from homing.domain.errors import SettingsError
+from homing.domain.errors import SettingsError, StoreError
 from homing.engine.bulk import BULK_VERBS
 from homing.mail_route import MAIL_ROUTE
 from homing.settings.tree import Settings
@@ -80,7 +80,10 @@ def application(
             live.end()
             await homing.stop(settings.stop_grace.value)
 
-    return Application(table, live, lifespan)
+    def met(error: StoreError) -> None:
+        homing.engine.health.met(error)
+
+    return Application(table, live, lifespan, met)
 
 
 def _standard(homing: Homing, endpoints: dict[str, Endpoint], gate: Gate) -> dict[str, Resource]:
@@ -106,11 +109,18 @@ def _add_own(
 class Application(Starlette):
     """Starlette with one entry point: every answer, also to an error, is made here."""
 
-    def __init__(self, found: Mapping[str, Resource], live: Live, lifespan: Any) -> None:
+    def __init__(
+        self,
+        found: Mapping[str, Resource],
+        live: Live,
+        lifespan: Any,
+        met: Callable[[StoreError], None],
+    ) -> None:
         routes = [Route(path, resource) for path, resource in found.items()]
         super().__init__(routes=routes, lifespan=lifespan)
         self.router.redirect_slashes = False
         self.live = live
+        self._met = met
         # The paths without parameters are found at once; the others by Starlette's patterns.
         self._plain = {path: resource for path, resource in found.items() if "{" not in path}
 
@@ -134,6 +144,8 @@ class Application(Starlette):
         except ClientDisconnect:
             return  # the caller has disconnected
         except Exception as error:
+            if isinstance(error, StoreError):
+                self._met(error)
             if started:
                 raise
             await _refused(scope, error)(scope, receive, send_guarded)

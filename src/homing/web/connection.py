@@ -1,4 +1,4 @@
-"""Limits on connections: the size of request heads, waiting times, and their number.
+"""Limits on connections: the size of heads and trailers, waiting times, and their number.
 
 uvicorn limits none of these by itself. A head that is too long is answered 431, one that arrives
 too slowly 408, one connection too many 503; a peer that does not read its answer is disconnected.
@@ -22,6 +22,7 @@ else:
     except ImportError:  # slower, and always there
         from uvicorn.protocols.http.h11_impl import H11Protocol as _Protocol
 
+CALLS_BACK = hasattr(_Protocol, "on_body")
 STATUS_LINES = {
     status: f"HTTP/1.1 {status} {phrase}\r\n".encode() for status, phrase in PHRASES.items()
 }
@@ -48,7 +49,9 @@ class Connection(_Protocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        # What has come since the end of a head, of a message, or of a piece of a body.
         self._head_bytes = 0
+        self._in_head = True
         self._waiting: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
 
@@ -67,21 +70,44 @@ class Connection(_Protocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
-        if self._reading_head():
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES and not self._head_ends_early(data):
-                self._refuse(431, f"the head is longer than {HEAD_BYTES:,} bytes")
-                return
+        self._head_bytes += len(data)
+        too_long = self._head_bytes > HEAD_BYTES
+        if too_long and self._reading_head() and not self._head_ends_early(data):
+            self._refuse_fields()
+            return
         super().data_received(data)
         if not self._reading_head():
-            self._head_bytes = 0
+            if not CALLS_BACK:
+                self._head_bytes = 0  # h11 limits what comes after the head itself
             self._stop_waiting()
         elif self._waiting is None and not self.transport.is_closing():
             self._waiting = self.loop.call_later(self.head_within_s, self._too_slow)
+        if self._head_bytes > HEAD_BYTES:
+            self._refuse_fields()
+
+    # httptools alone calls the methods `on_…`: with h11 everything takes ASGI's own way.
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()  # type: ignore[misc] # httptools' protocol has it
+        self._in_head = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Trailers are dropped: uvicorn would add them to the headers."""
+        if self._in_head:
+            super().on_header(name, value)  # type: ignore[misc] # httptools' protocol has it
+
+    def on_body(self, body: bytes) -> None:
+        super().on_body(body)  # type: ignore[misc] # httptools' protocol has it
+        self._head_bytes = 0
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()  # type: ignore[misc] # httptools' protocol has it
+        self._head_bytes = 0
 
     def on_headers_complete(self) -> None:
-        """Called by httptools alone: with h11 everything takes ASGI's own way."""
         super().on_headers_complete()  # type: ignore[misc] # httptools' protocol has it
+        self._in_head = False
+        self._head_bytes = 0
         scope: dict[str, Any] = self.scope  # type: ignore[assignment] # with a word of our own
         scope[LINE] = WholeMessages(self, self.cycle)
 
@@ -103,6 +129,11 @@ class Connection(_Protocol):
         cycle: Any = self.cycle  # there is none before the first head
         return cycle is None or bool(cycle.response_complete)
 
+    def _may_have_answered(self) -> bool:
+        """An answer has begun, or pipelined requests (httptools) wait for the end of one."""
+        waiting: object = getattr(self, "pipeline", None)
+        return not self._reading_head() and bool(waiting or self.cycle.response_started)
+
     def _head_ends_early(self, data: bytes) -> bool:
         """The head may be short and only the body behind it long."""
         end = data.find(b"\r\n\r\n")
@@ -120,8 +151,14 @@ class Connection(_Protocol):
             self._waiting.cancel()
             self._waiting = None
 
+    def _refuse_fields(self) -> None:
+        self._refuse(431, f"the head or the trailers are longer than {HEAD_BYTES:,} bytes")
+
     def _refuse(self, status: int, detail: str) -> None:
         if self.transport.is_closing():
+            return
+        if self._may_have_answered():
+            self.transport.close()  # a refusal would be read as a part of the answer
             return
         answer = problem(status, detail=detail)
         headers = [pair for pair in answer.all_headers() if pair != CLOSE] + [CLOSE]

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from homing.app import Homing
 from homing.domain.errors import HomingError
+from homing.engine.store_verdict import reason_of, store_warnings
 from homing.web.answers import Answer, json_answer
 from homing.web.calls import Call
 from homing.web.intake import Intake
@@ -33,24 +34,25 @@ class Health:
     async def readyz(self, call: Call) -> Response:
         del call
         problems: list[str] = []
+        degraded: list[str] = []
+        engine = self._homing.engine
         try:
             async with asyncio.timeout(ANSWER_WITHIN_S):
-                await self._homing.store.facts("parked", limit=1)
+                degraded = await store_warnings(self._homing.store, engine.clock)
         except TimeoutError:
             problems.append("the store does not answer")
         except HomingError:
             problems.append("the store refuses to answer")
-        if self._refused_lately():
-            problems.append("the store refuses to write")
-        problems += self._homing.engine.health.problems
+        refusal = self._intake.refusal
+        if refusal is not None and engine.clock.steady_s() < refusal[0] + REMEMBERED_S:
+            problems.append(f"the store refuses to write: {reason_of(refusal[1])}")
+        problems += engine.health.problems
         if problems:
             return json_answer(HealthOut("not ready", problems), 503)
-        # It still accepts and stores: what cannot be sent waits for its provider.
-        failing = [
-            f"the provider of route {route} fails its check: {text}"
-            for route, text in self._homing.engine.provider_problems.items()
-        ]
-        return json_answer(HealthOut("degraded" if failing else "ok", failing))
+        # It still accepts and stores: what cannot be sent waits for its provider. This is shown
+        # without a token, so the words of a server are left to the log and to `homing health`.
+        degraded += [f"the provider of route {route} fails" for route in engine.provider_problems]
+        return json_answer(HealthOut("degraded" if degraded else "ok", degraded))
 
     async def metrics(self, call: Call) -> Response:
         """Deliveries by route and state, for Prometheus; telemetry adds more if installed."""
@@ -69,12 +71,6 @@ class Health:
         ]
         lines += ["# TYPE homing_workers gauge", f"homing_workers {len(stats.workers)}", ""]
         return Answer("\n".join(lines).encode(), kind=EXPOSITION)
-
-    def _refused_lately(self) -> bool:
-        refused_at_s = self._intake.refused_at_s
-        if refused_at_s is None:
-            return False
-        return self._homing.engine.clock.steady_s() < refused_at_s + REMEMBERED_S
 
 
 def _label(text: str) -> str:

@@ -1,5 +1,6 @@
 """M-149: a variable stands only where escaping makes it harmless."""
 
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -88,9 +89,67 @@ def load(folder: Path, html: str) -> Catalog:
         "<title>a</title><script>{{ x }}</script>",
         '<svg><title><a href="{{ x }}">',
         "<!--><script>--> {{ x }}",
+        # The variable would be the scheme, or a part of it.
+        '<a href="{{ x }}:alert(1)">',
+        '<a href="{{ x }}://example.org/">',
+        '<a href="{{ x }}&colon;alert(1)">',
+        '<a href="{{ x }}script:alert(1)">',
+        '<a href="&#32;{{ x }}:alert(1)">',
+        '<a href="\x01{{ x }}:alert(1)">',
+        "<a href=' {{ x }} \t:alert(1)'>",
+        '<a href="{% if x %}{{ x }}{% endif %}:x">',
+        # The variable would continue the host.
+        '<a href="https://example.org{{ x }}">',
+        '<a href="https://example.org:{{ x }}/">',
+        '<a href="//example.org{{ x }}">',
+        '<a href="https:/example.org{{ x }}">',
+        '<a href="https:example.org{{ x }}">',
+        r'<a href="https:\\example.org{{ x }}">',
+        '<a href="https:&#47;&#47;example.org{{ x }}">',
+        '<a href="https://{{ x }}{{ x }}/">',
+        '<a href="/{{ x }}/{{ x }}">',
+        '<a href="/{{ x }}/a{{ x }}">',
+        '<a href="{% if x %}https://example.org{% else %}/a/{% endif %}{{ x }}">',
+        '<a href="/a{% if x %}?b={% endif %}{{ x }}">',
+        # A selector, which only shows at its brace.
+        "<style>a:{{ x }} { color: red }</style>",
+        "<style>a:{{ x }}:hover { color: red }</style>",
+        "<style>@media print { a:{{ x }} { color: red } }</style>",
+        "<style>p[a='b']:is('{{ x }}') { color: red }</style>",
+        "<style>a:{% if x %}{{ x }}{% endif %} { color: red }</style>",
     ],
 )
 def test_a_variable_in_a_dangerous_place_stops_the_start(tmp_path: Path, html: str) -> None:
+    with pytest.raises(SettingsError, match=r"t/en/html\.tmpl:1: "):
+        load(tmp_path, html)
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        '<!x y="><a href={{ x }} ">',
+        '<!x><p title="{{ x }}">',
+        "<!ELEMENT a>",
+        '<!DOCTYPE html "><p title={{ x }} ">',
+        "<!DOCTYPE html <p>",
+        '<?php a="> <p title={{ x }} b="?>',
+        '<?xml a="> <p title={{ x }} b="?>',
+        '</p a="> <img alt={{ x }} b=">',
+        "</p a>",
+        "</ p>",
+        '<script></script a="> <img alt={{ x }} b=">',
+        '<svg><![CDATA[ > <p title="]]><p title={{ x }}">',
+        "<!->{{ x }}",
+        "<!-- --!><script>--> {{ x }}",
+        "<script><!--<script></script>{{ x }}",
+        '<svg><title><a title="</title><a title="{{ x }}">',
+        '<svg><style><a title="</style><a title="{{ x }}">',
+        '<é a="><p title={{ x }} ">',
+    ],
+)
+def test_markup_that_readers_of_mail_understand_differently_stops_the_start(
+    tmp_path: Path, html: str
+) -> None:
     with pytest.raises(SettingsError, match=r"t/en/html\.tmpl:1: "):
         load(tmp_path, html)
 
@@ -159,6 +218,16 @@ PAYLOAD = """"><script>alert(1)</script><img src=x onerror='alert(2)'>"""
         "<style>p { color: {{ x }} } /* {} ' */ a { width: {{ x }}% }</style>{{ x }}",
         '<a xlink:href="{{ x }}">y</a>',
         '<img src="data:image/png;base64,AAAA">{{ x }}',
+        '<a href="{{ x }}/a?b={{ x }}">y</a>',
+        '<a href="{% if x %}{{ x }}{% else %}/a{% endif %}#b">y</a>',
+        '<a href="/a?b=1&amp;c={{ x }}">y</a>',
+        '<a href="https://{{ x }}/{{ x }}/{{ x }}">y</a><a href="{{ x }}/{{ x }}/{{ x }}">y</a>',
+        '<!DOCTYPE html PUBLIC "-//W3C//DTD HTML 4.01//EN" "http://www.w3.org/a.dtd">{{ x }}',
+        '<?xml version="1.0"?><p title="{{ x }}">',
+        "<![if !mso]><p>{{ x }}</p ><![endif]>",
+        "<!--[if mso]><p><![endif]-->{{ x }}<!--[if !mso]><!--><b>{{ x }}</b><!--<![endif]-->",
+        "<style><!-- p { color: {{ x }} } --></style>{{ x }}",
+        "<style>@media (width < 9px) { a:hover { color: {{ x }}; } b:hover { } }</style>",
     ],
 )
 def test_elsewhere_no_value_can_open_a_tag_or_leave_its_quotes(tmp_path: Path, html: str) -> None:
@@ -221,3 +290,44 @@ def test_a_link_goes_nowhere_dangerous(tmp_path: Path, link: str, shown: str) ->
     result = load(tmp_path, '<a href="{{ x }}">y</a>').render("t", "en", {"x": link})
     assert isinstance(result, Rendered), result
     assert result.html == f'<a href="{shown}">y</a>'
+
+
+@pytest.mark.parametrize(
+    ("link", "value", "shown"),
+    [
+        ("https://example.org/?id={{ x }}", "1&admin=1#x y+z", "1%26admin%3D1%23x%20y%2Bz"),
+        ("https://example.org/?id={{ x }}&amp;b=1", "ä/é", "%C3%A4%2F%C3%A9"),
+        ("/?id={{ x | urlencode }}", "a&b c", "a%26b%20c"),
+        ("/?{{ {'a': x, 'b': 1} | urlencode }}", "1&2", "a=1%262&amp;b=1"),
+        ("https://example.org/#{{ x }}", "a b", "a%20b"),
+        ("https://example.org/{{ x }}", "img/a b.png?c#d", "img/a%20b.png%3Fc%23d"),
+        ("https://example.org/{{ x }}", 7, "7"),
+        ("https://example.org/u/{{ x }}/leave", "../admin", "..%2Fadmin"),
+        ("/{{ x }}", "/evil.example/x", "%2Fevil.example%2Fx"),
+        ("/{{ x | urlencode }}", "/evil.example/x", "%2Fevil.example%2Fx"),
+        ("/{{ x }}", "\\evil.example", "%5Cevil.example"),
+        ("{{ '' }}/{{ x }}", "/evil.example", "%2Fevil.example"),
+        ("mailto:{{ x }}", "a+b@c.example?bcc=d@e.example", "a+b@c.example%3Fbcc%3Dd@e.example"),
+        ("mailto:a@b.example?subject={{ x }}", "a b&bcc=c", "a%20b%26bcc%3Dc"),
+        ("tel:{{ x }}", "+49 30", "+49%2030"),
+        ("https://{{ x }}/a", "localhost:8000", "localhost:8000"),
+        ("https://{{ x }}.example.org/", "evil.example/", "evil.example%2F"),
+        ("https://{{ x }}.example.org/", "a@evil.example#", "a%40evil.example%23"),
+    ],
+)
+def test_a_variable_in_a_link_stays_in_its_part(
+    tmp_path: Path, link: str, value: object, shown: str
+) -> None:
+    result = load(tmp_path, f'<a href="{link}">').render("t", "en", {"x": value})
+    assert isinstance(result, Rendered), result
+    variable = re.compile(r"\{\{ (?!'').*? \}\}")
+    assert result.html == f'<a href="{variable.sub(lambda _: shown, link)}">'.replace(
+        "{{ '' }}", ""
+    )
+
+
+def test_what_was_percent_encoded_before_is_not_encoded_again(tmp_path: Path) -> None:
+    catalog = load(tmp_path, '{% set a = x | urlencode %}<a href="/?a={{ a }}">{{ a }}</a>')
+    result = catalog.render("t", "en", {"x": "b c"})
+    assert isinstance(result, Rendered), result
+    assert result.html == '<a href="/?a=b%20c">b%20c</a>'

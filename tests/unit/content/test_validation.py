@@ -1,5 +1,6 @@
 """The gate for e-mails: M-006, T14, T15."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -238,3 +239,18 @@ def test_each_limit_holds_to_the_last_one(limits: Limits, within: Email, beyond:
     validate_email(within, limits)
     with pytest.raises(InvalidRequest, match=r"too large|nested deeper"):
         validate_email(beyond, limits)
+
+
+def test_long_names_are_not_copied_for_every_value_below_them() -> None:
+    variables: dict[str, object] = {}
+    for _ in range(30):
+        variables = {"n" * 30_000: variables}
+    email = replace(TEMPLATED, variables=variables)
+    validate_email(email)
+    tracemalloc.start()
+    try:
+        validate_email(email)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2_000_000

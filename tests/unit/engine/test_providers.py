@@ -8,11 +8,16 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
+from homing.domain.delivery import Receipt
+from homing.domain.failure import Failure
 from homing.engine import providers
+from homing.engine.providers import Providers
 from homing.engine.route import Route
-from homing.ports import Finding, Transitioned
+from homing.ports import Accepted, Envelope, Finding, Ready, Transitioned
 from tests.unit.engine.providers import Provider, sending
 from tests.unit.engine.world import World, quiet, route
+
+REFUSED = Failure("connect_failed", detail="Connection refused")
 
 
 class Opened(Provider):
@@ -20,6 +25,10 @@ class Opened(Provider):
         super().__init__()
         self.problem = problem
         self.did: list[str] = []
+        self.is_up = True
+
+    async def prepare(self, envelope: Envelope) -> Ready | Failure:
+        return await super().prepare(envelope) if self.is_up else REFUSED
 
     async def open(self) -> None:
         self.did.append("open")
@@ -87,6 +96,42 @@ async def test_a_provider_that_failed_is_checked_again_until_it_is_well(
 
     assert world.engine.provider_problems == {}
     assert down.did.count("open") == 1
+
+
+async def test_what_sends_learn_of_a_provider_is_known_at_once() -> None:
+    accepted = Accepted(Receipt("250"))
+    shared, other = Opened(), Opened()
+    found = Providers(routes(shared, shared, other))
+
+    found.learn(shared, REFUSED)
+    assert found.problems == {"r0": "Connection refused", "r1": "Connection refused"}
+    found.learn(shared, Failure("recipient_refused", "reject"))
+    found.learn(other, accepted)
+    assert found.problems.keys() == {"r0", "r1"}
+    found.learn(shared, accepted)
+    assert found.problems == {}
+    found.learn(Opened(), REFUSED)
+    assert found.problems == {}
+
+
+async def test_a_provider_fails_from_a_refused_connection_until_an_accepted_send() -> None:
+    provider = Opened()
+    world = World(*routes(provider))
+    await world.engine.start()
+    await quiet()
+    assert world.engine.provider_problems == {}
+
+    provider.is_up = False
+    await world.submit()
+    await world.until_told("fail")
+    failing = dict(world.engine.provider_problems)
+    provider.is_up = True
+    await world.submit()
+    await world.until_told("succeed")
+    well = dict(world.engine.provider_problems)
+    await world.engine.stop()
+
+    assert (failing, well) == ({"r0": "Connection refused"}, {})
 
 
 class ClaimWatcher:

@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from homing.domain.errors import StoreCorrupt, StoreFull, StoreUnavailable
+from homing.domain.errors import StoreCorrupt, StoreFull, StoreLocked
 from homing.engine.store_health import REFUSES_AFTER_S, StoreHealth
 from homing.ports import Claim, Claimed
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from tests.unit.engine.world import Bell, World, quiet
 
-LOCKED = StoreUnavailable("outbox.db: database is locked")
+LOCKED = StoreLocked("outbox.db: database is locked")
 DAMAGE = StoreCorrupt("outbox.db: database disk image is malformed")
 
 
@@ -29,7 +29,7 @@ def bell() -> Bell:
 
 @pytest.fixture
 def health(clock: ManualClock, bell: Bell) -> StoreHealth:
-    return StoreHealth(clock, bell.sound)
+    return StoreHealth(MemoryStore(), clock, bell.sound)
 
 
 def kinds(bell: Bell) -> list[str]:
@@ -71,6 +71,7 @@ async def test_a_refusal_that_lasts_is_told_once_until_it_is_over(
             clock.advance(REFUSES_AFTER_S)
             await health.tell()
         assert len(health.problems) == 2
+        assert health.problems[0].endswith(" s: another connection keeps it locked")
         health.answered("claims")
         health.answered("heartbeats")
         await health.tell()

@@ -205,6 +205,10 @@ def test_a_wrong_variable_names_itself(
             "[telemetry]\notlp = 'http'\notlp_endpoint = 'collector:4318'",
             ["telemetry.otlp_endpoint", "http://"],
         ),
+        (
+            "[telemetry]\notlp = 'http'\notlp_endpoint = 'http://u:hush@[::1'",
+            ["telemetry.otlp_endpoint", "http://"],
+        ),
     ],
 )
 def test_a_wrong_line_of_the_file_names_itself(tmp_path: Path, toml: str, words: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -197,3 +198,28 @@ async def test_a_server_that_repeats_the_token_is_not_quoted(tmp_path: Path) -> 
     async with server, provider(url(server, "ann@", rest)) as smtp:
         outcome = await accepted(smtp)
     assert "opaque0815" not in repr(outcome)
+
+
+@pytest.mark.parametrize("mechanism", ["XOAUTH2", "OAUTHBEARER"])
+@pytest.mark.parametrize("quoted", [slice(None), slice(400), slice(4, None)])
+@pytest.mark.parametrize("token", ["ya29.TOKENsecretTOKENsecret", "eyJ0" + "1aB2-_xY" * 120])
+async def test_a_server_that_repeats_the_encoded_token_is_not_quoted(
+    token: str, quoted: slice, mechanism: str
+) -> None:
+    """Whole, without its end, or without its beginning; a long one in several lines."""
+
+    def repeat(_line: str) -> str:
+        response = server.commands[-1].split()[-1]
+        if response == mechanism:
+            return "334 "  # a long response is not part of the command
+        lines = re.findall(".{1,480}", response[quoted])
+        return "\r\n".join([*(f"501-5.5.2 {line}" for line in lines), "501 5.5.2 cannot decode"])
+
+    server = WireServer([*PIPELINING, f"AUTH {mechanism}"], auth=repeat)
+    async with server, provider(url(server, "ann@", f"&token={token}")) as smtp:
+        outcome = await failed(smtp)
+    response = next(line.split()[-1] for line in server.commands if len(line) > 40)
+    start = base64.b64decode(response).index(token.encode())
+    inside = response[-(-start * 8 // 6) : (start + len(token)) * 8 // 6]
+    assert outcome.detail.endswith("cannot decode")
+    assert not any(inside[at : at + 8] in outcome.detail for at in range(len(inside) - 7))

@@ -16,6 +16,7 @@ from homing.domain.errors import StoreUnavailable, StoreUnsafe
 from homing.providers.stub import StubProvider
 from homing.stores.sql.migrate import Migration, shipped
 from homing.stores.sql.sqlite import connection as connecting
+from homing.stores.sql.sqlite.store import SqliteStore
 from tests.faults.processes import until
 
 MAIL = Email(to="ann@example.org", subject="Hello", text="Ann")
@@ -208,3 +209,18 @@ async def test_aiosqlite(homing: Homing, path: Path) -> None:
         ticket = await homing.submit(MAIL, within=caller)
         await caller.commit()
         await homing.desk.show(ticket.delivery_id)
+
+
+@pytest.mark.parametrize("is_started", [True, False])
+def test_a_call_beside_the_callers_transaction_hints_at_within(
+    path: Path,
+    is_started: bool,
+) -> None:
+    homing = Homing(SqliteStore(path, busy_timeout_s=0.01), provider="stub:", worker=False)
+    if is_started:
+        homing.sync.start()
+    with closing(sqlite3.connect(path, isolation_level=None)) as caller:
+        caller.execute("begin immediate")
+        with pytest.raises(StoreUnavailable, match="submit with `within`"):
+            homing.sync.submit(MAIL)
+    homing.sync.stop()

@@ -14,9 +14,9 @@ from homing.settings import Settings
 from homing.settings.tree import LimitSettings
 from homing.web.bodies import SHORT_BYTES, Bodies
 from homing.web.calls import Call
-from homing.web.intake import check_form
+from homing.web.intake import MAX_VALUES, check_form
 from homing.web.problems import BadRequest
-from homing.web.schemas import DeliveryIn
+from homing.web.schemas import AmendIn, BatchIn, DeliveryIn
 from tests.unit.web.conftest import OPEN, Api, running
 
 LIMIT = 200_000
@@ -218,11 +218,27 @@ class TestForm:
         attachment = {"filename": "", "content_base64": ""}
         answer = await small.post("k", attachments=[attachment] * 20_000)
         assert (answer.status_code, answer.json()["field"]) == (413, "attachments")
+        answer = await small.post("k", attachments=[attachment] * 50_000)
+        assert (answer.status_code, answer.json()["field"]) == (413, "body")
 
-    def test_they_are_refused_before_they_are_made(self) -> None:
-        body = b'{"attachments":[' + b'{"filename":"","content_base64":""},' * 13_000 + b"{}]}"
-        with pytest.raises(BadRequest, match="are too many"):
-            check_form(body, DeliveryIn, message_bytes=2_000_000)
+    @pytest.mark.parametrize("kind", [DeliveryIn, AmendIn, BatchIn])
+    @pytest.mark.parametrize("value", [b"{}", b"[]", b"1", b'""', b'"\\\\"', b'{"a":1}'])
+    def test_many_values_are_refused_before_they_are_made(self, kind: Any, value: bytes) -> None:
+        """Nothing here has the form of its type, which only the parser would see."""
+        body = b"[" + (value + b",") * MAX_VALUES + b"1]"
+        with pytest.raises(BadRequest, match="holds more than 100,000 values"):
+            check_form(body, kind, message_bytes=2_000_000)
+
+    @pytest.mark.parametrize("text", [b"a,", b"{[", b'\\"],', b"\\\\", b'\\\\\\",'])
+    def test_signs_in_a_text_are_no_values(self, text: bytes) -> None:
+        body = b'{"items":[{"text":"' + text * 400_000 + b'"}]}'
+        check_form(body, BatchIn, message_bytes=2_000_000)
+
+    async def test_a_batch_of_many_values_is_not_taken(self, small: Api) -> None:
+        item = {"idempotency_key": "k", "to": ["ann@example.org"], "text": "x"}
+        items = {"items": [{**item, "variables": {"many": [{}] * 400_000}}]}
+        answer = await small.client.post("/api/v1/deliveries/batch", json=items)
+        assert (answer.status_code, answer.json()["field"]) == (413, "body")
 
     async def test_an_attachment_beyond_the_limit_is_named(self, small: Api) -> None:
         content = "QUJD" * 1_000_001

@@ -437,6 +437,17 @@ class TestStoreInTrouble:
         ready = await api.client.get("/readyz")
         assert ready.json()["problems"] == ["the store refuses to answer"]
 
+    async def test_readiness_names_a_failing_provider_and_repeats_nothing_of_it(
+        self, api: Api, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        said = {"mail": "auth_failed: 535 5.7.8 mx7.internal.example.org says no"}
+        monkeypatch.setattr(type(api.homing.engine), "provider_problems", said)
+        ready = await api.client.get("/readyz")
+        assert ready.json() == {
+            "status": "degraded",
+            "problems": ["the provider of route mail fails"],
+        }
+
     async def test_a_surprise_is_500_and_tells_nothing(
         self, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -8,7 +8,10 @@ import re
 # parentheses, strings, comments and escapes. A short text, so that places can be compared.
 NAME = "n"
 VALUE = "v"
+_FILLED = "f"  # a value that holds a variable
+SELECTOR = "s"  # the same, when a brace shows that it was no value
 _AFTER = {":": VALUE, ";": NAME, "{": NAME, "}": NAME}
+_AFTER_FILLED = {";": NAME, "{": SELECTOR, "}": NAME}
 _STRINGS = "\"'"
 _SLASH, _COMMENT, _STAR, _ESCAPE = "/", "*", "x", "\\"
 
@@ -19,7 +22,11 @@ _COLOUR = re.compile(r"(?:rgb|hsl)a?\([0-9 %.,/+-]*\)")
 
 def takes_variable(place: str) -> bool:
     """In the value of a property, or in a string of it; in no function, least of all `url()`."""
-    return place == VALUE or (len(place) == 2 and place[0] == VALUE and place[1] in _STRINGS)
+    return place[0] in (VALUE, _FILLED) and place[1:] in ("", *_STRINGS)
+
+
+def after_variable(place: str) -> str:
+    return _FILLED + place[1:]
 
 
 def escape(text: str) -> str:
@@ -42,7 +49,7 @@ def read(place: str, c: str) -> str:
         return place + c
     if top == "(":
         return below if c == ")" else place
-    return _AFTER.get(c, place)
+    return (_AFTER_FILLED if top == _FILLED else _AFTER).get(c, place)
 
 
 def _read_comment(place: str, c: str) -> str:

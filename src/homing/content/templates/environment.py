@@ -23,16 +23,18 @@ from homing.content.templates.filters import (
 )
 from homing.content.templates.language import NotInLanguage
 from homing.content.templates.layouts import File, Find, put_together
+from homing.content.templates.links import PercentEncoded
 
 MAX_RANGE = 10_000
 MAX_NUMBER = 2**63
 
+_OF_TEXTS = frozenset(
+    ("capitalize", "endswith", "lower", "lstrip", "rstrip", "startswith", "strip", "title", "upper")
+)
 # What may be asked of a value, beside the items of a list or object.
 ATTRIBUTES: Mapping[type, frozenset[str]] = {
-    str: frozenset(
-        ("capitalize", "endswith", "lower", "lstrip", "rstrip", "startswith", "strip", "title",
-         "upper")
-    ),
+    str: _OF_TEXTS,
+    PercentEncoded: _OF_TEXTS,
     dict: frozenset(("get", "items", "keys", "values")),
     LoopContext: frozenset(
         ("cycle", "first", "index", "index0", "last", "length", "nextitem", "previtem", "revindex",

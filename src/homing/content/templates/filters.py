@@ -14,19 +14,22 @@ from jinja2.filters import FILTERS
 from jinja2.runtime import Context
 from jinja2.tests import TESTS
 
-from homing.content.templates import css
+from homing.content.templates import css, links
 from homing.content.templates.budget import Budget, MeteredLoop, TooLarge
 
 FOR_LOOPS = "__for"
 FOR_CONCATENATION = "__concatenate"
 FOR_LITERALS = "__flat"
-FOR_URLS = "__url"
+FOR_LINKS = "__link"
+FOR_HOSTS = "__host"
+FOR_PATHS = "__path"
+FOR_QUERIES = "__query"
 FOR_CSS = "__css"
 
 # They look at their argument alone and make nothing longer than a few times its length.
 _AS_JINJA_HAS_THEM = (
     "abs", "capitalize", "count", "d", "default", "float", "int", "items", "length", "list",
-    "lower", "reverse", "title", "trim", "upper", "urlencode",
+    "lower", "reverse", "title", "trim", "upper",
 )  # fmt: skip
 _TEST_NAMES = (
     "!=", "<", "<=", "==", ">", ">=", "boolean", "defined", "divisibleby", "eq", "even", "false",
@@ -37,9 +40,6 @@ _TEST_NAMES = (
 ALLOWED_TESTS: dict[str, Any] = {name: TESTS[name] for name in _TEST_NAMES}
 
 _FORMAT = re.compile(r"(?:[^%]|%%|%[-+ ]?[0-9]{0,2}(?:\.[0-9])?[sdifgxX])*", re.DOTALL)
-_SAFE_SCHEMES = frozenset(("http", "https", "mailto", "tel", "sms", "cid"))
-_UNSAFE_URL = "#unsafe-link"
-_IGNORED_IN_URLS = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029]")
 
 
 class MeteredContext(Context):
@@ -68,13 +68,6 @@ def printf(pattern: str, *values: Any) -> str:
     return pattern % tuple(word(value) for value in values)
 
 
-def is_safe_url(text: str) -> bool:
-    """Whether a link goes where a mail's link may go; a link without a scheme does."""
-    address = _IGNORED_IN_URLS.sub("", text)
-    scheme, colon, _ = address.partition(":")
-    return not colon or any(c in scheme for c in "/?#") or scheme.lower() in _SAFE_SCHEMES
-
-
 def _flat(literal: Any) -> Any:
     """Lists and objects written in a template hold words alone, so that none grows by nesting."""
     for value in literal.values() if isinstance(literal, dict) else literal:
@@ -84,16 +77,15 @@ def _flat(literal: Any) -> Any:
 
 
 def _string(value: Any) -> str:
-    return str(word(value))
+    return value if isinstance(value, links.PercentEncoded) else str(word(value))
 
 
-def _url(value: Any) -> str:
-    text = _string(value)
-    return text if is_safe_url(text) else _UNSAFE_URL
+def _of_text(escape: Callable[[str], str]) -> Callable[[Any], str]:
+    return lambda value: escape(_string(value))
 
 
-def _css(value: Any) -> str:
-    return css.escape(_string(value))
+def _urlencode(value: Any) -> links.PercentEncoded:
+    return links.PercentEncoded(FILTERS["urlencode"](value))
 
 
 def _first(values: Iterable[Any]) -> Any:
@@ -144,9 +136,13 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "string": _string,
     "truncate": _truncate,
     "unique": _unique,
+    "urlencode": _urlencode,
     FOR_LITERALS: _flat,
-    FOR_URLS: _url,
-    FOR_CSS: _css,
+    FOR_LINKS: _of_text(links.whole),
+    FOR_HOSTS: _of_text(links.host),
+    FOR_PATHS: _of_text(links.path),
+    FOR_QUERIES: _of_text(links.query),
+    FOR_CSS: _of_text(css.escape),
 }
 
 

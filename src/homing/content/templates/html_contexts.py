@@ -13,17 +13,26 @@ from typing import TypeAlias
 
 from jinja2 import nodes
 
-from homing.content.templates.filters import FOR_CSS, FOR_URLS, is_safe_url
-from homing.content.templates.html_places import Content, Place, read
+from homing.content.templates import css, links
+from homing.content.templates.filters import FOR_CSS, FOR_HOSTS, FOR_LINKS, FOR_PATHS, FOR_QUERIES
+from homing.content.templates.html_places import Place, read
 from homing.content.templates.language import NotInLanguage, through
 
 # Where the output can be: after an `if`, wherever one of its branches has ended.
 Places: TypeAlias = frozenset[Place]
 
 MAX_PLACES = 64
-# Stands in a link for what is not known before it is rendered.
-_UNKNOWN = "{}"
-_FILTERS: dict[Content, str] = {"url": FOR_URLS, "css": FOR_CSS}
+_LINK_FILTERS: dict[links.Part, str] = {
+    "whole": FOR_LINKS,
+    "host": FOR_HOSTS,
+    "path": FOR_PATHS,
+    "query": FOR_QUERIES,
+}
+_LINK_REFUSALS: dict[links.Part, str] = {
+    "behind_host": "a variable in a link cannot continue the host: put a / between",
+    "scheme": "a link needs a fixed beginning with a harmless scheme, or one variable alone",
+}
+_FILTERS = (*_LINK_FILTERS.values(), FOR_CSS)
 
 
 def guard(body: list[nodes.Node], files: Mapping[nodes.Node, str]) -> None:
@@ -106,13 +115,15 @@ def _common(values: list[str]) -> str:
     if first == last:
         return first
     alike = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
-    return "".join(a for a, _ in alike).removesuffix(_UNKNOWN) + _UNKNOWN
+    return "".join(a for a, _ in alike).removesuffix(links.UNKNOWN) + links.UNKNOWN
 
 
 def _after_variable(place: Place) -> Place:
     if place.mode == "text_tag":
         return place._replace(name="")
-    return place._replace(value=place.value + _UNKNOWN) if place.content == "url" else place
+    if place.content == "css":
+        return place._replace(value=css.after_variable(place.value))
+    return place._replace(value=place.value + links.UNKNOWN) if place.content == "url" else place
 
 
 def _guarded(child: nodes.Expr, places: Places) -> nodes.Expr:
@@ -121,13 +132,13 @@ def _guarded(child: nodes.Expr, places: Places) -> nodes.Expr:
             raise NotInLanguage(_refusal(place), child.lineno)
     if len({(place.mode, place.content) for place in places}) != 1:
         raise _apart(child.lineno)
-    [content] = {place.content for place in places}
-    needed = _FILTERS.get(content)
-    if content == "url" and True not in {_begins_link(place, child.lineno) for place in places}:
-        needed = None
+    needed = {_filter_for(place, child.lineno) for place in places}
     # A loop's body is walked more than once.
-    done = isinstance(child, nodes.Filter) and child.name in _FILTERS.values()
-    return child if needed is None or done else through(child, needed)
+    done = child.name if isinstance(child, nodes.Filter) and child.name in _FILTERS else ""
+    if len(needed | {done} - {""}) > 1:
+        raise NotInLanguage("its branches end in different parts of a link", child.lineno)
+    [name] = needed
+    return child if done or not name else through(child, name)
 
 
 def _refusal(place: Place) -> str:
@@ -139,22 +150,23 @@ def _refusal(place: Place) -> str:
     return f"a variable cannot be used {where}: only between tags or inside a quoted attribute"
 
 
-def _begins_link(place: Place, line: int) -> bool:
-    if not place.value.strip():
-        return True
-    # With a fixed beginning such as https://example.org/?id= no value can change the scheme.
-    if not any(end in place.value for end in ":/?#") or "&" in place.value.partition(":")[0]:
-        raise NotInLanguage("a link needs a fixed beginning, or one variable alone", line)
-    if not is_safe_url(place.value):
-        raise NotInLanguage("a link with a variable needs a harmless scheme", line)
-    return False
+def _filter_for(place: Place, line: int) -> str:
+    if place.content != "url":
+        return FOR_CSS if place.content == "css" else ""
+    part = links.part_after(place.value)
+    if part in _LINK_REFUSALS:
+        raise NotInLanguage(_LINK_REFUSALS[part], line)
+    return _LINK_FILTERS[part]
 
 
 def _read(node: nodes.TemplateData, place: Place) -> Place:
     for index, character in enumerate(node.data):
         after = read(place, character)
+        problem = "" if after is place else after.problem
         if place.value and after.mode != place.mode and place.runs_script:
+            problem = f"the attribute {place.name} may not be a script"
+        if problem:
             line = node.lineno + node.data.count("\n", 0, index)
-            raise NotInLanguage(f"the attribute {place.name} may not be a script", line)
+            raise NotInLanguage(problem, line)
         place = after
     return place

@@ -5,11 +5,12 @@ from __future__ import annotations
 from html import unescape
 from typing import Literal, NamedTuple, TypeAlias
 
-from homing.content.templates import css
+from homing.content.templates import css, links
 
 _SPACE = " \t\r\n\f"
 _RAW_TAGS = frozenset(("script", "style", "xmp", "iframe", "noembed", "noframes", "plaintext"))
 _TEXT_TAGS = frozenset(("title", "textarea"))
+_DECLARATIONS = frozenset(("!doctype", "![if", "![endif]", "?xml"))
 _URL_ATTRIBUTES = frozenset(
     ("action", "archive", "background", "base", "cite", "classid", "codebase", "data", "dynsrc",
      "formaction", "href", "icon", "longdesc", "lowsrc", "manifest", "poster", "profile", "src",
@@ -69,11 +70,26 @@ class Place(NamedTuple):
         if self.mode not in _VALUES or self.content not in ("url", "code"):
             return False
         read = "".join(c for c in unescape(self.value).lower() if c > " ")
-        links = read.split(";") if self.content == "code" else [read]
-        return any(link.startswith(_SCRIPTS) for link in links)
+        targets = read.split(";") if self.content == "code" else [read]
+        return any(target.startswith(_SCRIPTS) for target in targets)
+
+    @property
+    def problem(self) -> str:
+        """Why a template that comes here is refused."""
+        if self.mode == "unclear":
+            return "mail programs read this markup in different ways"
+        if self.content == "css" and self.value == css.SELECTOR:
+            return "a variable in CSS cannot be part of a selector"
+        if self.content == "url" and links.extends_variable(self.value):
+            return "after a variable that begins a link, it can only go on with / ? or #"
+        return ""
 
     def _is_animated(self, name: str) -> bool:
         return name in _ANIMATED and self.tag.rpartition(":")[2] in _ANIMATIONS
+
+
+# Where HTML's own rules and simpler readers differ in what is a tag.
+_UNCLEAR = Place("unclear")
 
 
 def read(place: Place, character: str) -> Place:
@@ -86,16 +102,49 @@ def _read_text(place: Place, c: str) -> Place:
 
 
 def _read_open(place: Place, c: str) -> Place:
-    """After `<`: a tag's name, a comment, or a mere sign."""
-    if not place.name and not (c.isalpha() or c in "/!?"):
-        return _read_text(Place(), c)
+    """After `<`: a tag's name, a comment, a declaration, or a mere sign."""
+    if place.name in ("", "/") and not _is_letter(c):
+        return _read_sign(place, c)
     if c == ">":
         return _after_tag(place.name.lower())
-    if c in _SPACE or (c == "/" and place.name):
+    if c in _SPACE or c == "/":
         return Place("tag", place.name.lower())
-    if place.name + c == "!--":
-        return Place("comment", name="--")  # as HTML has it, <!--> is a whole comment
     return place._replace(name=place.name + c)
+
+
+def _read_sign(place: Place, c: str) -> Place:
+    """Something other than a letter after `<` or `</`."""
+    if place.name:
+        return _UNCLEAR
+    if c == "/":
+        return place._replace(name=c)
+    return Place("declared", name=c) if c in "!?" else _read_text(Place(), c)
+
+
+def _read_declared(place: Place, c: str) -> Place:
+    """What kind of declaration it is, or a comment."""
+    name = place.name + c.lower()
+    if name == "!--":
+        return Place("comment", name="--")  # as HTML has it, <!--> is a whole comment
+    if c not in _SPACE and c != ">":
+        return place._replace(name=name)
+    known = place.name in _DECLARATIONS
+    return _read_declaration(Place("declaration"), c) if known else _UNCLEAR
+
+
+def _is_letter(c: str) -> bool:
+    return c.isascii() and c.isalpha()
+
+
+def _read_declaration(place: Place, c: str) -> Place:
+    """`name` is the quote that is open."""
+    if c == "<" or (c == ">" and place.name):
+        return _UNCLEAR
+    if c == ">":
+        return Place()
+    if c == place.name:
+        return place._replace(name="")
+    return place._replace(name=c) if c in "\"'" and not place.name else place
 
 
 def _read_tag(place: Place, c: str) -> Place:
@@ -103,6 +152,8 @@ def _read_tag(place: Place, c: str) -> Place:
         return _after_tag(place.tag)
     if c in _SPACE or c == "/":
         return Place("tag", place.tag)
+    if place.tag.startswith("/"):
+        return _UNCLEAR  # an end tag has no attributes
     return Place("attribute", place.tag, c.lower())
 
 
@@ -142,7 +193,7 @@ def _read_unquoted(place: Place, c: str) -> Place:
 
 
 def _read_value(place: Place, c: str) -> Place:
-    if len(place.value) == _MAX_LINK_CHARS:
+    if len(place.value) >= _MAX_LINK_CHARS:
         return place
     content = place.content
     if content == "css":
@@ -151,15 +202,11 @@ def _read_value(place: Place, c: str) -> Place:
     return place if content == "text" else place._replace(value=place.value + c)
 
 
-def _read_text_tag(place: Place, c: str) -> Place:
-    """Inside <title> a tag is mere text in HTML, but not in SVG: nothing is certain after one."""
-    if place.name == "<" and (c.isalpha() or c in "!?"):
-        return place._replace(mode="raw", name="")
-    return _read_raw(place, c)
-
-
 def _read_raw(place: Place, c: str) -> Place:
-    """Inside <script> and the like: only its own end tag ends it."""
+    """Inside <script>, <title> and the like: only its own end tag ends it."""
+    # Another tag is mere text in HTML, but not in SVG. Old style sheets are inside <!-- -->.
+    if place.name == "<" and (_is_letter(c) or (c in "!?" and place.tag != "style")):
+        return _UNCLEAR
     if place.name == f"</{place.tag}" and (c in _SPACE or c in "/>"):
         return _read_tag(Place("tag", place.name[1:]), c)
     marker = place.name + c.lower()
@@ -170,9 +217,12 @@ def _read_raw(place: Place, c: str) -> Place:
 
 
 def _read_comment(place: Place, c: str) -> Place:
-    if place.name == "--" and c in "->":
-        return place if c == "-" else Place()
-    return place._replace(name=place.name + c if c == "-" else "")
+    if place.name == "--" and c in "!>":
+        return place._replace(name="--!") if c == "!" else Place()
+    if place.name == "--!" and c == ">":
+        return _UNCLEAR
+    dashes = "--" if place.name in ("-", "--") else "-"
+    return place._replace(name=dashes if c == "-" else "")
 
 
 def _after_tag(tag: str) -> Place:
@@ -192,6 +242,8 @@ _READERS = {
     "single": _read_quoted,
     "unquoted": _read_unquoted,
     "raw": _read_raw,
-    "text_tag": _read_text_tag,
+    "text_tag": _read_raw,
     "comment": _read_comment,
+    "declared": _read_declared,
+    "declaration": _read_declaration,
 }

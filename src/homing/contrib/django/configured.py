@@ -6,14 +6,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings
 from django.db import connections
 from msgspec import Struct
 
 from homing.app import Homing
+from homing.contrib.django.project import ProjectHoming, is_test_run
 from homing.domain.errors import SettingsError
 
 NAMES = ("STORE", "PROVIDER", "SENDER", "SENDERS", "WORKER")
+APP = "homing.contrib.django"
 _SQLITE = "django.db.backends.sqlite3"
 
 
@@ -27,6 +30,8 @@ class Configured(Struct, frozen=True):
 
 def configured() -> Configured:
     """Raises SettingsError, which names the key at fault."""
+    if apps.apps_ready and not apps.is_installed(APP):
+        raise SettingsError("INSTALLED_APPS", f"must contain {APP!r}")
     given = getattr(settings, "HOMING", None)
     if not isinstance(given, dict):
         raise SettingsError("HOMING", 'must be a dict such as {"PROVIDER": "smtp://…"}')
@@ -46,7 +51,7 @@ def configured() -> Configured:
 def configured_homing() -> Homing:
     """One for the project; it starts with the first call that needs it."""
     given = configured()
-    return Homing(
+    return ProjectHoming(
         given.store,
         provider=given.provider,
         sender=given.sender,
@@ -57,6 +62,8 @@ def configured_homing() -> Homing:
 
 def own_database() -> str | None:
     """The alias of the database in which the store lies, if it is one of this project's."""
+    if is_test_run():
+        return None
     store = configured().store
     for alias in connections:
         if _store_in(connections[alias].settings_dict) == store:
@@ -65,6 +72,8 @@ def own_database() -> str | None:
 
 
 def _default_store() -> str | None:
+    if is_test_run():  # the test database is mostly in memory, and not used
+        return "memory:"
     return _store_in(connections["default"].settings_dict)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,9 @@ from django.db import connections
 from homing.contrib.django.configured import configured_homing, own_database
 from homing.domain.errors import HomingError, InvalidRequest
 from homing.domain.message import Attachment, Email
+from homing.domain.redaction import redact
+
+log = logging.getLogger("homing.django")
 
 KEY_HEADER = "Idempotency-Key"
 """A header with this name is the submission's key, and is not sent."""
@@ -21,7 +25,7 @@ class EmailBackend(BaseEmailBackend):  # type: ignore[misc] # Django ships no ty
     """Inside `transaction.atomic()` of the store's own database, the mail is part of it."""
 
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
-        """How many were accepted; with `fail_silently` the others are left out."""
+        """How many were accepted; with `fail_silently` the others are logged and left out."""
         accepted = 0
         for message in email_messages:
             if not message.recipients():
@@ -29,9 +33,10 @@ class EmailBackend(BaseEmailBackend):  # type: ignore[misc] # Django ships no ty
             try:
                 email, key = email_of(message)
                 configured_homing().sync.submit(email, key=key, within=_open_transaction())
-            except HomingError:
+            except HomingError as error:
                 if not self.fail_silently:
                     raise
+                log.warning("mail_refused detail=%s", redact(str(error)))
             else:
                 accepted += 1
         return accepted
@@ -51,7 +56,7 @@ def email_of(message: EmailMessage) -> tuple[Email, str | None]:
         subject=str(message.subject),
         text=text,
         html=html,
-        attachments=[_attachment(item) for item in message.attachments],
+        attachments=[_attachment(item, has_html=html is not None) for item in message.attachments],
         headers=headers,
     )
     return email, key
@@ -70,12 +75,16 @@ def _bodies(message: EmailMessage) -> tuple[str, str | None]:
     return text, html
 
 
-def _attachment(item: Any) -> Attachment:
+def _attachment(item: Any, *, has_html: bool) -> Attachment:
     if hasattr(item, "get_payload"):  # a MIME part that the caller has made
         content = item.get_payload(decode=True)
         if content is None:
             raise InvalidRequest("attachments", "a multipart part cannot be attached")
-        return Attachment(item.get_filename() or "attachment", content, item.get_content_type())
+        content_id = str(item.get("Content-ID", "")).strip().strip("<>")
+        shown_as = content_id if content_id and has_html else None  # only HTML can show it
+        return Attachment(
+            item.get_filename() or "attachment", content, item.get_content_type(), shown_as
+        )
     filename, content, kind = item
     if hasattr(content, "as_bytes"):  # a message that is attached to this one
         content = content.as_bytes()

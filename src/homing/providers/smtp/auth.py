@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from homing.domain.known_secrets import mask_login_response
 from homing.providers.smtp.replies import Reply
 from homing.providers.smtp.scram import scram_sha_256
 from homing.providers.smtp.steps import Refused, Say
@@ -95,7 +96,10 @@ def _converse(mechanism: Mechanism, login: Login) -> Generator[Say, Reply, Reply
 
 
 def _encoded(response: bytes) -> str:
-    return base64.b64encode(response).decode()
+    """As it is sent. Some servers quote in a refusal what they could not decode."""
+    encoded = base64.b64encode(response).decode()
+    mask_login_response(encoded)
+    return encoded
 
 
 def _challenge(reply: Reply) -> bytes:

@@ -52,5 +52,4 @@ def credentials_of(
     if auth is None and (made.takes == "certificate" or not user):
         return None
     mask_secret(password)
-    mask_secret(f"\0{user}\0{password}" if password else "")
     return made

@@ -27,6 +27,8 @@ _MODES: dict[str, frozenset[str]] = {
     "smtps": frozenset({"implicit"}),
 }
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
+_PLACE = re.compile(r"(\[[^\[\]]*\]|[^\[\]]*)(:[^\[\]]*)?")
+_UNREADABLE = "the host of the SMTP URL cannot be read; write a name or an address such as [::1]"
 _WRITE_IT_ENCODED = "the SMTP URL has no path; write / ? # @ : in a password as %2F and so on"
 
 
@@ -71,7 +73,7 @@ def parse_url(url: str, *, token: TokenSource | None = None) -> SmtpSettings:
         parts = urlsplit(url)
     except ValueError:
         # Its own words could hold the password.
-        raise SettingsError("provider", "the SMTP URL cannot be read") from None
+        raise SettingsError("provider", _UNREADABLE) from None
     if parts.scheme not in _MODES:
         raise SettingsError("provider", "the URL must begin with smtp:// or smtps://")
     if parts.fragment or parts.path not in ("", "/"):
@@ -93,6 +95,8 @@ def parse_url(url: str, *, token: TokenSource | None = None) -> SmtpSettings:
 
 def _host(parts: SplitResult) -> str:
     host = parts.hostname or ""
+    if not _PLACE.fullmatch(parts.netloc.rpartition("@")[2]):
+        raise SettingsError("provider", _UNREADABLE)  # the name is not all of it
     try:
         known = bool(ipaddress.ip_address(host))
     except ValueError:

@@ -13,9 +13,9 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from homing.stores.host.descriptors import OwnDescriptor
+from homing.stores.own_files import open_own_file
 
 SUFFIX = ".lock"
-_OWNER_ONLY = 0o600
 _LONGEST_BOOT = 256
 
 
@@ -88,7 +88,7 @@ class ProcessLocks:
 def _locked_file(path: Path, boot: str) -> OwnDescriptor:
     """It is locked before it gets its name, so a process that sees the name finds it locked."""
     made = path.with_name(path.name + ".new")
-    number = os.open(made, os.O_CREAT | os.O_RDWR | os.O_TRUNC | os.O_CLOEXEC, _OWNER_ONLY)
+    number = open_own_file(made, os.O_RDWR | os.O_TRUNC)
     descriptor = OwnDescriptor(number)
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)

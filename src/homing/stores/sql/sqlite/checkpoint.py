@@ -19,6 +19,8 @@ import os
 import sqlite3
 from pathlib import Path
 
+from homing.stores.own_files import open_own_file
+
 log = logging.getLogger("homing.store")
 
 CHECKPOINTS_ARE_SAFE_SINCE = (3, 51, 3)
@@ -40,7 +42,7 @@ class Checkpointer:
         self._connection = connection
         lock = path.with_name(path.name + ".checkpoint.lock")
         # flock, not lockf: closing another descriptor of the file would drop a POSIX lock.
-        self._lock = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        self._lock = open_own_file(lock, os.O_RDWR)
         self._cared_at_s = -CARE_EVERY_S
         self._rest_s = CARE_EVERY_S
         self._rests_until_s = float("-inf")

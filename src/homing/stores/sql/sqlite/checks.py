@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +20,9 @@ from homing.stores.sql.sqlite.high_water import restored_text
 JOURNAL = ".emergency"
 # The database, what SQLite keeps beside it, and what Homing does.
 SUFFIXES = ("", "-wal", "-shm", JOURNAL, ".checkpoint.lock", HIGH_WATER)
+# While it is read, the log cannot be emptied.
+CHECK_WITHIN_S = 10.0
+_LOOK_AT_CLOCK_EVERY_STEPS = 1000
 
 
 def findings(path: Path) -> Iterator[Finding]:
@@ -37,6 +41,8 @@ def findings(path: Path) -> Iterator[Finding]:
             yield Finding("sqlite", "warning", detail)
     if path.exists() and (restored := _restored(path)) is not None:
         yield Finding("backup", "warning", restored)
+    if path.exists():
+        yield from _damage(path)
     detail = f"SQLite {sqlite3.sqlite_version}"
     if sqlite3.sqlite_version_info < CHECKPOINTS_ARE_SAFE_SINCE:
         safe = ".".join(map(str, CHECKPOINTS_ARE_SAFE_SINCE))
@@ -61,3 +67,38 @@ def _restored(path: Path) -> str | None:
     with contextlib.suppress(sqlite3.Error), closing(sqlite3.connect(file, uri=True)) as database:
         return restored_text(path, database)
     return None
+
+
+def _damage(path: Path) -> Iterator[Finding]:
+    """Tables that are damaged, or whose indexes are: each has a check of its own."""
+    file = f"{path.absolute().as_uri()}?mode=ro"
+    ends_at_s = time.monotonic() + CHECK_WITHIN_S
+
+    def is_over() -> bool:
+        return time.monotonic() >= ends_at_s
+
+    # What cannot be opened or is no database is named by other checks.
+    with contextlib.suppress(sqlite3.Error), closing(sqlite3.connect(file, uri=True)) as database:
+        tables = database.execute("select name from sqlite_schema where type = 'table'").fetchall()
+        database.set_progress_handler(is_over, _LOOK_AT_CLOCK_EVERY_STEPS)
+        for (table,) in tables:
+            found = "" if is_over() else _quick_check(database, table)
+            if not found:
+                detail = f"{path.name} was not checked to its end within {CHECK_WITHIN_S:g} s"
+                yield Finding("sqlite", "warning", f"{detail}; `pragma quick_check` checks it all")
+                return
+            if found != "ok":
+                yield Finding("store", "bad", f"table {table} is damaged: {found}")
+
+
+def _quick_check(database: sqlite3.Connection, table: str) -> str:
+    """The first flaw, or `ok`; empty if it was interrupted."""
+    try:
+        [text] = database.execute("select * from pragma_quick_check(?)", (table,)).fetchone()
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CORRUPT:
+            return str(error)
+        if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+            return ""
+        raise
+    return str(text).removeprefix("*** in database main ***").strip().partition("\n")[0]

@@ -16,8 +16,7 @@ class DueSignal:
     def tell(self) -> None:
         self._told += 1
         for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+            _end(waiter)
 
     def look(self) -> None:
         """The caller is about to look: signals up to now are used up."""
@@ -25,10 +24,19 @@ class DueSignal:
 
     async def wait(self, timeout_s: float) -> None:
         if self._seen == self._told:
-            waiter = asyncio.get_running_loop().create_future()
+            loop = asyncio.get_running_loop()
+            waiter = loop.create_future()
             self._waiters.add(waiter)
+            # Not asyncio.wait: that takes two more turns of the loop, before work that is due.
+            timer = loop.call_later(timeout_s, _end, waiter)
             try:
-                await asyncio.wait((waiter,), timeout=timeout_s)
+                await waiter
             finally:
+                timer.cancel()
                 self._waiters.discard(waiter)
         self.look()
+
+
+def _end(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

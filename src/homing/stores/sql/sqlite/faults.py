@@ -11,6 +11,7 @@ from homing.domain.errors import (
     StoreCorrupt,
     StoreError,
     StoreFull,
+    StoreLocked,
     StoreOutcomeUnknown,
     StoreUnavailable,
 )
@@ -20,8 +21,8 @@ MEANINGS: dict[int, type[StoreError]] = {
     sqlite3.SQLITE_FULL: StoreFull,
     sqlite3.SQLITE_NOMEM: StoreFull,
     sqlite3.SQLITE_TOOBIG: StoreFull,
-    sqlite3.SQLITE_BUSY: StoreUnavailable,
-    sqlite3.SQLITE_LOCKED: StoreUnavailable,
+    sqlite3.SQLITE_BUSY: StoreLocked,
+    sqlite3.SQLITE_LOCKED: StoreLocked,
     sqlite3.SQLITE_CANTOPEN: StoreUnavailable,
     sqlite3.SQLITE_READONLY: StoreUnavailable,
     sqlite3.SQLITE_PERM: StoreUnavailable,
@@ -41,12 +42,15 @@ def store_error(
     """The error of the store's own tree that says what became of the request."""
     if isinstance(error, OSError):
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        return (StoreFull if full else StoreUnavailable)(f"{path.name}: {error.strerror}")
+        name = Path(error.filename or path).name
+        return (StoreFull if full else StoreUnavailable)(f"{name}: {error.strerror}")
     code = getattr(error, "sqlite_errorcode", None)
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     message = f"{path.name}: {error} ({name})"
     if code is None:
         return StoreError(message)
+    if code == sqlite3.SQLITE_BUSY:
+        message += "; another connection is writing: if it is your own, submit with `within`"
     meaning = MEANINGS.get(code & 0xFF, StoreError)
     if code & 0xFF == sqlite3.SQLITE_IOERR:
         # A full disk hides behind some I/O errors; a failed sync leaves the commit in doubt.

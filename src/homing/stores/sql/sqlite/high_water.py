@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sqlite3
 import time
 from pathlib import Path
 
 from homing.domain.delivery import Fact
 from homing.engine.alerts import RESTORED
+from homing.stores.own_files import open_own_file, refuse_link
 from homing.stores.sql.sqlite.rows import PARTS, fact_row
 from homing.stores.sql.statements import load
 
@@ -23,7 +25,6 @@ log = logging.getLogger("homing.store")
 
 SUFFIX = ".high-water"
 RAISED_EVERY_S = 1.0
-_OWNER_ONLY = 0o600
 
 _SQL = load(__package__, "open.sql")
 _PUT_FACT = load(__package__, "add.sql", PARTS)["put_facts"]
@@ -35,6 +36,7 @@ class HighWater:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self._path = path
         self._file = path.with_name(path.name + SUFFIX)
+        refuse_link(self._file)
         self._connection = connection
         self._raised_at_s = float("-inf")
         self._raised_to: tuple[str, int] | None = None
@@ -58,10 +60,11 @@ class HighWater:
         if self._raised_to is None:
             return
         self._has_commits, self._restored = False, None
-        with contextlib.suppress(OSError):  # a full disk: the next second tries again
-            if not self._file.exists():
-                self._file.touch(_OWNER_ONLY)
-            self._file.write_text("{} {}".format(*self._raised_to))
+        with (
+            contextlib.suppress(OSError),  # a full disk: the next second tries again
+            os.fdopen(open_own_file(self._file, os.O_WRONLY | os.O_TRUNC), "w") as file,
+        ):
+            file.write("{} {}".format(*self._raised_to))
 
     def close(self) -> None:
         """The last commits of this life count, too."""

@@ -1,0 +1,82 @@
+"""The Homing of a Django project. A test run of Django does not reach the project's store."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from django.core import mail
+
+from homing.app import Homing
+from homing.domain.errors import NotAllowed
+from homing.domain.message import Message
+from homing.engine.engine import Engine
+from homing.engine.route import Route
+from homing.ports import Clock, Dice, Provider, Store
+from homing.providers.stub import StubProvider
+from homing.stores.memory.disk import MemoryDisk
+from homing.system import SystemClock, SystemDice
+from homing.testing.store import OutboxStore
+
+
+def is_test_run() -> bool:
+    """Whether Django's `setup_test_environment` was called, as every test runner does."""
+    # Django has no public question for it: `mail.outbox` exists with its locmem backend too.
+    state = getattr(sys.modules.get("django.test.utils"), "_TestState", None)
+    return hasattr(state, "saved_data")
+
+
+class ProjectHoming(Homing):
+    """In a test run it works on a store in memory, empty at the start of each test of Django's
+    test cases, and its mail goes nowhere.
+
+    A test run begins when the applications, and their handlers, are loaded already. Django sends
+    no signal then, so each way to the store asks.
+    """
+
+    _test_store: OutboxStore | None = None
+    _mailbox: object = None
+
+    async def start(self) -> None:
+        self._avoid_project_store()
+        await super().start()
+
+    def _made_engine(self) -> Engine:
+        self._avoid_project_store()
+        return super()._made_engine()
+
+    def _route_for(self, message: Message, name: str | None) -> Route:
+        self._avoid_project_store()
+        return super()._route_for(message, name)
+
+    @contextmanager
+    def replaced(
+        self, *, store: Store, provider: Provider, clock: Clock, dice: Dice
+    ) -> Iterator[None]:
+        self._avoid_project_store()
+        if self.store is self._test_store and self.running_in is not None:
+            self.sync.stop()  # an earlier test started it
+        with super().replaced(store=store, provider=provider, clock=clock, dice=dice):
+            yield
+
+    def _avoid_project_store(self) -> None:
+        if not is_test_run():
+            return
+        if self._test_store is None:
+            if self.running_in is not None:
+                raise NotAllowed(
+                    "Homing was started before the test run, on the project's own store:"
+                    " stop it, or do not use it while the applications are loaded"
+                )
+            store = OutboxStore()
+            self._test_parts = ExitStack()
+            self._test_parts.enter_context(
+                super().replaced(
+                    store=store, provider=StubProvider(), clock=SystemClock(), dice=SystemDice()
+                )
+            )
+            self._test_store = store
+        if self._mailbox is not mail.outbox:  # Django makes another before each test
+            self._mailbox = mail.outbox
+            self._test_store.disk = MemoryDisk()
