@@ -239,7 +239,9 @@ class Homing:
         engine = self._made_engine()
         await self._tell_owners(engine)
         await store_names(self.store, self._handlers.alone(), self._clock.now_ms())
-        self._bulk = BulkActions(self.store, engine.desk, self._clock, self._dice)
+        self._bulk = BulkActions(
+            self.store, engine.desk, self._clock, self._dice, time_scale=self._time_scale
+        )
         if self._worker:
             await engine.start()
         else:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from homing.app import Homing
 from homing.domain.delivery import Attempt, Cycle, Delivery, Fact, Receipt, Recipient
@@ -142,6 +143,25 @@ def test_a_dead_letter_says_why_and_what_to_do(because: str, advice: str) -> Non
 
     assert f"It is failed ({because})." in text
     assert advice in text
+
+
+def test_what_will_be_held_is_not_announced_as_an_attempt() -> None:
+    holding = replace(ROUTE, plan=replace(ROUTE.plan, on_doubt="hold"))
+    doubtful = delivery(maybe_sent_at_ms=T0_MS, attempts_spent=1, due_at_ms=T0_MS + 60_000)
+
+    said = told(doubtful, route=holding)
+    assert "It is held for a person at 2027-01-15 08:01:00Z, in 1 min: an earlier" in said
+    assert "Attempt 2" not in said
+    waived = told(replace(doubtful, doubt_waived=True), route=holding)
+    assert "Attempt 2 of 3 (send) comes at" in waived
+
+
+def test_a_dead_letter_that_was_amended_is_to_be_replayed() -> None:
+    said = told(
+        delivery(state="failed", failed_because="rejected", payload_no=2, restart_at="send")
+    )
+    assert "It was amended since: replay it, or dismiss it." in said
+    assert "amend it if needed" not in said
 
 
 def test_the_past_is_told_in_the_order_of_time() -> None:

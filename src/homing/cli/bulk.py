@@ -143,6 +143,16 @@ def _report(progress: BulkProgress, *, as_json: bool) -> None:
         because = f"{because} came back"
     ended = f"; {progress.state}: {because}" if because else ""
     typer.echo(f"{progress.verb}: {progress.done} of {progress.matched} done{refused}{ended}")
+    _tell_left_out(progress.uncertain_left_out)
+
+
+def _tell_left_out(number: int) -> None:
+    if number:
+        typer.echo(
+            f"{number} uncertain left out, as they may have arrived: ask the provider, then use an"
+            " ID or --filter because=uncertain",
+            err=True,
+        )
 
 
 class Item(Struct, frozen=True):
@@ -155,7 +165,7 @@ class Item(Struct, frozen=True):
 
 
 def _predict(place: Place, wish: Wish, *, as_json: bool) -> None:
-    async def act(homing: Homing) -> tuple[int, list[Item]]:
+    async def act(homing: Homing) -> tuple[int, int, list[Item]]:
         query = await wish.chosen.query(homing)
         matched = await homing.bulk.count(wish.verb, query, everything=wish.everything)
         items: list[Item] = []
@@ -165,11 +175,12 @@ def _predict(place: Place, wish: Wish, *, as_json: bool) -> None:
             ):
                 items.append(_item(homing, one))
                 show(len(items))
-        return matched, items
+        return matched, await homing.bulk.count_left_out(wish.verb, query), items
 
-    matched, items = with_homing(place, act)
+    matched, uncertain, items = with_homing(place, act)
     if as_json:
-        print_json({"verb": wish.verb, "dry_run": True, "matched": matched, "items": items})
+        found = {"matched": matched, "uncertain_left_out": uncertain, "items": items}
+        print_json({"verb": wish.verb, "dry_run": True, **found})
         return
     becomes = Counter(item.becomes or "refused" for item in items)
     counted = ", ".join(f"{number} {word}" for word, number in becomes.most_common())
@@ -182,6 +193,7 @@ def _predict(place: Place, wish: Wish, *, as_json: bool) -> None:
         typer.echo(table(("id", "status", "would be"), rows))
     if len(items) > LISTED:
         typer.echo(f"(and {len(items) - LISTED} more; --json has all)", err=True)
+    _tell_left_out(uncertain)
 
 
 def _item(homing: Homing, one: Prediction) -> Item:
@@ -190,8 +202,7 @@ def _item(homing: Homing, one: Prediction) -> Item:
         status = one.delivery.state if route is None else route.word(one.delivery)
         return Item(one.delivery.id, status, None, one.refused_because)
     after = one.after
-    is_cancelled = after.state == "dismissed" and after.failed_because is None
-    becomes = "cancelled" if is_cancelled else route.word(after)
+    becomes = "cancelled" if one.is_cancelled else route.word(after)
     if after.failed_because == "uncertain" and one.delivery.state != "failed":
         becomes = f"{becomes} (uncertain)"
     return Item(one.delivery.id, route.word(one.delivery), becomes, None)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 from msgspec import Struct
+from msgspec.structs import replace
 
 from homing.app import Homing
 from homing.cli.filters import address_as_stored
@@ -125,8 +127,12 @@ def why(
     async def act(homing: Homing) -> tuple[list[Story], bool]:
         if "@" not in what:
             return [await _story(homing, what)], False
-        page = await homing.desk.list(Query(recipient=address_as_stored(what)), limit=limit)
-        return [await _story(homing, item.id) for item in page.items], page.next is not None
+        address = address_as_stored(what)
+        page = await homing.desk.list(Query(recipient=address), limit=limit)
+        stories = [await _story(homing, item.id) for item in page.items]
+        if len(stories) < limit:
+            stories += await _amended_away(homing, address, limit - len(stories))
+        return stories, page.next is not None
 
     stories, more = with_homing(place, act)
     if not stories:
@@ -146,6 +152,17 @@ def why(
 async def _story(homing: Homing, delivery_id: str) -> Story:
     view = await view_of(homing, await homing.desk.show(delivery_id))
     return Story(delivery_id, view.status, view.state, await homing.explain(delivery_id))
+
+
+async def _amended_away(homing: Homing, address: str, limit: int) -> list[Story]:
+    """Of mail that went to this address before it was amended, as far as it is still kept."""
+    stories = []
+    for delivery_id in await homing.desk.formerly_for(address, limit):
+        with contextlib.suppress(NotFound):
+            story = await _story(homing, delivery_id)
+            note = f"It was amended: it no longer goes to {address}."
+            stories.append(replace(story, lines=[*story.lines, note]))
+    return stories
 
 
 def _summary(address: str, stories: list[Story], *, more: bool) -> str:

@@ -29,6 +29,9 @@ STOPPED_BY_OPERATOR = "stopped by an operator"
 PROCESS_ENDED = "the process was stopped"
 PAGE = 100
 MOST_AT_ONCE = 10
+# While it runs its progress is written this often; one that was silent for longer has died.
+KEEP_EVERY_S = 1.0
+SILENT_AFTER_S = 15.0
 # How many of those replayed are looked at before the next one.
 LOOK_AT = 10
 # Those that may have been accepted already are chosen by name only.
@@ -39,6 +42,7 @@ class BulkProgress(Struct):
     """How far a bulk action is; kept as a fact, so that any process can read it.
 
     `matched` is what the filter found at the start. `refused` were changed by others in between.
+    `uncertain_left_out` counts dead letters that the filter finds too, but does not name.
     `stopped_because` is the error class that came back after a replay, or says it in words.
     """
 
@@ -49,6 +53,7 @@ class BulkProgress(Struct):
     refused: int = 0
     state: Literal["running", "done", "stopped", "failed"] = "running"
     stopped_because: str | None = None
+    uncertain_left_out: int = 0
 
 
 class Prediction(Struct, frozen=True):
@@ -57,6 +62,12 @@ class Prediction(Struct, frozen=True):
     delivery: Delivery
     after: Delivery | None = None
     refused_because: str | None = None
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Closed before it has failed: a dismissed dead letter keeps its reason."""
+        after = self.after
+        return after is not None and after.state == "dismissed" and after.failed_because is None
 
 
 class Replayed(Struct, frozen=True):
@@ -104,6 +115,19 @@ def _narrowed(verb: BulkVerb, facets: tuple[Facet, ...]) -> Iterator[Facet]:
             yield facet
 
 
+def left_out(verb: BulkVerb, query: Query) -> Query | None:
+    """The uncertain dead letters that the filter finds and the verb leaves out; None: none can."""
+    if "failed" not in transitions.EDGES[verb].sources:
+        return None
+    given = query.facets or (Facet(state="failed"),)
+    facets = [facet for facet in given if facet.state == "failed"]
+    if all(facet.failed_because == "uncertain" for facet in facets):
+        return None  # named, or no dead letters are asked for
+    found = [facet for facet in facets if facet.failed_because in (None, "uncertain")]
+    uncertain = tuple(structs.replace(facet, failed_because="uncertain") for facet in found)
+    return structs.replace(query, facets=uncertain) if uncertain else None
+
+
 class BulkActions:
     """Runs verbs on many deliveries in the background, each signed and audited by itself.
 
@@ -111,7 +135,10 @@ class BulkActions:
     store, as workers of any process may have written them.
     """
 
-    def __init__(self, store: Store, desk: Desk, clock: Clock, dice: Dice) -> None:
+    def __init__(
+        self, store: Store, desk: Desk, clock: Clock, dice: Dice, *, time_scale: float = 1.0
+    ) -> None:
+        self._silent_after_ms = SILENT_AFTER_S * 1000 * time_scale
         self._store = store
         self._desk = desk
         self._clock = clock
@@ -121,6 +148,11 @@ class BulkActions:
     async def count(self, verb: BulkVerb, query: Query, *, everything: bool = False) -> int:
         """How many deliveries the verb would be used on."""
         return await self._count(selected(verb, query, everything=everything))
+
+    async def count_left_out(self, verb: BulkVerb, query: Query) -> int:
+        """How many uncertain dead letters the filter finds too, but does not name."""
+        uncertain = left_out(verb, query)
+        return 0 if uncertain is None else await self._count(uncertain)
 
     async def predict(
         self, verb: BulkVerb, query: Query, *, everything: bool = False, limit: int | None = None
@@ -152,7 +184,12 @@ class BulkActions:
         if len(self._running) >= MOST_AT_ONCE:
             raise Overloaded(f"{MOST_AT_ONCE} bulk actions are running already")
         matched = await self._count(chosen)
-        progress = BulkProgress(self._dice.entropy(8).hex(), verb, matched)
+        progress = BulkProgress(
+            self._dice.entropy(8).hex(),
+            verb,
+            matched,
+            uncertain_left_out=await self.count_left_out(verb, query),
+        )
         await self._keep(progress)
         pause_s = 0.0 if per_second is None else 1 / per_second
         by = {"actor": actor, "reason": reason}
@@ -165,14 +202,23 @@ class BulkActions:
 
     async def show(self, bulk_id: str) -> BulkProgress:
         """The progress as it was last stored, by whichever process runs it."""
+        fact, progress = await self._stored(bulk_id)
+        silent_ms = self._clock.now_ms() - fact.at_ms
+        is_dead = bulk_id not in self._running and silent_ms > self._silent_after_ms
+        if progress.state == "running" and is_dead:
+            progress.state, progress.stopped_because = "stopped", PROCESS_ENDED
+        return progress
+
+    async def _stored(self, bulk_id: str) -> tuple[Fact, BulkProgress]:
         for fact in await self._store.facts(BULK_ACTIONS, bulk_id):
             if fact.key == bulk_id:
-                return convert({"bulk_id": bulk_id, **(fact.value or {})}, BulkProgress)
+                return fact, convert({"bulk_id": bulk_id, **(fact.value or {})}, BulkProgress)
         raise NotFound(f"no bulk action {bulk_id}")
 
     async def stop(self, bulk_id: str, *, actor: str = "", reason: str = "") -> None:
         """Stop it before its next delivery, in whichever process it runs; what is done stays."""
-        if (await self.show(bulk_id)).state == "running":
+        # As it is stored: a process that was only paused stops when it goes on.
+        if (await self._stored(bulk_id))[1].state == "running":
             by: FactValue = {"actor": actor, "reason": reason}
             await self._store.save([], [Fact(STOP_ASKED, bulk_id, self._clock.now_ms(), by)])
         if bulk_id in self._running:
@@ -190,11 +236,17 @@ class BulkActions:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _ended(self, progress: BulkProgress, work: Coroutine[Any, Any, None]) -> None:
-        """However it ends, its fact says so."""
+        """While it runs, and however it ends, its fact says so."""
+        task = asyncio.get_running_loop().create_task(work)
         try:
-            await work
+            while not (await asyncio.wait((task,), timeout=KEEP_EVERY_S))[0]:
+                with contextlib.suppress(HomingError):
+                    await self._keep(progress)
+            await task
             progress.state = "stopped" if progress.stopped_because else "done"
         except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
             progress.state, progress.stopped_because = "stopped", PROCESS_ENDED
         except Exception as error:
             log.exception("bulk action %s failed", progress.bulk_id)
@@ -227,9 +279,8 @@ class BulkActions:
             if progress.verb == "replay":
                 error_class = delivery.failure.error_class if delivery.failure else ""
                 untried.append(Replayed(after.id, after.cycle, error_class))
-            if progress.done % PAGE == 0:
-                await self._keep(progress)
             if pause_s:
+                await self._keep(progress)
                 await pause(pause_s, self._running[progress.bulk_id].stop_asked)
         await self._look(progress, untried)
 

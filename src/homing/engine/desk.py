@@ -24,6 +24,8 @@ from homing.engine.route import Route, Verb
 from homing.ports import Cursor, Facet, Page, Query, Transitioned
 
 RESEND_SOURCE = "operator_resend"
+# By `address/delivery id`: an address that was amended away, so that its mail is still found.
+FORMER_RECIPIENT = "former_recipient"
 
 
 class ErrorGroup(Struct, frozen=True):
@@ -88,6 +90,11 @@ class Desk:
     async def audit(self, delivery_id: str) -> Sequence[Fact]:
         """What operators did to a delivery, oldest first."""
         return await self._store.facts(AUDIT, f"{delivery_id}/")
+
+    async def formerly_for(self, address: str, limit: int) -> Sequence[str]:
+        """The ids of deliveries that were amended to go to others than this address."""
+        facts = await self._store.facts(FORMER_RECIPIENT, f"{address}/", limit, order="newest")
+        return [fact.key.removeprefix(f"{address}/") for fact in facts]
 
     async def unfinished_children(self, parent: Delivery) -> Sequence[Delivery]:
         """The first page of its current children that have failed or not ended yet."""
@@ -228,7 +235,12 @@ class Desk:
 
         def change(now: Delivery) -> Change:
             plan, now_ms = self._writer.plan(now), self._clock.now_ms()
-            return transitions.amend(now, payload, plan=plan, now_ms=now_ms, addresses=addresses)
+            done = transitions.amend(now, payload, plan=plan, now_ms=now_ms, addresses=addresses)
+            left = {r.address for r in now.recipients} - {
+                r.address for r in done.delivery.recipients
+            }
+            former = [Fact(FORMER_RECIPIENT, f"{each}/{now.id}", now_ms) for each in sorted(left)]
+            return replace(done, facts=(*done.facts, *former))
 
         amended = await self._writer.use("amend", before, change, by)
         if before.fanned_out:

@@ -79,7 +79,8 @@ class Engine:
         for observer in observers:
             self.add_observer(observer)
         self._has_alarm = alarm is not None
-        self.parking = Parking(store, clock)
+        self.wakeup = WakeUp(store)
+        self.parking = Parking(store, clock, on_end=self.wakeup.ring)
         self.liveness = Liveness(
             store,
             clock,
@@ -120,7 +121,6 @@ class Engine:
         )
         self.runner = AttemptRunner(self.process)
         self.desk = Desk(self.process, self.parking, self.routes, self._tell)
-        self.wakeup = WakeUp(store)
         self.housekeeping = Housekeeping(
             store, clock, worked, self.liveness, self.health, journal=journal
         )

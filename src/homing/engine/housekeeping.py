@@ -26,6 +26,7 @@ FACTS_KEPT_S = {
     "store_restored": 30 * 86_400.0,
     "bulk_actions": 30 * 86_400.0,
     "bulk_stop": 30 * 86_400.0,
+    "former_recipient": 30 * 86_400.0,
 }
 # A process that was only silent may come back until then.
 FORGET_SILENT_AFTER_S = 3600.0

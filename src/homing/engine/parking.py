@@ -6,6 +6,8 @@ a person ends the second.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from homing.domain.delivery import Fact, FactValue
 from homing.domain.failure import RATE_LIMITED, Failure
 from homing.engine.route import Route
@@ -30,9 +32,13 @@ async def parked_routes(store: Store) -> dict[str, Fact]:
 class Parking:
     """Knows which routes are parked. The store has the facts, shared by all processes."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, *, on_end: Callable[[], None] = lambda: None
+    ) -> None:
+        """`on_end` is called when a park was ended here; `refresh` tells of those of others."""
         self._store = store
         self._clock = clock
+        self._on_end = on_end
         self._by_fault: dict[str, Fact] = {}
         self._by_person: dict[str, Fact] = {}
         self._alerted: set[str] = set()
@@ -91,7 +97,6 @@ class Parking:
     async def unpark(self, route: str) -> None:
         """By a person: whatever had parked it."""
         await self._end(route, (PARKED_BY_PERSON, PARKED, ALERTED))
-        self._by_person.pop(route, None)
 
     async def end_fault(self, route: str) -> None:
         """A probe got through; what a person parked stays parked."""
@@ -101,8 +106,11 @@ class Parking:
         now_ms = self._clock.now_ms()
         await self._store.save([], [Fact(kind, route, now_ms, None) for kind in kinds])
         self._by_fault.pop(route, None)
+        if PARKED_BY_PERSON in kinds:
+            self._by_person.pop(route, None)
         self._alerted.discard(route)
         self._changes += 1
+        self._on_end()
 
     def unalerted(self) -> list[Fact]:
         """Faults of which no alert was given yet. A park by a person needs no alert."""

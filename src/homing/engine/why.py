@@ -178,6 +178,8 @@ def _failed(delivery: Delivery, plan: Plan | None, word: str, handler: str | Non
         lines.append(f"The last error of {place}: {_error(delivery)}")
     if delivery.earlier_maybe_sent:
         lines.append("An earlier payload of it may have been accepted.")
+    if delivery.restart_at is not None:
+        return [*lines, "It was amended since: replay it, or dismiss it."]
     return [*lines, words.next_step[because]]
 
 
@@ -219,15 +221,21 @@ def _pending(
     when = f"at {_clock(delivery.due_at_ms or now_ms)}, in {_span(left_s)}"
     of = f" of {budget}" if budget else ""
     lines = []
-    if left_s > 0:
+    is_held = _is_held_next(delivery, route)
+    if is_held:
+        lines.append(
+            f"It is {word}. It is held for a person {when if left_s > 0 else 'now'}: an earlier"
+            " attempt may have been accepted, and the provider cannot be asked."
+        )
+    elif left_s > 0:
         lines.append(f"It is {word}. Attempt {number}{of} ({delivery.stage}) comes {when}.")
     else:
         lines.append(f"It is {word}. Attempt {number}{of} ({delivery.stage}) is due now.")
     if left_s < -OVERDUE_S:
         lines.append(f"It has been due for {_span(-left_s)}: is a worker running? (homing health)")
-    if budget and number >= budget:
+    if budget and number >= budget and not is_held:
         lines.append("It is the last of its budget: if it fails, a person has to decide.")
-    if delivery.maybe_sent:
+    if delivery.maybe_sent and not is_held:
         lines.append(f"An earlier attempt may have been accepted{_doubt_ahead(delivery, route)}.")
     elif delivery.earlier_maybe_sent:
         lines.append("An earlier payload of it may have been accepted.")
@@ -236,15 +244,23 @@ def _pending(
     return lines
 
 
+def _is_held_next(delivery: Delivery, route: Route | None) -> bool:
+    """Whether the next claim sends nothing, as only a person can decide on another send."""
+    if route is None or not delivery.maybe_sent or delivery.doubt_waived:
+        return False
+    can_repeat = route.provider is not None and route.provider.token_window_s > 0
+    return route.lookup is None and not can_repeat and route.plan_of(delivery).on_doubt == "hold"
+
+
 def _doubt_ahead(delivery: Delivery, route: Route | None) -> str:
     """What the next attempt does about the doubt."""
     if route is None:
         return ""
     if route.lookup is not None:
         return ": the provider is asked first"
-    if route.plan_of(delivery).on_doubt == "resend":
+    if delivery.doubt_waived or route.plan_of(delivery).on_doubt == "resend":
         return ", and the provider cannot be asked: the next attempt may send it a second time"
-    return ", and the provider cannot be asked: it will be held for a person"
+    return ": it is sent again while the provider recognises repeats, and held for a person after"
 
 
 def _parked(fact: Fact, word: str) -> str:

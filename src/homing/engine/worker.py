@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from homing.domain import transitions
 from homing.domain.delivery import Delivery
 from homing.domain.errors import StoreError
+from homing.domain.failure import TIMED_OUT
 from homing.engine.attempt import AttemptRunner
 from homing.engine.claimed_work import ClaimedWork, works_of
 from homing.engine.due_work import DueWork
@@ -35,6 +36,8 @@ MAX_WAITING_SUSPECTS = 4096
 STORE_RETRY_S = 1.0
 # A batch of steps that never wait runs for about this long before other tasks run.
 TURN_S = 0.02
+# Failures that leave open whether a parked route works again.
+NO_ANSWER = frozenset({"connect_failed", TIMED_OUT})
 
 
 class RouteWorker:
@@ -280,7 +283,8 @@ class RouteWorker:
             self._freed.set()
             return 0
         began_s = self._process.clock.steady_s()
-        tried = len(await self._runner.run(batch, wait=wait))
+        # What a probe has met is known once its outcome is written.
+        tried = len(await self._runner.run(batch, wait=wait or is_probe))
         if tried > 1 and not sends:
             self._note_list(self._process.clock.steady_s() - began_s, tried)
         if is_probe:
@@ -298,13 +302,16 @@ class RouteWorker:
         self._slowest_s = max(took_s, self._slowest_s * 0.99)
 
     async def _after_probe(self, work: ClaimedWork) -> None:
-        """On a parked route, anything but another route fault shows that it works again."""
+        """On a parked route, any answer but another route fault shows that it works again."""
         name, failure = work.settled, work.delivery.failure
-        if name == "fail" and (failure is None or failure.disposition == "route_fault"):
+        if name == "fail" and (
+            failure is None
+            or failure.disposition == "route_fault"
+            or failure.error_class in NO_ANSWER
+        ):
             return
         if name in ("fail", "succeed", "advance", "suppress", "fan_out"):
             await self._parking.end_fault(self.route.name)
-            self._wakeup.ring()
 
     async def _claim_once(self) -> float:
         """Claim what there is room for; returns how long to wait before the next claim."""

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from homing.app import Homing
 from homing.domain.errors import NotFound, Overloaded
-from homing.engine.bulk import BulkProgress, BulkVerb
+from homing.engine.bulk import BulkProgress, BulkVerb, Prediction
 from homing.ports import Query
 from homing.web.answers import json_answer
 from homing.web.calls import Call, Endpoint
@@ -90,17 +90,28 @@ class Bulk:
     async def _tried(self, verb: BulkVerb, query: Query, given: BulkIn) -> BulkOut:
         bulk, everything = self._homing.bulk, given.everything
         matched = await bulk.count(verb, query, everything=everything)
-        most = min(given.limit, MAX_PREVIEW)
+        most = min(given.limit or MAX_PREVIEW, MAX_PREVIEW)
         preview = [
             BulkPreview(
                 delivery_id=each.delivery.id,
                 status=self._listing.view(each.delivery).status,
-                becomes=None if each.after is None else self._listing.view(each.after).status,
+                becomes=self._becomes(each),
                 refused_because=each.refused_because,
             )
             async for each in bulk.predict(verb, query, everything=everything, limit=most)
         ]
-        return BulkOut(verb=verb, matched=matched, state="dry_run", preview=preview)
+        return BulkOut(
+            verb=verb,
+            matched=matched,
+            state="dry_run",
+            uncertain_left_out=await bulk.count_left_out(verb, query),
+            preview=preview,
+        )
+
+    def _becomes(self, each: Prediction) -> str | None:
+        if each.is_cancelled:
+            return "cancelled"
+        return None if each.after is None else self._listing.view(each.after).status
 
 
 def _shown(progress: BulkProgress) -> BulkOut:

@@ -209,7 +209,7 @@ class BulkIn(
     everything: bool = False
     dry_run: bool = False
     per_second: Annotated[float, Meta(ge=0.001, le=1000)] | None = None
-    limit: Annotated[int, Meta(ge=1, le=100_000)] = 1000
+    limit: Annotated[int, Meta(ge=1, le=100_000)] | None = None
 
 
 class BulkPreview(Struct, frozen=True, kw_only=True):
@@ -222,7 +222,10 @@ class BulkPreview(Struct, frozen=True, kw_only=True):
 
 
 class BulkOut(Struct, frozen=True, kw_only=True):
-    """The progress of a bulk action. A dry run has no id, and shows the first it would change."""
+    """The progress of a bulk action. A dry run has no id, and shows the first it would change.
+
+    `uncertain_left_out` counts dead letters that the filter finds too: they must be named.
+    """
 
     bulk_id: str | None = None
     verb: BulkVerb
@@ -231,6 +234,7 @@ class BulkOut(Struct, frozen=True, kw_only=True):
     refused: int = 0
     state: Literal["dry_run", "running", "done", "stopped", "failed"]
     stopped_because: str | None = None
+    uncertain_left_out: int = 0
     preview: list[BulkPreview] = field(default_factory=list)
 
 

@@ -71,6 +71,10 @@ def test_uncertain_ones_are_asked_for_by_name(cli: Cli, many: list[str]) -> None
     assert cli("cancel", uncertain, *WHY).out == f"cancel: {uncertain} is failed (uncertain)\n"
 
     assert cli("dismiss", "--all", *WHY).out == "dismiss: 25 of 25 done\n"
+    for only_uncertain in (("--all", *WHY), ("--all", "--dry-run")):
+        said = cli("replay", *only_uncertain).err
+        assert "1 uncertain left out" in said
+        assert "--filter because=uncertain" in said
     assert cli("show", uncertain, "--json").json["status"] == "failed"
     done = cli("dismiss", "--filter", "because=uncertain", *WHY, "--json").json
     assert (done["matched"], done["done"], done["state"]) == (1, 1, "done")

@@ -102,6 +102,15 @@ def test_amend_corrects_the_address_and_keeps_the_rest(cli: Cli, letters: dict[s
     assert (email.to, email.subject, email.text) == (("ok@stub.test",), "S", "t")
 
 
+def test_why_knows_an_address_that_was_amended_away(cli: Cli, letters: dict[str, str]) -> None:
+    cli("amend", letters["bounce"], *WHY, "--to", "ok@stub.test")
+
+    said = cli("why", "bounce@stub.test").out
+    assert letters["bounce"] in said
+    assert "used amend" in said
+    assert "It was amended: it no longer goes to bounce@stub.test." in said
+
+
 def test_amend_takes_fields_from_a_file(cli: Cli, letters: dict[str, str]) -> None:
     Path("fields.json").write_text(json.dumps({"subject": "New", "html": "<p>new</p>"}))
 

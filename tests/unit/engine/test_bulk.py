@@ -251,3 +251,75 @@ async def test_errors_are_grouped_with_the_newest_of_each() -> None:
     newest = groups[0].newest
     assert newest is not None
     assert newest.key == "order-2"
+
+
+async def test_its_progress_is_stored_while_it_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = await with_dead(GONE, GONE)
+    here, other = actions(world, "a"), actions(world, "b")
+    paused = asyncio.Event()
+
+    async def pause(_: float, stop_asked: asyncio.Event) -> None:
+        paused.set()
+        await stop_asked.wait()
+
+    monkeypatch.setattr(bulk, "pause", pause)
+    started = await here.start("dismiss", Query(), everything=True, per_second=0.001, **SIGNED)
+    await paused.wait()
+
+    found = await other.show(started.bulk_id)
+    assert (found.done, found.state) == (1, "running")
+    await here.close()
+
+
+async def test_its_heartbeat_is_the_progress_that_is_written_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = await with_dead(GONE, GONE)
+    here, other = actions(world, "a"), actions(world, "b")
+    monkeypatch.setattr(bulk, "KEEP_EVERY_S", 0.001)
+    started = await here.start("dismiss", Query(), everything=True, per_second=0.001, **SIGNED)
+    world.clock.advance(3600)
+    async with asyncio.timeout(30):
+        while True:
+            [fact] = await world.store.facts(bulk.BULK_ACTIONS)
+            if fact.at_ms == world.clock.now_ms():
+                break
+            await asyncio.sleep(0.001)
+
+    assert (await other.show(started.bulk_id)).state == "running"
+    await here.close()
+
+
+async def test_one_whose_process_has_died_reads_as_stopped() -> None:
+    world = await with_dead(GONE)
+    running = BulkProgress("abc", "dismiss", matched=40, done=17)
+    await actions(world)._keep(running)
+    world.clock.advance(bulk.SILENT_AFTER_S + 1)
+
+    found = await actions(world).show("abc")
+    assert (found.state, found.done) == ("stopped", 17)
+    assert found.stopped_because == bulk.PROCESS_ENDED
+    await actions(world).stop("abc", **SIGNED)
+    assert await world.store.facts(bulk.STOP_ASKED, "abc"), "it may only have been paused"
+
+
+@pytest.mark.parametrize(
+    ("verb", "facets", "number"),
+    [
+        ("replay", None, 1),
+        ("replay", (Facet(state="failed"),), 1),
+        ("replay", (Facet(state="failed", failed_because="uncertain"),), 0),
+        ("replay", (Facet(state="failed", failed_because="rejected"),), 0),
+        ("replay", (Facet(state="pending"),), 0),
+        ("cancel", None, 0),
+    ],
+)
+async def test_uncertain_ones_that_are_left_out_are_counted(
+    verb: bulk.BulkVerb, facets: tuple[Facet, ...] | None, number: int
+) -> None:
+    running = actions(await with_dead(GONE, DOUBT))
+
+    assert await running.count_left_out(verb, Query(facets=facets)) == number
+    started = await running.start(verb, Query(facets=facets), everything=True, **SIGNED)
+    await running.finished()
+    assert started.uncertain_left_out == number

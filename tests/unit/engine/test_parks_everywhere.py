@@ -126,3 +126,21 @@ def test_a_fault_and_a_probe_of_another_process_do_not_end_a_legal_hold() -> Non
         await worker.engine.stop(grace_s=0.0)
 
     run(scene())
+
+
+def test_the_end_of_a_park_wakes_the_workers_of_its_own_process() -> None:
+    async def scene() -> None:
+        provider = Flock()
+        worker = World(sending(provider))
+        await worker.engine.desk.park("mail", **HOLD)
+        await worker.engine.start()
+        await worker.submit()
+        await asyncio.sleep(5)
+        assert provider.sent == []
+
+        await worker.engine.desk.unpark("mail", **HOLD)
+        await asyncio.sleep(KNOWN_WITHIN_S)
+        assert len(provider.sent) == 1
+        await worker.engine.stop(grace_s=0.0)
+
+    run(scene())

@@ -288,6 +288,29 @@ async def test_i19_one_probe_at_a_time_and_the_first_good_answer_opens_the_route
     assert await world.store.facts("parked") == []
 
 
+@pytest.mark.parametrize("answer", [FAULT, Failure("connect_failed"), Failure("timed_out")])
+async def test_a_probe_that_shows_nothing_new_leaves_the_park_as_it_is(answer: Failure) -> None:
+    """Neither what the probed message met before, nor a silent server, ends the park."""
+    provider = Provider(SOFT, FAULT, answer)
+    world = World(replace(sending(provider), concurrency=1, probe_every_s=30.0))
+    await world.submit("met another failure before")
+
+    async with running(world):
+        await world.until_told("fail", 1)
+        await world.submit("finds the fault")
+        await world.until_told("fail", 2)
+        await quiet()
+        before = await world.store.facts("parked")
+        world.clock.advance(60)
+        world.engine.wakeup.ring()
+        await world.until_told("fail", 3)
+        await quiet()
+        after = await world.store.facts("parked")
+
+    assert len(before) == 1
+    assert after == before
+
+
 async def test_i19_one_message_that_is_blamed_on_the_route_does_not_stop_it() -> None:
     """The probe is another message than the one that found the fault."""
     step = Script(FAULT)

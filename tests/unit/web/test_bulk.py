@@ -72,13 +72,28 @@ class TestWhatIsChosen:
         answer = await ask(api, REPLAYS, all=True, filter={"source": "shop"})
         assert (answer.status_code, answer.json()["field"]) == (422, "all")
 
+    async def test_all_means_all(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Only a limit that was asked for ends a bulk action before its last delivery."""
+        limits: list[int | None] = []
+        start = api.homing.bulk.start
+
+        async def noted(*given: Any, **named: Any) -> Any:
+            limits.append(named["limit"])
+            return await start(*given, **named)
+
+        monkeypatch.setattr(api.homing.bulk, "start", noted)
+        await api.post("a")
+        await done(api, CANCELLATIONS, all=True)
+        assert limits == [None]
+
     @pytest.mark.parametrize("url", [REPLAYS, DISMISSALS])
     async def test_uncertain_ones_are_chosen_only_by_their_reason(self, api: Api, url: str) -> None:
         """They may have arrived: a replay may send them a second time."""
         await uncertain(api, "maybe")
         await api.dead("dead")
         assert (await done(api, url, filter={"route": "mail"}))["matched"] == 1
-        assert (await ask(api, url, all=True, dry_run=True)).json()["matched"] == 0
+        dry = (await ask(api, url, all=True, dry_run=True)).json()
+        assert (dry["matched"], dry["uncertain_left_out"]) == (0, 1)
         assert await keys(api, status="failed", failed_because="uncertain") == {"maybe"}
         by_name = await done(api, url, filter={"failed_because": "uncertain"})
         assert (by_name["matched"], by_name["done"]) == (1, 1)
@@ -126,6 +141,11 @@ class TestDryRun:
             ("failed", becomes)
         }
         assert len(await api.listed(status="failed")) == 3
+
+    async def test_what_would_be_cancelled_is_called_so(self, api: Api) -> None:
+        await api.post("a")
+        dry = (await ask(api, CANCELLATIONS, all=True, dry_run=True)).json()
+        assert [each["becomes"] for each in dry["preview"]] == ["cancelled"]
 
     async def test_its_preview_is_bounded(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("homing.web.bulk.MAX_PREVIEW", 2)
