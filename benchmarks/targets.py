@@ -98,9 +98,7 @@ TARGETS = (
     Target(measure="recovery_first", bound=2, why="a killed worker's work does not stand still"),
     Target(measure="recovery_last", bound=5, why="all of it is under way again, not the first"),
     Target(measure="recovery_rate", bound=70, why="healthy work goes on beside what is resumed"),
-    Target(
-        measure="kill_duplicates", bound=128, why="a kill repeats two batches of handlers at most"
-    ),
+    Target(measure="kill_duplicates", bound=64, why="what one kill repeats is bounded"),
     Target(measure="kill_lost", bound=0, why="what was accepted is never lost"),
     Target(measure="cost_growth", bound=1.25, why="old rows do not slow new ones down"),
     Target(measure="worker_rss", bound=120, why="a worker fits beside the application"),

@@ -13,8 +13,6 @@ from homing.ports import Query
 
 TYPE = "noop"
 BULK = 1_000
-# Where nobody reads it: a time such as `time.time()` gives, not the rarer whole number.
-SOME_TIME_S = 1_794_000_000.25
 
 Handle = Callable[[Assignment], None]
 
@@ -32,7 +30,7 @@ def open_homing(file: Path, handle: Handle | None = None) -> Homing:
     return homing
 
 
-def event(enqueued_at_s: float = SOME_TIME_S, number: int = 0) -> Event:
+def event(enqueued_at_s: float = 0.0, number: int = 0) -> Event:
     return Event(TYPE, {"payload": PAYLOAD, "ts": enqueued_at_s, "number": number})
 
 

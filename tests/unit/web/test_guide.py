@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from homing.web.operations import API, OPERATIONS
+from tests.docs.following import commands
 from tests.unit.web.served import homing_serve
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "rest.md"
@@ -18,17 +18,6 @@ MASKS = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"), "ID"),
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ"), "TIME"),
 )
-
-
-def commands(text: str) -> Iterator[tuple[str, str]]:
-    """What is typed behind each `$`, over several lines if it goes on, and what is answered."""
-    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            lines = part.splitlines()
-            typed = 1
-            while typed < len(lines) and lines[typed].startswith("    "):
-                typed += 1
-            yield "\n".join(lines[:typed]), "\n".join(lines[typed:])
 
 
 def masked(text: str) -> str:
@@ -71,7 +60,8 @@ def test_the_guide_can_be_followed_word_for_word(tmp_path: Path) -> None:
     with homing_serve(tmp_path, store=f"sqlite:///{tmp_path / 'homing.db'}") as served:
         shell = Shell(served.port, tmp_path)
         try:
-            for command, answer in commands(GUIDE.read_text()):
+            blocks = re.findall(r"```console\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+            for command, answer in commands("".join(blocks)):
                 shown = shell.run(command)
                 # A reader is slower than a test: what was handed in may still be on its way.
                 deadline_s = time.monotonic() + 10
