@@ -38,7 +38,7 @@ from homing.stores.sql.postgres.claiming import (
     renew_statement,
     results_statement,
 )
-from homing.stores.sql.postgres.connection import LIMITS, Connection, connect
+from homing.stores.sql.postgres.connection import SLOW_ANSWER_S, SLOW_LIMITS, Connection, connect
 from homing.stores.sql.postgres.executing import add_all, save_all
 from homing.stores.sql.postgres.faults import store_error
 from homing.stores.sql.postgres.grouping import Groups
@@ -228,7 +228,7 @@ class _Parts:
         self.claims = Connection(url)
         self.reads = Connection(url)
         self.purges = Connection(url)
-        self.listings = Connection(url, LIMITS)
+        self.listings = Connection(url, SLOW_LIMITS, SLOW_ANSWER_S)
         self._adding = Connection(url)
         self._saving = Connection(url)
         self.listener = Listener(url, tell)
