@@ -13,7 +13,7 @@ from psycopg import conninfo
 
 from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
-from homing.domain.errors import StoreUnavailable
+from homing.domain.errors import StoreError, StoreUnavailable
 from homing.ports import (
     Added,
     Claim,
@@ -22,6 +22,7 @@ from homing.ports import (
     Existing,
     FactCursor,
     FactOrder,
+    Finding,
     GroupBy,
     Page,
     PurgeRule,
@@ -93,6 +94,16 @@ class PostgresStore:
 
     def add_sql_files(self, assembly: str, package: str) -> None:
         self._assembly_files += files_of(assembly, package)
+
+    async def findings(self) -> list[Finding]:
+        try:
+            with self._meaning():
+                async with await connect(self._url) as connection:
+                    return await opening.findings(
+                        connection, allows_weak_durability=self._allows_weak_durability
+                    )
+        except StoreError as error:
+            return [Finding("server", "bad", str(error))]
 
     async def pending_migrations(self) -> list[str]:
         with self._meaning():
