@@ -17,7 +17,7 @@ from homing.domain.errors import SettingsError
 from homing.domain.policy import Plan
 from homing.engine.handlers import EVENT_ROUTE
 from homing.engine.route import Route
-from homing.installed import packages
+from homing.installed import offered, package_of
 from homing.known_routes import known_routes, known_shapes, routes_as_set
 from homing.observers import DELIVERY_LOG, SENTRY
 from homing.observers.route_notices import RouteNotices
@@ -197,8 +197,8 @@ def _providers(routes: Sequence[Route]) -> Iterator[Provider]:
 
 
 def _owner(assembly: Assembly[Any]) -> str:
-    package = packages().get(assembly.name)
-    return f"assembly {assembly.name!r}" + (f" (package {package})" if package else "")
+    entry = offered().get(assembly.name)
+    return f"assembly {assembly.name!r}" + (f" (package {package_of(entry)})" if entry else "")
 
 
 def _with_log_notices(route: Route, settings: Settings) -> Route:
