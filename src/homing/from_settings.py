@@ -18,10 +18,10 @@ from homing.domain.policy import Plan
 from homing.engine.handlers import EVENT_ROUTE
 from homing.engine.route import Route
 from homing.installed import offered, package_of
-from homing.known_routes import known_routes, known_shapes, routes_as_set
+from homing.known_routes import environ_of, known_routes, known_shapes, routes_as_set
 from homing.observers import DELIVERY_LOG, SENTRY
 from homing.observers.route_notices import RouteNotices
-from homing.ports import Alarm, Notifier, Observer, Provider, StaysLocal
+from homing.ports import Alarm, Notifier, Observer, Provider, StaysLocal, Store
 from homing.settings import (
     RouteSettings,
     Settings,
@@ -65,7 +65,10 @@ def load_program(
 ) -> Program:
     """Read the file and the environment; a wrong setting is named."""
     loaded = load(config)
-    own = load_own(assembly.settings, assembly.prefixes, demand=not reading)
+    environ = environ_of(assembly)
+    own = load_own(assembly.settings, assembly.prefixes, environ=environ, demand=not reading)
+    if assembly.defaults is not None:
+        loaded = loaded.with_defaults(assembly.defaults(own.settings))
     if assembly.general is not None:
         general = assembly.general(own.settings, loaded.settings)
         loaded = replace(loaded, settings=general)
@@ -98,7 +101,8 @@ def assemble(
     """A Homing with the routes of this assembly; those of the others are read and repaired."""
     general, assembly = program.general, program.assembly
     check(general)
-    setup = _setup(program)
+    store = store_for(general, assembly)
+    setup = _setup(program, store)
     routes = routes_as_set(assembly, setup)
     others = known_routes(general, own=assembly.name, worked=routes)
     known = _known(others, routes)
@@ -108,7 +112,7 @@ def assemble(
     if assembly.notices is not None:
         notifiers = [RouteNotices(assembly.notices(setup)), *notifiers]
     return Homing(
-        store_for(general, assembly),
+        store,
         routes=[_with_log_notices(route, general) for route in routes],
         known=known,
         shapes={**known_shapes(), **assembly.shapes},
@@ -142,13 +146,14 @@ def defaults() -> RouteSettings:
     return in_force(route_for(Settings()))
 
 
-def _setup(program: Program) -> Setup[Any]:
+def _setup(program: Program, store: Store | None = None) -> Setup[Any]:
     return Setup(
         settings=program.settings,
         general=program.general,
         provider=_provider(program.general),
         working=not program.reading,
         generation=program.generation,
+        store=store,
     )
 
 
