@@ -476,6 +476,26 @@ class Lookup(Protocol):
         """What the provider knows of this token."""
 
 
+@runtime_checkable
+class PermittedLookup(Lookup, Protocol):
+    """A provider whose account may lack the permission to look; asked each time."""
+
+    @property
+    def may_look_up(self) -> bool: ...
+
+
+# Gives an alert of this kind, about this key, with this text.
+SoundAlert: TypeAlias = Callable[[str, str, str], Awaitable[bool]]
+
+
+@runtime_checkable
+class SoundsAlerts(Protocol):
+    """A provider that may have to tell a person what is about no single delivery."""
+
+    def sound_alerts(self, sound: SoundAlert) -> None:
+        """Called once by the engine, before the first send."""
+
+
 class Done(Struct, frozen=True, gc=False):
     """A stage finished; `result` is kept, `receipt` is evidence of the last one."""
 

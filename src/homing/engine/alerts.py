@@ -50,6 +50,9 @@ class Alerts:
             log.warning("alarm_silent alert=%s key=%s", alert.kind, alert.key)
             return False
 
+    async def sound_now(self, kind: str, key: str, text: str) -> bool:
+        return await self.sound(Alert(kind, key, text, self._clock.now_ms()))
+
     async def tell_parked_routes(self) -> None:
         """A route that a fault has parked is told once."""
         if not self._is_mine() or not self._parking.unalerted():

@@ -101,7 +101,7 @@ class Engine:
             running=self._running,
             met=self.health.met,
         )
-        self._providers = Providers(routes)
+        self._providers = Providers(routes, self.alerts.sound_now)
         self.liveness.problems = self._providers.problems
         self.process = Process(
             store,
