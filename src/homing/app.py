@@ -23,8 +23,11 @@ from homing.engine.admission import Admission, Request, Ticket
 from homing.engine.bulk import BulkActions
 from homing.engine.desk import Desk
 from homing.engine.engine import STOP_GRACE_S, Engine
+from homing.engine.function_step import TerminalErrors
 from homing.engine.handler_names import names_of, store_names
-from homing.engine.handlers import EVENT_ROUTE, Handlers, TerminalErrors, job_route
+from homing.engine.handler_retry import RetryPolicy
+from homing.engine.handler_step import Validate
+from homing.engine.handlers import EVENT_ROUTE, Handlers, job_route
 from homing.engine.request import SubmitOptions
 from homing.engine.request_checks import plain_message, plain_text
 from homing.engine.route import Route, routes_by_name
@@ -476,10 +479,19 @@ class Homing:
         *,
         name: str | None = None,
         retry: Retry | None = None,
+        policy: RetryPolicy | None = None,
+        validate: Validate | None = None,
         timeout_s: float = 30.0,
         terminal_errors: TerminalErrors = (),
     ) -> Callable[[F], F]:
-        """Make a function the handler of an event type. It is called at least once."""
+        """Make a function the handler of an event type. It is called at least once.
+
+        `policy` (of `homing.events`) takes the place of `retry`. `validate` gets the payload
+        before the handler: a `ValueError` there ends the event at once, and what it returns,
+        unless None, is the handler's `event.data`. A handler of two arguments, `(event,
+        connection)`, runs in a transaction of the store's database: what it writes there is done
+        once. Only PostgreSQL offers that.
+        """
         self._not_started("on")
         plain_text("event_type", event_type)
 
@@ -489,6 +501,8 @@ class Homing:
                 function,
                 name=name,
                 retry=retry,
+                policy=policy,
+                validate=validate,
                 timeout_s=timeout_s,
                 terminal_errors=terminal_errors,
             )
@@ -574,7 +588,7 @@ class Homing:
         given = tuple(self._routes.values())
         if not self._works_on_events():
             return given
-        return (self._handlers.route(self._generation), *given)
+        return (self._handlers.route(self._generation, self.store), *given)
 
     def _works_on_events(self) -> bool:
         taken = EVENT_ROUTE in self._routes or EVENT_ROUTE in self._known

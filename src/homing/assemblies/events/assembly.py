@@ -6,12 +6,12 @@ from __future__ import annotations
 from homing.assemblies.events.record import SHAPE
 from homing.assemblies.events.route import events_route
 from homing.assembly import Assembly, NoSettings, Setup
-from homing.engine.handlers import EVENT_ROUTE
+from homing.engine.handlers import EVENT_ROUTE, Handlers
 from homing.engine.route import Route
 
 
 def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
-    return (events_route((), generation=setup.generation),)
+    return (events_route(Handlers(), generation=setup.generation),)
 
 
 ASSEMBLY = Assembly(
