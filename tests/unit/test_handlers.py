@@ -214,7 +214,7 @@ async def test_a_policy_of_the_librarys_own_handler() -> None:
 
 async def test_the_librarys_handlers_have_the_default_classifier() -> None:
     """Their errors are judged as those of the assembly are."""
-    homing, calls = Homing("memory:"), list[str]()
+    homing, calls = Homing("memory:"), list[int]()
 
     @homing.on("paid", validate=lambda data: {"sum": int(data["sum"])})
     async def book(event: Assignment) -> None:
