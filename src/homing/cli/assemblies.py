@@ -59,6 +59,9 @@ def group_of(assembly: Assembly[Any], standard: Register) -> Any:
 
     choose.__doc__ = assembly.about
     standard(app)
-    for name, function in assembly.commands.items():
-        app.command(name)(function)
+    for name, command in assembly.commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
     return typer.main.get_command(app)
