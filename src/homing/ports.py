@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct, field
@@ -292,6 +293,26 @@ class AsyncTransactionalStore(Protocol):
 
     def within_async(self, connection: object) -> AsyncTransaction:
         """As `TransactionalStore.within`, for every connection of this store, sync or async."""
+
+
+@runtime_checkable
+class OnceStore(Protocol):
+    """A store in whose database a handler can write, in one transaction with a fact."""
+
+    def once(self, fact: Fact) -> AbstractAsyncContextManager[object | None]:
+        """A connection in an open transaction that begins with writing this fact.
+
+        It is committed at the end of the block and rolled back if that raises. None: the fact is
+        stored already. Another transaction that has written it is waited for.
+        """
+
+
+@runtime_checkable
+class FactLookup(Protocol):
+    """A store that finds many facts by their keys in one read."""
+
+    async def known_facts(self, kind: str, keys: Sequence[str]) -> Collection[str]:
+        """Those of the keys under which a fact of this kind is stored."""
 
 
 @runtime_checkable

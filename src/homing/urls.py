@@ -91,6 +91,13 @@ def scheme_of(url: str) -> str:
     return found[1].lower() if found else ""
 
 
+def scheme_of_store(given: str | Path | Store) -> str:
+    """Empty for a store that was made by hand."""
+    if isinstance(given, Path):
+        return "sqlite"
+    return scheme_of(given) if isinstance(given, str) else ""
+
+
 def store_from_url(url: str) -> Store:
     return _from(STORES, "store", url)
 

@@ -84,7 +84,8 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     one named like the suffix of its lane, else `plan`. `lanes` are the suffixes of the lanes that
     this process serves; the empty one is the route's name itself. `generation` is that of this
     process's code, for routes whose deliveries may ask for one. With a `concurrency` of 0,
-    deliveries are accepted here and tried by other processes.
+    deliveries are accepted here and tried by other processes. More dead letters of a week than
+    `most_failed_a_week` raise an alert.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     judge: Callable[[Exception | Failure, Stage], Failure] = judge_as_is
     verbs: frozenset[Verb] = ALL_VERBS
     labels: LabelTable = ENGINE_LABELS
+    most_failed_a_week: int | None = None
 
     def plan_of(self, delivery: Delivery) -> Plan:
         """The plan that this delivery follows."""
