@@ -355,11 +355,16 @@ class Seen(Struct, frozen=True):
 
 
 @runtime_checkable
-class Showing(Protocol):
+class WritesShapes(Protocol):
     """A store that writes a design's own records in the same commit as the engine's."""
 
     def show(self, projection: Projection) -> None:
         """Write these records from now on; called before `open`."""
+
+
+@runtime_checkable
+class Showing(WritesShapes, Protocol):
+    """A store that also keeps such records under keys and names, and reads them back."""
 
     async def shown(self, key: str) -> Seen | None:
         """The record under this key."""

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from homing.domain.delivery import Change, Fact, Key, New
+from homing.domain.delivery import Change, Content, Delivery, Fact, Key, New
 
 CLAIM_MS = b"\x00"
 """The placeholder in `claimed_tail` for the time of the claim, in milliseconds."""
@@ -44,5 +44,13 @@ class Projection(Protocol):
     def of_new(self, new: New, keys: Sequence[Key]) -> tuple[ShownRecord, ...]: ...
 
     def of_change(self, change: Change, keys: Sequence[Key]) -> tuple[ShownRecord, ...]: ...
+
+    def halves(
+        self, delivery: Delivery, content: Content | None
+    ) -> tuple[bytes | None, bytes] | None:
+        """Head and tail of the delivery's own record, for a store that writes it whole each time.
+
+        The head only with the content; None where no Shape is for this delivery.
+        """
 
     def of_facts(self, facts: Sequence[Fact]) -> tuple[ShownRecord, ...]: ...

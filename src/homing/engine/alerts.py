@@ -19,6 +19,8 @@ SOUND_WITHIN_S = 10.0
 UNSERVED_ALERT = "unserved_alert"
 # A store that notices a backup which was put back writes this fact.
 RESTORED = "store_restored"
+# A store that has put an unreadable end of a file aside writes this one.
+QUARANTINED = "store_quarantined"
 
 
 class Alerts:
@@ -60,16 +62,17 @@ class Alerts:
             if await self.sound(Alert("route_parked", fact.key, text, fact.at_ms)):
                 await self._parking.mark_alerted(fact)
 
-    async def tell_restored(self) -> None:
-        """That an older copy of the store was put back is told once."""
+    async def tell_noticed(self) -> None:
+        """What the store has noticed when it was opened is told once."""
         if not self._is_mine():
             return
-        for fact in await self._store.facts(RESTORED):
-            value = dict(fact.value or {})
-            alert = Alert(RESTORED, "store", str(value.get("text")), fact.at_ms)
-            if not value.get("alerted") and await self.sound(alert):
-                told = Fact(RESTORED, fact.key, fact.at_ms, {**value, "alerted": 1})
-                await self._store.save([], [told])
+        for kind in (RESTORED, QUARANTINED):
+            for fact in await self._store.facts(kind):
+                value = dict(fact.value or {})
+                alert = Alert(kind, "store", str(value.get("text")), fact.at_ms)
+                if not value.get("alerted") and await self.sound(alert):
+                    told = Fact(kind, fact.key, fact.at_ms, {**value, "alerted": 1})
+                    await self._store.save([], [told])
 
     async def look_for_unserved(self) -> frozenset[str]:
         """Lanes with waiting work that no live process serves are told once.

@@ -74,6 +74,14 @@ class ShapeProjection:
             *self.of_facts(change.facts),
         )
 
+    def halves(
+        self, delivery: Delivery, content: Content | None
+    ) -> tuple[bytes | None, bytes] | None:
+        shape = self._shape_of(delivery)
+        if shape is None or shape.tail is None:
+            return None
+        return _head(shape, delivery, content), _tail(shape, delivery)
+
     def of_facts(self, facts: Sequence[Fact]) -> tuple[ShownRecord, ...]:
         shown = []
         for fact in facts:
@@ -93,12 +101,9 @@ class ShapeProjection:
     ) -> Iterator[ShownRecord]:
         retention = self._retention_of(delivery)
         if shape.key is not None:
-            head = None
-            if content is not None:
-                head = encode(shape.head(Stored(delivery, content)) if shape.head else {})[:-1]
             record = ShownRecord(
                 key=shape.key(delivery),
-                head=head,
+                head=_head(shape, delivery, content),
                 tail=_tail(shape, delivery),
                 names=shape.index(delivery) if shape.index else (),
                 gone_at_ms=delivery_gone_at_ms(delivery, retention),
@@ -126,6 +131,12 @@ class ShapeProjection:
         for key in keys:
             shown = _whole(shape.key_record, key, gone_at_ms=key.expires_at_ms)
             yield replace(shown, owned=False, of_key=(key.source, key.key))
+
+
+def _head(shape: Shape, delivery: Delivery, content: Content | None) -> bytes | None:
+    if content is None:
+        return None
+    return encode(shape.head(Stored(delivery, content)) if shape.head else {})[:-1]
 
 
 def _tail(shape: Shape, delivery: Delivery) -> bytes:
