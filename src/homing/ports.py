@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 
 class Added(Struct, frozen=True, gc=False):
-    """Stored, durably."""
+    """Stored, durably; `receipt` as in `Claimed`, for what was stored already claimed."""
 
     delivery_id: str
+    receipt: Receipt | None = None
 
 
 class Existing(Struct, frozen=True, gc=False):
@@ -60,10 +61,14 @@ class Claim(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Claimed(Struct, frozen=True, gc=False):
-    """A delivery that is now held by the worker that asked, with its content."""
+    """A delivery that is now held by the worker that asked, with its content.
+
+    `receipt` is evidence, found in the same commit, that it was accepted before.
+    """
 
     delivery: Delivery
     content: Content
+    receipt: Receipt | None = None
 
 
 class Facet(Struct, frozen=True, kw_only=True):
@@ -344,6 +349,36 @@ class TakesSqlFiles(Protocol):
 
     def add_sql_files(self, assembly: str, package: str) -> None:
         """Apply the files of this package at `open`; called before it."""
+
+
+class AcceptedLog(Protocol):
+    """What a design has noted, outside the store, of what was accepted."""
+
+    def receipt_of(self, delivery: Delivery) -> Receipt | None:
+        """Evidence that it was accepted. Called in a thread of the store, under its lock."""
+
+
+@runtime_checkable
+class AsksLog(Protocol):
+    """A store that looks for evidence in the same commit as a claim."""
+
+    def ask(self, log: AcceptedLog) -> None:
+        """Look up in this log what is claimed; called before `open`."""
+
+
+class ForeignLine(Struct, frozen=True):
+    """A line that another program has appended. Store `taken` with what was made of it."""
+
+    data: bytes
+    taken: Fact
+
+
+@runtime_checkable
+class TakesLines(Protocol):
+    """A store in a file to which other programs may append."""
+
+    async def foreign_lines(self) -> list[ForeignLine]:
+        """Those that were not taken yet, oldest first."""
 
 
 class Seen(Struct, frozen=True):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
-from homing.domain.delivery import Change, Content, Delivery, Fact, Key, New
+from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 
 CLAIM_MS = b"\x00"
 """The placeholder in `claimed_tail` for the time of the claim, in milliseconds."""
@@ -45,12 +45,18 @@ class Projection(Protocol):
 
     def of_change(self, change: Change, keys: Sequence[Key]) -> tuple[ShownRecord, ...]: ...
 
-    def halves(
-        self, delivery: Delivery, content: Content | None
-    ) -> tuple[bytes | None, bytes] | None:
-        """Head and tail of the delivery's own record, for a store that writes it whole each time.
+    def line(
+        self,
+        delivery: Delivery,
+        content: Callable[[], Content],
+        attempts: Sequence[Attempt],
+        head: bytes | None,
+    ) -> tuple[bytes, int] | None:
+        """The delivery's own record, for a store that writes it whole each time: the bytes of a
+        JSON object without its last brace, and how many of them are the head.
 
-        The head only with the content; None where no Shape is for this delivery.
+        `head` is that of the record before, while the request is the same. None: no Shape is for
+        this delivery.
         """
 
     def of_facts(self, facts: Sequence[Fact]) -> tuple[ShownRecord, ...]: ...

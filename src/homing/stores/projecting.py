@@ -74,13 +74,21 @@ class ShapeProjection:
             *self.of_facts(change.facts),
         )
 
-    def halves(
-        self, delivery: Delivery, content: Content | None
-    ) -> tuple[bytes | None, bytes] | None:
+    def line(
+        self,
+        delivery: Delivery,
+        content: Callable[[], Content],
+        attempts: Sequence[Attempt],
+        head: bytes | None,
+    ) -> tuple[bytes, int] | None:
         shape = self._shape_of(delivery)
-        if shape is None or shape.tail is None:
+        if shape is None:
             return None
-        return _head(shape, delivery, content), _tail(shape, delivery)
+        if shape.tail is None:
+            record = shape.record(Stored(delivery, content(), tuple(attempts)))
+            return encode(record or {})[:-1], 0
+        head = head or _head(shape, delivery, content())
+        return head + _tail(shape, delivery)[:-1], len(head)
 
     def of_facts(self, facts: Sequence[Fact]) -> tuple[ShownRecord, ...]:
         shown = []
@@ -103,7 +111,7 @@ class ShapeProjection:
         if shape.key is not None:
             record = ShownRecord(
                 key=shape.key(delivery),
-                head=_head(shape, delivery, content),
+                head=None if content is None else _head(shape, delivery, content),
                 tail=_tail(shape, delivery),
                 names=shape.index(delivery) if shape.index else (),
                 gone_at_ms=delivery_gone_at_ms(delivery, retention),
@@ -133,9 +141,7 @@ class ShapeProjection:
             yield replace(shown, owned=False, of_key=(key.source, key.key))
 
 
-def _head(shape: Shape, delivery: Delivery, content: Content | None) -> bytes | None:
-    if content is None:
-        return None
+def _head(shape: Shape, delivery: Delivery, content: Content) -> bytes:
     return encode(shape.head(Stored(delivery, content)) if shape.head else {})[:-1]
 
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from homing.domain.delivery import Content, Delivery
-from homing.domain.shown import Projection
+from homing.domain.delivery import Delivery
 from homing.stores.codec import encode
 from homing.stores.shape import iso_utc, iso_utc_or_none
 
 
-def halves_of(
-    projection: Projection | None, delivery: Delivery, content: Content | None
-) -> tuple[bytes | None, bytes]:
-    """Head and tail of its line, without the last brace; a head only with the content."""
-    found = None if projection is None else projection.halves(delivery, content)
-    if found is None:
-        return (None if content is None else _head(delivery)), _tail(delivery)
-    head, tail = found
-    return head, tail[:-1]
+def default_line(delivery: Delivery, head: bytes | None) -> tuple[bytes, int]:
+    """As `Projection.line`."""
+    head = head or _head(delivery)
+    return head + _tail(delivery), len(head)
 
 
 def _head(delivery: Delivery) -> bytes:

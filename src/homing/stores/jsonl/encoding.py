@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from msgspec import Raw, Struct
 
+from homing.domain.delivery import Delivery
 from homing.domain.shown import Projection
 from homing.stores.codec import encode
-from homing.stores.jsonl.default_shape import halves_of
+from homing.stores.jsonl.default_shape import default_line
 from homing.stores.jsonl.index import Changes, LogIndex
 from homing.stores.jsonl.lines import JournalRecord, QueueRecord, sealed
 from homing.stores.jsonl.places import Place
+from homing.stores.memory import reading
 
 
 class QueueLine(Struct):
@@ -70,26 +72,40 @@ class Encoder:
     def _line(
         self, changes: Changes, delivery_id: str, number: int, more: int, heads: dict[str, bytes]
     ) -> QueueLine:
-        delivery = self._index.deliveries[delivery_id]
+        index = self._index
+        delivery = index.deliveries[delivery_id]
         changed = changes.contents.get(delivery_id)
-        content = None if changed is None else self._index.contents[delivery_id]
+        content = None if changed is None else index.contents[delivery_id]
         is_payload = changed is not None and changed.is_payload
-        head, tail = halves_of(self._projection, delivery, content if is_payload else None)
-        if head is None:
-            head = self._heads.get(delivery_id) or self._index.places.head(delivery_id)
-        else:
-            heads[delivery_id] = head
+        known = None if is_payload else self._head(delivery_id)
+        shown, head = self._shown(delivery, known)
+        heads[delivery_id] = shown[:head]
         record = encode(delivery)
-        line = QueueLine(delivery_id, b"", len(head), record)
-        kept = QueueRecord(number, len(head), Raw(record), more)
+        line = QueueLine(delivery_id, b"", head, record)
+        kept = QueueRecord(number, head, Raw(record), more)
         if content is not None:
             if is_payload:
                 line.payload_size = len(content.payload)
                 kept.payload = Raw(encode(content.payload))
             line.has_results = bool(content.results)
             kept.results = Raw(encode(content.results))
-        line.data = sealed(head + tail, encode(kept))
+        line.data = sealed(shown, encode(kept))
         return line
+
+    def _head(self, delivery_id: str) -> bytes:
+        head = self._heads.get(delivery_id)
+        return self._index.places.head(delivery_id) if head is None else head
+
+    def _shown(self, delivery: Delivery, head: bytes | None) -> tuple[bytes, int]:
+        index, found = self._index, None
+        if self._projection is not None:
+            found = self._projection.line(
+                delivery,
+                lambda: index.contents[delivery.id],
+                reading.attempts(index, delivery.id),
+                head,
+            )
+        return default_line(delivery, head) if found is None else found
 
 
 def _beside(index: LogIndex, changes: Changes, number: int, lines: int) -> JournalRecord | None:

@@ -8,8 +8,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
+from homing.ports import ForeignLine
 from homing.stores.jsonl.places import Contents, PackedDeliveries, Place
 from homing.stores.memory.disk import MemoryDisk
+
+# The fact that says how far the lines of other programs were taken.
+LINES_TAKEN = "lines_taken"
+QUEUE = "queue"
 
 
 class ContentBefore(Struct):
@@ -44,7 +49,23 @@ class LogIndex(MemoryDisk):
         self.places = Contents(read)
         self.contents = self.places
         self.last_commit = 0
+        # Lines of other programs: where each begins, and its length.
+        self.foreign: list[tuple[int, int]] = []
+        self._read = read
         self._changes: Changes | None = None
+
+    def foreign_lines(self) -> list[ForeignLine]:
+        """Of other programs, as far as none of them was taken yet."""
+        taken = self.facts.get(LINES_TAKEN, {}).get(QUEUE)
+        end = int((taken.value or {}).get("end") or 0) if taken is not None else 0
+        return [
+            ForeignLine(
+                self._read(start, size),
+                Fact(LINES_TAKEN, QUEUE, 0, {"end": start + size}),
+            )
+            for start, size in self.foreign
+            if start >= end
+        ]
 
     def begin(self) -> Changes:
         self._changes = Changes()

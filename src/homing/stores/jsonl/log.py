@@ -126,7 +126,6 @@ class Log:
         self._queue = AppendFile(self.path)
         self._journal = AppendFile(self._folder / JOURNAL)
         self.index = LogIndex(self._queue.read)
-        self.foreign: list[tuple[int, int]] = []
 
     def _refresh(self) -> None:
         if self._is_stale or self._queue.is_replaced or self._journal.is_replaced:
@@ -138,7 +137,6 @@ class Log:
         self._is_stale = True
         replay = Replay(self.index, self._queue, self._journal)
         replay.run()
-        self.foreign += replay.foreign
         for torn in replay.torn:
             self._cut(torn)
         self._is_stale = False

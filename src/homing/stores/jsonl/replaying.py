@@ -43,7 +43,6 @@ class Replay:
         self._journal = journal
         self._frames = _WholeLines(journal, is_whole)
         self._next: tuple[int, JournalRecord, int] | None = None
-        self.foreign: list[tuple[int, int]] = []
         self.torn: list[Torn] = []
 
     def run(self) -> None:
@@ -60,7 +59,7 @@ class Replay:
         begun_at = 0
         for offset, line in lines:
             if not is_whole(line):
-                self.foreign.append((offset, len(line)))
+                self._index.foreign.append((offset, len(line)))
                 self._queue.end = offset + len(line) + 1
                 continue
             record = queue_record(line)

@@ -8,12 +8,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.domain.errors import StoreUnavailable
 from homing.domain.shown import Projection
 from homing.domain.writes import Write, write_of_change, write_of_new
 from homing.ports import (
+    AcceptedLog,
     Added,
     Claim,
     Claimed,
@@ -22,6 +25,7 @@ from homing.ports import (
     FactCursor,
     FactOrder,
     Finding,
+    ForeignLine,
     GroupBy,
     Page,
     PurgeRule,
@@ -52,6 +56,7 @@ class JsonlStore:
         self.path = Path(path)
         self._lock_within_s = lock_within_s
         self._projection: Projection | None = None
+        self._accepted: AcceptedLog | None = None
         self._processes = folder_of(self.path) / "processes"
         self._be_closed()
         forks.forget_in_child(self)
@@ -66,6 +71,13 @@ class JsonlStore:
 
     def show(self, projection: Projection) -> None:
         self._projection = projection
+
+    def ask(self, log: AcceptedLog) -> None:
+        self._accepted = log
+
+    async def foreign_lines(self) -> list[ForeignLine]:
+        answer: list[ForeignLine] = await self._read(lambda index: index.foreign_lines())
+        return answer
 
     async def open(self) -> None:
         if self._thread is not None:
@@ -101,7 +113,7 @@ class JsonlStore:
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
         writes = [write_of_new(one) for one in new]
         answer: list[Added | Existing] = await self._change(
-            lambda index: _executed(index, add_one, writes, facts), size=len(new)
+            lambda index: self._added(index, writes, facts), size=len(new)
         )
         return answer
 
@@ -117,9 +129,29 @@ class JsonlStore:
         if claim.limit <= 0:
             return []
         answer: list[Claimed] = await self._change(
-            lambda index: claim_due(index, claim), size=claim.limit, durable=claim.durable
+            lambda index: self._claimed(index, claim), size=claim.limit, durable=claim.durable
         )
         return answer
+
+    def _added(
+        self, index: LogIndex, writes: Sequence[Write], facts: Sequence[Fact]
+    ) -> list[Added | Existing]:
+        answers: list[Added | Existing] = _executed(index, add_one, writes, facts)
+        if self._accepted is None:
+            return answers
+        return [
+            Added(answer.delivery_id, self._accepted.receipt_of(write.delivery))
+            if isinstance(answer, Added) and write.delivery.state == "in_flight"
+            else answer
+            for write, answer in zip(writes, answers, strict=True)
+        ]
+
+    def _claimed(self, index: LogIndex, claim: Claim) -> list[Claimed]:
+        claimed = claim_due(index, claim)
+        if self._accepted is None:
+            return claimed
+        accepted = self._accepted
+        return [replace(one, receipt=accepted.receipt_of(one.delivery)) for one in claimed]
 
     async def renew(
         self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
