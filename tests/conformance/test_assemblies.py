@@ -171,5 +171,7 @@ def test_a_verdict_is_mailed_as_it_was_stored() -> None:
 
     mail = message_from_bytes(data, policy=SMTP)
     assert (mail["to"], mail["from"]) == ("ann@example.org", "no-reply@example.org")
-    assert mail.get_content().strip() == '{"answer": "yes"}'
+    text, html = (part.get_content().strip() for part in mail.iter_parts())
+    assert text == '{"answer": "yes"}'
+    assert '>{"answer": "yes"}<' in html
     assert composer("no-reply@example.org")(delivery, Content(payload)) == data
