@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import NODEFAULT, Struct, field
 from msgspec.structs import fields
@@ -24,6 +24,11 @@ from homing.settings import Settings
 from homing.settings.own_names import own_names
 from homing.stores.shape import Shape
 from homing.urls import sends_nowhere
+
+if TYPE_CHECKING:
+    import typer
+
+    from homing.telemetry import Watching
 
 S = TypeVar("S", bound=Struct)
 
@@ -160,7 +165,9 @@ class Assembly(Struct, Generic[S], frozen=True, kw_only=True):
     holds where neither the settings file nor a variable says anything. `sql_files` names, by the
     scheme of the store, a package of SQL files that are applied after the store's own, in the order
     of the times in their names (`20261116T1200_outbox_view.sql`). `log_fields` are part of every
-    line that its programs log.
+    line that its programs log. With `work_for_app` its worker runs the handlers of an application
+    (`homing NAME worker --app module:homing`): it is called before that Homing starts, and may add
+    notifiers and adapt routes by `use_as_worker`.
     """
 
     name: str
@@ -174,10 +181,11 @@ class Assembly(Struct, Generic[S], frozen=True, kw_only=True):
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     notices: Callable[[Setup[S]], Notices] | None = None
     web: Web | None = None
-    commands: Mapping[str, Callable[..., None]] = field(default_factory=dict)
+    commands: Mapping[str, Callable[..., None] | typer.Typer] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
     sql_files: Mapping[str, str] = field(default_factory=dict)
     log_fields: Mapping[str, str] = field(default_factory=dict)
+    work_for_app: Callable[[Homing, Watching], None] | None = None
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):

@@ -17,7 +17,7 @@ from homing.domain.errors import SettingsError
 from homing.domain.policy import Plan
 from homing.engine.handlers import EVENT_ROUTE
 from homing.engine.route import Route
-from homing.installed import packages
+from homing.installed import offered, package_of
 from homing.known_routes import environ_of, known_routes, known_shapes, routes_as_set
 from homing.observers import DELIVERY_LOG, SENTRY
 from homing.observers.route_notices import RouteNotices
@@ -113,7 +113,7 @@ def assemble(
         notifiers = [RouteNotices(assembly.notices(setup)), *notifiers]
     return Homing(
         store,
-        routes=[_with_log_notices(route, general) for route in routes],
+        routes=[with_log_notices(route, general) for route in routes],
         known=known,
         shapes={**known_shapes(), **assembly.shapes},
         worker_commands=_worker_commands({**others, assembly.name: routes}),
@@ -138,7 +138,7 @@ def routes_of(program: Program) -> list[Route]:
 def route_for(settings: Settings) -> Route:
     """The mail route of `homing serve` as it is in force."""
     [route] = routes_of(Program(loaded=Loaded(settings, {})))
-    return _with_log_notices(route, settings)
+    return with_log_notices(route, settings)
 
 
 def defaults() -> RouteSettings:
@@ -202,11 +202,11 @@ def _providers(routes: Sequence[Route]) -> Iterator[Provider]:
 
 
 def _owner(assembly: Assembly[Any]) -> str:
-    package = packages().get(assembly.name)
-    return f"assembly {assembly.name!r}" + (f" (package {package})" if package else "")
+    entry = offered().get(assembly.name)
+    return f"assembly {assembly.name!r}" + (f" (package {package_of(entry)})" if entry else "")
 
 
-def _with_log_notices(route: Route, settings: Settings) -> Route:
+def with_log_notices(route: Route, settings: Settings) -> Route:
     """A log line is due with the state itself, so that a crash loses none."""
 
     def with_notices(plan: Plan) -> Plan:

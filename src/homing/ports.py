@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct, field
@@ -295,6 +296,26 @@ class AsyncTransactionalStore(Protocol):
 
 
 @runtime_checkable
+class OnceStore(Protocol):
+    """A store in whose database a handler can write, in one transaction with a fact."""
+
+    def once(self, fact: Fact) -> AbstractAsyncContextManager[object | None]:
+        """A connection in an open transaction that begins with writing this fact.
+
+        It is committed at the end of the block and rolled back if that raises. None: the fact is
+        stored already. Another transaction that has written it is waited for.
+        """
+
+
+@runtime_checkable
+class FactLookup(Protocol):
+    """A store that finds many facts by their keys in one read."""
+
+    async def known_facts(self, kind: str, keys: Sequence[str]) -> Collection[str]:
+        """Those of the keys under which a fact of this kind is stored."""
+
+
+@runtime_checkable
 class InFile(Protocol):
     """A store in a file, which `open` creates."""
 
@@ -474,6 +495,26 @@ class Lookup(Protocol):
         self, token: str, notification_id: str | None = None
     ) -> Found | Absent | Unknown:
         """What the provider knows of this token."""
+
+
+@runtime_checkable
+class PermittedLookup(Lookup, Protocol):
+    """A provider whose account may lack the permission to look; asked each time."""
+
+    @property
+    def may_look_up(self) -> bool: ...
+
+
+# Gives an alert of this kind, about this key, with this text.
+SoundAlert: TypeAlias = Callable[[str, str, str], Awaitable[bool]]
+
+
+@runtime_checkable
+class SoundsAlerts(Protocol):
+    """A provider that may have to tell a person what is about no single delivery."""
+
+    def sound_alerts(self, sound: SoundAlert) -> None:
+        """Called once by the engine, before the first send."""
 
 
 class Done(Struct, frozen=True, gc=False):

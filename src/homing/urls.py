@@ -41,6 +41,12 @@ def _smtp(url: str) -> Provider:
     return SmtpProvider.from_url(url)
 
 
+def _graph(url: str) -> Provider:
+    from homing.providers.graph import GraphProvider
+
+    return GraphProvider.from_url(url)
+
+
 # Mail that is given to one of these needs no sender of its own.
 NOWHERE = frozenset({"stub"})
 STORES: dict[str, Callable[[str], Store]] = {"memory": _memory, "sqlite": _sqlite}
@@ -48,17 +54,19 @@ PROVIDERS: dict[str, Callable[[str], Provider]] = {
     "stub": _stub,
     "smtp": _smtp,
     "smtps": _smtp,
+    "graph": _graph,
 }
 EXAMPLES = {
     "store": ("sqlite:///outbox.db", "sqlite:////srv/outbox.db", "memory: (for tests)"),
     "provider": (
         "smtp://user:secret@mail.example.org:587",
         "smtps://user:secret@mail.example.org",
+        "graph: (Microsoft 365; see docs/guides/graph.md)",
         "stub: (sends nothing)",
     ),
 }
 # Kinds that people may expect and that are planned.
-LATER = frozenset({"postgresql", "postgres", "redis", "rediss", "jsonl", "graph"})
+LATER = frozenset({"postgresql", "postgres", "redis", "rediss", "jsonl"})
 
 
 def store_of(given: str | Path | Store) -> Store:
@@ -81,6 +89,13 @@ def scheme_of(url: str) -> str:
     """Empty if there is none. `urlsplit` raises for some URLs, in words that hold the password."""
     found = _SCHEME.match(url)
     return found[1].lower() if found else ""
+
+
+def scheme_of_store(given: str | Path | Store) -> str:
+    """Empty for a store that was made by hand."""
+    if isinstance(given, Path):
+        return "sqlite"
+    return scheme_of(given) if isinstance(given, str) else ""
 
 
 def store_from_url(url: str) -> Store:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from homing.assemblies.mail.assembly import MailSettings
-from homing.assemblies.verdicts.settings import VerdictSettings
 from homing.assemblies.verdicts.mail import composer
+from homing.assemblies.verdicts.settings import VerdictSettings
 from homing.assemblies.verdicts.verdict import Verdict, request_for
 from homing.assembly import Assembly, Setup
 from homing.domain.delivery import Content, Recipient

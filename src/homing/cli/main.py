@@ -19,6 +19,7 @@ from homing.cli import (
     doctor,
     listing,
     migrating,
+    mock_graph,
     plan,
     reading,
     sending,
@@ -40,6 +41,7 @@ EXTRAS = {
     "icalendar": "smtp",
     "idna": "smtp",
     "dkim": "smtp",
+    "httpx2": "graph",
 }
 
 
@@ -98,6 +100,7 @@ def options(
 register_standard(app)
 sending.register(app)
 demo.register(app)
+mock_graph.register(app)
 
 
 def main() -> None:

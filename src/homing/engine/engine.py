@@ -43,6 +43,7 @@ log = logging.getLogger("homing.engine")
 PURGE_EVERY_S = 60.0
 # An alert needs two looks in a row.
 LOOK_FOR_UNSERVED_EVERY_S = 6.0
+COUNT_FAILED_EVERY_S = 60.0
 LOOK_AT_PARKS_EVERY_S = KNOWN_WITHIN_S / 2
 REVIVE_AFTER_S = 1.0
 STOP_GRACE_S = 20.0
@@ -92,7 +93,7 @@ class Engine:
             has_alarm=self._has_alarm,
             time_scale=time_scale,
         )
-        self.alerts = Alerts(store, clock, self.parking, self.liveness, alarm)
+        self.alerts = Alerts(store, clock, self.parking, self.liveness, alarm, worked)
         self.health = StoreHealth(store, clock, self.alerts.sound)
         self.saves = SaveBatcher(
             store,
@@ -102,7 +103,7 @@ class Engine:
             running=self._running,
             met=self.health.met,
         )
-        self._providers = Providers(routes)
+        self._providers = Providers(routes, self.alerts.sound_now)
         self.liveness.problems = self._providers.problems
         self.process = Process(
             store,
@@ -201,6 +202,8 @@ class Engine:
             rest = _rest(LOOK_FOR_UNSERVED_EVERY_S)
             self._repeat("unserved", self.alerts.look_for_unserved, rest, rests_first=True)
             self._repeat("backups put back", self.alerts.tell_restored, rest)
+            rest = _rest(COUNT_FAILED_EVERY_S)
+            self._repeat("dead letters of the week", self.alerts.tell_many_failed, rest)
 
     async def live_workers(self) -> list[str]:
         """The processes that run workers now, this one included."""

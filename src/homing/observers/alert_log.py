@@ -51,6 +51,11 @@ class AlertLog:
     def __init__(self, path: Path | None = None) -> None:
         self._file = AlertFile(path)
 
+    @property
+    def has_file(self) -> bool:
+        """Whether the lines go to a file, and not to the log on stderr."""
+        return self._file is not None
+
     async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
         """One line per dead letter and cycle; no address and no content in it."""
         del notice, attempts

@@ -57,7 +57,7 @@ def test_doctor_says_what_it_can_and_creates_nothing(cli: Cli, tmp_path: Path) -
     done = cli("doctor", code=2)
 
     assert f"the store {tmp_path}/homing.db does not exist" in done.out
-    assert "the stub sends nowhere" in done.out
+    assert "the stub sends nothing" in done.out
     assert list(tmp_path.iterdir()) == []
 
 

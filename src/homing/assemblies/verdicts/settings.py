@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from msgspec import Struct
 
-from homing.assemblies.verdicts.env_file import read_env_file
 from homing.assemblies.verdicts.route import DEFAULT_MAX_ATTEMPTS
 from homing.domain.errors import SettingsError
+from homing.providers.graph.env_file import EnvFile
 from homing.settings.own_names import env
 
 ENV_FILE = "GRAPH_ENV_FILE"
@@ -76,12 +76,12 @@ def environ_with_file(environ: Mapping[str, str]) -> Mapping[str, str]:
     """The variables of the process over those of the `.env` file, if that is there."""
     path = Path(environ.get(ENV_FILE) or DEFAULT_ENV_FILE)
     try:
-        text = path.read_text(encoding="utf-8")
+        in_file = EnvFile(path).values()
     except FileNotFoundError:
         return environ
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(ENV_FILE, f"{path} cannot be read: {error}") from None
-    return {**read_env_file(text), **environ}
+    except OSError as error:
+        raise SettingsError(ENV_FILE, f"{path}: {error.strerror}") from None
+    return {**{name: value for name, value in in_file.items() if value}, **environ}
 
 
 def defaults(own: VerdictSettings) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
@@ -151,6 +151,10 @@ class MemoryStore:
     ) -> list[Fact]:
         stored = self.disk.facts.get(kind, {}).values()
         return listed((fact for fact in stored if fact.key.startswith(prefix)), limit, after, order)
+
+    async def known_facts(self, kind: str, keys: Sequence[str]) -> Collection[str]:
+        stored = self.disk.facts.get(kind)
+        return [key for key in keys if key in stored] if stored else ()
 
     async def purge(self, rule: PurgeRule) -> int:
         return purge(self.disk, rule)
