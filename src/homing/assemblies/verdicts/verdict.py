@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from homing.content import addresses
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Email, decode_message
 from homing.engine.admission import Request
@@ -67,8 +68,10 @@ def check(verdict: Verdict) -> None:
     # Nothing that could forge a word or a line in the logs.
     if not _is_one_word(verdict.session_id):
         raise InvalidRequest("session_id", "must be one word")
-    if verdict.customer_email and not _is_one_word(verdict.customer_email):
-        raise InvalidRequest("customer_email", "must be one address")
+    if verdict.customer_email:
+        if not _is_one_word(verdict.customer_email):
+            raise InvalidRequest("customer_email", "must be one address")
+        addresses.parse(verdict.customer_email, "customer_email")
 
 
 def admit_verdict(message: Email) -> Admitted:
