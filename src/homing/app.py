@@ -43,9 +43,9 @@ from homing.ports import (
     Notifier,
     Observer,
     Provider,
-    Showing,
     Store,
     TransactionalStore,
+    WritesShapes,
 )
 from homing.stores.projecting import ShapeProjection
 from homing.stores.shape import Shape
@@ -126,7 +126,7 @@ class Homing:
             )
             self._routes[MAIL_ROUTE] = self._mail_route(self.provider)
         self._known = {route.name: route for route in known if route.name not in self._routes}
-        if shapes and isinstance(self.store, Showing):
+        if shapes and isinstance(self.store, WritesShapes):
             self.store.show(ShapeProjection(shapes, self._retention_of))
         self._worker_commands = worker_commands or {}
         self._route_owner = route_owner

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 
 class Added(Struct, frozen=True, gc=False):
-    """Stored, durably."""
+    """Stored, durably; `receipt` as in `Claimed`, for what was stored already claimed."""
 
     delivery_id: str
+    receipt: Receipt | None = None
 
 
 class Existing(Struct, frozen=True, gc=False):
@@ -61,10 +62,14 @@ class Claim(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Claimed(Struct, frozen=True, gc=False):
-    """A delivery that is now held by the worker that asked, with its content."""
+    """A delivery that is now held by the worker that asked, with its content.
+
+    `receipt` is evidence, found in the same commit, that it was accepted before.
+    """
 
     delivery: Delivery
     content: Content
+    receipt: Receipt | None = None
 
 
 class Facet(Struct, frozen=True, kw_only=True):
@@ -367,6 +372,36 @@ class TakesSqlFiles(Protocol):
         """Apply the files of this package at `open`; called before it."""
 
 
+class AcceptedLog(Protocol):
+    """What a design has noted, outside the store, of what was accepted."""
+
+    def receipt_of(self, delivery: Delivery) -> Receipt | None:
+        """Evidence that it was accepted. Called in a thread of the store, under its lock."""
+
+
+@runtime_checkable
+class AsksLog(Protocol):
+    """A store that looks for evidence in the same commit as a claim."""
+
+    def ask(self, log: AcceptedLog) -> None:
+        """Look up in this log what is claimed; called before `open`."""
+
+
+class ForeignLine(Struct, frozen=True):
+    """A line that another program has appended. Store `taken` with what was made of it."""
+
+    data: bytes
+    taken: Fact
+
+
+@runtime_checkable
+class TakesLines(Protocol):
+    """A store in a file to which other programs may append."""
+
+    async def foreign_lines(self) -> list[ForeignLine]:
+        """Those that were not taken yet, oldest first."""
+
+
 class Seen(Struct, frozen=True):
     """A record of a Shape as others find it in the store."""
 
@@ -376,11 +411,16 @@ class Seen(Struct, frozen=True):
 
 
 @runtime_checkable
-class Showing(Protocol):
+class WritesShapes(Protocol):
     """A store that writes a design's own records in the same commit as the engine's."""
 
     def show(self, projection: Projection) -> None:
         """Write these records from now on; called before `open`."""
+
+
+@runtime_checkable
+class Showing(WritesShapes, Protocol):
+    """A store that also keeps such records under keys and names, and reads them back."""
 
     async def shown(self, key: str) -> Seen | None:
         """The record under this key."""

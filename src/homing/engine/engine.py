@@ -201,7 +201,7 @@ class Engine:
             self._repeat("alerts of parked routes", self.alerts.tell_parked_routes, rest)
             rest = _rest(LOOK_FOR_UNSERVED_EVERY_S)
             self._repeat("unserved", self.alerts.look_for_unserved, rest, rests_first=True)
-            self._repeat("backups put back", self.alerts.tell_restored, rest)
+            self._repeat("notices of the store", self.alerts.tell_noticed, rest)
             rest = _rest(COUNT_FAILED_EVERY_S)
             self._repeat("dead letters of the week", self.alerts.tell_many_failed, rest)
 

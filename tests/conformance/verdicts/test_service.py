@@ -314,7 +314,7 @@ async def test_what_may_be_a_repeat_says_so_below_the_verdict(
     assert text_of(second) == f"{ODD_JSON}\n\n{DUPLICATE_NOTICE}"
     html = message_from_bytes(second.data, policy=policy.default).get_body(("html",))
     assert html is not None
-    assert f"</pre>\n<p><small>{DUPLICATE_NOTICE}</small></p>" in html.get_content()
+    assert f"</pre>\r\n<p><small>{DUPLICATE_NOTICE}</small></p>" in html.get_content()
     assert DUPLICATE_NOTICE.encode() not in first.data
 
 
