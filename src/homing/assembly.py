@@ -162,12 +162,12 @@ class Assembly(Struct, Generic[S], frozen=True, kw_only=True):
     begins with one of `prefixes` and is not a setting stops the start. `environ` may add to the
     variables of the process, from a file of the design. `general` may fill in what these settings
     say about store, provider and server; `defaults` gives, by name (`store`, `server.port`), what
-    holds where neither the settings file nor a variable says anything. `sql_files` names, by
-    the scheme of the store, a package of SQL files that are applied after the store's own, in
-    the order of the times in their names (`20261116T1200_outbox_view.sql`). `log_fields` are
-    part of every line that its programs log. With `work_for_app` its worker runs the handlers
-    of an application (`homing NAME worker --app module:homing`): it is called before that
-    Homing starts, and may add notifiers and adapt routes by `use_as_worker`.
+    holds where neither the settings file nor a variable says anything. `sql_files` names, by the
+    scheme of the store, a package of SQL files that are applied after the store's own, in the order
+    of the times in their names (`20261116T1200_outbox_view.sql`). `log_fields` are part of every
+    line that its programs log. With `work_for_app` its worker runs the handlers of an application
+    (`homing NAME worker --app module:homing`): it is called before that Homing starts, and may add
+    notifiers and adapt routes by `use_as_worker`.
     """
 
     name: str

@@ -91,6 +91,20 @@ def run_worker(program: Program, *, with_parent: bool) -> None:
     _work(homing, watching, with_parent=with_parent)
 
 
+def run_once(program: Program) -> None:
+    """Attempt all that is due now, give the notices, and end."""
+    homing, watching = _assemble(program, worker=False, scraped=False)
+
+    async def run() -> int:
+        async with homing:
+            return await homing.engine.run_once()
+
+    try:
+        typer.echo(f"{asyncio.run(run())} attempted", err=True)
+    finally:
+        watching.close()
+
+
 def run_app(
     homing: Homing,
     settings: Settings,

@@ -56,11 +56,16 @@ def worker(
             help="The generation of this code: its events, and those of none, are handled.",
         ),
     ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Attempt all that is due now, then end; for a timer.")
+    ] = False,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
     """Deliver what others have accepted, until stopped."""
-    from homing.cli.running import run_app, run_worker
+    from homing.cli.running import run_app, run_once, run_worker
 
+    if once and (place.app is not None or processes > 1):
+        raise typer.BadParameter("--once is for one process, and not for --app")
     assembly = session.chosen.get()
     if place.app is not None:
         homing = app_of(place, place.app)
@@ -79,6 +84,9 @@ def worker(
         )
     if generation is not None and assembly is None:
         raise typer.BadParameter("--generation needs --app or an assembly: mail has none")
+    if once:
+        run_once(program(place, generation=generation or 0))
+        return
     if processes > 1:
         grace_s = program(place).general.stop_grace.value
         with_homing(place, _look, creates=True)

@@ -22,6 +22,7 @@ from homing.engine.providers import Providers
 from homing.engine.route import Route, routes_by_name
 from homing.engine.save_batcher import PendingSave, SaveBatcher
 from homing.engine.store_health import StoreHealth
+from homing.engine.timed_runs import note_timed_run
 from homing.engine.wakeup import WakeUp
 from homing.engine.worker import RouteWorker
 from homing.ports import (
@@ -247,6 +248,15 @@ class Engine:
             attempted += batch
         await self.saves.drain()
         await self.give_notices()
+        return attempted
+
+    async def run_once(self) -> int:
+        """For a timer, without `start`: attempt all that is due now; how many were attempted."""
+        await self.ensure_beating()
+        await self.housekeeping.look_around()  # what dead processes held is due at once
+        attempted = await self.run_until_idle()
+        lanes = _lanes([worker.route for worker in self.workers.values()])
+        await note_timed_run(self.store, self.clock, lanes)
         return attempted
 
     async def give_notices(self) -> int:
