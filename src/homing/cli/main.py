@@ -14,6 +14,7 @@ from homing.cli import (
     assemblies,
     bulk,
     config,
+    counters,
     demo,
     desk,
     doctor,
@@ -27,6 +28,7 @@ from homing.cli import (
     session,
     showing,
     tokens,
+    users,
     watching,
 )
 from homing.cli.terminal import colored
@@ -52,6 +54,7 @@ def register_standard(app: typer.Typer) -> None:
         reading,
         watching,
         listing,
+        counters,
         showing,
         bulk,
         desk,
@@ -63,6 +66,7 @@ def register_standard(app: typer.Typer) -> None:
         module.register(app)
     app.add_typer(config.app, name="config")
     app.add_typer(tokens.app, name="token")
+    app.add_typer(users.app, name="user")
 
 
 class Commands(assemblies.Commands):

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from homing.domain.delivery import FailedBecause
 from homing.engine.bulk import BULK_VERBS, BulkVerb
+from homing.engine.counters import Span
 from homing.engine.tokens import Right
 from homing.engine.views import DeliveryView
 from homing.web.live import LiveEvent
@@ -24,12 +25,18 @@ from homing.web.schemas import (
     BatchOut,
     BulkIn,
     BulkOut,
+    CountersOut,
     DeliveryIn,
     ErrorsOut,
     HealthOut,
     ListOut,
+    MeOut,
     ParkedOut,
+    SignInIn,
+    SignOutIn,
     StatsOut,
+    TokensOut,
+    UsersOut,
     VerbIn,
     WhyOut,
 )
@@ -270,6 +277,17 @@ OPERATIONS: tuple[Operation, ...] = (
         )
     ),
     _reading("stats", f"{API}/stats", "Deliveries by route and state.", StatsOut, refuses=(400,)),
+    _reading(
+        "counters",
+        f"{API}/counters",
+        "What was accepted, delivered and failed over time, what waited, and times to deliver.",
+        CountersOut,
+        query=(
+            Parameter("span", Span, "How far back; `hour` if not given."),
+            Parameter("route", str, "Of this route only."),
+        ),
+        refuses=(400,),
+    ),
     _reading("errors", f"{API}/errors", "Dead letters by error class.", ErrorsOut, refuses=(400,)),
     _reading(
         "events",
@@ -278,6 +296,44 @@ OPERATIONS: tuple[Operation, ...] = (
         EventStreamOf(LiveEvent),
         query=(Parameter("route", str, "Of this route only."),),
         refuses=(400,),
+    ),
+    _reading("me", f"{API}/me", "Who calls, and what they may do.", MeOut, refuses=(400,)),
+    Operation(
+        name="sign_in",
+        method="POST",
+        path=f"{API}/sign-in",
+        right=PUBLIC,
+        about="Begin a session: its cookie then proves who calls.",
+        takes=SignInIn,
+        example={"name": "ann", "password": "correct horse battery"},
+        gives={200: MeOut},
+        refuses=(*BODY_REFUSALS, 401, 403, 409, 429, 500, 503),
+    ),
+    Operation(
+        name="sign_out",
+        method="POST",
+        path=f"{API}/sign-out",
+        right="read",
+        about="End this session, or all sessions of the person.",
+        takes=SignOutIn,
+        example={"everywhere": True},
+        gives={200: MeOut},
+        refuses=BODY_REFUSALS,
+    ),
+    *(
+        Operation(
+            name=name,
+            method="GET",
+            path=f"{API}/{name}",
+            right="administer",
+            about=about,
+            gives={200: gives},
+            refuses=(400,),
+        )
+        for name, about, gives in (
+            ("users", "The people who may sign in or are named by a proxy.", UsersOut),
+            ("tokens", "API tokens, without their secrets.", TokensOut),
+        )
     ),
     _reading("metrics", "/metrics", "Counts for Prometheus.", "text/plain"),
     _reading("status_page", "/", "Deliveries by route and state, as a page.", "text/html"),
