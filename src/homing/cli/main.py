@@ -26,6 +26,7 @@ from homing.cli import (
     session,
     showing,
     tokens,
+    users,
     watching,
 )
 from homing.cli.terminal import colored
@@ -61,6 +62,7 @@ def register_standard(app: typer.Typer) -> None:
         module.register(app)
     app.add_typer(config.app, name="config")
     app.add_typer(tokens.app, name="token")
+    app.add_typer(users.app, name="user")
 
 
 class Commands(assemblies.Commands):

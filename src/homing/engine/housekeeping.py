@@ -27,6 +27,7 @@ FACTS_KEPT_S = {
     "bulk_actions": 30 * 86_400.0,
     "bulk_stop": 30 * 86_400.0,
     "former_recipient": 30 * 86_400.0,
+    "session": 31 * 86_400.0,
 }
 # A process that was only silent may come back until then.
 FORGET_SILENT_AFTER_S = 3600.0

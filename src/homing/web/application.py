@@ -34,6 +34,7 @@ from homing.web.live import Live
 from homing.web.openapi import Described, document
 from homing.web.operations import OPERATIONS
 from homing.web.own_table import endpoint_for, gate_for
+from homing.web.people import People
 from homing.web.problems import CLOSE, answer_for
 from homing.web.resources import Resource, resources
 from homing.web.verbs import VERBS, Verbs
@@ -60,8 +61,8 @@ def application(
     """
     live = Live()
     bodies = Bodies()
-    gate = Gate(homing.tokens, settings.server, steady_s=time.monotonic)
-    endpoints = _endpoints(homing, settings, live, bodies)
+    gate = Gate(homing, settings.server, steady_s=time.monotonic)
+    endpoints = _endpoints(homing, settings, live, bodies, gate)
     if metrics is not None:
         endpoints["metrics"] = metrics
     table = {} if web is not None and not web.standard else _standard(homing, endpoints, gate)
@@ -70,8 +71,8 @@ def application(
     if web is None:
         console = console or ""
     if console is not None:
-        table |= Console(homing, settings, live, bodies, program).resources(console, gate)
-    guarded = console is not None or web is None or web.standard or web.access == "tokens"
+        table |= Console(homing, settings, live, bodies, gate, program).resources(console)
+    guarded = console is not None or web is None or web.standard or web.access != "trusted"
     if settings.server.auth is not None and not guarded:
         raise SettingsError("server.auth", "has no effect: these endpoints ask for no token")
 
@@ -83,7 +84,7 @@ def application(
         try:
             homing.engine.add_observer(live)
             if guarded:
-                await check_access(settings.server, homing.tokens)
+                await check_access(settings.server, homing)
             yield
         finally:
             live.end()
@@ -92,7 +93,7 @@ def application(
     def met(error: StoreError) -> None:
         homing.engine.health.met(error)
 
-    return Application(table, live, lifespan, met)
+    return Application(table, live, gate, lifespan, met)
 
 
 def _standard(homing: Homing, endpoints: dict[str, Endpoint], gate: Gate) -> dict[str, Resource]:
@@ -109,7 +110,7 @@ def _add_own(
 ) -> None:
     own_gate = gate_for(web.access, gate)
     for each in web.endpoints:
-        resource = table.setdefault(each.path, Resource(own_gate))
+        resource = table.setdefault(each.path, Resource(own_gate, takes_forms=True))
         if each.method in resource.served:
             raise ValueError(f"{each.method} {each.path} is served already")
         resource.serve(each.method, each.right, endpoint_for(each, service, bodies))
@@ -122,6 +123,7 @@ class Application(Starlette):
         self,
         found: Mapping[str, Resource],
         live: Live,
+        gate: Gate,
         lifespan: Any,
         met: Callable[[StoreError], None],
     ) -> None:
@@ -129,6 +131,7 @@ class Application(Starlette):
         super().__init__(routes=routes, lifespan=lifespan)
         self.router.redirect_slashes = False
         self.live = live
+        self.gate = gate
         self._met = met
         # The paths without parameters are found at once; the others by Starlette's patterns.
         self._plain = {path: resource for path, resource in found.items() if "{" not in path}
@@ -161,13 +164,14 @@ class Application(Starlette):
 
 
 def _endpoints(
-    homing: Homing, settings: Settings, live: Live, bodies: Bodies
+    homing: Homing, settings: Settings, live: Live, bodies: Bodies, gate: Gate
 ) -> dict[str, Endpoint]:
     listing = Listing(homing)
     intake = Intake(homing, bodies, settings.limits)
     verbs = Verbs(homing, listing, intake)
     bulk = Bulk(homing, listing, intake)
     health = Health(homing, listing, intake)
+    people = People(homing, gate, intake)
     return {
         "submit": intake.post,
         "submit_batch": intake.post_batch,
@@ -185,6 +189,11 @@ def _endpoints(
         "stats": listing.stats,
         "errors": listing.errors,
         "events": live.stream,
+        "me": people.me,
+        "sign_in": people.sign_in,
+        "sign_out": people.sign_out,
+        "users": people.users,
+        "tokens": people.tokens,
         "metrics": health.metrics,
         "healthz": health.healthz,
         "readyz": health.readyz,

@@ -28,8 +28,13 @@ from homing.web.schemas import (
     ErrorsOut,
     HealthOut,
     ListOut,
+    MeOut,
     ParkedOut,
+    SignInIn,
+    SignOutIn,
     StatsOut,
+    TokensOut,
+    UsersOut,
     VerbIn,
     WhyOut,
 )
@@ -279,6 +284,44 @@ OPERATIONS: tuple[Operation, ...] = (
         EventStreamOf(LiveEvent),
         query=(Parameter("route", str, "Of this route only."),),
         refuses=(400,),
+    ),
+    _reading("me", f"{API}/me", "Who calls, and what they may do.", MeOut, refuses=(400,)),
+    Operation(
+        name="sign_in",
+        method="POST",
+        path=f"{API}/sign-in",
+        right=PUBLIC,
+        about="Begin a session: its cookie then proves who calls.",
+        takes=SignInIn,
+        example={"name": "ann", "password": "correct horse battery"},
+        gives={200: MeOut},
+        refuses=(*BODY_REFUSALS, 401, 403, 409, 429, 500, 503),
+    ),
+    Operation(
+        name="sign_out",
+        method="POST",
+        path=f"{API}/sign-out",
+        right="read",
+        about="End this session, or all sessions of the person.",
+        takes=SignOutIn,
+        example={"everywhere": True},
+        gives={200: MeOut},
+        refuses=BODY_REFUSALS,
+    ),
+    *(
+        Operation(
+            name=name,
+            method="GET",
+            path=f"{API}/{name}",
+            right="administer",
+            about=about,
+            gives={200: gives},
+            refuses=(400,),
+        )
+        for name, about, gives in (
+            ("users", "The people who may sign in or are named by a proxy.", UsersOut),
+            ("tokens", "API tokens, without their secrets.", TokensOut),
+        )
     ),
     _reading("metrics", "/metrics", "Counts for Prometheus.", "text/plain"),
     *(

@@ -119,9 +119,11 @@ class Verbs:
         return ParkedOut(route, parked, KNOWN_WITHIN_S, under_way)
 
 
-def who(call: Call, actor: str, reason: str) -> Signed:
+def who(call: Call, actor: str | None, reason: str) -> Signed:
     """Both are shown to people later: one line each, without invisible or direction characters."""
     for field, text in (("actor", actor), ("reason", reason)):
+        if text is None:
+            continue
         check_label(text, field)
         if not text.strip():
             raise BadRequest("must not be blank", field, 422)

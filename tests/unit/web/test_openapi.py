@@ -69,7 +69,7 @@ class TestServedDocument:
         assert found["security"] == []
         assert "401" not in found["paths"]["/api/v1/stats"]["get"]["responses"]
         found = await self.fetch(closed.client)
-        assert found["security"] == [{"token": []}]
+        assert found["security"] == [{"token": []}, {"session": []}]
         assert "401" in found["paths"]["/api/v1/stats"]["get"]["responses"]
 
     async def test_its_server_is_where_it_came_from(self, api: Api) -> None:

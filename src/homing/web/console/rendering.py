@@ -8,13 +8,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import Struct
 
 from homing.app import Homing
+from homing.engine.tokens import Right
 from homing.web.answers import CSS, HTML, Answer, RawHeaders
+from homing.web.auth import Gate
 from homing.web.console import words
 from homing.web.console.visits import Visit
+from homing.web.problems import Problem
 
 STATIC = Path(__file__).parent / "static"
 POLICY = (
@@ -35,6 +39,7 @@ class Place(Struct, frozen=True):
 
     name: str
     path: str
+    right: Right = "read"
 
 
 PLACES = (
@@ -45,15 +50,16 @@ PLACES = (
     Place("Outbox", "outbox"),
     Place("Workers", "workers"),
     Place("Audit", "audit"),
-    Place("Access", "access"),
-    Place("Settings", "settings"),
-    Place("Doctor", "doctor"),
+    Place("Access", "access", "administer"),
+    Place("Settings", "settings", "administer"),
+    Place("Doctor", "doctor", "administer"),
 )
 
 
 class Rendering:
-    def __init__(self, homing: Homing, hidden: Iterable[str] = ()) -> None:
+    def __init__(self, homing: Homing, gate: Gate, hidden: Iterable[str] = ()) -> None:
         self._homing = homing
+        self._gate = gate
         self._hidden = frozenset(hidden)
         self._templates = Environment(
             loader=PackageLoader("homing.web.console"),
@@ -80,11 +86,35 @@ class Rendering:
             root=visit.root,
             link=visit.link,
             now_ms=clock.now_ms(),
-            places=[place for place in PLACES if place.path not in self._hidden],
+            places=self._places(visit),
+            may_act=visit.may("operate"),
+            can_sign_out=self._gate.has_sessions and bool(visit.csrf_token),
             version=self.version,
             **values,
         )
-        return Answer(text.encode(), status, HTML, (POLICY, REFERRER, *(headers or ())))
+        # In proxy mode this is what the forms of the next page are checked by.
+        cookie = None if visit.caller is None else self._gate.browser_cookie(visit.call)
+        extra = [POLICY, REFERRER, *(headers or ()), *(() if cookie is None else (cookie,))]
+        return Answer(text.encode(), status, HTML, extra)
+
+    def refusal(self, visit: Visit, answer: Answer) -> Answer:
+        """An answer of REST that refuses, as a page."""
+        problem = msgspec.json.decode(answer.body, type=Problem)
+        return self.page(
+            visit,
+            "problem.html",
+            status=answer.status_code,
+            headers=answer.extra,
+            place=None,
+            problem=problem,
+        )
+
+    def _places(self, visit: Visit) -> list[Place]:
+        if visit.caller is None:
+            return []
+        return [
+            place for place in PLACES if place.path not in self._hidden and visit.may(place.right)
+        ]
 
     @cached_property
     def version(self) -> str:

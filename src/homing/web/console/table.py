@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 from starlette.responses import Response
 
 from homing.app import Homing
@@ -20,12 +19,13 @@ from homing.web.console.delivery import DeliveryPage
 from homing.web.console.failures import Failures
 from homing.web.console.home import Home
 from homing.web.console.rendering import STATIC, Rendering
+from homing.web.console.signing_in import PageGate, SigningIn
 from homing.web.console.visits import Page, Visit
 from homing.web.intake import Intake
 from homing.web.listing import Listing
 from homing.web.live import EventStream, Live
 from homing.web.operations import PUBLIC
-from homing.web.problems import BadRequest, Problem, answer_for
+from homing.web.problems import BadRequest, answer_for
 from homing.web.resources import Resource
 from homing.web.verbs import Verbs
 
@@ -41,12 +41,14 @@ class Console:
         settings: Settings,
         live: Live,
         bodies: Bodies,
+        gate: Gate,
         program: Program | None = None,  # noqa: ARG002 - for the pages of settings and doctor
     ) -> None:
         self._homing = homing
         self._live = live
         self._bodies = bodies
-        self._rendering = rendering = Rendering(homing)
+        self._gate = gate
+        self._rendering = rendering = Rendering(homing, gate)
         listing = Listing(homing)
         intake = Intake(homing, bodies, settings.limits)
         verbs = Verbs(homing, listing, intake)
@@ -58,20 +60,22 @@ class Console:
             DeliveryPage(homing, listing, verbs, deliveries, rendering),
             BulkPages(homing, listing, verbs, bulk, deliveries, rendering),
             Failures(homing, deliveries, rendering),
+            SigningIn(gate, rendering),
         )
         self._pages = [page for section in sections for page in section.pages()]
 
-    def resources(self, prefix: str, gate: Gate) -> dict[str, Resource]:
+    def resources(self, prefix: str) -> dict[str, Resource]:
         """By path, under a prefix such as `/console`, or none."""
         table: dict[str, Resource] = {}
         for page in self._pages:
-            resource = table.setdefault(prefix + page.path, Resource(gate))
+            gate = PageGate(self._gate, self._rendering, self._bodies, page.path)
+            resource = table.setdefault(prefix + page.path, Resource(gate, takes_forms=True))
             resource.serve(page.method, page.right, self._endpoint(page))
-        stream = Resource(gate)
+        stream = Resource(self._gate)
         stream.serve("GET", "read", self._stream)
         table[f"{prefix}/live"] = stream
         for path in STATIC.iterdir():
-            static = Resource(gate)
+            static = Resource(self._gate)
             static.serve("GET", PUBLIC, self._static(path.name))
             table[f"{prefix}/static/{path.name}"] = static
         return table
@@ -90,16 +94,7 @@ class Console:
 
     def _refused(self, visit: Visit, error: Exception) -> Response:
         """In the words and with the status of REST."""
-        answer = answer_for(error)
-        problem = msgspec.json.decode(answer.body, type=Problem)
-        return self._rendering.page(
-            visit,
-            "problem.html",
-            status=answer.status_code,
-            headers=answer.extra,
-            place="",
-            problem=problem,
-        )
+        return self._rendering.refusal(visit, answer_for(error))
 
     async def _stream(self, call: Call) -> Response:
         """Ticks for an open page."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qsl, quote, urlencode
 
 from msgspec import Struct
@@ -12,11 +11,13 @@ from starlette.responses import Response
 
 from homing.engine.tokens import Right
 from homing.web.answers import Answer
+from homing.web.auth import is_csrf_token
 from homing.web.bodies import Bodies
+from homing.web.callers import Caller
 from homing.web.calls import Call, query_of
+from homing.web.forms import CSRF_FIELD, is_form
 from homing.web.problems import BadRequest
 
-FORM = b"application/x-www-form-urlencoded"
 MAX_FORM_BYTES = 2_000_000
 # More than a page of rows can be chosen with.
 MAX_FORM_FIELDS = 500
@@ -39,14 +40,25 @@ class Visit:
         return str(self.call.path_params[name])
 
     @property
+    def caller(self) -> Caller | None:
+        """Who was let in; None on the page where people sign in."""
+        return self.call.caller
+
+    @property
     def person(self) -> str:
-        """Who acts: the caller that was let in, else the user of this machine."""
-        return self.call.caller or local_user()
+        return self.call.let_in.name
+
+    def may(self, right: Right) -> bool:
+        return self.caller is not None and self.caller.may(right)
+
+    @property
+    def csrf_token(self) -> str:
+        """What every form of this page carries."""
+        return (self.caller.csrf_token if self.caller is not None else None) or ""
 
     async def form(self, limit_bytes: int = MAX_FORM_BYTES) -> Form:
         self._check_origin()
-        kind = self.call.once.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if kind != FORM:
+        if not is_form(self.call):
             raise BadRequest("send a form", "Content-Type", 415)
         body = await self._bodies.read_any(self.call, limit_bytes)
         try:
@@ -58,7 +70,12 @@ class Visit:
             )
         except ValueError:
             raise BadRequest("cannot be read as a form in UTF-8", "body", 400) from None
-        return Form(pairs)
+        form = Form(pairs)
+        if self.caller is not None and not is_csrf_token(
+            self.caller, form.get(CSRF_FIELD).encode()
+        ):
+            raise BadRequest("the form is out of date: load the page again", CSRF_FIELD, 403)
+        return form
 
     def _check_origin(self) -> None:
         """A browser names the origin of every form, so one without a name is not the console's."""
@@ -103,12 +120,5 @@ class Page(Struct, frozen=True):
 
     method: str
     path: str
-    right: Right
+    right: Right | Literal["public"]
     handle: Handler
-
-
-def local_user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # no name for this user id
-        return "local user"
