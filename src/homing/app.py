@@ -350,7 +350,7 @@ class Homing:
 
     def sessions(self, *, idle_s: float, max_s: float) -> Sessions:
         """The sessions of people who have signed in; both times are real ones."""
-        scale = self._time_scale
+        scale = self.time_scale
         return Sessions(
             self.store, self._clock, self._dice, idle_s=idle_s * scale, max_s=max_s * scale
         )
