@@ -542,7 +542,8 @@ class PermittedLookup(Lookup, Protocol):
     """A provider whose account may lack the permission to look; asked each time."""
 
     @property
-    def may_look_up(self) -> bool: ...
+    def may_look_up(self) -> bool:
+        """Whether the permission is there, as far as is known."""
 
 
 # Gives an alert of this kind, about this key, with this text.
