@@ -44,6 +44,7 @@ EXTRAS = {
     "idna": "smtp",
     "dkim": "smtp",
     "httpx2": "graph",
+    "psycopg": "postgres",
 }
 
 
