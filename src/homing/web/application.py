@@ -187,6 +187,7 @@ def _endpoints(
         "park": verbs.park,
         "unpark": verbs.unpark,
         "stats": listing.stats,
+        "counters": listing.counters,
         "errors": listing.errors,
         "events": live.stream,
         "me": people.me,

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from homing.domain.delivery import FailedBecause, State
 from homing.engine.bulk import BULK_VERBS, BulkVerb
+from homing.engine.counters import Span
 from homing.engine.tokens import Right
 from homing.engine.views import DeliveryView
 from homing.web.live import LiveEvent
@@ -24,6 +25,7 @@ from homing.web.schemas import (
     BatchOut,
     BulkIn,
     BulkOut,
+    CountersOut,
     DeliveryIn,
     ErrorsOut,
     HealthOut,
@@ -276,6 +278,17 @@ OPERATIONS: tuple[Operation, ...] = (
         )
     ),
     _reading("stats", f"{API}/stats", "Deliveries by route and state.", StatsOut, refuses=(400,)),
+    _reading(
+        "counters",
+        f"{API}/counters",
+        "What was accepted, delivered and failed over time, what waited, and times to deliver.",
+        CountersOut,
+        query=(
+            Parameter("span", Span, "How far back; `hour` if not given."),
+            Parameter("route", str, "Of this route only."),
+        ),
+        refuses=(400,),
+    ),
     _reading("errors", f"{API}/errors", "Dead letters by error class.", ErrorsOut, refuses=(400,)),
     _reading(
         "events",

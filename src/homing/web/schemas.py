@@ -8,6 +8,7 @@ from msgspec import Meta, Struct, field
 
 from homing.domain.delivery import DEFAULT_PRIORITY, FailedBecause, State
 from homing.engine.bulk import BulkVerb
+from homing.engine.counters import Point, Span
 from homing.engine.passwords import MAX_CHARS
 from homing.engine.tokens import Right, Role
 from homing.engine.users import MAX_NAME_CHARS, PersonRole
@@ -271,6 +272,15 @@ class StatsOut(Struct, frozen=True):
     workers: list[str]
     at_ms: int
     unserved: dict[str, int]
+
+
+class CountersOut(Struct, frozen=True):
+    """A point for each step of the span, oldest first; the last step is not over yet."""
+
+    span: Span
+    step_ms: int
+    route: str | None
+    points: list[Point]
 
 
 class ParkedOut(Struct, frozen=True):

@@ -259,3 +259,18 @@ async def test_metrics_show_the_counts(api: Api) -> None:
     text = (await api.client.get("/metrics")).text
     assert 'homing_deliveries{route="mail",state="failed"} 1\n' in text
     assert 'homing_route_parked{route="mail"} 0\n' in text
+
+
+async def test_counters_are_shown_by_span_and_route(api: Api) -> None:
+    await api.post("a")
+    await api.dead("b")
+    await api.homing.engine.process.counters.flush()
+    for span, points in (("hour", 60), ("day", 144), ("week", 168)):
+        found = (await api.client.get("/api/v1/counters", params={"span": span})).json()
+        assert len(found["points"]) == points
+        last = found["points"][-1]
+        assert (last["accepted"], last["delivered"], last["failed"]) == (2, 1, 1)
+    other = (await api.client.get("/api/v1/counters", params={"route": "other"})).json()
+    assert {point["accepted"] for point in other["points"]} == {0}
+    refused = await api.client.get("/api/v1/counters", params={"span": "year"})
+    assert (refused.status_code, refused.json()["field"]) == (400, "span")
