@@ -11,7 +11,7 @@ from msgspec import Struct
 from homing.engine.planning import Forecast
 from homing.web.console.words import span
 
-WIDTH = 560
+WIDTH = 400
 HEIGHT = 130
 LEFT = 44
 BOTTOM = 18
@@ -44,15 +44,13 @@ def lines(series: Sequence[Series], label: str, first: str, last: str, unit: str
         )
     for each in series:
         for piece in _pieces(each.values):
-            points = " ".join(f"{_x(at, len(each.values))},{_y(value, top)}" for at, value in piece)
-            shape = "polyline" if len(piece) > 1 else "dot"
-            if shape == "dot":
-                [(at, value)] = piece
-                x, y = _x(at, len(each.values)), _y(value, top)
+            places = [(_x(at, len(each.values)), _y(value, top)) for at, value in piece]
+            if len(places) == 1:
                 dot = Markup('<circle class="dot {}" cx="{}" cy="{}" r="2"/>')
-                parts.append(dot.format(each.color, x, y))
+                parts.append(dot.format(each.color, *places[0]))
             else:
                 line = Markup('<polyline class="line {}" points="{}"/>')
+                points = " ".join(f"{x},{y}" for x, y in places)
                 parts.append(line.format(each.color, points))
     ends = Markup('<text x="{}" y="{}">{}</text><text x="{}" y="{}" text-anchor="end">{}</text>')
     parts.append(ends.format(LEFT, HEIGHT - 2, first, WIDTH, HEIGHT - 2, last))
