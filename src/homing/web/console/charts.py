@@ -28,7 +28,7 @@ class Series(Struct, frozen=True):
 def lines(series: Sequence[Series], label: str, first: str, last: str, unit: str = "") -> Markup:
     """A chart of values over time, with its largest value on the left."""
     known = [value for each in series for value in each.values if value is not None]
-    top = _round_up(max(known, default=0.0)) or 1.0
+    top = max(_round_up(max(known, default=0.0)), 1.0 if unit else 2.0)
     parts = [
         Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">').format(
             WIDTH, HEIGHT, _told(series, label, unit)
@@ -107,11 +107,11 @@ def _y(value: float, top: float) -> float:
 
 
 def _round_up(value: float) -> float:
-    """To 1, 2 or 5 times a power of ten: a scale that can be read."""
+    """To 1, 2 or 4 times a power of ten: a scale that can be read."""
     if value <= 0:
         return 0.0
     power = 10.0 ** math.floor(math.log10(value))
-    return next(power * step for step in (1, 2, 5, 10) if power * step >= value)
+    return next(power * step for step in (1, 2, 4, 10) if power * step >= value)
 
 
 def _short(value: float, unit: str) -> str:
