@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Sequence
 
@@ -31,7 +30,7 @@ from homing.stores.memory.claiming import claim_due
 from homing.stores.memory.disk import MemoryDisk
 from homing.stores.memory.purging import purge
 from homing.stores.memory.writing import add_one, save_one
-from homing.stores.queries import group_words, listed, predicate
+from homing.stores.queries import group_words, listed, paged, predicate
 
 
 class MemoryStore:
@@ -117,19 +116,7 @@ class MemoryStore:
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
         wanted = predicate(query, self.disk.children_of)
-        below = None if cursor is None else (cursor.created_at_ms, cursor.delivery_id)
-        found = heapq.nlargest(
-            limit + 1,
-            (
-                (d.created_at_ms, d.id)
-                for d in self.disk.candidates(query)
-                if wanted(d) and (below is None or (d.created_at_ms, d.id) < below)
-            ),
-        )
-        items = tuple(self.disk.deliveries[delivery_id] for _, delivery_id in found[:limit])
-        if len(found) <= limit or not items:
-            return Page(items)
-        return Page(items, Cursor(items[-1].created_at_ms, items[-1].id))
+        return paged((d for d in self.disk.candidates(query) if wanted(d)), cursor, limit)
 
     async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
         wanted = predicate(query, self.disk.children_of)
