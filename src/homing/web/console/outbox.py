@@ -59,6 +59,7 @@ class Outbox:
             routes=routes,
             sent=[Sent(row, await self._mail(row.view.delivery_id)) for row in rows],
             next=None if page is None else encode_cursor(page.next),
+            previous=None if page is None else encode_cursor(page.previous),
             addresses=_addresses(routes),
             sampled="did" in fields,
         )

@@ -70,4 +70,5 @@ class Search:
             stories=[(row, await standing(self._homing, row.view.delivery_id)) for row in newest],
             former=former,
             next=encode_cursor(page.next),
+            previous=encode_cursor(page.previous),
         )
