@@ -44,7 +44,7 @@ class Listing:
         query = to_query(from_query(fields), self._homing.engine.routes)
         page = await self._homing.desk.list(query, cursor_of(fields), limit_of(fields))
         items = [self.view(delivery) for delivery in page.items]
-        return json_answer(ListOut(items, encode_cursor(page.next)))
+        return json_answer(ListOut(items, encode_cursor(page.next), encode_cursor(page.previous)))
 
     async def show(self, call: Call) -> Response:
         return json_answer(self.view(await self._homing.desk.show(id_of(call))))

@@ -105,7 +105,7 @@ FILTERS = (
     Parameter(
         "cursor",
         Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", max_length=1000)],
-        "The `next_cursor` of the page before.",
+        "The `next_cursor` of the page before, or the `previous_cursor` of the one after.",
     ),
 )
 EXAMPLE: dict[str, Any] = {

@@ -127,10 +127,12 @@ class BatchOut(Struct, frozen=True):
 
 
 class ListOut(Struct, frozen=True):
-    """Newest first; send `next_cursor` as `cursor` for the next page."""
+    """Newest first; send `next_cursor` as `cursor` for the next page, `previous_cursor` for the
+    one before."""
 
     items: list[DeliveryView]
     next_cursor: str | None
+    previous_cursor: str | None
 
 
 class AttemptsOut(Struct, frozen=True):

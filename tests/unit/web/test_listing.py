@@ -33,7 +33,11 @@ FIELDS = {
 
 
 async def test_an_empty_list_has_its_shape(api: Api) -> None:
-    assert (await api.client.get(LIST)).json() == {"items": [], "next_cursor": None}
+    assert (await api.client.get(LIST)).json() == {
+        "items": [],
+        "next_cursor": None,
+        "previous_cursor": None,
+    }
 
 
 async def test_a_delivery_has_every_promised_field(api: Api) -> None:
@@ -274,3 +278,14 @@ async def test_counters_are_shown_by_span_and_route(api: Api) -> None:
     assert {point["accepted"] for point in other["points"]} == {0}
     refused = await api.client.get("/api/v1/counters", params={"span": "year"})
     assert (refused.status_code, refused.json()["field"]) == (400, "span")
+
+
+async def test_pages_lead_both_ways(api: Api) -> None:
+    for number in range(5):
+        await api.post(f"k{number}")
+    first = (await api.client.get(LIST, params={"limit": "2"})).json()
+    second = (
+        await api.client.get(LIST, params={"limit": "2", "cursor": first["next_cursor"]})
+    ).json()
+    back = await api.client.get(LIST, params={"limit": "2", "cursor": second["previous_cursor"]})
+    assert back.json() == first

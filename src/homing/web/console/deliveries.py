@@ -97,7 +97,7 @@ class Deliveries:
             place="deliveries",
             rows=await self.rows(page.items),
             next=encode_cursor(page.next),
-            first="cursor" not in fields,
+            previous=encode_cursor(page.previous),
             filter=given,
             chips=[_chip(name, given) for name in given if name != "state"],
             choices=await self._choices(given),

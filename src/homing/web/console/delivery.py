@@ -161,8 +161,9 @@ class DeliveryPage:
 
 
 async def standing(homing: Homing, delivery_id: str) -> list[str]:
-    """The sentences of `why` on where it stands now and what comes next."""
-    return [line for line in await homing.explain(delivery_id) if not _PAST.match(line)]
+    """The sentences of `why` on where it stands now and what comes next; its parts come last."""
+    lines = [line for line in await homing.explain(delivery_id) if not _PAST.match(line)]
+    return sorted(lines, key=lambda line: line.startswith("  "))
 
 
 def _done(verb: str | None) -> str | None:

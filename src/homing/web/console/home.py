@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 from msgspec import Struct, field
 from starlette.responses import Response
 
 from homing.app import Homing
 from homing.domain.delivery import Fact
+from homing.engine.counters import RESOLUTIONS, Point, Span, history
 from homing.engine.liveness import WORKER
 from homing.engine.parking import BY_FAULT
 from homing.engine.store_verdict import store_warnings
 from homing.engine.unserved import unserved_text
+from homing.web.console.charts import Series, lines
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit
-from homing.web.console.words import plural, span
+from homing.web.console.words import plural
+from homing.web.console.words import span as spelt
 from homing.web.listing import Listing
+from homing.web.problems import BadRequest
 from homing.web.schemas import StatsOut
 
 # Due for longer than this and not tried: work is late.
 LATE_AFTER_S = 120.0
+FIELDS = frozenset({"span"})
+CHARTS_LAST_S = 2.0
+# Failures rise when the last minutes have this many, and so many times those of before.
+RECENT_MINUTES = 10
+RISING_FROM = 5
+RISING_TIMES = 3
 STATES = ("pending", "in_flight", "waiting", "failed", "delivered", "suppressed", "dismissed")
 
 
@@ -33,6 +43,12 @@ class Reason(Struct, frozen=True):
     label: str
     grave: bool = True
     query: Mapping[str, str] = field(default_factory=dict)
+
+
+class Chart(Struct, frozen=True):
+    title: str
+    picture: str
+    key: tuple[tuple[str, str], ...]
 
 
 class WorkerRow(Struct, frozen=True):
@@ -52,6 +68,7 @@ class Home:
         self._homing = homing
         self._listing = listing
         self._rendering = rendering
+        self._charts: dict[Span, tuple[float, list[Point]]] = {}
 
     def pages(self) -> Iterable[Page]:
         return (
@@ -60,7 +77,9 @@ class Home:
         )
 
     async def show(self, visit: Visit) -> Response:
-        visit.query(frozenset())
+        span = cast(Span, visit.query(FIELDS).get("span", "hour"))
+        if span not in RESOLUTIONS:
+            raise BadRequest(f"must be one of {', '.join(RESOLUTIONS)}", "span")
         stats = await self._listing.collect_stats()
         oldest_ms = await self._oldest_due()
         totals: dict[str, int] = {}
@@ -77,7 +96,18 @@ class Home:
             states=STATES,
             oldest_ms=oldest_ms,
             workers=await worker_rows(self._homing),
+            span=span,
+            charts=charts_of(await self._history(span), span),
         )
+
+    async def _history(self, span: Span) -> list[Point]:
+        """Read once for all who look at the same time."""
+        clock = self._homing.engine.clock
+        at_s, points = self._charts.get(span, (float("-inf"), []))
+        if clock.steady_s() - at_s > CHARTS_LAST_S:
+            _, points = await history(self._homing.store, clock.now_ms(), span)
+            self._charts[span] = (clock.steady_s(), points)
+        return points
 
     async def workers(self, visit: Visit) -> Response:
         visit.query(frozenset())
@@ -129,11 +159,13 @@ class Home:
             ]
         late_s = 0.0 if oldest_ms is None else (engine.clock.now_ms() - oldest_ms) / 1000
         if late_s > LATE_AFTER_S:
-            text = f"Work is late: the oldest delivery has been due for {span(late_s)}."
+            text = f"Work is late: the oldest delivery has been due for {spelt(late_s)}."
             reasons.append(Reason(text, ("deliveries",), "Pending", query={"state": "pending"}))
         for route, problem in engine.provider_problems.items():
             text = f"The provider of {route} fails: {problem}"
             reasons.append(Reason(text, ("routes", route), "Route"))
+        if rising := failures_rising(await self._history("hour")):
+            reasons.append(Reason(rising, ("failures",), "Failures"))
         for warning in await store_warnings(self._homing.store, engine.clock):
             text = f"{warning[0].upper()}{warning[1:]}."
             reasons.append(Reason(text, ("doctor",), "Doctor", grave=False))
@@ -149,6 +181,53 @@ def _parked(route: str, fact: Fact | None) -> str:
     by = "a fault" if value.get("by") == BY_FAULT else str(value.get("by") or "somebody")
     reason = value.get("reason") or value.get("error_class") or "no reason given"
     return f"Route {route} is parked by {by}: {reason}"
+
+
+def failures_rising(points: Sequence[Point]) -> str | None:
+    """Of the minutes of an hour: whether the last ones have many more failures than the others."""
+    recent = sum(point.failed for point in points[-RECENT_MINUTES:])
+    before = sum(point.failed for point in points[:-RECENT_MINUTES])
+    usual = before * RECENT_MINUTES / max(len(points) - RECENT_MINUTES, 1)
+    if recent < RISING_FROM or recent <= RISING_TIMES * usual:
+        return None
+    return (
+        f"Failures are rising: {recent:,} in the last {RECENT_MINUTES} minutes,"
+        f" against {usual:.0f} on average before."
+    )
+
+
+def charts_of(points: Sequence[Point], span: Span) -> list[Chart]:
+    first = {"hour": "an hour ago", "day": "a day ago", "week": "a week ago"}[span]
+    # The last step is not over: its counts would look like a fall.
+    whole = points[:-1]
+    flow = (
+        Series("accepted", "move", [each.accepted for each in whole]),
+        Series("delivered", "good", [each.delivered for each in whole]),
+        Series("failed", "bad", [each.failed for each in whole]),
+    )
+    waiting = (Series("waiting", "wait", [each.waiting for each in whole]),)
+    times = (
+        Series("half within (p50)", "move", [_s(each.p50_ms) for each in whole]),
+        Series("95 % within (p95)", "wait", [_s(each.p95_ms) for each in whole]),
+    )
+    per = {"hour": "a minute", "day": "in ten minutes", "week": "an hour"}[span]
+    named = (
+        (f"Deliveries {per}", flow, ""),
+        ("Waiting", waiting, ""),
+        ("Time to deliver", times, "s"),
+    )
+    return [
+        Chart(
+            title,
+            lines(series, title, first, "now", unit),
+            tuple((each.name, each.color) for each in series) if len(series) > 1 else (),
+        )
+        for title, series, unit in named
+    ]
+
+
+def _s(time_ms: int | None) -> float | None:
+    return None if time_ms is None else time_ms / 1000
 
 
 async def worker_rows(homing: Homing) -> list[WorkerRow]:

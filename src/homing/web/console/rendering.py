@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from homing.engine.tokens import Right
 from homing.web.answers import CSS, HTML, Answer, RawHeaders
 from homing.web.auth import Gate
 from homing.web.console import words
+from homing.web.console.local_mail import local_routes
 from homing.web.console.visits import Visit
 from homing.web.problems import Problem
 
@@ -57,10 +57,9 @@ PLACES = (
 
 
 class Rendering:
-    def __init__(self, homing: Homing, gate: Gate, hidden: Iterable[str] = ()) -> None:
+    def __init__(self, homing: Homing, gate: Gate) -> None:
         self._homing = homing
         self._gate = gate
-        self._hidden = frozenset(hidden)
         self._templates = Environment(
             loader=PackageLoader("homing.web.console"),
             autoescape=True,
@@ -109,11 +108,17 @@ class Rendering:
             problem=problem,
         )
 
+    @cached_property
+    def _has_outbox(self) -> bool:
+        return bool(local_routes(self._homing))
+
     def _places(self, visit: Visit) -> list[Place]:
         if visit.caller is None:
             return []
         return [
-            place for place in PLACES if place.path not in self._hidden and visit.may(place.right)
+            place
+            for place in PLACES
+            if visit.may(place.right) and (place.path != "outbox" or self._has_outbox)
         ]
 
     @cached_property

@@ -18,8 +18,12 @@ from homing.web.console.deliveries import Deliveries
 from homing.web.console.delivery import DeliveryPage
 from homing.web.console.failures import Failures
 from homing.web.console.home import Home
+from homing.web.console.outbox import Outbox
 from homing.web.console.rendering import STATIC, Rendering
+from homing.web.console.routes import Routes
+from homing.web.console.search import Search
 from homing.web.console.signing_in import PageGate, SigningIn
+from homing.web.console.system import System
 from homing.web.console.visits import Page, Visit
 from homing.web.intake import Intake
 from homing.web.listing import Listing
@@ -42,7 +46,7 @@ class Console:
         live: Live,
         bodies: Bodies,
         gate: Gate,
-        program: Program | None = None,  # noqa: ARG002 - for the pages of settings and doctor
+        program: Program | None = None,
     ) -> None:
         self._homing = homing
         self._live = live
@@ -60,6 +64,10 @@ class Console:
             DeliveryPage(homing, listing, verbs, deliveries, rendering),
             BulkPages(homing, listing, verbs, bulk, deliveries, rendering),
             Failures(homing, deliveries, rendering),
+            Search(homing, deliveries, rendering),
+            Routes(homing, listing, verbs, rendering),
+            Outbox(homing, deliveries, rendering),
+            System(homing, program, rendering),
             SigningIn(gate, rendering),
         )
         self._pages = [page for section in sections for page in section.pages()]
