@@ -4,8 +4,8 @@
 -- Python writes. Applying this file again changes nothing.
 --
 -- The functions run with the rights of their owner, so that a producer needs none on the tables of
--- Homing. Where a column of homing_deliveries and the record differ, the column is right; whatever
--- is written here sets both.
+-- Homing. Where a column of homing_deliveries and the record differ, the column is right: `is_stale`
+-- says that it may be so.
 
 create or replace function core.homing_now_ms() returns bigint
 language sql volatile
@@ -442,7 +442,7 @@ begin
         'state', 'pending', 'version', v_row.version + 1, 'unsettled_claims', 0,
         'updated_at_ms', p_now, 'attempts_spent', 0, 'holder', null, 'due_at_ms', p_now,
         'claimed_at_ms', null, 'ended_at_ms', null, 'committing', 0, 'failed_because', null,
-        'error_class', null, 'lane', v_lane, 'stage', v_stage, 'phase', 'worker', 'is_stale', 0,
+        'error_class', null, 'lane', v_lane, 'stage', v_stage, 'phase', 'worker', 'is_stale', 1,
         'open_children', p_open_children
     ));
     insert into homing_open select v_open.*;
@@ -638,7 +638,7 @@ begin
     set
         state = 'failed', failed_because = 'rejected', error_class = 'taken_back',
         version = d.version + 1, updated_at_ms = p_now, ended_at_ms = p_now,
-        carries = d.carries & 3, done_by = null, done_since_ms = null
+        carries = d.carries & 3, done_by = null, done_since_ms = null, is_stale = 1
     where d.id = p_id;
     update homing_records as r
     set record = (r.record::jsonb || jsonb_build_object(
@@ -690,7 +690,8 @@ begin
             state = case when new.deleted_at is null then 'failed' else 'dismissed' end,
             ended_at_ms = coalesce(core.homing_ms(new.deleted_at), d.ended_at_ms),
             updated_at_ms = v_now,
-            version = d.version + 1
+            version = d.version + 1,
+            is_stale = 1
         where d.id = old.event_id::text and d.state in ('failed', 'dismissed');
         if not found then
             raise object_not_in_prerequisite_state using
