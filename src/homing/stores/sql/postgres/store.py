@@ -28,8 +28,8 @@ from homing.ports import (
     PurgeRule,
     Query,
 )
-from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.due_signal import DueSignal
+from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.sql.postgres import opening, reading
 from homing.stores.sql.postgres.adding import AddRequest, add_request
 from homing.stores.sql.postgres.changes import HeldRecords, SaveRequest, save_request
