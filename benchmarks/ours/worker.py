@@ -1,4 +1,4 @@
-"""One worker process: `python -m benchmarks.ours.worker FILE`, until SIGTERM."""
+"""One worker process: `python -m benchmarks.ours.worker URL`, until SIGTERM."""
 
 import asyncio
 import signal
@@ -11,12 +11,13 @@ from benchmarks.ours.app import Handle, open_homing
 from homing import Assignment, Homing
 
 
-def command(file: Path) -> list[str]:
-    return [sys.executable, "-m", "benchmarks.ours.worker", str(file)]
+def command(store: str | Path) -> list[str]:
+    url = f"sqlite:///{store}" if isinstance(store, Path) else store
+    return [sys.executable, "-m", "benchmarks.ours.worker", url]
 
 
-async def work(file: Path, handle: Handle) -> None:
-    await until_told_to_end(open_homing(file, handle))
+async def work(url: str, handle: Handle) -> None:
+    await until_told_to_end(open_homing(url, handle))
 
 
 async def until_told_to_end(homing: Homing) -> None:
@@ -32,7 +33,7 @@ def main() -> None:
     def count(assignment: Assignment) -> None:
         tally.tick(assignment.data["ts"])
 
-    asyncio.run(work(Path(sys.argv[1]), count))
+    asyncio.run(work(sys.argv[1], count))
 
 
 if __name__ == "__main__":
