@@ -29,6 +29,12 @@ def _sqlite(url: str) -> Store:
     return SqliteStore(_path_of(url))
 
 
+def _postgresql(url: str) -> Store:
+    from homing.stores.sql.postgres import PostgresStore
+
+    return PostgresStore(url)
+
+
 def _stub(url: str) -> Provider:
     from homing.providers.stub import stub_from_url
 
@@ -43,14 +49,24 @@ def _smtp(url: str) -> Provider:
 
 # Mail that is given to one of these needs no sender of its own.
 NOWHERE = frozenset({"stub"})
-STORES: dict[str, Callable[[str], Store]] = {"memory": _memory, "sqlite": _sqlite}
+STORES: dict[str, Callable[[str], Store]] = {
+    "memory": _memory,
+    "sqlite": _sqlite,
+    "postgresql": _postgresql,
+    "postgres": _postgresql,
+}
 PROVIDERS: dict[str, Callable[[str], Provider]] = {
     "stub": _stub,
     "smtp": _smtp,
     "smtps": _smtp,
 }
 EXAMPLES = {
-    "store": ("sqlite:///outbox.db", "sqlite:////srv/outbox.db", "memory: (for tests)"),
+    "store": (
+        "sqlite:///outbox.db",
+        "sqlite:////srv/outbox.db",
+        "postgresql://user:secret@db.example.org/shop",
+        "memory: (for tests)",
+    ),
     "provider": (
         "smtp://user:secret@mail.example.org:587",
         "smtps://user:secret@mail.example.org",
@@ -58,7 +74,7 @@ EXAMPLES = {
     ),
 }
 # Kinds that people may expect and that are planned.
-LATER = frozenset({"postgresql", "postgres", "redis", "rediss", "jsonl", "graph"})
+LATER = frozenset({"redis", "rediss", "jsonl", "graph"})
 
 
 def store_of(given: str | Path | Store) -> Store:

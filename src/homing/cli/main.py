@@ -40,6 +40,7 @@ EXTRAS = {
     "icalendar": "smtp",
     "idna": "smtp",
     "dkim": "smtp",
+    "psycopg": "postgres",
 }
 
 
