@@ -13,7 +13,7 @@ from psycopg import conninfo
 
 from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
-from homing.domain.errors import StoreUnavailable
+from homing.domain.errors import StoreError, StoreUnavailable
 from homing.ports import (
     Added,
     Claim,
@@ -22,6 +22,7 @@ from homing.ports import (
     Existing,
     FactCursor,
     FactOrder,
+    Finding,
     GroupBy,
     Page,
     PurgeRule,
@@ -43,6 +44,7 @@ from homing.stores.sql.postgres.executing import add_all, save_all
 from homing.stores.sql.postgres.faults import store_error
 from homing.stores.sql.postgres.grouping import Groups
 from homing.stores.sql.postgres.listening import Listener
+from homing.stores.sql.postgres.presence import PostgresPresence
 from homing.stores.sql.postgres.purging import purge
 from homing.stores.sql.postgres.within import PostgresAsyncTransaction, PostgresTransaction
 from homing.stores.sql.postgres.within_tables import OwnTables
@@ -71,6 +73,7 @@ class PostgresStore:
     def _be_closed(self) -> None:
         self._news = DueSignal()
         self._held = HeldRecords()
+        self.presence = PostgresPresence()
         self._parts: _Parts | None = None
 
     forget_parent = _be_closed
@@ -84,7 +87,8 @@ class PostgresStore:
                 if not self._allows_weak_durability:
                     await opening.check_durability(connection)
                 await opening.migrate(connection, self._assembly_files)
-        self._parts = _Parts(self._url, self._news.tell)
+                self.presence.meet_in(await opening.database_id(connection))
+        self._parts = _Parts(self._url, self._news.tell, self.presence)
 
     async def close(self) -> None:
         """Requests that were made before are finished first."""
@@ -95,6 +99,16 @@ class PostgresStore:
 
     def add_sql_files(self, assembly: str, package: str) -> None:
         self._assembly_files += files_of(assembly, package)
+
+    async def findings(self) -> list[Finding]:
+        try:
+            with self._meaning():
+                async with await connect(self._url) as connection:
+                    return await opening.findings(
+                        connection, allows_weak_durability=self._allows_weak_durability
+                    )
+        except StoreError as error:
+            return [Finding("server", "bad", str(error))]
 
     async def pending_migrations(self) -> list[str]:
         with self._meaning():
@@ -235,14 +249,14 @@ class _Parts:
     Claims, saves and adds do not wait for each other; listings and counts may be slow.
     """
 
-    def __init__(self, url: str, tell: Callable[[], None]) -> None:
+    def __init__(self, url: str, tell: Callable[[], None], presence: PostgresPresence) -> None:
         self.claims = Connection(url)
         self.reads = Connection(url)
         self.purges = Connection(url)
         self.listings = Connection(url, SLOW_LIMITS, SLOW_ANSWER_S)
         self._adding = Connection(url)
         self._saving = Connection(url)
-        self.listener = Listener(url, tell)
+        self.listener = Listener(url, tell, presence)
         self.adds: Groups[AddRequest, tuple[list[Added | Existing], bool]] = Groups(
             lambda requests: add_all(self._adding, requests), lambda one: len(one.entries)
         )
