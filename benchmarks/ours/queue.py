@@ -1,6 +1,5 @@
 """Homing in the contest that every peer runs, on whatever store."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -8,7 +7,7 @@ from benchmarks.contest.plan import Plan
 from benchmarks.contest.stopwatch import Enqueue, by_tasks, paced_async
 from benchmarks.ours import worker
 from benchmarks.ours.app import BULK, event, keys, open_homing, unsettled
-from homing import Homing
+from homing import Homing, long_running
 
 
 async def one_by_one(homing: Homing, jobs: int, callers: int) -> float:
@@ -54,14 +53,14 @@ class HomingQueue:
 
     def ways(self) -> Mapping[str, Enqueue]:
         def callers(count: int) -> Enqueue:
-            return lambda jobs: asyncio.run(
+            return lambda jobs: long_running.run(
                 self._use(lambda homing: one_by_one(homing, jobs, count))
             )
 
         return {
             "single": callers(1),
             "concurrent": callers(self._plan.callers),
-            "bulk": lambda jobs: asyncio.run(self._use(lambda homing: in_bulk(homing, jobs))),
+            "bulk": lambda jobs: long_running.run(self._use(lambda homing: in_bulk(homing, jobs))),
         }
 
     def pace(self, rate_per_s: float, span_s: float) -> int:
@@ -72,10 +71,10 @@ class HomingQueue:
                 lambda now_s: homing.submit(event(now_s), key=next(unique)), rate_per_s, span_s
             )
 
-        return int(asyncio.run(self._use(paced)))
+        return int(long_running.run(self._use(paced)))
 
     def worker_commands(self) -> Sequence[Sequence[str]]:
         return [worker.command(self._store)] * self._processes
 
     def remaining(self) -> int:
-        return int(asyncio.run(self._use(unsettled)))
+        return int(long_running.run(self._use(unsettled)))

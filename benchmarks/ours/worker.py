@@ -1,4 +1,7 @@
-"""One worker process: `python -m benchmarks.ours.worker URL`, until SIGTERM."""
+"""One worker process: `python -m benchmarks.ours.worker URL`, until SIGTERM.
+
+It runs as `homing worker` does.
+"""
 
 import asyncio
 import signal
@@ -8,7 +11,7 @@ from pathlib import Path
 from benchmarks.contest.plan import Plan
 from benchmarks.contest.tally import Tally
 from benchmarks.ours.app import Handle, open_homing
-from homing import Assignment, Homing
+from homing import Assignment, Homing, long_running
 
 
 def command(store: str | Path) -> list[str]:
@@ -24,6 +27,7 @@ async def until_told_to_end(homing: Homing) -> None:
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     async with homing:
+        long_running.has_started()
         await ended.wait()
 
 
@@ -33,7 +37,7 @@ def main() -> None:
     def count(assignment: Assignment) -> None:
         tally.tick(assignment.data["ts"])
 
-    asyncio.run(work(sys.argv[1], count))
+    long_running.run(work(sys.argv[1], count))
 
 
 if __name__ == "__main__":
