@@ -93,6 +93,8 @@ def _drain(
 ) -> dict[str, float]:
     """Work off what is in the queue, or as much of it as the time allows."""
     tally.clear(plan.tallies)
+    server = int(plan.servers.get("postgres_pid", 0))
+    server_cpu_s = processes.server_cpu_s(server) if server else 0.0
     with processes.running(queue.worker_commands(), plan.data) as workers:
         worked = work_off(
             jobs,
@@ -108,6 +110,9 @@ def _drain(
             f"{name}_cpu_us": round(worked.cpu_us_per_job, 1),
             "worker_processes": len(workers.pids()),
         }
+        if server:
+            server_cpu_s = processes.server_cpu_s(server) - server_cpu_s
+            config[f"{name}_server_cpu_us"] = round(server_cpu_s / max(count.jobs, 1) * 1e6, 1)
     return {name: count.rate_per_s, "worker_rss": worked.peak_mb}
 
 

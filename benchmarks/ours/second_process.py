@@ -27,7 +27,7 @@ def drain(plan: Plan, workers: int) -> tuple[float, float]:
 
 
 def _server_cpu_s(plan: Plan) -> float:
-    return sum(map(processes.cpu_s, processes.family(int(plan.servers["postgres_pid"]))))
+    return processes.server_cpu_s(int(plan.servers["postgres_pid"]))
 
 
 def main() -> None:
