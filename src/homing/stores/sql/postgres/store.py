@@ -48,6 +48,8 @@ from homing.stores.sql.postgres.listening import Listener
 from homing.stores.sql.postgres.once import OnceTransactions, known_facts
 from homing.stores.sql.postgres.presence import PostgresPresence
 from homing.stores.sql.postgres.purging import purge
+from homing.stores.sql.postgres.within import PostgresAsyncTransaction, PostgresTransaction
+from homing.stores.sql.postgres.within_tables import OwnTables
 
 T = TypeVar("T")
 
@@ -64,6 +66,9 @@ class PostgresStore:
         self._allows_weak_durability = allows_weak_durability or weak
         self._assembly_files: list[AssemblyFile] = []
         self._server = _shown(self._url)
+        self._own_tables = OwnTables(
+            self._url, self._server, allows_weak_durability=self._allows_weak_durability
+        )
         self._be_closed()
         forks.forget_in_child(self)
 
@@ -114,6 +119,12 @@ class PostgresStore:
                 files = await opening.pending_files(connection, self._assembly_files)
         names = [f"{each.number:04}_{each.name}" for each in own]
         return names + [f"{file.assembly}/{file.name}" for file in files]
+
+    def within(self, connection: object) -> PostgresTransaction:
+        return PostgresTransaction(connection, self._own_tables)
+
+    def within_async(self, connection: object) -> PostgresAsyncTransaction:
+        return PostgresAsyncTransaction(connection, self._own_tables)
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
         request = add_request(new, facts)
