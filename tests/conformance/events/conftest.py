@@ -19,8 +19,7 @@ NUMBERS = count(1)
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    """These tests are not about power cuts: nothing is synced."""
-    with servers.postgres("fsync=off", "full_page_writes=off") as server:
+    with servers.postgres() as server:
         yield server.url.removesuffix("/postgres")
 
 
@@ -28,7 +27,7 @@ def server() -> Iterator[str]:
 def template(server: str) -> str:
     """A database with the schema of the outbox, from which the others are copied."""
     execute(server, f"create database {TEMPLATE}")
-    store = PostgresStore(f"{server}/{TEMPLATE}?durability=weak")
+    store = PostgresStore(f"{server}/{TEMPLATE}")
     store.add_sql_files("events", "homing.assemblies.events.postgres")
     asyncio.run(opened(store))
     return TEMPLATE

@@ -590,7 +590,7 @@ def old_outbox(empty_database: str) -> Iterator[Outbox]:
 async def test_a_table_from_elsewhere_is_adopted_with_its_rows(old_outbox: Outbox) -> None:
     """E-028, E-031"""
     before = old_outbox.sql("select * from core.outbox order by idempotency_key")
-    store = PostgresStore(old_outbox.store_url)
+    store = PostgresStore(old_outbox.url)
     store.add_sql_files("events", PACKAGE)
     await store.open()
     await store.close()
