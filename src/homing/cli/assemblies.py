@@ -35,13 +35,12 @@ class Commands(TyperGroup):
         return group_of(load(cmd_name), type(self).standard)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Installed assemblies are listed by their package: none of them is loaded for this."""
+        """Installed assemblies too; none of them is loaded for this."""
         super().format_commands(ctx, formatter)
-        from homing.installed import packages
+        from homing.installed import summaries
 
-        rows = [(name, f"From package {package}.") for name, package in packages().items()]
         with formatter.section("Assemblies"):
-            formatter.write_dl(sorted(row for row in rows if row[0] != UNNAMED))
+            formatter.write_dl(sorted(row for row in summaries().items() if row[0] != UNNAMED))
 
 
 def group_of(assembly: Assembly[Any], standard: Register) -> Any:

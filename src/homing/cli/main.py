@@ -14,11 +14,13 @@ from homing.cli import (
     assemblies,
     bulk,
     config,
+    counters,
     demo,
     desk,
     doctor,
     listing,
     migrating,
+    mock_graph,
     plan,
     reading,
     sending,
@@ -26,6 +28,7 @@ from homing.cli import (
     session,
     showing,
     tokens,
+    users,
     watching,
 )
 from homing.cli.terminal import colored
@@ -40,6 +43,7 @@ EXTRAS = {
     "icalendar": "smtp",
     "idna": "smtp",
     "dkim": "smtp",
+    "httpx2": "graph",
     "psycopg": "postgres",
 }
 
@@ -51,6 +55,7 @@ def register_standard(app: typer.Typer) -> None:
         reading,
         watching,
         listing,
+        counters,
         showing,
         bulk,
         desk,
@@ -62,6 +67,7 @@ def register_standard(app: typer.Typer) -> None:
         module.register(app)
     app.add_typer(config.app, name="config")
     app.add_typer(tokens.app, name="token")
+    app.add_typer(users.app, name="user")
 
 
 class Commands(assemblies.Commands):
@@ -99,6 +105,7 @@ def options(
 register_standard(app)
 sending.register(app)
 demo.register(app)
+mock_graph.register(app)
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from homing.engine.admitted import Admitted
 from homing.engine.labels import ENGINE_LABELS, LabelTable
 from homing.engine.lanes import lane_in_generation, lane_name
 from homing.engine.steps import SendStep
-from homing.ports import Lookup, Provider, Step
+from homing.ports import Lookup, PermittedLookup, Provider, Step
 
 Verb: TypeAlias = Literal[
     "replay",
@@ -147,9 +147,16 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     def lease_s(self) -> float:
         return max(s.timeout_s for plan in self.all_plans for s in plan.stages) + LEASE_MARGIN_S
 
-    @functools.cached_property
+    @property
     def lookup(self) -> Lookup | None:
         """The provider, if it can tell what it has accepted."""
+        looking = self._looking
+        if isinstance(looking, PermittedLookup) and not looking.may_look_up:
+            return None
+        return looking
+
+    @functools.cached_property
+    def _looking(self) -> Lookup | None:
         provider: object = self.provider
         return provider if isinstance(provider, Lookup) else None
 

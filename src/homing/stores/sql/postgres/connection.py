@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -13,14 +15,14 @@ from psycopg.types.numeric import Int8
 
 from homing.stores.sql.columns import Row
 from homing.stores.sql.postgres.arrays import Array, pack, teach
-from homing.stores.sql.postgres.faults import ConnectionLost, ends_session
+from homing.stores.sql.postgres.faults import ConnectionLost, ends_session, is_standby
 from homing.stores.sql.postgres.statement import Statement
 
 Postgres: TypeAlias = AsyncConnection[Row]
 
 CONNECT_S = 5
 STATEMENT_S = 6.0
-# A server or a network that says nothing is given up a little later than a statement that runs.
+# The server itself ends a statement earlier than that.
 ANSWER_S = 7.5
 LOCK_S = 3.0
 # Plans must not depend on what the statistics say of a queue, which is empty at one moment and
@@ -39,6 +41,9 @@ LIMITS = {
     "lock_timeout": f"{LOCK_S:g}s",
     "idle_in_transaction_session_timeout": "30s",
 }
+# Listings of people and counts may take longer.
+SLOW_LIMITS = LIMITS | {"statement_timeout": "30s"}
+SLOW_ANSWER_S = 35.0
 _KEEPALIVES = {
     "keepalives_idle": "5",
     "keepalives_interval": "2",
@@ -50,21 +55,33 @@ _KEEPALIVES = {
 async def connect(url: str) -> Postgres:
     given: dict[str, Any] = {"application_name": "homing", "connect_timeout": CONNECT_S}
     given |= _KEEPALIVES | conninfo.conninfo_to_dict(url)
+    if "," in str(given.get("host", "")):
+        # Of several servers, the one that takes writes: after a failover that is another one.
+        given.setdefault("target_session_attrs", "read-write")
     return await AsyncConnection.connect(
         conninfo.make_conninfo(**given), autocommit=True, cursor_factory=AsyncRawCursor
     )
 
 
+async def is_pooled(connection: Postgres) -> bool:
+    """Whether a pooler such as PgBouncer stands between: then the session is not ours alone."""
+    pid = await (await connection.execute("select pg_backend_pid()")).fetchone()
+    return pid != (connection.info.backend_pid,)
+
+
 class Connection:
     """Statements one after the other, each in a transaction of its own or several in one.
 
-    Behind PgBouncer in transaction mode a session is not ours: there the settings are made anew in
-    every transaction, and no statement is kept prepared.
+    Behind PgBouncer in transaction mode the settings are made anew in every transaction, and no
+    statement is kept prepared. A server or a network that says nothing for `answer_s` is given up.
     """
 
-    def __init__(self, url: str, settings: Mapping[str, str] = PLANS | LIMITS) -> None:
+    def __init__(
+        self, url: str, settings: Mapping[str, str] = PLANS | LIMITS, answer_s: float = ANSWER_S
+    ) -> None:
         self._url = url
         self._settings = dict(settings)
+        self._answer_s = answer_s
         self._turn = asyncio.Lock()
         self._connection: Postgres | None = None
         self._is_pooled = False
@@ -72,12 +89,12 @@ class Connection:
 
     async def run(self, statement: Statement, *, durable: bool = True) -> list[Row]:
         """One statement in a transaction of its own, which is committed when this returns."""
-        if self._is_pooled:
-            async with self.transaction() as session:
-                return await session.run(statement)
         async with self._turn:
             connection = await self._opened()
-            with self._watched():
+            if self._is_pooled:
+                async with self._transaction(connection) as session:
+                    return await session.run(statement)
+            with self._watched(connection):
                 if durable is not self._waits_for_disk:
                     await self._wait_for_disk(connection, durable=durable)
                 return await _execute(connection, statement)
@@ -85,15 +102,18 @@ class Connection:
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
         """Several statements, committed together."""
-        async with self._turn:
-            connection = await self._opened()
-            with self._watched():
-                if not self._waits_for_disk:
-                    await self._wait_for_disk(connection, durable=True)
-                async with asyncio.timeout(None), connection.transaction():
-                    if self._is_pooled:
-                        await _apply(connection, self._settings, is_local=True)
-                    yield Session(connection)
+        async with self._turn, self._transaction(await self._opened()) as session:
+            yield session
+
+    @contextlib.asynccontextmanager
+    async def _transaction(self, connection: Postgres) -> AsyncIterator[Session]:
+        with self._watched(connection):
+            if not self._waits_for_disk:
+                await self._wait_for_disk(connection, durable=True)
+            async with connection.transaction():
+                if self._is_pooled:
+                    await _apply(connection, self._settings, is_local=True)
+                yield Session(connection)
 
     async def _wait_for_disk(self, connection: Postgres, *, durable: bool) -> None:
         await connection.execute(f"set synchronous_commit to {'default' if durable else 'off'}")
@@ -105,33 +125,30 @@ class Connection:
             self._connection = None
             connection = await connect(self._url)
             teach(connection)
-            pid = await (await connection.execute("select pg_backend_pid()")).fetchone()
-            self._is_pooled = pid != (connection.info.backend_pid,)
             self._waits_for_disk = True
-            if self._is_pooled:
-                connection.prepare_threshold = None
-            else:
-                connection.prepare_threshold = 1
+            self._is_pooled = await is_pooled(connection)
+            connection.prepare_threshold = None if self._is_pooled else 1
+            if not self._is_pooled:
                 await _apply(connection, self._settings, is_local=False)
             self._connection = connection
         return connection
 
     @contextlib.contextmanager
-    def _watched(self) -> Iterator[None]:
-        """A connection that was lost in use leaves it open whether the server has committed."""
+    def _watched(self, connection: Postgres) -> Iterator[None]:
+        """A connection that is lost in use leaves it open whether the server has committed."""
+        timer = asyncio.get_running_loop().call_later(self._answer_s, _cut, connection)
         try:
             yield
-        except TimeoutError as error:
-            self._abandon()
-            raise ConnectionLost("the server did not answer") from error
         except psycopg.Error as error:
-            connection = self._connection
-            if connection is not None and connection.closed and error.sqlstate is None:
+            if connection.closed or ends_session(error):
                 self._abandon()
-                raise ConnectionLost(str(error).strip() or "connection lost") from error
-            if ends_session(error):
+                text = str(error).strip().partition("\n")[0]
+                raise ConnectionLost(text or "the connection was lost") from error
+            if is_standby(error):
                 self._abandon()
             raise
+        finally:
+            timer.cancel()
 
     def _abandon(self) -> None:
         connection, self._connection = self._connection, None
@@ -157,9 +174,20 @@ class Session:
 
 async def _execute(connection: Postgres, statement: Statement) -> list[Row]:
     parameters = [_bound(value) for value in statement.parameters]
-    async with asyncio.timeout(ANSWER_S):
-        cursor = await connection.execute(statement.sql, parameters, binary=True)
-        return await cursor.fetchall() if cursor.description else []
+    cursor = await connection.execute(statement.sql, parameters, binary=True)
+    return await cursor.fetchall() if cursor.description else []
+
+
+def _cut(connection: Postgres) -> None:
+    """To whoever waits for the answer it looks as if the server had closed the connection.
+
+    A cancelled task would have psycopg ask the server to cancel, and wait for its answer.
+    """
+    with (
+        contextlib.suppress(OSError, psycopg.Error),
+        socket.socket(fileno=os.dup(connection.fileno())) as same,
+    ):
+        same.shutdown(socket.SHUT_RDWR)
 
 
 def _bound(value: Any) -> Any:

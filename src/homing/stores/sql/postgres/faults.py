@@ -35,14 +35,14 @@ MEANINGS: dict[str, type[StoreError]] = {
 }
 # Another transaction was in the way: the same statement may succeed the next time.
 COLLISIONS = frozenset({"40001", "40P01"})
-UNIQUE_VIOLATION = "23505"
-# The session is over, or of no use: open another one.
-_ENDS_SESSION = ("57P01", "57P02", "57P03", "57P05", "25006", "08")
+# The server has ended the session; it may have committed before.
+_ENDS_SESSION = ("57P01", "57P02", "57P05", "08")
+_READ_ONLY = "25006"
 
 
 def store_error(error: psycopg.Error, server: str) -> StoreError:
     """The error of the store's own tree that says what became of the request."""
-    if isinstance(error, ConnectionLost):
+    if isinstance(error, ConnectionLost | OutcomeUnknown):
         return StoreOutcomeUnknown(f"{server}: {error}")
     code = error.sqlstate
     text = str(error).strip().partition("\n")[0]
@@ -57,9 +57,18 @@ class ConnectionLost(psycopg.OperationalError):
     """The connection ended while a statement was under way: it may have been executed."""
 
 
+class OutcomeUnknown(psycopg.OperationalError):
+    """A connection was lost, and no other one could be made to learn what was stored."""
+
+
 class Collision(StoreLocked):
     """Another transaction was in the way: the same request may succeed the next time."""
 
 
 def ends_session(error: psycopg.Error) -> bool:
     return (error.sqlstate or "").startswith(_ENDS_SESSION)
+
+
+def is_standby(error: psycopg.Error) -> bool:
+    """This server takes no writes (any more): another one may."""
+    return error.sqlstate == _READ_ONLY

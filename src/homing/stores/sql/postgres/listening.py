@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import psycopg
 
-from homing.stores.sql.postgres.connection import Postgres, connect
+from homing.stores.sql.postgres.connection import Postgres, connect, is_pooled
 
 CHANNEL = "homing"
 # Where no notification comes (behind a pooler, or while the server is away), look this often.
@@ -24,6 +24,7 @@ class Listener:
         self._tell = tell
         self._task: asyncio.Task[None] | None = None
         self._hears = False
+        self._is_pooled = False
 
     def bounded(self, timeout_s: float) -> float:
         """How long a wait may rely on being told."""
@@ -39,7 +40,7 @@ class Listener:
             self._task = None
 
     async def _listen(self) -> None:
-        while True:
+        while not self._is_pooled:
             with contextlib.suppress(psycopg.Error, OSError):
                 async with await connect(self._url) as connection:
                     await self._hear(connection)
@@ -47,9 +48,9 @@ class Listener:
             await asyncio.sleep(_AGAIN_AFTER_S)
 
     async def _hear(self, connection: Postgres) -> None:
-        pid = await (await connection.execute("select pg_backend_pid()")).fetchone()
-        if pid != (connection.info.backend_pid,):
-            return  # a pooler: the session is not ours, and notifications would go to nobody
+        if await is_pooled(connection):
+            self._is_pooled = True  # notifications would come to another client, or to nobody
+            return
         await connection.execute(f"listen {CHANNEL}")
         self._hears = True
         self._tell()  # what came before

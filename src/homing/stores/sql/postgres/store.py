@@ -28,8 +28,8 @@ from homing.ports import (
     PurgeRule,
     Query,
 )
+from homing.stores.due_signal import DueSignal
 from homing.stores.sql.assembly_files import AssemblyFile, files_of
-from homing.stores.sql.due_signal import DueSignal
 from homing.stores.sql.postgres import opening, reading
 from homing.stores.sql.postgres.adding import AddRequest, add_request
 from homing.stores.sql.postgres.changes import HeldRecords, SaveRequest, save_request
@@ -39,7 +39,7 @@ from homing.stores.sql.postgres.claiming import (
     renew_statement,
     results_statement,
 )
-from homing.stores.sql.postgres.connection import LIMITS, Connection, connect
+from homing.stores.sql.postgres.connection import SLOW_ANSWER_S, SLOW_LIMITS, Connection, connect
 from homing.stores.sql.postgres.executing import add_all, save_all
 from homing.stores.sql.postgres.faults import store_error
 from homing.stores.sql.postgres.grouping import Groups
@@ -236,7 +236,7 @@ class _Parts:
         self.claims = Connection(url)
         self.reads = Connection(url)
         self.purges = Connection(url)
-        self.listings = Connection(url, LIMITS)
+        self.listings = Connection(url, SLOW_LIMITS, SLOW_ANSWER_S)
         self._adding = Connection(url)
         self._saving = Connection(url)
         self.for_handlers = OnceTransactions(url)
