@@ -35,6 +35,12 @@ async def check_durability(connection: Postgres) -> None:
         )
 
 
+async def database_id(connection: Postgres) -> str:
+    """Differs between any two databases; a standby or a restored copy has that of its original."""
+    [(found,)] = await _ask(connection, "database")
+    return str(found)
+
+
 async def migrate(connection: Postgres, files: Sequence[AssemblyFile]) -> None:
     """Safe from several processes at once: the first one applies, the others wait for it."""
     if not await pending_migrations(connection) and not await pending_files(connection, files):

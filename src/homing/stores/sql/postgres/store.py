@@ -45,6 +45,7 @@ from homing.stores.sql.postgres.faults import store_error
 from homing.stores.sql.postgres.grouping import Groups
 from homing.stores.sql.postgres.listening import Listener
 from homing.stores.sql.postgres.once import OnceTransactions, known_facts
+from homing.stores.sql.postgres.presence import PostgresPresence
 from homing.stores.sql.postgres.purging import purge
 
 T = TypeVar("T")
@@ -68,6 +69,7 @@ class PostgresStore:
     def _be_closed(self) -> None:
         self._news = DueSignal()
         self._held = HeldRecords()
+        self.presence = PostgresPresence()
         self._parts: _Parts | None = None
 
     forget_parent = _be_closed
@@ -81,7 +83,8 @@ class PostgresStore:
                 if not self._allows_weak_durability:
                     await opening.check_durability(connection)
                 await opening.migrate(connection, self._assembly_files)
-        self._parts = _Parts(self._url, self._news.tell)
+                self.presence.meet_in(await opening.database_id(connection))
+        self._parts = _Parts(self._url, self._news.tell, self.presence)
 
     async def close(self) -> None:
         """Requests that were made before are finished first."""
@@ -232,7 +235,7 @@ class _Parts:
     Claims, saves and adds do not wait for each other; listings and counts may be slow.
     """
 
-    def __init__(self, url: str, tell: Callable[[], None]) -> None:
+    def __init__(self, url: str, tell: Callable[[], None], presence: PostgresPresence) -> None:
         self.claims = Connection(url)
         self.reads = Connection(url)
         self.purges = Connection(url)
@@ -240,7 +243,7 @@ class _Parts:
         self._adding = Connection(url)
         self._saving = Connection(url)
         self.for_handlers = OnceTransactions(url)
-        self.listener = Listener(url, tell)
+        self.listener = Listener(url, tell, presence)
         self.adds: Groups[AddRequest, tuple[list[Added | Existing], bool]] = Groups(
             lambda requests: add_all(self._adding, requests), lambda one: len(one.entries)
         )

@@ -170,3 +170,16 @@ on homing_facts (at_ms);
 -- In time order, kind by kind.
 create index homing_facts_of_kind_at
 on homing_facts (kind, at_ms, key);
+
+-- One row: processes of one host that share this database meet in a folder of this name.
+create table homing_database (
+    id text not null
+);
+
+insert into homing_database (id) values (gen_random_uuid()::text);
+
+-- Processes that hold an advisory lock in a session of their own: when the server has seen that
+-- session end, others see the lock free (see presence.py).
+create table homing_sessions (
+    holder text collate "C" primary key
+);

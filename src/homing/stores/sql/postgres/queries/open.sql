@@ -1,6 +1,9 @@
 -- name: durability
 select current_setting('fsync'), current_setting('synchronous_commit'), current_setting('full_page_writes');
 
+-- name: database
+select id from homing_database;
+
 -- Any number that no other program takes; held until the end of the transaction.
 -- name: lock_migrations
 select pg_advisory_xact_lock(hashtext('homing_migrations'), hashtext(current_schema()));
