@@ -108,7 +108,7 @@ def demand_folder(store: Store) -> None:
 async def _demand_store(homing: Homing, place: Place) -> None:
     from homing.assembly_store import why_missing
 
-    if place.app is None and not isinstance(homing.store, Migrated):
+    if place.app is None and not isinstance(homing.store, Migrated | InFile):
         raise WrongUse("the store `memory:` is seen by its own process only; name another one")
     problem = await why_missing(homing.store)
     if problem is not None:
