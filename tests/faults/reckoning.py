@@ -14,9 +14,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from homing.domain.delivery import Attempt, Delivery, Fact
-from homing.ports import Query
+from homing.ports import Query, Store
 from homing.providers.stub import Entry, read_ledger
-from homing.stores.sql.sqlite import SqliteStore
+from tests.faults.stores import store_at
 
 PAGE = 500
 MAX_CRASHES = 5
@@ -69,7 +69,7 @@ async def _read(path: Path, ledger: Path) -> Books:
     accepted: dict[str, list[Entry]] = {}
     for entry in entries:
         accepted.setdefault(entry.delivery_id, []).append(entry)
-    store = SqliteStore(path)
+    store = store_at(path)
     await store.open()
     try:
         found = await _all(store)
@@ -87,7 +87,7 @@ async def _read(path: Path, ledger: Path) -> Books:
         await store.close()
 
 
-async def _all(store: SqliteStore) -> list[Delivery]:
+async def _all(store: Store) -> list[Delivery]:
     page = await store.page(Query(), limit=PAGE)
     found = list(page.items)
     while page.next is not None:
