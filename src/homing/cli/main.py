@@ -18,6 +18,7 @@ from homing.cli import (
     desk,
     doctor,
     listing,
+    mcp,
     migrating,
     mock_graph,
     plan,
@@ -42,6 +43,7 @@ EXTRAS = {
     "idna": "smtp",
     "dkim": "smtp",
     "httpx2": "graph",
+    "mcp": "mcp",
 }
 
 
@@ -59,6 +61,7 @@ def register_standard(app: typer.Typer) -> None:
         plan,
         doctor,
         migrating,
+        mcp,
     ):
         module.register(app)
     app.add_typer(config.app, name="config")
