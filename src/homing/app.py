@@ -31,7 +31,9 @@ from homing.engine.handlers import EVENT_ROUTE, Handlers, job_route
 from homing.engine.request import SubmitOptions
 from homing.engine.request_checks import plain_message, plain_text
 from homing.engine.route import Route, routes_by_name
+from homing.engine.sessions import Sessions
 from homing.engine.tokens import Tokens
+from homing.engine.users import Users
 from homing.engine.why import explain
 from homing.mail_route import MAIL_ROUTE, mail_route
 from homing.ports import (
@@ -43,9 +45,9 @@ from homing.ports import (
     Notifier,
     Observer,
     Provider,
-    Showing,
     Store,
     TransactionalStore,
+    WritesShapes,
 )
 from homing.stores.projecting import ShapeProjection
 from homing.stores.shape import Shape
@@ -126,7 +128,7 @@ class Homing:
             )
             self._routes[MAIL_ROUTE] = self._mail_route(self.provider)
         self._known = {route.name: route for route in known if route.name not in self._routes}
-        if shapes and isinstance(self.store, Showing):
+        if shapes and isinstance(self.store, WritesShapes):
             self.store.show(ShapeProjection(shapes, self._retention_of))
         self._worker_commands = worker_commands or {}
         self._route_owner = route_owner
@@ -340,6 +342,18 @@ class Homing:
     def tokens(self) -> Tokens:
         """API tokens; the store keeps only their hashes."""
         return Tokens(self.store, self._clock, self._dice)
+
+    @property
+    def users(self) -> Users:
+        """People who may sign in, or are named by a proxy, and their roles."""
+        return Users(self.store, self._clock, self._dice)
+
+    def sessions(self, *, idle_s: float, max_s: float) -> Sessions:
+        """The sessions of people who have signed in; both times are real ones."""
+        scale = self.time_scale
+        return Sessions(
+            self.store, self._clock, self._dice, idle_s=idle_s * scale, max_s=max_s * scale
+        )
 
     async def explain(self, delivery_id: str) -> list[str]:
         """What happened to a delivery, what comes next and when, in plain sentences."""

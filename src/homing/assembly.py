@@ -95,7 +95,9 @@ class Service(Struct, Generic[S], frozen=True):
 class HttpRequest(Struct, frozen=True, kw_only=True):
     """A request, read whole within the limits of the server. Header names are in lower case.
 
-    `caller` is the name of the API token that was used, if any.
+    `caller` is the name of the API token that was used, or of the person, if any. A form that a
+    page shows to a person who has signed in needs the `csrf_token` as its field of that name; it
+    is checked before the handler is called.
     """
 
     method: str
@@ -105,6 +107,7 @@ class HttpRequest(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str]
     body: bytes = b""
     caller: str | None = None
+    csrf_token: str | None = None
 
 
 class HttpResponse(Struct, frozen=True, kw_only=True):
@@ -133,7 +136,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
 Access: TypeAlias = Literal["tokens", "trusted", "session"]
 """Who may call: `tokens`, as `/api/v1` (API tokens, open on loopback while there are none);
-`trusted`, every caller that reaches the port; `session`, people who have logged in."""
+`trusted`, every caller that reaches the port; `session`, people alone, as `server.auth` says how
+they are known."""
 
 
 class Web(Struct, frozen=True, kw_only=True):
@@ -162,12 +166,12 @@ class Assembly(Struct, Generic[S], frozen=True, kw_only=True):
     begins with one of `prefixes` and is not a setting stops the start. `environ` may add to the
     variables of the process, from a file of the design. `general` may fill in what these settings
     say about store, provider and server; `defaults` gives, by name (`store`, `server.port`), what
-    holds where neither the settings file nor a variable says anything. `sql_files` names, by
-    the scheme of the store, a package of SQL files that are applied after the store's own, in
-    the order of the times in their names (`20261116T1200_outbox_view.sql`). `log_fields` are
-    part of every line that its programs log. With `work_for_app` its worker runs the handlers
-    of an application (`homing NAME worker --app module:homing`): it is called before that
-    Homing starts, and may add notifiers and adapt routes by `use_as_worker`.
+    holds where neither the settings file nor a variable says anything. `sql_files` names, by the
+    scheme of the store, a package of SQL files that are applied after the store's own, in the order
+    of the times in their names (`20261116T1200_outbox_view.sql`). `log_fields` are part of every
+    line that its programs log. With `work_for_app` its worker runs the handlers of an application
+    (`homing NAME worker --app module:homing`): it is called before that Homing starts, and may add
+    notifiers and adapt routes by `use_as_worker`.
     """
 
     name: str

@@ -10,7 +10,7 @@ from msgspec import Struct
 from homing.app import Homing
 from homing.cli.filters import DeadFilter, Filter
 from homing.cli.options import AsJson, Place, command
-from homing.cli.session import print_json, view_of, views_of, with_homing
+from homing.cli.session import WrongUse, print_json, view_of, views_of, with_homing
 from homing.cli.terminal import STATE_COLORS, Colored, at, table
 from homing.engine.views import DeliveryView
 from homing.ports import Cursor
@@ -18,6 +18,9 @@ from homing.ports import Cursor
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")]
 After = Annotated[
     str | None, typer.Option("--cursor", metavar="ID", help="Go on below this delivery.")
+]
+Before = Annotated[
+    str | None, typer.Option("--above", metavar="ID", help="Go back above this delivery.")
 ]
 HEAD = (
     "id",
@@ -45,22 +48,24 @@ def list_(
     place: Place,
     chosen: Filter,
     cursor: After = None,
+    above: Before = None,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
     """Deliveries, newest first."""
-    _list(place, chosen, cursor, limit, as_json=as_json)
+    _list(place, chosen, _place_of(cursor, above), limit, as_json=as_json)
 
 
 def dead(
     place: Place,
     chosen: DeadFilter,
     cursor: After = None,
+    above: Before = None,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
     """The dead letters: what waits for a person."""
-    _list(place, chosen, cursor, limit, as_json=as_json)
+    _list(place, chosen, _place_of(cursor, above), limit, as_json=as_json)
 
 
 class Group(Struct, frozen=True):
@@ -108,25 +113,34 @@ def errors(place: Place, chosen: DeadFilter, limit: Limit = 50, as_json: AsJson 
 
 
 def _list(
-    place: Place, chosen: DeadFilter, below: str | None, limit: int, *, as_json: bool
+    place: Place, chosen: DeadFilter, seen: tuple[str, bool] | None, limit: int, *, as_json: bool
 ) -> None:
-    async def act(homing: Homing) -> tuple[list[DeliveryView], str | None]:
+    async def act(homing: Homing) -> tuple[list[DeliveryView], str | None, str | None]:
         query = await chosen.query(homing)
         cursor = None
-        if below is not None:
-            last = await homing.desk.show(below)
-            cursor = Cursor(last.created_at_ms, last.id)
+        if seen is not None:
+            one = await homing.desk.show(seen[0])
+            cursor = Cursor(one.created_at_ms, one.id, newer=seen[1])
         page = await homing.desk.list(query, cursor, limit)
-        following = page.next.delivery_id if page.next is not None else None
-        return await views_of(homing, page.items), following
+        ends = [None if end is None else end.delivery_id for end in (page.next, page.previous)]
+        return await views_of(homing, page.items), ends[0], ends[1]
 
-    views, following = with_homing(place, act)
+    views, following, previous = with_homing(place, act)
     if as_json:
-        print_json({"items": views, "next_cursor": following})
+        print_json({"items": views, "next_cursor": following, "previous_cursor": previous})
         return
     typer.echo(table(HEAD, [_row(view) for view in views], first_to_go=FIRST_TO_GO))
     if following is not None:
         typer.echo(f"(there are more: --cursor {following})", err=True)
+
+
+def _place_of(below: str | None, above: str | None) -> tuple[str, bool] | None:
+    """The delivery that the page lies next to, and whether the newer side is meant."""
+    if below is not None and above is not None:
+        raise WrongUse("--above: is given beside --cursor; give one of them")
+    if above is not None:
+        return above, True
+    return None if below is None else (below, False)
 
 
 def _row(view: DeliveryView) -> tuple[object, ...]:

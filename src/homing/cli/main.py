@@ -14,6 +14,7 @@ from homing.cli import (
     assemblies,
     bulk,
     config,
+    counters,
     demo,
     desk,
     doctor,
@@ -28,6 +29,7 @@ from homing.cli import (
     session,
     showing,
     tokens,
+    users,
     watching,
 )
 from homing.cli.terminal import colored
@@ -43,6 +45,7 @@ EXTRAS = {
     "idna": "smtp",
     "dkim": "smtp",
     "httpx2": "graph",
+    "psycopg": "postgres",
     "mcp": "mcp",
 }
 
@@ -54,6 +57,7 @@ def register_standard(app: typer.Typer) -> None:
         reading,
         watching,
         listing,
+        counters,
         showing,
         bulk,
         desk,
@@ -66,6 +70,7 @@ def register_standard(app: typer.Typer) -> None:
         module.register(app)
     app.add_typer(config.app, name="config")
     app.add_typer(tokens.app, name="token")
+    app.add_typer(users.app, name="user")
 
 
 class Commands(assemblies.Commands):

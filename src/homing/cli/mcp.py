@@ -66,7 +66,7 @@ def _http(place: Place, host: str, port: int) -> Run:
         from homing.web.auth import check_access
         from homing.web.serving import Server, bind
 
-        await check_access(settings, homing.tokens)
+        await check_access(settings, homing)
         with contextlib.closing(bind(host, port)) as listener:
             # Loading the SDK takes a second: what is refused is refused before it.
             from homing.mcp.front import application

@@ -50,7 +50,9 @@ def _assemble(program: Program, *, worker: bool, scraped: bool) -> tuple[Homing,
     return homing, watching
 
 
-def run_server(program: Program, *, worker: bool, beside: Beside | None = None) -> None:
+def run_server(
+    program: Program, *, worker: bool, beside: Beside | None = None, console: str | None = None
+) -> None:
     """Serve until SIGTERM or SIGINT. `beside` runs in the same loop for as long."""
     from starlette.applications import Starlette
 
@@ -67,6 +69,8 @@ def run_server(program: Program, *, worker: bool, beside: Beside | None = None) 
         metrics=watching.metrics(homing) or _no_metrics,
         web=program.assembly.web,
         service=Service(homing, program.settings, settings),
+        console=console,
+        program=program,
     )
     inner = app.router.lifespan_context
 
@@ -89,6 +93,20 @@ def run_worker(program: Program, *, with_parent: bool) -> None:
     """Deliver until SIGTERM or SIGINT, or until the parent is gone."""
     homing, watching = _assemble(program, worker=True, scraped=False)
     _work(homing, watching, with_parent=with_parent)
+
+
+def run_once(program: Program) -> None:
+    """Attempt all that is due now, give the notices, and end."""
+    homing, watching = _assemble(program, worker=False, scraped=False)
+
+    async def run() -> int:
+        async with homing:
+            return await homing.engine.run_once()
+
+    try:
+        typer.echo(f"{asyncio.run(run())} attempted", err=True)
+    finally:
+        watching.close()
 
 
 def run_app(

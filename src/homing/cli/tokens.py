@@ -45,17 +45,24 @@ def make(
 def list_(place: Place, as_json: AsJson = False) -> None:
     """List the names and roles of tokens, not the tokens."""
 
-    async def act(homing: Homing) -> list[Token]:
-        return await homing.tokens.all()
+    async def act(homing: Homing) -> tuple[list[Token], dict[str, int]]:
+        return await homing.tokens.all(), await homing.tokens.last_uses()
 
-    tokens = with_homing(place, act)
+    tokens, used = with_homing(place, act)
     if as_json:
-        items = [{"name": t.name, "role": t.role, "created_at_ms": t.created_at_ms} for t in tokens]
+        items = [
+            {
+                "name": token.name,
+                "role": token.role,
+                "created_at_ms": token.created_at_ms,
+                "last_used_at_ms": used.get(token.digest),
+            }
+            for token in tokens
+        ]
         print_json({"items": items})
         return
-    typer.echo(
-        table(("name", "role", "made"), [(t.name, t.role, at(t.created_at_ms)) for t in tokens])
-    )
+    rows = [(t.name, t.role, at(t.created_at_ms), at(used.get(t.digest))) for t in tokens]
+    typer.echo(table(("name", "role", "made", "last used"), rows))
 
 
 @app.command()

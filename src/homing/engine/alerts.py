@@ -23,6 +23,8 @@ MANY_FAILED = "many_failed"
 WEEK_MS = 7 * 86_400_000
 # A store that notices a backup which was put back writes this fact.
 RESTORED = "store_restored"
+# A store that has put an unreadable end of a file aside writes this one.
+QUARANTINED = "store_quarantined"
 
 
 class Alerts:
@@ -69,16 +71,17 @@ class Alerts:
             if await self.sound(Alert("route_parked", fact.key, text, fact.at_ms)):
                 await self._parking.mark_alerted(fact)
 
-    async def tell_restored(self) -> None:
-        """That an older copy of the store was put back is told once."""
+    async def tell_noticed(self) -> None:
+        """What the store has noticed when it was opened is told once."""
         if not self._is_mine():
             return
-        for fact in await self._store.facts(RESTORED):
-            value = dict(fact.value or {})
-            alert = Alert(RESTORED, "store", str(value.get("text")), fact.at_ms)
-            if not value.get("alerted") and await self.sound(alert):
-                told = Fact(RESTORED, fact.key, fact.at_ms, {**value, "alerted": 1})
-                await self._store.save([], [told])
+        for kind in (RESTORED, QUARANTINED):
+            for fact in await self._store.facts(kind):
+                value = dict(fact.value or {})
+                alert = Alert(kind, "store", str(value.get("text")), fact.at_ms)
+                if not value.get("alerted") and await self.sound(alert):
+                    told = Fact(kind, fact.key, fact.at_ms, {**value, "alerted": 1})
+                    await self._store.save([], [told])
 
     async def tell_many_failed(self) -> None:
         """A route with more dead letters of a week than it should have is told once."""

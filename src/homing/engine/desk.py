@@ -67,7 +67,7 @@ class Desk:
             raise InvalidRequest("query", f"must be a Query, not {type(query).__name__}")
         page = await self._store.page(query, cursor, limit)
         items = [await self._with_children(delivery) for delivery in page.items]
-        return Page(tuple(items), page.next)
+        return Page(tuple(items), page.next, page.previous)
 
     async def _with_children(self, delivery: Delivery) -> Delivery:
         """As its label sees it: with the count of children that wait to be tried again."""

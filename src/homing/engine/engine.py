@@ -12,6 +12,7 @@ from homing.domain.errors import StoreError
 from homing.engine.admission import Admission
 from homing.engine.alerts import Alerts
 from homing.engine.attempt import AttemptRunner
+from homing.engine.counters import FLUSH_EVERY_S
 from homing.engine.desk import Desk
 from homing.engine.housekeeping import Housekeeping
 from homing.engine.liveness import LOOK_EVERY_S, Liveness
@@ -22,6 +23,7 @@ from homing.engine.providers import Providers
 from homing.engine.route import Route, routes_by_name
 from homing.engine.save_batcher import PendingSave, SaveBatcher
 from homing.engine.store_health import StoreHealth
+from homing.engine.timed_runs import note_timed_run
 from homing.engine.wakeup import WakeUp
 from homing.engine.worker import RouteWorker
 from homing.ports import (
@@ -121,7 +123,7 @@ class Engine:
             time_scale=time_scale,
         )
         self.runner = AttemptRunner(self.process)
-        self.desk = Desk(self.process, self.parking, self.routes, self._tell)
+        self.desk = Desk(self.process, self.parking, self.routes, self._tell_repaired)
         self.housekeeping = Housekeeping(
             store, clock, worked, self.liveness, self.health, journal=journal
         )
@@ -195,12 +197,14 @@ class Engine:
         self._spawn("health of the store", self.health.watch)
         self._repeat("housekeeping", self.housekeeping.look_around, _rest(LOOK_EVERY_S))
         self._repeat("parked routes", self._look_at_parks, self._until_parks_may_differ)
+        rest = _rest(FLUSH_EVERY_S)
+        self._repeat("counters", self.process.counters.flush, rest, rests_first=True)
         if self._has_alarm:
             rest = _rest(LOOK_EVERY_S)
             self._repeat("alerts of parked routes", self.alerts.tell_parked_routes, rest)
             rest = _rest(LOOK_FOR_UNSERVED_EVERY_S)
             self._repeat("unserved", self.alerts.look_for_unserved, rest, rests_first=True)
-            self._repeat("backups put back", self.alerts.tell_restored, rest)
+            self._repeat("notices of the store", self.alerts.tell_noticed, rest)
             rest = _rest(COUNT_FAILED_EVERY_S)
             self._repeat("dead letters of the week", self.alerts.tell_many_failed, rest)
 
@@ -235,6 +239,7 @@ class Engine:
         # refuses stays in the journal for the next start.
         with contextlib.suppress(StoreError):
             await self._read_back_own()
+            await self.process.counters.write()
         if self.liveness.has_beaten and not await self.housekeeping.holds_any(self.holder):
             await self.liveness.withdraw()
         else:
@@ -247,6 +252,15 @@ class Engine:
             attempted += batch
         await self.saves.drain()
         await self.give_notices()
+        return attempted
+
+    async def run_once(self) -> int:
+        """For a timer, without `start`: attempt all that is due now; how many were attempted."""
+        await self.ensure_beating()
+        await self.housekeeping.look_around()  # what dead processes held is due at once
+        attempted = await self.run_until_idle()
+        lanes = _lanes([worker.route for worker in self.workers.values()])
+        await note_timed_run(self.store, self.clock, lanes)
         return attempted
 
     async def give_notices(self) -> int:
@@ -338,11 +352,13 @@ class Engine:
         await self.housekeeping.give_back_unknown(self.holder, self._held_ids)
 
     def _tell_of(self, name: str, deliveries: Sequence[Delivery]) -> None:
+        self.process.counters.accepted(deliveries)
         if self._observers and deliveries:
             now_ms = self.clock.now_ms()
             self._tell([Transitioned(name, delivery, None, (), now_ms) for delivery in deliveries])
 
     def _tell_settled(self, stored: Sequence[PendingSave]) -> None:
+        self.process.counters.changed((each.previous, each.change.delivery) for each in stored)
         if self._observers:
             now_ms = self.clock.now_ms()
             self._tell(
@@ -364,6 +380,12 @@ class Engine:
             now_ms = self.clock.now_ms()
             events = [Transitioned("claim", one, None, (), now_ms) for one in deliveries]
             self._tell_each(self._claim_observers, events)
+
+    def _tell_repaired(self, events: Sequence[Transitioned]) -> None:
+        new = [event.delivery for event in events if event.previous is None]
+        self.process.counters.accepted(new)
+        self.process.counters.changed((e.previous, e.delivery) for e in events if e.previous)
+        self._tell(events)
 
     def _tell(self, events: Sequence[Transitioned]) -> None:
         self._note_notices([event.delivery for event in events])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 from mcp.server.mcpserver import MCPServer
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from homing.app import Homing
-from homing.mcp.server import MAY_OPERATE
+from homing.mcp.server import CALLER
 from homing.settings.tree import ServerSettings
 from homing.web.auth import Gate
 from homing.web.calls import Call
@@ -21,7 +23,7 @@ def application(server: MCPServer, homing: Homing, settings: ServerSettings) -> 
     app = server.streamable_http_app(
         streamable_http_path=PATH, stateless_http=True, json_response=True, host=settings.host
     )
-    gate = Gate(homing.tokens, settings, steady_s=homing.engine.clock.steady_s)
+    gate = Gate(homing, settings, steady_s=time.monotonic)
     app.add_middleware(_Guarded, gate=gate)
     return app
 
@@ -44,5 +46,5 @@ class _Guarded:
         if refusal is not None:
             await refusal(scope, receive, send)
             return
-        scope[MAY_OPERATE] = await self._gate.refusal(call, "operate") is None
+        scope[CALLER] = call.caller
         await self._app(scope, receive, send)

@@ -16,11 +16,12 @@ from homing.app import Homing
 from homing.domain.errors import HomingError
 from homing.domain.redaction import redact
 from homing.mcp.tools import MOST_LISTED, NOTICE, DeadLetterTools
+from homing.web.callers import Caller
 
 P = ParamSpec("P")
 
-# Set by the HTTP front for a caller whose token may operate.
-MAY_OPERATE = "homing.may_operate"
+# Where the HTTP front puts the caller that it has let in. On stdio there is none.
+CALLER = "homing.caller"
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 CHANGES = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
@@ -71,9 +72,13 @@ def mcp_server(homing: Homing, *, allow_replay: bool = False) -> MCPServer:
     ) -> dict[str, Any]:
         """Try one dead letter again. Refused unless the server was started with --allow-replay."""
         request: Any = ctx.request_context.request
-        if request is not None and not request.scope.get(MAY_OPERATE):
-            raise ToolError("the role of this token may not operate")
-        return await tools.replay(event_id, replayed_by, reason, generation)
+        actor = replayed_by
+        if request is not None:
+            caller: Caller = request.scope[CALLER]
+            if not caller.may("operate"):
+                raise ToolError(f"role {caller.role} may not operate")
+            actor = caller.signed(replayed_by)
+        return await tools.replay(event_id, actor, reason, generation)
 
     @server.tool(annotations=READS)
     @refusing

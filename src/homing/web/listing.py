@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import cast, get_args
 
 from starlette.responses import Response
 
 from homing.app import Homing
 from homing.domain.delivery import Delivery, FailedBecause
+from homing.engine.counters import Span, history
 from homing.engine.unserved import unserved_lanes
 from homing.engine.views import DeliveryView, attempt_view, audit_view, delivery_view
 from homing.ports import Query
 from homing.web.answers import json_answer
 from homing.web.calls import Call, query_of
 from homing.web.filters import from_query, to_query
+from homing.web.problems import BadRequest
 from homing.web.reading import cursor_of, encode_cursor, limit_of
 from homing.web.schemas import (
     AttemptsOut,
     AuditOut,
+    CountersOut,
     ErrorGroup,
     ErrorsOut,
     Filter,
@@ -29,6 +32,7 @@ from homing.web.schemas import (
 
 LIST_FIELDS = frozenset({*Filter.__struct_fields__, "limit", "cursor"})
 NO_FILTERS: frozenset[str] = frozenset()
+COUNTER_FIELDS = frozenset({"span", "route"})
 
 
 class Listing:
@@ -40,7 +44,7 @@ class Listing:
         query = to_query(from_query(fields), self._homing.engine.routes)
         page = await self._homing.desk.list(query, cursor_of(fields), limit_of(fields))
         items = [self.view(delivery) for delivery in page.items]
-        return json_answer(ListOut(items, encode_cursor(page.next)))
+        return json_answer(ListOut(items, encode_cursor(page.next), encode_cursor(page.previous)))
 
     async def show(self, call: Call) -> Response:
         return json_answer(self.view(await self._homing.desk.show(id_of(call))))
@@ -78,6 +82,16 @@ class Listing:
         ]
         unserved = await unserved_lanes(engine.store, engine.liveness)
         return StatsOut(routes, workers, engine.clock.now_ms(), unserved)
+
+    async def counters(self, call: Call) -> Response:
+        fields = query_of(call.scope, COUNTER_FIELDS)
+        span = fields.get("span", "hour")
+        if span not in (spans := get_args(Span)):
+            raise BadRequest(f"must be one of {', '.join(spans)}", "span")
+        chosen, route = cast(Span, span), fields.get("route")
+        engine = self._homing.engine
+        step_ms, points = await history(engine.store, engine.clock.now_ms(), chosen, route)
+        return json_answer(CountersOut(chosen, step_ms, route, points))
 
     async def errors(self, call: Call) -> Response:
         query_of(call.scope, NO_FILTERS)

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from homing.domain.delivery import FailedBecause
+from homing.domain.delivery import FailedBecause, State
 from homing.engine.bulk import BULK_VERBS, BulkVerb
+from homing.engine.counters import Span
 from homing.engine.tokens import Right
 from homing.engine.views import DeliveryView
 from homing.web.live import LiveEvent
@@ -24,12 +25,18 @@ from homing.web.schemas import (
     BatchOut,
     BulkIn,
     BulkOut,
+    CountersOut,
     DeliveryIn,
     ErrorsOut,
     HealthOut,
     ListOut,
+    MeOut,
     ParkedOut,
+    SignInIn,
+    SignOutIn,
     StatsOut,
+    TokensOut,
+    UsersOut,
     VerbIn,
     WhyOut,
 )
@@ -86,6 +93,7 @@ FILTERS = (
     Parameter("idempotency_key", str, "The key under which it was submitted."),
     Parameter("error_class", str, "The class of its last failure."),
     Parameter("failed_because", FailedBecause, "Why it is a dead letter."),
+    Parameter("state", State, "The state of the engine, which each route has its own words for."),
     Parameter("route", str, "The route."),
     Parameter("from_created_at_ms", AtMs, "Created at this time or later."),
     Parameter("to_created_at_ms", AtMs, "Created before this time."),
@@ -97,7 +105,7 @@ FILTERS = (
     Parameter(
         "cursor",
         Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", max_length=1000)],
-        "The `next_cursor` of the page before.",
+        "The `next_cursor` of the page before, or the `previous_cursor` of the one after.",
     ),
 )
 EXAMPLE: dict[str, Any] = {
@@ -270,6 +278,17 @@ OPERATIONS: tuple[Operation, ...] = (
         )
     ),
     _reading("stats", f"{API}/stats", "Deliveries by route and state.", StatsOut, refuses=(400,)),
+    _reading(
+        "counters",
+        f"{API}/counters",
+        "What was accepted, delivered and failed over time, what waited, and times to deliver.",
+        CountersOut,
+        query=(
+            Parameter("span", Span, "How far back; `hour` if not given."),
+            Parameter("route", str, "Of this route only."),
+        ),
+        refuses=(400,),
+    ),
     _reading("errors", f"{API}/errors", "Dead letters by error class.", ErrorsOut, refuses=(400,)),
     _reading(
         "events",
@@ -279,8 +298,45 @@ OPERATIONS: tuple[Operation, ...] = (
         query=(Parameter("route", str, "Of this route only."),),
         refuses=(400,),
     ),
+    _reading("me", f"{API}/me", "Who calls, and what they may do.", MeOut, refuses=(400,)),
+    Operation(
+        name="sign_in",
+        method="POST",
+        path=f"{API}/sign-in",
+        right=PUBLIC,
+        about="Begin a session: its cookie then proves who calls.",
+        takes=SignInIn,
+        example={"name": "ann", "password": "correct horse battery"},
+        gives={200: MeOut},
+        refuses=(*BODY_REFUSALS, 401, 403, 409, 429, 500, 503),
+    ),
+    Operation(
+        name="sign_out",
+        method="POST",
+        path=f"{API}/sign-out",
+        right="read",
+        about="End this session, or all sessions of the person.",
+        takes=SignOutIn,
+        example={"everywhere": True},
+        gives={200: MeOut},
+        refuses=BODY_REFUSALS,
+    ),
+    *(
+        Operation(
+            name=name,
+            method="GET",
+            path=f"{API}/{name}",
+            right="administer",
+            about=about,
+            gives={200: gives},
+            refuses=(400,),
+        )
+        for name, about, gives in (
+            ("users", "The people who may sign in or are named by a proxy.", UsersOut),
+            ("tokens", "API tokens, without their secrets.", TokensOut),
+        )
+    ),
     _reading("metrics", "/metrics", "Counts for Prometheus.", "text/plain"),
-    _reading("status_page", "/", "Deliveries by route and state, as a page.", "text/html"),
     *(
         Operation(name=name, method="GET", path=path, right=PUBLIC, about=about, gives=gives)
         for name, path, about, gives in (
@@ -292,7 +348,6 @@ OPERATIONS: tuple[Operation, ...] = (
                 {200: HealthOut, 503: HealthOut},
             ),
             ("openapi", f"{API}/openapi.json", "This document.", {200: dict[str, Any]}),
-            ("status_style", "/static/status.css", "The style sheet of `/`.", {200: "text/css"}),
         )
     ),
 )

@@ -6,8 +6,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
-from homing.domain.delivery import DEFAULT_PRIORITY, FailedBecause
+from homing.domain.delivery import DEFAULT_PRIORITY, FailedBecause, State
 from homing.engine.bulk import BulkVerb
+from homing.engine.counters import Point, Span
+from homing.engine.passwords import MAX_CHARS
+from homing.engine.tokens import Right, Role
+from homing.engine.users import MAX_NAME_CHARS, PersonRole
 from homing.engine.views import AttemptView, AuditView, DeliveryView
 from homing.web.reading import MAX_KEY_CHARS, MAX_MS
 
@@ -123,10 +127,12 @@ class BatchOut(Struct, frozen=True):
 
 
 class ListOut(Struct, frozen=True):
-    """Newest first; send `next_cursor` as `cursor` for the next page."""
+    """Newest first; send `next_cursor` as `cursor` for the next page, `previous_cursor` for the
+    one before."""
 
     items: list[DeliveryView]
     next_cursor: str | None
+    previous_cursor: str | None
 
 
 class AttemptsOut(Struct, frozen=True):
@@ -148,10 +154,10 @@ class WhyOut(Struct, frozen=True):
     lines: list[str]
 
 
-class VerbIn(Struct, frozen=True, forbid_unknown_fields=True):
-    """Who does it, and why; both are stored."""
+class VerbIn(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Who does it, and why; both are stored. Without an `actor` it is who calls."""
 
-    actor: Actor
+    actor: Actor | None = None
     reason: Text
 
 
@@ -189,6 +195,7 @@ class Filter(Struct, frozen=True, forbid_unknown_fields=True):
     idempotency_key: Key | None = None
     error_class: Word | None = None
     failed_because: FailedBecause | None = None
+    state: State | None = None
     route: Word | None = None
     from_created_at_ms: AtMs | None = None
     to_created_at_ms: AtMs | None = None
@@ -203,7 +210,7 @@ class BulkIn(
     `failed_because`.
     """
 
-    actor: Actor
+    actor: Actor | None = None
     reason: Text
     filter: Filter | None = None
     everything: bool = False
@@ -269,6 +276,15 @@ class StatsOut(Struct, frozen=True):
     unserved: dict[str, int]
 
 
+class CountersOut(Struct, frozen=True):
+    """A point for each step of the span, oldest first; the last step is not over yet."""
+
+    span: Span
+    step_ms: int
+    route: str | None
+    points: list[Point]
+
+
 class ParkedOut(Struct, frozen=True):
     """All workers know of it after `within_s`. Of the `under_way` ones, those that are being sent
     already are finished, and the others are given back."""
@@ -277,6 +293,56 @@ class ParkedOut(Struct, frozen=True):
     parked: bool
     within_s: float
     under_way: int
+
+
+class SignInIn(Struct, frozen=True, forbid_unknown_fields=True):
+    """A person of `homing user add`."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
+    password: Annotated[str, Meta(min_length=1, max_length=MAX_CHARS)]
+
+
+class SignOutIn(Struct, frozen=True, forbid_unknown_fields=True):
+    """This session, or with `everywhere` all sessions of the person."""
+
+    everywhere: bool = False
+
+
+class MeOut(Struct, frozen=True, kw_only=True):
+    """Who calls. Changes need the `csrf_token`, where there is one, as `X-CSRF-Token`."""
+
+    name: str
+    role: Role
+    kind: Literal["token", "person", "local"]
+    rights: list[Right]
+    sees_personal_data: bool
+    csrf_token: str | None
+
+
+class UserOut(Struct, frozen=True):
+    """A person without a password is named by a proxy only."""
+
+    name: str
+    role: PersonRole
+    has_password: bool
+    created_at_ms: int
+
+
+class UsersOut(Struct, frozen=True):
+    items: list[UserOut]
+
+
+class TokenOut(Struct, frozen=True):
+    """`last_used_at_ms` is exact to ten minutes."""
+
+    name: str
+    role: Role
+    created_at_ms: int
+    last_used_at_ms: int | None
+
+
+class TokensOut(Struct, frozen=True):
+    items: list[TokenOut]
 
 
 class HealthOut(Struct, frozen=True):

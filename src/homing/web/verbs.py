@@ -11,6 +11,7 @@ from homing.content.characters import check_label
 from homing.domain.delivery import Delivery
 from homing.domain.errors import InvalidRequest
 from homing.engine.parking import KNOWN_WITHIN_S
+from homing.engine.views import DeliveryView
 from homing.web.answers import json_answer
 from homing.web.calls import Call, Endpoint
 from homing.web.intake import Intake, email_of, takes_emails
@@ -60,13 +61,14 @@ class Verbs:
 
         async def act(call: Call) -> Response:
             given = await self._intake.read(call, takes, limit_bytes)
-            signed = who(call, given.actor, given.reason)
-            done = await self._do(verb, id_of(call), given, signed)
+            done = await self.use(call, verb, id_of(call), given)
             return json_answer(done, 201 if verb == "resend" else 200)
 
         return act
 
-    async def _do(self, verb: str, delivery_id: str, given: VerbIn, signed: Signed) -> object:
+    async def use(self, call: Call, verb: str, delivery_id: str, given: VerbIn) -> DeliveryView:
+        """The verb on one delivery; it is returned as it is afterwards."""
+        signed = who(call, given.actor, given.reason)
         desk = self._homing.desk
         more: dict[str, Any] = {}
         if isinstance(given, CycleVerbIn):
@@ -102,20 +104,26 @@ class Verbs:
 
     async def _set_parked(self, call: Call, *, parked: bool) -> Response:
         given = await self._intake.read(call, VerbIn, MAX_VERB_BYTES)
-        signed = who(call, given.actor, given.reason)
         route = str(call.path_params["route"])
+        return json_answer(await self.set_parked(call, route, given, parked=parked))
+
+    async def set_parked(self, call: Call, route: str, given: VerbIn, *, parked: bool) -> ParkedOut:
+        """Stop a route, or start it again."""
+        signed = who(call, given.actor, given.reason)
         desk = self._homing.desk
         under_way = 0
         if parked:
             under_way = await desk.park(route, **signed)
         else:
             await desk.unpark(route, **signed)
-        return json_answer(ParkedOut(route, parked, KNOWN_WITHIN_S, under_way))
+        return ParkedOut(route, parked, KNOWN_WITHIN_S, under_way)
 
 
-def who(call: Call, actor: str, reason: str) -> Signed:
+def who(call: Call, actor: str | None, reason: str) -> Signed:
     """Both are shown to people later: one line each, without invisible or direction characters."""
     for field, text in (("actor", actor), ("reason", reason)):
+        if text is None:
+            continue
         check_label(text, field)
         if not text.strip():
             raise BadRequest("must not be blank", field, 422)

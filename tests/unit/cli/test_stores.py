@@ -106,7 +106,7 @@ def test_every_command_takes_a_store(cli: Cli) -> None:
         ("sqlite://outbox.db", "a file has three slashes: sqlite:///outbox.db in this folder"),
         ("sqlite:outbox.db", "a file has three slashes: sqlite:///outbox.db in this folder"),
         ("sqllite:///outbox.db", "unknown kind 'sqllite'; did you mean sqlite:?"),
-        ("postgresql://db/x", "postgresql: is not there yet"),
+        ("redis://db/0", "redis: is not there yet"),
     ],
 )
 def test_a_wrong_store_says_what_is_right(

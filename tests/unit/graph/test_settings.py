@@ -77,8 +77,12 @@ def test_the_url_names_the_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("GRAPH_ENV_FILE", str(write_env(tmp_path)))
 
     assert isinstance(provider_from_url("graph:"), GraphProvider)
-    with pytest.raises(SettingsError, match="takes no options"):
+    with pytest.raises(SettingsError, match="takes env_file alone"):
         provider_from_url("graph:?drafts=on")
+    monkeypatch.delenv("GRAPH_ENV_FILE")
+    named = provider_from_url(f"graph:?env_file={tmp_path}/.env")
+    assert isinstance(named, GraphProvider)
+    assert named.settings.env_file == tmp_path / ".env"
 
 
 def test_no_secret_is_shown(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Callable
 from typing import Self
+from urllib.parse import parse_qs
 
 import httpx2
 
@@ -20,7 +21,7 @@ from homing.providers.graph.answers import ACCEPTED
 from homing.providers.graph.http import exchange, new_client
 from homing.providers.graph.mailbox import TIDY_UP_S, Mailbox, failure_from
 from homing.providers.graph.recipients import mime_for
-from homing.providers.graph.settings import GraphSettings, settings_from
+from homing.providers.graph.settings import ENV_FILE, GraphSettings, settings_from
 from homing.providers.graph.slots import Slot, Slots
 from homing.providers.graph.tokens import Tokens
 
@@ -51,10 +52,15 @@ class GraphProvider:
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """`graph:`. Raises SettingsError that names the variable at fault and shows no secret."""
-        if url.split(":", 1)[1].strip("/"):
-            raise SettingsError("provider", "graph: takes no options; set GRAPH_* variables")
-        return cls(settings_from(os.environ))
+        """`graph:`, or `graph:?env_file=PATH` for another default of GRAPH_ENV_FILE.
+
+        Raises SettingsError that names the variable at fault and shows no secret.
+        """
+        query = url.split(":", 1)[1].lstrip("/")
+        found = parse_qs(query.removeprefix("?"), keep_blank_values=True)
+        if query and not (query.startswith("?") and list(found) == ["env_file"]):
+            raise SettingsError("provider", "graph: takes env_file alone; set GRAPH_* variables")
+        return cls(settings_from(os.environ, env_file=found.get("env_file", [ENV_FILE])[-1]))
 
     @property
     def stays_local(self) -> bool:
