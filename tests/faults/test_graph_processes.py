@@ -59,7 +59,7 @@ def test_a_disk_that_fails_tears_no_file_and_stops_no_mail(
 ) -> None:
     """O-070, O-071."""
     with fake_graph(tmp_path) as fake:
-        process = sender(fake, tracer=at_call(fake, call, f"error={error}:when=1"))
+        process = sender(fake, tracer=at_call(fake, call, f"error={error}"))
         _, said = process.communicate(timeout=BOUND_S)
 
         assert process.returncode == 0, said
