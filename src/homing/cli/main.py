@@ -20,6 +20,7 @@ from homing.cli import (
     desk,
     doctor,
     listing,
+    mcp,
     migrating,
     mock_graph,
     plan,
@@ -46,6 +47,7 @@ EXTRAS = {
     "dkim": "smtp",
     "httpx2": "graph",
     "psycopg": "postgres",
+    "mcp": "mcp",
 }
 
 
@@ -65,6 +67,7 @@ def register_standard(app: typer.Typer) -> None:
         doctor,
         migrating,
         compacting,
+        mcp,
     ):
         module.register(app)
     app.add_typer(config.app, name="config")
