@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import re
+import shutil
 from email import message_from_bytes, policy
 from pathlib import Path
 
@@ -159,7 +160,8 @@ async def test_a_session_is_known_after_a_restart(tmp_path: Path, clock: ManualC
     """O-131, O-078"""
     async with Office(tmp_path, clock).open() as office:
         await office.post()
-    (tmp_path / "queue.db").unlink()
+    (tmp_path / "queue.jsonl").unlink()
+    shutil.rmtree(tmp_path / "queue.jsonl.d")
 
     async with Office(tmp_path, clock).open() as office:
         answer = await office.post()
