@@ -13,6 +13,7 @@ from homing.cli import (
     amending,
     assemblies,
     bulk,
+    compacting,
     config,
     demo,
     desk,
@@ -59,6 +60,7 @@ def register_standard(app: typer.Typer) -> None:
         plan,
         doctor,
         migrating,
+        compacting,
     ):
         module.register(app)
     app.add_typer(config.app, name="config")

@@ -24,8 +24,9 @@ from homing.ports import AsksLog
 def routes(setup: Setup[VerdictSettings]) -> tuple[Route, ...]:
     settings = setup.settings
     log = log_at(settings.delivery_log)
-    if isinstance(setup.store, AsksLog):
-        setup.store.ask(log)
+    store: object = setup.store
+    if isinstance(store, AsksLog):
+        store.ask(log)
     return (
         verdicts_route(
             setup.provider,
