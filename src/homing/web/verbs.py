@@ -62,11 +62,11 @@ class Verbs:
             given = await self._intake.read(call, takes, limit_bytes)
             signed = who(call, given.actor, given.reason)
             done = await self._do(verb, id_of(call), given, signed)
-            return json_answer(done, 201 if verb == "resend" else 200)
+            return json_answer(self._listing.view(call, done), 201 if verb == "resend" else 200)
 
         return act
 
-    async def _do(self, verb: str, delivery_id: str, given: VerbIn, signed: Signed) -> object:
+    async def _do(self, verb: str, delivery_id: str, given: VerbIn, signed: Signed) -> Delivery:
         desk = self._homing.desk
         more: dict[str, Any] = {}
         if isinstance(given, CycleVerbIn):
@@ -78,10 +78,11 @@ class Verbs:
             more["evidence"] = given.evidence
         if verb == "annotate":
             await desk.annotate(delivery_id, actor=signed["actor"], note=signed["reason"])
-            return self._listing.view(await desk.show(delivery_id))
+            return await desk.show(delivery_id)
         if isinstance(given, AmendIn):
-            return self._listing.view(await self._amended(delivery_id, given, signed))
-        return self._listing.view(await getattr(desk, verb)(delivery_id, **signed, **more))
+            return await self._amended(delivery_id, given, signed)
+        done: Delivery = await getattr(desk, verb)(delivery_id, **signed, **more)
+        return done
 
     async def _amended(self, delivery_id: str, given: AmendIn, signed: Signed) -> Delivery:
         """With the corrected e-mail, checked and frozen as if it were new."""
