@@ -35,6 +35,7 @@ from homing.web.operations import OPERATIONS
 from homing.web.own_table import endpoint_for, gate_for
 from homing.web.people import People
 from homing.web.problems import CLOSE, answer_for
+from homing.web.records import Records
 from homing.web.resources import Resource, resources
 from homing.web.status import StatusPage
 from homing.web.verbs import VERBS, Verbs
@@ -165,6 +166,7 @@ def _endpoints(
     health = Health(homing, listing, intake)
     status = StatusPage(listing)
     people = People(homing, gate, intake)
+    records = Records(homing)
     return {
         "submit": intake.post,
         "submit_batch": intake.post_batch,
@@ -173,6 +175,8 @@ def _endpoints(
         "attempts": listing.attempts,
         "audit": listing.audit,
         "why": listing.why,
+        "content": records.content,
+        "audit_log": records.audit_log,
         **{verb: verbs.endpoint(verb) for verb in VERBS},
         **{f"{verb}_many": bulk.start(verb) for verb in BULK_VERBS},
         **{f"show_{verb}_many": bulk.show(verb) for verb in BULK_VERBS},
