@@ -61,6 +61,7 @@ OFFERED = [
     "Retry",
     "RetryAfter",
     "Route",
+    "SearchResult",
     "SettingsError",
     "StoreError",
     "SubmitOptions",

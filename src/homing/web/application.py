@@ -26,6 +26,7 @@ from homing.web.bodies import SHORT_BYTES, Bodies
 from homing.web.bulk import Bulk
 from homing.web.calls import Call, Endpoint
 from homing.web.console.table import Console
+from homing.web.exporting import Export
 from homing.web.filters import words_of
 from homing.web.health import Health
 from homing.web.intake import Intake
@@ -188,6 +189,8 @@ def _endpoints(
         "unpark": verbs.unpark,
         "stats": listing.stats,
         "counters": listing.counters,
+        "search": listing.search,
+        "export": Export(homing, listing).get,
         "errors": listing.errors,
         "events": live.stream,
         "me": people.me,

@@ -32,6 +32,7 @@ from homing.web.schemas import (
     ListOut,
     MeOut,
     ParkedOut,
+    SearchOut,
     SignInIn,
     SignOutIn,
     StatsOut,
@@ -85,6 +86,11 @@ KEY = Parameter(
     "Names this request: a repeat under the same key is answered with the first delivery.",
     required=True,
 )
+LIMIT = Parameter(
+    "limit",
+    Annotated[int, Meta(ge=1, le=MAX_LIMIT)],
+    f"How many at most; {DEFAULT_LIMIT} if not given.",
+)
 FILTERS = (
     Parameter("recipient", str, "An address of the envelope."),
     Parameter("status", str, "The route's own word, such as `failed`."),
@@ -97,11 +103,7 @@ FILTERS = (
     Parameter("route", str, "The route."),
     Parameter("from_created_at_ms", AtMs, "Created at this time or later."),
     Parameter("to_created_at_ms", AtMs, "Created before this time."),
-    Parameter(
-        "limit",
-        Annotated[int, Meta(ge=1, le=MAX_LIMIT)],
-        f"How many at most; {DEFAULT_LIMIT} if not given.",
-    ),
+    LIMIT,
     Parameter(
         "cursor",
         Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", max_length=1000)],
@@ -286,6 +288,30 @@ OPERATIONS: tuple[Operation, ...] = (
         query=(
             Parameter("span", Span, "How far back; `hour` if not given."),
             Parameter("route", str, "Of this route only."),
+        ),
+        refuses=(400,),
+    ),
+    _reading(
+        "search",
+        f"{API}/search",
+        "Deliveries by an id, a recipient, a key, or words of the error of a dead letter.",
+        SearchOut,
+        query=(
+            Parameter(
+                "q", Annotated[str, Meta(min_length=1, max_length=500)], "The text.", required=True
+            ),
+            LIMIT,
+        ),
+        refuses=(400,),
+    ),
+    _reading(
+        "export",
+        f"{API}/export",
+        "All deliveries that the filters choose, newest first, as a file.",
+        "text/csv",
+        query=(
+            Parameter("format", Literal["csv", "json"], "`csv` if not given."),
+            *(each for each in FILTERS if each.name not in ("limit", "cursor")),
         ),
         refuses=(400,),
     ),

@@ -9,7 +9,9 @@ from msgspec import Meta, Struct, field
 from homing.domain.delivery import DEFAULT_PRIORITY, FailedBecause, State
 from homing.engine.bulk import BulkVerb
 from homing.engine.counters import Point, Span
+from homing.engine.error_groups import Trend
 from homing.engine.passwords import MAX_CHARS
+from homing.engine.search import Matched
 from homing.engine.tokens import Right, Role
 from homing.engine.users import MAX_NAME_CHARS, PersonRole
 from homing.engine.views import AttemptView, AuditView, DeliveryView
@@ -246,19 +248,38 @@ class BulkOut(Struct, frozen=True, kw_only=True):
 
 
 class ErrorGroup(Struct, frozen=True, kw_only=True):
-    """Dead letters that failed in the same way."""
+    """Dead letters that failed in the same way. The trend compares the last hour with the hour
+    before; it came back if one that was replayed has failed again like this."""
 
     error_class: str
     failed_because: FailedBecause
     route: str
     count: int
     newest_delivery_id: str | None
+    newest_error: str | None
+    first_seen_at_ms: int | None
+    last_seen_at_ms: int | None
+    trend: Trend
+    last_hour: int
+    hour_before: int
+    came_back_at_ms: int | None
+    came_back_delivery_id: str | None
 
 
 class ErrorsOut(Struct, frozen=True):
     """Dead letters by their error class, the 50 most frequent, the largest group first."""
 
     items: list[ErrorGroup]
+
+
+class SearchOut(Struct, frozen=True):
+    """What the text was taken for, and the newest deliveries that it leads to. `filter` lists all
+    of them, where a filter can."""
+
+    matched: Matched
+    items: list[DeliveryView]
+    more: bool
+    filter: dict[str, str] | None
 
 
 class RouteStats(Struct, frozen=True):

@@ -98,9 +98,8 @@ async def test_refusals_are_pages_with_the_status_of_rest(api: Api) -> None:
         ("/?span=year", 400),
     ):
         answer = await api.client.get(path)
-        assert (answer.status_code, answer.headers["content-type"][:9]) == (status, "text/html"), (
-            path
-        )
+        assert answer.status_code == status, path
+        assert answer.headers["content-type"].startswith("text/html")
 
 
 async def test_a_form_of_another_page_changes_nothing(api: Api) -> None:

@@ -65,7 +65,7 @@ class Console:
             DeliveryPage(homing, listing, verbs, deliveries, rendering),
             BulkPages(homing, listing, verbs, bulk, deliveries, rendering),
             Failures(homing, deliveries, rendering),
-            Search(homing, deliveries, rendering),
+            Search(homing, listing, deliveries, rendering),
             Routes(homing, listing, verbs, rendering),
             Outbox(homing, deliveries, rendering),
             System(homing, program, rendering),
