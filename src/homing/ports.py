@@ -455,6 +455,15 @@ class StaysLocal(Protocol):
         """Whether nothing leaves this machine as it is configured; true for a fake on loopback."""
 
 
+@runtime_checkable
+class Rehearsing(Protocol):
+    """A provider for development: some addresses make it answer in a way of their own."""
+
+    @property
+    def test_addresses(self) -> Mapping[str, str]:
+        """By address, what happens to a mail for it."""
+
+
 class Found(Struct, frozen=True):
     """The provider has accepted it."""
 

@@ -17,6 +17,7 @@ from homing.app import Homing
 from homing.assembly import Service, Web
 from homing.domain.errors import SettingsError, StoreError
 from homing.engine.bulk import BULK_VERBS
+from homing.from_settings import Program
 from homing.mail_route import MAIL_ROUTE
 from homing.settings.tree import Settings
 from homing.web.answers import Answer, add_security
@@ -24,6 +25,7 @@ from homing.web.auth import Gate, check_access
 from homing.web.bodies import SHORT_BYTES, Bodies
 from homing.web.bulk import Bulk
 from homing.web.calls import Call, Endpoint
+from homing.web.console.table import Console
 from homing.web.exporting import Export
 from homing.web.filters import words_of
 from homing.web.health import Health
@@ -37,7 +39,6 @@ from homing.web.people import People
 from homing.web.problems import CLOSE, answer_for
 from homing.web.records import Records
 from homing.web.resources import Resource, resources
-from homing.web.status import StatusPage
 from homing.web.verbs import VERBS, Verbs
 
 # Those that take e-mails for the route `mail`.
@@ -51,10 +52,14 @@ def application(
     metrics: Endpoint | None = None,
     web: Web | None = None,
     service: Service[Any] | None = None,
+    console: str | None = None,
+    program: Program | None = None,
 ) -> Application:
     """The ASGI application over one Homing, which starts and stops with it.
 
-    `web` is the table of an assembly, whose handlers are given its `service`.
+    `web` is the table of an assembly, whose handlers are given its `service`. `console` is the
+    prefix of the operator console, such as `/console`. Without one it is served at `/`, unless
+    that belongs to an assembly. `program` is what its settings and checks are shown of.
     """
     live = Live()
     bodies = Bodies()
@@ -65,7 +70,11 @@ def application(
     table = {} if web is not None and not web.standard else _standard(homing, endpoints, gate)
     if web is not None and service is not None:
         _add_own(table, web, service, bodies, gate)
-    guarded = web is None or web.standard or web.access != "trusted"
+    if web is None:
+        console = console or ""
+    if console is not None:
+        table |= Console(homing, settings, live, bodies, gate, program).resources(console)
+    guarded = console is not None or web is None or web.standard or web.access != "trusted"
     if settings.server.auth is not None and not guarded:
         raise SettingsError("server.auth", "has no effect: these endpoints ask for no token")
 
@@ -164,7 +173,6 @@ def _endpoints(
     verbs = Verbs(homing, listing, intake)
     bulk = Bulk(homing, listing, intake)
     health = Health(homing, listing, intake)
-    status = StatusPage(listing)
     people = People(homing, gate, intake)
     records = Records(homing)
     return {
@@ -195,10 +203,8 @@ def _endpoints(
         "users": people.users,
         "tokens": people.tokens,
         "metrics": health.metrics,
-        "status_page": status.page,
         "healthz": health.healthz,
         "readyz": health.readyz,
-        "status_style": status.style,
     }
 
 

@@ -12,7 +12,7 @@ import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import Protocol
 
 from homing.app import Homing
 from homing.domain.errors import SettingsError
@@ -284,7 +284,10 @@ class OpenGate:
         return None
 
 
-AnyGate: TypeAlias = Gate | PeopleGate | OpenGate
+class AnyGate(Protocol):
+    """What stands before an endpoint."""
+
+    async def refusal(self, call: Call, right: Right, *, form: bool = False) -> Answer | None: ...
 
 
 def is_csrf_token(caller: Caller, given: bytes) -> bool:

@@ -34,25 +34,29 @@ class Bulk:
 
         async def act(call: Call) -> Response:
             given = await self._intake.read(call, BulkIn, MAX_VERB_BYTES)
-            signed = who(call, given.actor, given.reason)
-            query = self._query(call, given)
-            if given.dry_run:
-                return json_answer(await self._tried(verb, query, given))
-            pace = given.per_second or (REPLAYS_PER_SECOND if verb == "replay" else None)
-            try:
-                progress = await self._homing.bulk.start(
-                    verb,
-                    query,
-                    everything=given.everything,
-                    per_second=pace,
-                    limit=given.limit,
-                    **signed,
-                )
-            except Overloaded as error:
-                raise BadRequest(f"{error}; wait for one to end", None, 429) from None
-            return json_answer(_shown(progress), 202)
+            return json_answer(await self.use(call, verb, given), 200 if given.dry_run else 202)
 
         return act
+
+    async def use(self, call: Call, verb: BulkVerb, given: BulkIn) -> BulkOut:
+        """Begin, or with `dry_run` only say what would happen."""
+        signed = who(call, given.actor, given.reason)
+        query = self._query(call, given)
+        if given.dry_run:
+            return await self._tried(verb, query, given)
+        pace = given.per_second or (REPLAYS_PER_SECOND if verb == "replay" else None)
+        try:
+            progress = await self._homing.bulk.start(
+                verb,
+                query,
+                everything=given.everything,
+                per_second=pace,
+                limit=given.limit,
+                **signed,
+            )
+        except Overloaded as error:
+            raise BadRequest(f"{error}; wait for one to end", None, 429) from None
+        return _shown(progress)
 
     def show(self, verb: BulkVerb) -> Endpoint:
         async def act(call: Call) -> Response:

@@ -8,7 +8,7 @@ from typing import cast, get_args
 from msgspec.structs import replace
 
 from homing.content.addresses import as_stored
-from homing.domain.delivery import FailedBecause
+from homing.domain.delivery import FailedBecause, State
 from homing.engine.labels import ENGINE_LABELS
 from homing.engine.route import Route
 from homing.engine.status_words import facets_of
@@ -18,22 +18,27 @@ from homing.web.reading import whole_number
 from homing.web.schemas import Filter
 
 TIMES = ("from_created_at_ms", "to_created_at_ms")
+WORDS: dict[str, tuple[str, ...]] = {
+    "failed_because": get_args(FailedBecause),
+    "state": get_args(State),
+}
 
 
 def from_query(fields: Mapping[str, str]) -> Filter:
     """Of the fields of a query string, those that are conditions."""
-    because = fields.get("failed_because")
-    if because is not None and because not in (words := get_args(FailedBecause)):
-        raise BadRequest(f"must be one of {', '.join(words)}", "failed_because")
+    for name, words in WORDS.items():
+        if name in fields and fields[name] not in words:
+            raise BadRequest(f"must be one of {', '.join(words)}", name)
     texts = {
         name: fields[name]
         for name in Filter.__struct_fields__
-        if name in fields and name not in (*TIMES, "failed_because")
+        if name in fields and name not in (*TIMES, *WORDS)
     }
     first, last = (whole_number(fields, name) for name in TIMES)
     return Filter(
         **texts,
-        failed_because=cast(FailedBecause | None, because),
+        failed_because=cast(FailedBecause | None, fields.get("failed_because")),
+        state=cast(State | None, fields.get("state")),
         from_created_at_ms=first,
         to_created_at_ms=last,
     )
@@ -55,6 +60,9 @@ def to_query(
             raise BadRequest(f"must be one of {words}", f"{place}status", refusal)
     if given.failed_because is not None:
         facets = tuple(_narrowed(facets or (Facet(state="failed"),), given.failed_because))
+    if given.state is not None:
+        named = (Facet(state=given.state),) if facets is None else facets
+        facets = tuple(facet for facet in named if facet.state == given.state)
     return Query(
         route=given.route,
         source=given.source,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from homing.domain.delivery import FailedBecause
+from homing.domain.delivery import FailedBecause, State
 from homing.engine.bulk import BULK_VERBS, BulkVerb
 from homing.engine.counters import Span
 from homing.engine.tokens import Right
@@ -106,6 +106,7 @@ FILTERS = (
     Parameter("idempotency_key", str, "The key under which it was submitted."),
     Parameter("error_class", str, "The class of its last failure."),
     Parameter("failed_because", FailedBecause, "Why it is a dead letter."),
+    Parameter("state", State, "The state of the engine, which each route has its own words for."),
     Parameter("route", str, "The route."),
     Parameter("from_created_at_ms", AtMs, "Created at this time or later."),
     Parameter("to_created_at_ms", AtMs, "Created before this time."),
@@ -380,7 +381,6 @@ OPERATIONS: tuple[Operation, ...] = (
         )
     ),
     _reading("metrics", "/metrics", "Counts for Prometheus.", "text/plain"),
-    _reading("status_page", "/", "Deliveries by route and state, as a page.", "text/html"),
     *(
         Operation(name=name, method="GET", path=path, right=PUBLIC, about=about, gives=gives)
         for name, path, about, gives in (
@@ -392,7 +392,6 @@ OPERATIONS: tuple[Operation, ...] = (
                 {200: HealthOut, 503: HealthOut},
             ),
             ("openapi", f"{API}/openapi.json", "This document.", {200: dict[str, Any]}),
-            ("status_style", "/static/status.css", "The style sheet of `/`.", {200: "text/css"}),
         )
     ),
 )

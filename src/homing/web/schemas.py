@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
-from homing.domain.delivery import DEFAULT_PRIORITY, FailedBecause
+from homing.domain.delivery import DEFAULT_PRIORITY, FailedBecause, State
 from homing.engine.bulk import BulkVerb
 from homing.engine.counters import Point, Span
 from homing.engine.error_groups import Trend
@@ -197,6 +197,7 @@ class Filter(Struct, frozen=True, forbid_unknown_fields=True):
     idempotency_key: Key | None = None
     error_class: Word | None = None
     failed_because: FailedBecause | None = None
+    state: State | None = None
     route: Word | None = None
     from_created_at_ms: AtMs | None = None
     to_created_at_ms: AtMs | None = None

@@ -60,13 +60,14 @@ class Verbs:
 
         async def act(call: Call) -> Response:
             given = await self._intake.read(call, takes, limit_bytes)
-            signed = who(call, given.actor, given.reason)
-            done = await self._do(verb, id_of(call), given, signed)
+            done = await self.use(call, verb, id_of(call), given)
             return json_answer(self._listing.view(call, done), 201 if verb == "resend" else 200)
 
         return act
 
-    async def _do(self, verb: str, delivery_id: str, given: VerbIn, signed: Signed) -> Delivery:
+    async def use(self, call: Call, verb: str, delivery_id: str, given: VerbIn) -> Delivery:
+        """The verb on one delivery; it is returned as it is afterwards."""
+        signed = who(call, given.actor, given.reason)
         desk = self._homing.desk
         more: dict[str, Any] = {}
         if isinstance(given, CycleVerbIn):
@@ -103,15 +104,19 @@ class Verbs:
 
     async def _set_parked(self, call: Call, *, parked: bool) -> Response:
         given = await self._intake.read(call, VerbIn, MAX_VERB_BYTES)
-        signed = who(call, given.actor, given.reason)
         route = str(call.path_params["route"])
+        return json_answer(await self.set_parked(call, route, given, parked=parked))
+
+    async def set_parked(self, call: Call, route: str, given: VerbIn, *, parked: bool) -> ParkedOut:
+        """Stop a route, or start it again."""
+        signed = who(call, given.actor, given.reason)
         desk = self._homing.desk
         under_way = 0
         if parked:
             under_way = await desk.park(route, **signed)
         else:
             await desk.unpark(route, **signed)
-        return json_answer(ParkedOut(route, parked, KNOWN_WITHIN_S, under_way))
+        return ParkedOut(route, parked, KNOWN_WITHIN_S, under_way)
 
 
 def who(call: Call, actor: str | None, reason: str) -> Signed:

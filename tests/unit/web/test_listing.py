@@ -228,7 +228,7 @@ async def test_errors_are_grouped_by_class(api: Api) -> None:
     ]
 
 
-async def test_stats_and_the_status_page_show_the_counts(api: Api) -> None:
+async def test_stats_and_the_first_page_show_the_counts(api: Api) -> None:
     await api.dead()
     await api.post("k")
     stats = (await api.client.get("/api/v1/stats")).json()
@@ -240,12 +240,12 @@ async def test_stats_and_the_status_page_show_the_counts(api: Api) -> None:
     }
     page = await api.client.get("/")
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    assert "<td class=bad>1</td>" in page.text
-    style = await api.client.get("/static/status.css")
+    assert "1 dead letter waits for a decision" in page.text
+    style = await api.client.get("/static/console.css")
     assert style.headers["content-type"] == "text/css; charset=utf-8"
 
 
-async def test_the_status_page_asks_only_for_numbers_that_a_store_keeps(
+async def test_the_first_page_asks_only_for_numbers_that_a_store_keeps(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a million deliveries none is read: by route, lane and state stores keep the numbers."""
