@@ -20,6 +20,7 @@ from homing.cli import (
     doctor,
     listing,
     migrating,
+    mock_graph,
     plan,
     reading,
     sending,
@@ -42,6 +43,8 @@ EXTRAS = {
     "icalendar": "smtp",
     "idna": "smtp",
     "dkim": "smtp",
+    "httpx2": "graph",
+    "psycopg": "postgres",
 }
 
 
@@ -102,6 +105,7 @@ def options(
 register_standard(app)
 sending.register(app)
 demo.register(app)
+mock_graph.register(app)
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from homing.engine.providers import Providers
 from homing.engine.route import Route, routes_by_name
 from homing.engine.save_batcher import PendingSave, SaveBatcher
 from homing.engine.store_health import StoreHealth
+from homing.engine.timed_runs import note_timed_run
 from homing.engine.wakeup import WakeUp
 from homing.engine.worker import RouteWorker
 from homing.ports import (
@@ -43,6 +44,7 @@ log = logging.getLogger("homing.engine")
 PURGE_EVERY_S = 60.0
 # An alert needs two looks in a row.
 LOOK_FOR_UNSERVED_EVERY_S = 6.0
+COUNT_FAILED_EVERY_S = 60.0
 LOOK_AT_PARKS_EVERY_S = KNOWN_WITHIN_S / 2
 REVIVE_AFTER_S = 1.0
 STOP_GRACE_S = 20.0
@@ -92,7 +94,7 @@ class Engine:
             has_alarm=self._has_alarm,
             time_scale=time_scale,
         )
-        self.alerts = Alerts(store, clock, self.parking, self.liveness, alarm)
+        self.alerts = Alerts(store, clock, self.parking, self.liveness, alarm, worked)
         self.health = StoreHealth(store, clock, self.alerts.sound)
         self.saves = SaveBatcher(
             store,
@@ -102,7 +104,7 @@ class Engine:
             running=self._running,
             met=self.health.met,
         )
-        self._providers = Providers(routes)
+        self._providers = Providers(routes, self.alerts.sound_now)
         self.liveness.problems = self._providers.problems
         self.process = Process(
             store,
@@ -202,7 +204,9 @@ class Engine:
             self._repeat("alerts of parked routes", self.alerts.tell_parked_routes, rest)
             rest = _rest(LOOK_FOR_UNSERVED_EVERY_S)
             self._repeat("unserved", self.alerts.look_for_unserved, rest, rests_first=True)
-            self._repeat("backups put back", self.alerts.tell_restored, rest)
+            self._repeat("notices of the store", self.alerts.tell_noticed, rest)
+            rest = _rest(COUNT_FAILED_EVERY_S)
+            self._repeat("dead letters of the week", self.alerts.tell_many_failed, rest)
 
     async def live_workers(self) -> list[str]:
         """The processes that run workers now, this one included."""
@@ -248,6 +252,15 @@ class Engine:
             attempted += batch
         await self.saves.drain()
         await self.give_notices()
+        return attempted
+
+    async def run_once(self) -> int:
+        """For a timer, without `start`: attempt all that is due now; how many were attempted."""
+        await self.ensure_beating()
+        await self.housekeeping.look_around()  # what dead processes held is due at once
+        attempted = await self.run_until_idle()
+        lanes = _lanes([worker.route for worker in self.workers.values()])
+        await note_timed_run(self.store, self.clock, lanes)
         return attempted
 
     async def give_notices(self) -> int:

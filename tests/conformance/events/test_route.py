@@ -10,28 +10,15 @@ import msgspec
 import pydantic
 import pytest
 
-from homing.assemblies.events.record import (
-    SHAPE,
-    FailureCycle,
-    alert_fields,
-    handler_names,
-)
-from homing.assemblies.events.retry import (
-    DEFAULT_RETRY_POLICY,
-    RetryPolicy,
-    TerminalHandlerError,
-    disposition_of,
-)
-from homing.assemblies.events.route import (
-    EventFields,
-    Subscription,
-    events_route,
-    replay,
-    request_for,
-)
+from homing.assemblies.events.record import SHAPE, alert_fields
+from homing.assemblies.events.route import EventFields, events_route, replay, request_for
+from homing.domain.delivery import Fact
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
 from homing.domain.failure import Failure
-from homing.engine.handlers import Assignment
+from homing.engine.function_step import Assignment
+from homing.engine.handler_retry import disposition_of
+from homing.engine.handlers import Handlers
+from homing.events import DEFAULT_RETRY_POLICY, FailureCycle, RetryPolicy, TerminalHandlerError
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from homing.testing.dice import LoadedDice
@@ -71,25 +58,29 @@ class Events(World):
     def __init__(
         self,
         clock: ManualClock,
-        *subscriptions: Subscription,
+        *subscriptions: dict[str, Any],
         generation: int = 0,
         store: MemoryStore | None = None,
-        dice: LoadedDice | None = None,
-        **options: Any,
     ) -> None:
         self.alerts = Listener("alert")
-        route = events_route(subscriptions, generation=generation, **options)
-        super().__init__(route, clock, notifiers=[self.alerts], store=store, dice=dice)
+        handlers = Handlers()
+        for given in subscriptions:
+            handlers.add(**given)
+        store = store or MemoryStore()
+        route = events_route(handlers, generation=generation, store=store)
+        super().__init__(route, clock, notifiers=[self.alerts], store=store)
 
     async def publish(self, **changes: Any) -> str:
         fields = msgspec.structs.replace(PAID, **changes)
         return (await self.submit(request_for(fields))).delivery_id
 
 
-def on_paid(handler: Handler, **fields: Any) -> Subscription:
-    return Subscription(
-        **{"event_type": "invoice.paid", "name": "book_revenue", "handler": handler, **fields}
-    )
+def on_paid(handler: Handler, **fields: Any) -> dict[str, Any]:
+    return {"event_type": "invoice.paid", "name": "book_revenue", "function": handler, **fields}
+
+
+def on_sent(handler: Handler) -> dict[str, Any]:
+    return {"event_type": "invoice.sent", "name": "file_it", "function": handler}
 
 
 def flaky(times: int) -> list[Exception]:
@@ -139,7 +130,7 @@ async def test_a_handler_may_have_a_policy_of_its_own(clock: ManualClock) -> Non
     world = Events(
         clock,
         on_paid(mine, policy=RetryPolicy(base_delay_s=10, max_attempts=2)),
-        Subscription(event_type="invoice.sent", name="file_it", handler=other),
+        on_sent(other),
     )
 
     await world.publish()
@@ -159,7 +150,7 @@ async def test_a_handlers_terminal_errors_come_on_top_of_the_default_ones(
     world = Events(
         clock,
         on_paid(mine, policy=RetryPolicy(terminal_errors=(LookupError,))),
-        Subscription(event_type="invoice.sent", name="file_it", handler=other),
+        on_sent(other),
     )
 
     failed = await world.publish()
@@ -387,8 +378,7 @@ async def test_each_move_into_failed_alerts_once_with_seven_fields(
 ) -> None:
     """E-050, E-051, E-052"""
     handler = Handler(clock, *errors)
-    subscription = on_paid(handler)
-    world = Events(clock, subscription)
+    world = Events(clock, on_paid(handler))
     event_id = await world.publish()
     await world.work_for(60)
     handler.fail_with(*errors)
@@ -396,7 +386,7 @@ async def test_each_move_into_failed_alerts_once_with_seven_fields(
     await world.work_for(60)
 
     assert world.alerts.words() == ["alert", "alert"]
-    fields = alert_fields(world.alerts.heard[0][1], handler_names(subscription))
+    fields = alert_fields(world.alerts.heard[0][1], "book_revenue")
     assert fields == {
         "event_id": event_id,
         "event_type": "invoice.paid",
@@ -432,9 +422,9 @@ async def test_several_handlers_have_budgets_of_their_own(clock: ManualClock) ->
 
     assert (len(good.events), len(bad.events)) == (1, 5)
     assert await world.word(event_id) == "failed"
-    [(_, failed)] = world.alerts.heard
-    fields = alert_fields(failed, {})
-    assert (fields["event_id"], fields["handler_name"]) == (event_id, "send_receipt")
+    failed, event = [delivery for _, delivery in world.alerts.heard]
+    assert (failed.parent_id, failed.metadata["handler"]) == (event_id, "send_receipt")
+    assert (event.id, event.fanned_out) == (event_id, True)
 
     await replay(world.desk, event_id, new_generation=0, replayed_by="ops")
     bad._errors.clear()
@@ -465,23 +455,17 @@ async def test_a_replay_takes_the_handlers_rows_to_the_new_generation(
     assert await fourth.word(event_id) == "delivered"
 
 
-class HandledRecord:
-    """The consumer's table: (handler, idempotency key)."""
-
-    def __init__(self, *rows: tuple[str, str | None]) -> None:
-        self.rows: set[tuple[str, str | None]] = set(rows)
-
-    async def __call__(self, handler_name: str, event: Assignment) -> bool:
-        return (handler_name, event.key) in self.rows
+def handled(event_id: str, name: str) -> Fact:
+    return Fact("event_handled", f"{event_id}/{name}", 0, {"handler": name})
 
 
 async def test_an_event_handled_before_is_delivered_without_its_effect(
     clock: ManualClock,
 ) -> None:
-    """E-002, E-054, E-055"""
-    handled = HandledRecord(("book_revenue", "invoice-42"))
+    """E-002, E-054"""
     handler = Handler(clock)
-    world = Events(clock, on_paid(handler), was_handled=handled)
+    world = Events(clock, on_paid(handler))
+    await world.store.save([], [handled(PAID.event_id, "book_revenue")])
 
     event_id = await world.publish()
     await world.work()
@@ -490,16 +474,28 @@ async def test_an_event_handled_before_is_delivered_without_its_effect(
     assert await world.word(event_id) == "delivered"
 
 
+async def test_a_replayed_event_that_was_handled_is_delivered_without_its_effect(
+    clock: ManualClock,
+) -> None:
+    """E-055"""
+    handler = Handler(clock, Refund("void"))
+    world = Events(clock, on_paid(handler))
+    event_id = await world.publish()
+    await world.work()
+
+    await world.store.save([], [handled(event_id, "book_revenue")])
+    await replay(world.desk, event_id, new_generation=0, replayed_by="ops")
+    await world.work()
+
+    assert len(handler.events) == 1
+    assert await world.word(event_id) == "delivered"
+
+
 async def test_several_handlers_see_the_events_own_identity(clock: ManualClock) -> None:
     """E-043, E-054"""
     handlers = [Handler(clock), Handler(clock)]
-    handled = HandledRecord(("send_receipt", "invoice-42"))
-    world = Events(
-        clock,
-        on_paid(handlers[0]),
-        on_paid(handlers[1], name="send_receipt"),
-        was_handled=handled,
-    )
+    world = Events(clock, on_paid(handlers[0]), on_paid(handlers[1], name="send_receipt"))
+    await world.store.save([], [handled(PAID.event_id, "send_receipt")])
 
     event_id = await world.publish()
     await world.work()
@@ -507,6 +503,7 @@ async def test_several_handlers_see_the_events_own_identity(clock: ManualClock) 
     [event] = handlers[0].events
     assert (event.id, event.key) == (event_id, "invoice-42")
     assert handlers[1].events == []
+    assert await world.word(event_id) == "delivered"
 
 
 async def test_a_handler_whose_worker_died_is_called_again(clock: ManualClock) -> None:
