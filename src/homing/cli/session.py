@@ -145,6 +145,12 @@ def operator() -> str:
     return os.environ.get("SUDO_USER") or getpass.getuser()
 
 
+def print_raw(text: str) -> None:
+    """For programs: UTF-8 whatever the terminal uses."""
+    sys.stdout.buffer.write(text.encode())
+    sys.stdout.flush()
+
+
 def print_json(value: Any, *, indent: int = 2) -> None:
     """For programs: UTF-8 whatever the terminal uses, with control characters escaped."""
     import msgspec
