@@ -24,6 +24,11 @@ _UNSAFE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off
 
 async def weak_settings(connection: Postgres) -> list[str]:
     [row] = await _ask(connection, "durability")
+    return weak_of(row)
+
+
+def weak_of(row: Sequence[str]) -> list[str]:
+    """Of the three settings in this order, those that are too weak."""
     found = dict(zip(_UNSAFE, row, strict=True))
     return [f"{name}={value}" for name, value in found.items() if value == _UNSAFE[name]]
 
