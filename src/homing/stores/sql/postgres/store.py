@@ -94,7 +94,7 @@ class PostgresStore:
                     await opening.check_durability(connection)
                 await opening.migrate(connection, self._assembly_files)
                 self.presence.meet_in(await opening.database_id(connection))
-        self._parts = _Parts(self._url, self._news.tell, self.presence)
+        self._parts = _Parts(self._url, self._news.tell, self.presence, self._asked)
 
     async def close(self) -> None:
         """Requests that were made before are finished first."""
@@ -132,7 +132,7 @@ class PostgresStore:
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
         request = add_request(new, facts)
-        answers, wakes = await self._asked(self._open.adds.submit(request))
+        answers, wakes = await self._open.adds.submit(request)
         for entry, added in zip(request.entries, answers, strict=True):
             # Stored already claimed: its outcome will be saved here.
             delivery = entry.write.delivery
@@ -174,7 +174,7 @@ class PostgresStore:
 
     async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
         request = save_request(changes, facts, self._held)
-        wakes = await self._asked(self._open.saves.submit(request))
+        wakes = await self._open.saves.submit(request)
         self._held.saved(request.entries)
         if wakes:
             self._news.tell()
@@ -265,7 +265,14 @@ class _Parts:
     Claims, saves and adds do not wait for each other; listings and counts may be slow.
     """
 
-    def __init__(self, url: str, tell: Callable[[], None], presence: PostgresPresence) -> None:
+    def __init__(
+        self,
+        url: str,
+        tell: Callable[[], None],
+        presence: PostgresPresence,
+        asked: Callable[[Awaitable[Any]], Awaitable[Any]],
+    ) -> None:
+        """`asked` turns the server's errors into those of stores."""
         self.claims = Connection(url)
         self.low_water = LowWater(time.monotonic)
         self.reads = Connection(url)
@@ -276,10 +283,10 @@ class _Parts:
         self.for_handlers = OnceTransactions(url)
         self.listener = Listener(url, tell, presence)
         self.adds: Groups[AddRequest, tuple[list[Added | Existing], bool]] = Groups(
-            lambda requests: add_all(self._adding, requests), lambda one: len(one.entries)
+            lambda requests: asked(add_all(self._adding, requests)), lambda one: len(one.entries)
         )
         self.saves: Groups[SaveRequest, bool] = Groups(
-            lambda requests: save_all(self._saving, requests), lambda one: len(one.entries)
+            lambda requests: asked(save_all(self._saving, requests)), lambda one: len(one.entries)
         )
 
     async def close(self) -> None:
