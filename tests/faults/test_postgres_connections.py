@@ -1,4 +1,4 @@
-"""The PostgreSQL store behind a pooler, over cut and mute connections, and when there is no room."""
+"""The PostgreSQL store behind a pooler, over cut and mute connections, and without free ones."""
 
 from __future__ import annotations
 

@@ -42,6 +42,7 @@ class Load:
         self.acknowledged: list[str] = []
         self.delivered: list[str] = []
         self.resumed = asyncio.Event()
+        self.is_busy = asyncio.Event()
         self.is_over = False
 
     async def run(self) -> None:
@@ -74,6 +75,8 @@ class Load:
             self.delivered += [
                 one.delivery.id for one, kept in zip(claimed, saved, strict=True) if kept
             ]
+            if len(self.delivered) >= 50:
+                self.is_busy.set()
             await asyncio.sleep(0.005)
 
 
@@ -85,8 +88,7 @@ async def under_load(url: str) -> AsyncIterator[tuple[PostgresStore, Load]]:
     running = asyncio.ensure_future(load.run())
     try:
         async with asyncio.timeout(BOUND_S):
-            while len(load.delivered) < 50:
-                await asyncio.sleep(0.01)
+            await load.is_busy.wait()
             yield store, load
     finally:
         load.is_over = True
@@ -123,40 +125,29 @@ async def test_a_server_that_dies_in_mid_flight(how: signal.Signals, home: Path)
 
 def until_free(home: Path) -> None:
     """The children of a killed postmaster end by themselves, a little later."""
+    look = ["pgrep", "-f", str(home / "data")]
     ends_at_s = time.monotonic() + BOUND_S
-    while time.monotonic() < ends_at_s:
-        if (
-            not subprocess.run(
-                ["pgrep", "-f", str(home / "data")], stdout=subprocess.DEVNULL, check=False
-            ).returncode
-            == 0
-        ):
-            (home / "data" / "postmaster.pid").unlink(missing_ok=True)
-            return
+    while subprocess.run(look, stdout=subprocess.DEVNULL, check=False).returncode == 0:
+        assert time.monotonic() < ends_at_s, "the old server's processes do not end"
         time.sleep(0.05)
-    raise AssertionError("the old server's processes do not end")
+    (home / "data" / "postmaster.pid").unlink(missing_ok=True)
 
 
 async def test_failover_to_a_synchronous_standby(home: Path) -> None:
-    with servers.postgres(folder=home / "one") as primary:
-        with psycopg.connect(primary.url, autocommit=True) as connection:
-            make_standby(primary, home / "two")
-            with servers.postgres(folder=home / "two") as standby:
-                connection.execute("alter system set synchronous_standby_names = 'standby'")
-                connection.execute("select pg_reload_conf()")
-                until_synchronous(connection)
-                url = (
-                    f"postgresql://postgres@127.0.0.1:{primary.port},127.0.0.1:{standby.port}"
-                    "/postgres"
-                )
-                async with under_load(url) as (store, load):
-                    os.kill(primary.pid, signal.SIGQUIT)
-                    with psycopg.connect(standby.url, autocommit=True) as other:
-                        other.execute("select pg_promote(true, 30)")
-                    load.resumed.clear()
-                    async with asyncio.timeout(RESUMES_WITHIN_S):
-                        await load.resumed.wait()
-                    await nothing_is_lost(store, load)
+    with contextlib.ExitStack() as stack:
+        primary = stack.enter_context(servers.postgres(folder=home / "one"))
+        make_standby(primary, home / "two")
+        standby = stack.enter_context(servers.postgres(folder=home / "two"))
+        await_synchronous(primary)
+        ports = f"127.0.0.1:{primary.port},127.0.0.1:{standby.port}"
+        async with under_load(f"postgresql://postgres@{ports}/postgres") as (store, load):
+            os.kill(primary.pid, signal.SIGQUIT)
+            with psycopg.connect(standby.url, autocommit=True) as connection:
+                connection.execute("select pg_promote(true, 30)")
+            load.resumed.clear()
+            async with asyncio.timeout(RESUMES_WITHIN_S):
+                await load.resumed.wait()
+            await nothing_is_lost(store, load)
 
 
 def make_standby(primary: servers.Server, home: Path) -> None:
@@ -171,14 +162,15 @@ def make_standby(primary: servers.Server, home: Path) -> None:
     )
 
 
-def until_synchronous(connection: psycopg.Connection[tuple[object, ...]]) -> None:
-    ends_at_s = time.monotonic() + BOUND_S
-    while time.monotonic() < ends_at_s:
-        rows = connection.execute("select sync_state from pg_stat_replication").fetchall()
-        if rows == [("sync",)]:
-            return
-        time.sleep(0.05)
-    raise AssertionError("the standby does not follow")
+def await_synchronous(primary: servers.Server) -> None:
+    with psycopg.connect(primary.url, autocommit=True) as connection:
+        connection.execute("alter system set synchronous_standby_names = 'standby'")
+        connection.execute("select pg_reload_conf()")
+        ends_at_s = time.monotonic() + BOUND_S
+        question = "select sync_state from pg_stat_replication"
+        while connection.execute(question).fetchall() != [("sync",)]:
+            assert time.monotonic() < ends_at_s, "the standby does not follow"
+            time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
