@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -29,6 +30,7 @@ from homing.ports import (
     Query,
 )
 from homing.stores.sql.assembly_files import AssemblyFile, files_of
+from homing.stores.sql.columns import Row
 from homing.stores.sql.due_signal import DueSignal
 from homing.stores.sql.postgres import opening, reading
 from homing.stores.sql.postgres.adding import AddRequest, add_request
@@ -38,12 +40,14 @@ from homing.stores.sql.postgres.claiming import (
     claimed_of,
     renew_statement,
     results_statement,
+    taken_of,
 )
 from homing.stores.sql.postgres.connection import SLOW_ANSWER_S, SLOW_LIMITS, Connection, connect
 from homing.stores.sql.postgres.executing import add_all, save_all
 from homing.stores.sql.postgres.faults import store_error
 from homing.stores.sql.postgres.grouping import Groups
 from homing.stores.sql.postgres.listening import Listener
+from homing.stores.sql.postgres.low_water import LowWater
 from homing.stores.sql.postgres.presence import PostgresPresence
 from homing.stores.sql.postgres.purging import purge
 from homing.stores.sql.postgres.within import PostgresAsyncTransaction, PostgresTransaction
@@ -140,15 +144,18 @@ class PostgresStore:
         self._news.look()
         if claim.limit <= 0 or not claim.lanes:
             return []
-        connection = self._open.claims
-        rows = await self._kept(connection.run(claim_statement(claim), durable=claim.durable))
-        if not rows:
-            return []
+        connection, low_water = self._open.claims, self._open.low_water
+        looks_at_all = low_water.looks_at_all(claim)
+        statement = claim_statement(claim, None if looks_at_all else low_water)
+        asked_at_s = time.monotonic()
+        rows = await self._kept(connection.run(statement, durable=claim.durable))
+        took_s = time.monotonic() - asked_at_s
+        results: list[Row] = []
         reading_results = results_statement(rows)
-        results = []
         if reading_results is not None:
-            results = await self._kept(connection.run(reading_results))
+            results = await self._kept(connection.run(reading_results, durable=claim.durable))
         claimed = list(claimed_of(rows, results))
+        low_water.learn(claim, taken_of(rows, claimed), took_s, looked_at_all=looks_at_all)
         for one in claimed:
             self._held.remember(one.delivery)
         return claimed
@@ -159,7 +166,8 @@ class PostgresStore:
         if not held:
             return []
         statement = renew_statement(holder, held, lease_until_ms)
-        renewed = {*await self._kept(self._open.claims.run(statement))}
+        # A lease that was not renewed just ends earlier: that need not outlast a power cut.
+        renewed = {*await self._kept(self._open.claims.run(statement, durable=False))}
         return [pair in renewed for pair in held]
 
     async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
@@ -251,6 +259,7 @@ class _Parts:
 
     def __init__(self, url: str, tell: Callable[[], None], presence: PostgresPresence) -> None:
         self.claims = Connection(url)
+        self.low_water = LowWater(time.monotonic)
         self.reads = Connection(url)
         self.purges = Connection(url)
         self.listings = Connection(url, SLOW_LIMITS, SLOW_ANSWER_S)
