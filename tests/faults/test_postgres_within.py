@@ -386,7 +386,7 @@ def test_a_role_that_may_not_write_is_refused(url: str, homing: Homing, stored: 
         connection.execute(BOOK)
         connection.execute("create role stranger")
         connection.execute("set local role stranger")
-        with pytest.raises(StoreUnavailable, match="permission denied"):
+        with pytest.raises(StoreUnavailable, match="permission denied for table"):
             homing.sync.submit(PAID, within=connection)
         connection.execute("reset role")
     assert stored() == (1, 0)
