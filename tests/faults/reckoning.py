@@ -16,7 +16,7 @@ from msgspec import Struct
 from homing.domain.delivery import Attempt, Delivery, Fact
 from homing.ports import Query, Store
 from homing.providers.stub import Entry, read_ledger
-from homing.urls import store_of
+from tests.faults.stores import store_at
 
 PAGE = 500
 MAX_CRASHES = 5
@@ -70,7 +70,7 @@ async def _read(place: Path | str, ledger: Path) -> Books:
     accepted: dict[str, list[Entry]] = {}
     for entry in entries:
         accepted.setdefault(entry.delivery_id, []).append(entry)
-    store = store_of(place)
+    store = store_at(place)
     await store.open()
     try:
         found = await _all(store)

@@ -36,7 +36,8 @@ from homing.domain.errors import StoreError
 from homing.domain.message import Email, Job
 from homing.domain.policy import Ladder, OnDoubt, Plan, Retry
 from homing.engine.admission import Ticket
-from homing.engine.handlers import Assignment, Handlers, job_route
+from homing.engine.function_step import Assignment
+from homing.engine.handlers import Handlers, job_route
 from homing.engine.route import Route
 from homing.mail_route import mail_route
 from homing.observers.alert_log import AlertLog

@@ -94,13 +94,12 @@ class Admission:
                 for (route, _), item in zip(requests, new, strict=True)
             ]
         answers = await self._process.store.add(new)
-        added = [
-            item for item, answer in zip(new, answers, strict=True) if isinstance(answer, Added)
-        ]
-        if taker is not None:
-            for item in added:
-                if item.delivery.state == "in_flight":
-                    taker.take(Claimed(item.delivery, Content(item.payload)))
+        added = []
+        for item, answer in zip(new, answers, strict=True):
+            if isinstance(answer, Added):
+                added.append(item)
+                if taker is not None and item.delivery.state == "in_flight":
+                    taker.take(Claimed(item.delivery, Content(item.payload), answer.receipt))
         self._tell_accepted(added)
         if len(added) == len(new):
             return [Ticket(item.delivery, created=True) for item in new]
@@ -110,7 +109,7 @@ class Admission:
         """Record inside the caller's own transaction; it exists if and when the caller commits."""
         new = self.prepare(route, request)
         [answer] = transaction.add([new])
-        return _ticket_within(route, new, answer)
+        return self._ticket_within(route, new, answer)
 
     async def submit_within_async(
         self, route: Route, request: Request, transaction: AsyncTransaction
@@ -118,7 +117,14 @@ class Admission:
         """As `submit_within`, without blocking the event loop."""
         new = self.prepare(route, request)
         [answer] = await transaction.add([new])
-        return _ticket_within(route, new, answer)
+        return self._ticket_within(route, new, answer)
+
+    def _ticket_within(self, route: Route, new: New, answer: Added | Existing) -> Ticket:
+        if isinstance(answer, Added):
+            self._process.counters.accepted([new.delivery])
+            return Ticket(new.delivery, created=True)
+        known = _same_request(route, new, answer)
+        return Ticket(replace(new.delivery, id=known), created=False)
 
     async def send(self, route: Route, request: Request, *, wait: bool = True) -> Ticket:
         """Record first, then attempt that record at once, in the caller's call.
@@ -143,6 +149,8 @@ class Admission:
             ticket = await self._ticket(route, new, answer)
             if not ticket.created:
                 return ticket
+            if isinstance(answer, Added):
+                held.receipt = answer.receipt
             self._tell("accept", [ticket.delivery])
             if not wait:
                 keeper.attempt_in_background(held, kept.pop_all())
@@ -219,13 +227,6 @@ class Admission:
             )
             for new, answer in repeats
         ]
-
-
-def _ticket_within(route: Route, new: New, answer: Added | Existing) -> Ticket:
-    if isinstance(answer, Added):
-        return Ticket(new.delivery, created=True)
-    known = _same_request(route, new, answer)
-    return Ticket(replace(new.delivery, id=known), created=False)
 
 
 def _differs(new: New, answer: Existing) -> bool:

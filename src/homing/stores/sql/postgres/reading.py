@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.ports import Cursor, FactCursor, FactOrder, GroupBy, Page, Query
 from homing.stores.codec import decode_attempt, decode_fact_value
+from homing.stores.queries import page_of
 from homing.stores.sql import filters
 from homing.stores.sql.columns import FRESH, Row, delivery_of
-from homing.stores.sql.filters import BELOW, GROUPS, OF_RECIPIENT
+from homing.stores.sql.filters import ABOVE, BELOW, GROUPS, OF_RECIPIENT, ORDERS
 from homing.stores.sql.ledger import implied_attempt
 from homing.stores.sql.postgres.arrays import Array
 from homing.stores.sql.postgres.connection import Connection
@@ -67,17 +68,13 @@ def _conditions(query: Query) -> tuple[str, list[str], dict[str, object]]:
 
 async def page(connection: Connection, query: Query, cursor: Cursor | None, limit: int) -> Page:
     where, wanted, values = _conditions(query)
+    newer = cursor is not None and cursor.newer
     if cursor is not None:
-        wanted.append(BELOW)
+        wanted.append(ABOVE if newer else BELOW)
         values |= {"seen_at_ms": cursor.created_at_ms, "seen_id": cursor.delivery_id}
     values["limit"] = max(limit, 0) + 1
-    order = "order by d.created_at_ms desc, d.id desc limit :limit"
-    rows = await _ask(connection, [_SQL["page"], where, _RECORDS], wanted, order, values)
-    found = [_delivery(row) for row in rows]
-    items = tuple(found[:limit])
-    if len(found) <= limit or not items:
-        return Page(items)
-    return Page(items, Cursor(items[-1].created_at_ms, items[-1].id))
+    rows = await _ask(connection, [_SQL["page"], where, _RECORDS], wanted, ORDERS[newer], values)
+    return page_of([_delivery(row) for row in rows], cursor, limit)
 
 
 async def count(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -29,9 +30,9 @@ from homing.ports import (
     PurgeRule,
     Query,
 )
+from homing.stores.due_signal import DueSignal
 from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.sql.columns import Row
-from homing.stores.sql.due_signal import DueSignal
 from homing.stores.sql.postgres import opening, reading
 from homing.stores.sql.postgres.adding import AddRequest, add_request
 from homing.stores.sql.postgres.changes import HeldRecords, SaveRequest, save_request
@@ -48,6 +49,7 @@ from homing.stores.sql.postgres.faults import store_error
 from homing.stores.sql.postgres.grouping import Groups
 from homing.stores.sql.postgres.listening import Listener
 from homing.stores.sql.postgres.low_water import LowWater
+from homing.stores.sql.postgres.once import OnceTransactions, known_facts
 from homing.stores.sql.postgres.presence import PostgresPresence
 from homing.stores.sql.postgres.purging import purge
 from homing.stores.sql.postgres.within import PostgresAsyncTransaction, PostgresTransaction
@@ -212,6 +214,12 @@ class PostgresStore:
     ) -> list[Fact]:
         return await self._read(reading.facts, kind, prefix, limit, after, order)
 
+    async def known_facts(self, kind: str, keys: Sequence[str]) -> Collection[str]:
+        return await self._read(known_facts, kind, keys)
+
+    def once(self, fact: Fact) -> AbstractAsyncContextManager[object | None]:
+        return self._open.for_handlers.begin(fact)
+
     async def next_due_ms(self, lanes: Sequence[str]) -> int | None:
         return await self._read(reading.next_due_ms, lanes)
 
@@ -265,6 +273,7 @@ class _Parts:
         self.listings = Connection(url, SLOW_LIMITS, SLOW_ANSWER_S)
         self._adding = Connection(url)
         self._saving = Connection(url)
+        self.for_handlers = OnceTransactions(url)
         self.listener = Listener(url, tell, presence)
         self.adds: Groups[AddRequest, tuple[list[Added | Existing], bool]] = Groups(
             lambda requests: add_all(self._adding, requests), lambda one: len(one.entries)
@@ -277,6 +286,7 @@ class _Parts:
         await self.adds.finish()
         await self.saves.finish()
         await self.listener.close()
+        await self.for_handlers.close()
         for connection in (
             self.claims,
             self.reads,

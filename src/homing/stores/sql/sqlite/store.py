@@ -27,10 +27,10 @@ from homing.ports import (
     PurgeRule,
     Query,
 )
+from homing.stores.due_signal import DueSignal
 from homing.stores.host import ProcessLocks, WakePipes
 from homing.stores.host.pipes import DUE, SOON
 from homing.stores.sql.assembly_files import AssemblyFile, files_of
-from homing.stores.sql.due_signal import DueSignal
 from homing.stores.sql.sqlite import checks, reading
 from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
 from homing.stores.sql.sqlite.assembly_files import apply_files, pending_files
