@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct, field
@@ -112,17 +113,25 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 class Cursor(Struct, frozen=True):
-    """The last item seen; the listing continues after it."""
+    """The last item seen; the listing continues after it.
+
+    With `newer` it is the first item seen, and the page just above it is asked for.
+    """
 
     created_at_ms: int
     delivery_id: str
+    newer: bool = False
 
 
 class Page(Struct, frozen=True):
-    """Newest first: by creation time, then id, both descending."""
+    """Newest first: by creation time, then id, both descending, whichever way it was reached.
+
+    `previous` leads to the newer ones; a page that is known to be the first one has none.
+    """
 
     items: tuple[Delivery, ...]
     next: Cursor | None = None
+    previous: Cursor | None = None
 
 
 FactOrder: TypeAlias = Literal["key", "oldest", "newest"]
@@ -203,7 +212,7 @@ class Store(Protocol):
         """The key's record, expired or not, as long as it is stored."""
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
-        """Newest first, from behind the cursor on."""
+        """Newest first, from behind the cursor on, or with `newer` the page that ends above it."""
 
     async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
         """How many match, by the values of `by`; with no `by`, under the empty tuple."""
@@ -297,6 +306,26 @@ class AsyncTransactionalStore(Protocol):
 
     def within_async(self, connection: object) -> AsyncTransaction:
         """As `TransactionalStore.within`, for every connection of this store, sync or async."""
+
+
+@runtime_checkable
+class OnceStore(Protocol):
+    """A store in whose database a handler can write, in one transaction with a fact."""
+
+    def once(self, fact: Fact) -> AbstractAsyncContextManager[object | None]:
+        """A connection in an open transaction that begins with writing this fact.
+
+        It is committed at the end of the block and rolled back if that raises. None: the fact is
+        stored already. Another transaction that has written it is waited for.
+        """
+
+
+@runtime_checkable
+class FactLookup(Protocol):
+    """A store that finds many facts by their keys in one read."""
+
+    async def known_facts(self, kind: str, keys: Sequence[str]) -> Collection[str]:
+        """Those of the keys under which a fact of this kind is stored."""
 
 
 @runtime_checkable
@@ -495,6 +524,15 @@ class StaysLocal(Protocol):
         """Whether nothing leaves this machine as it is configured; true for a fake on loopback."""
 
 
+@runtime_checkable
+class Rehearsing(Protocol):
+    """A provider for development: some addresses make it answer in a way of their own."""
+
+    @property
+    def test_addresses(self) -> Mapping[str, str]:
+        """By address, what happens to a mail for it."""
+
+
 class Found(Struct, frozen=True):
     """The provider has accepted it."""
 
@@ -522,6 +560,27 @@ class Lookup(Protocol):
         self, token: str, notification_id: str | None = None
     ) -> Found | Absent | Unknown:
         """What the provider knows of this token."""
+
+
+@runtime_checkable
+class PermittedLookup(Lookup, Protocol):
+    """A provider whose account may lack the permission to look; asked each time."""
+
+    @property
+    def may_look_up(self) -> bool:
+        """Whether the permission is there, as far as is known."""
+
+
+# Gives an alert of this kind, about this key, with this text.
+SoundAlert: TypeAlias = Callable[[str, str, str], Awaitable[bool]]
+
+
+@runtime_checkable
+class SoundsAlerts(Protocol):
+    """A provider that may have to tell a person what is about no single delivery."""
+
+    def sound_alerts(self, sound: SoundAlert) -> None:
+        """Called once by the engine, before the first send."""
 
 
 class Done(Struct, frozen=True, gc=False):

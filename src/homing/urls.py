@@ -35,6 +35,12 @@ def _jsonl(url: str) -> Store:
     return JsonlStore(_path_of(url))
 
 
+def _postgresql(url: str) -> Store:
+    from homing.stores.sql.postgres import PostgresStore
+
+    return PostgresStore(url)
+
+
 def _stub(url: str) -> Provider:
     from homing.providers.stub import stub_from_url
 
@@ -47,17 +53,26 @@ def _smtp(url: str) -> Provider:
     return SmtpProvider.from_url(url)
 
 
+def _graph(url: str) -> Provider:
+    from homing.providers.graph import GraphProvider
+
+    return GraphProvider.from_url(url)
+
+
 # Mail that is given to one of these needs no sender of its own.
 NOWHERE = frozenset({"stub"})
 STORES: dict[str, Callable[[str], Store]] = {
     "memory": _memory,
     "sqlite": _sqlite,
     "jsonl": _jsonl,
+    "postgresql": _postgresql,
+    "postgres": _postgresql,
 }
 PROVIDERS: dict[str, Callable[[str], Provider]] = {
     "stub": _stub,
     "smtp": _smtp,
     "smtps": _smtp,
+    "graph": _graph,
 }
 _ENDINGS = {"sqlite": "db", "jsonl": "jsonl"}
 EXAMPLES = {
@@ -65,16 +80,18 @@ EXAMPLES = {
         "sqlite:///outbox.db",
         "sqlite:////srv/outbox.db",
         "jsonl:///queue.jsonl",
+        "postgresql://user:secret@db.example.org/shop",
         "memory: (for tests)",
     ),
     "provider": (
         "smtp://user:secret@mail.example.org:587",
         "smtps://user:secret@mail.example.org",
+        "graph: (Microsoft 365; see docs/guides/graph.md)",
         "stub: (sends nothing)",
     ),
 }
 # Kinds that people may expect and that are planned.
-LATER = frozenset({"postgresql", "postgres", "redis", "rediss", "graph"})
+LATER = frozenset({"redis", "rediss"})
 
 
 def store_of(given: str | Path | Store) -> Store:
@@ -97,6 +114,13 @@ def scheme_of(url: str) -> str:
     """Empty if there is none. `urlsplit` raises for some URLs, in words that hold the password."""
     found = _SCHEME.match(url)
     return found[1].lower() if found else ""
+
+
+def scheme_of_store(given: str | Path | Store) -> str:
+    """Empty for a store that was made by hand."""
+    if isinstance(given, Path):
+        return "sqlite"
+    return scheme_of(given) if isinstance(given, str) else ""
 
 
 def store_from_url(url: str) -> Store:

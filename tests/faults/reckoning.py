@@ -60,16 +60,17 @@ class Books(Struct):
         return sum(record.duplicates for record in self.records.values())
 
 
-def read_books(store: Path, ledger: Path) -> Books:
+def read_books(store: Path | str, ledger: Path) -> Books:
+    """`store` is the file, or the URL of a server."""
     return asyncio.run(_read(store, ledger))
 
 
-async def _read(path: Path, ledger: Path) -> Books:
+async def _read(place: Path | str, ledger: Path) -> Books:
     entries = read_ledger(ledger)
     accepted: dict[str, list[Entry]] = {}
     for entry in entries:
         accepted.setdefault(entry.delivery_id, []).append(entry)
-    store = store_at(path)
+    store = store_at(place)
     await store.open()
     try:
         found = await _all(store)

@@ -15,11 +15,14 @@ from homing.cli import (
     bulk,
     compacting,
     config,
+    counters,
     demo,
     desk,
     doctor,
     listing,
+    mcp,
     migrating,
+    mock_graph,
     plan,
     reading,
     sending,
@@ -27,6 +30,7 @@ from homing.cli import (
     session,
     showing,
     tokens,
+    users,
     watching,
 )
 from homing.cli.terminal import colored
@@ -41,6 +45,9 @@ EXTRAS = {
     "icalendar": "smtp",
     "idna": "smtp",
     "dkim": "smtp",
+    "httpx2": "graph",
+    "psycopg": "postgres",
+    "mcp": "mcp",
 }
 
 
@@ -51,6 +58,7 @@ def register_standard(app: typer.Typer) -> None:
         reading,
         watching,
         listing,
+        counters,
         showing,
         bulk,
         desk,
@@ -59,10 +67,12 @@ def register_standard(app: typer.Typer) -> None:
         doctor,
         migrating,
         compacting,
+        mcp,
     ):
         module.register(app)
     app.add_typer(config.app, name="config")
     app.add_typer(tokens.app, name="token")
+    app.add_typer(users.app, name="user")
 
 
 class Commands(assemblies.Commands):
@@ -100,6 +110,7 @@ def options(
 register_standard(app)
 sending.register(app)
 demo.register(app)
+mock_graph.register(app)
 
 
 def main() -> None:

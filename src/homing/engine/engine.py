@@ -12,6 +12,7 @@ from homing.domain.errors import StoreError
 from homing.engine.admission import Admission
 from homing.engine.alerts import Alerts
 from homing.engine.attempt import AttemptRunner
+from homing.engine.counters import FLUSH_EVERY_S
 from homing.engine.desk import Desk
 from homing.engine.housekeeping import Housekeeping
 from homing.engine.liveness import LOOK_EVERY_S, Liveness
@@ -22,6 +23,7 @@ from homing.engine.providers import Providers
 from homing.engine.route import Route, routes_by_name
 from homing.engine.save_batcher import PendingSave, SaveBatcher
 from homing.engine.store_health import StoreHealth
+from homing.engine.timed_runs import note_timed_run
 from homing.engine.wakeup import WakeUp
 from homing.engine.worker import RouteWorker
 from homing.ports import (
@@ -42,7 +44,9 @@ log = logging.getLogger("homing.engine")
 PURGE_EVERY_S = 60.0
 # An alert needs two looks in a row.
 LOOK_FOR_UNSERVED_EVERY_S = 6.0
+COUNT_FAILED_EVERY_S = 60.0
 LOOK_AT_PARKS_EVERY_S = KNOWN_WITHIN_S / 2
+LOOK_FOR_LINES_EVERY_S = 15.0
 REVIVE_AFTER_S = 1.0
 STOP_GRACE_S = 20.0
 # After work that has used up the grace, the last writes of a stop still have this long.
@@ -67,8 +71,10 @@ class Engine:
         about: Mapping[str, str | int] | None = None,
         time_scale: float = 1.0,
         known: Sequence[Route] = (),
+        take_lines: Callable[[], Awaitable[int]] | None = None,
     ) -> None:
-        """`known` routes are only read and repaired here: other processes work on them."""
+        """`known` routes are only read and repaired here: other processes work on them.
+        `take_lines` stores what other programs have written into the file of the store."""
         self.store = store
         self.clock = clock
         worked = routes_by_name(routes)
@@ -91,7 +97,7 @@ class Engine:
             has_alarm=self._has_alarm,
             time_scale=time_scale,
         )
-        self.alerts = Alerts(store, clock, self.parking, self.liveness, alarm)
+        self.alerts = Alerts(store, clock, self.parking, self.liveness, alarm, worked)
         self.health = StoreHealth(store, clock, self.alerts.sound)
         self.saves = SaveBatcher(
             store,
@@ -101,7 +107,7 @@ class Engine:
             running=self._running,
             met=self.health.met,
         )
-        self._providers = Providers(routes)
+        self._providers = Providers(routes, self.alerts.sound_now)
         self.liveness.problems = self._providers.problems
         self.process = Process(
             store,
@@ -120,7 +126,7 @@ class Engine:
             time_scale=time_scale,
         )
         self.runner = AttemptRunner(self.process)
-        self.desk = Desk(self.process, self.parking, self.routes, self._tell)
+        self.desk = Desk(self.process, self.parking, self.routes, self._tell_repaired)
         self.housekeeping = Housekeeping(
             store, clock, worked, self.liveness, self.health, journal=journal
         )
@@ -130,6 +136,7 @@ class Engine:
         self._lease_s = min((route.lease_s for route in routes), default=60.0)
         self._tasks: list[asyncio.Task[None]] = []
         self._starting = asyncio.Lock()
+        self._take_lines = take_lines
 
     def _worker(self, route: Route) -> RouteWorker:
         return RouteWorker(
@@ -166,6 +173,8 @@ class Engine:
             self._repeat(f"notices of kind {notices.kind}", notices.give_due, notices.wait)
         purge_every_s = max(PURGE_EVERY_S / self.process.time_scale, 1.0)
         self._repeat("retention", self.housekeeping.purge, _rest(purge_every_s), rests_first=True)
+        if self._take_lines is not None:
+            self._repeat("lines of other programs", self._take_lines, self._until_news)
         for worker in self.workers.values():
             self._spawn(f"worker {worker.route.name}", worker.run)
 
@@ -194,12 +203,16 @@ class Engine:
         self._spawn("health of the store", self.health.watch)
         self._repeat("housekeeping", self.housekeeping.look_around, _rest(LOOK_EVERY_S))
         self._repeat("parked routes", self._look_at_parks, self._until_parks_may_differ)
+        rest = _rest(FLUSH_EVERY_S)
+        self._repeat("counters", self.process.counters.flush, rest, rests_first=True)
         if self._has_alarm:
             rest = _rest(LOOK_EVERY_S)
             self._repeat("alerts of parked routes", self.alerts.tell_parked_routes, rest)
             rest = _rest(LOOK_FOR_UNSERVED_EVERY_S)
             self._repeat("unserved", self.alerts.look_for_unserved, rest, rests_first=True)
             self._repeat("notices of the store", self.alerts.tell_noticed, rest)
+            rest = _rest(COUNT_FAILED_EVERY_S)
+            self._repeat("dead letters of the week", self.alerts.tell_many_failed, rest)
 
     async def live_workers(self) -> list[str]:
         """The processes that run workers now, this one included."""
@@ -232,6 +245,7 @@ class Engine:
         # refuses stays in the journal for the next start.
         with contextlib.suppress(StoreError):
             await self._read_back_own()
+            await self.process.counters.write()
         if self.liveness.has_beaten and not await self.housekeeping.holds_any(self.holder):
             await self.liveness.withdraw()
         else:
@@ -244,6 +258,17 @@ class Engine:
             attempted += batch
         await self.saves.drain()
         await self.give_notices()
+        return attempted
+
+    async def run_once(self) -> int:
+        """For a timer, without `start`: attempt all that is due now; how many were attempted."""
+        await self.ensure_beating()
+        await self.housekeeping.look_around()  # what dead processes held is due at once
+        if self._take_lines is not None:
+            await self._take_lines()
+        attempted = await self.run_until_idle()
+        lanes = _lanes([worker.route for worker in self.workers.values()])
+        await note_timed_run(self.store, self.clock, lanes)
         return attempted
 
     async def give_notices(self) -> int:
@@ -310,6 +335,9 @@ class Engine:
         await asyncio.sleep(LOOK_AT_PARKS_EVERY_S / 2)
         await self.wakeup.after(moment, LOOK_AT_PARKS_EVERY_S / 2)
 
+    async def _until_news(self) -> None:
+        await self.wakeup.after(self.wakeup.moment, LOOK_FOR_LINES_EVERY_S)
+
     async def _refresh_if_stale(self) -> None:
         """Before claiming: store our own journaled outcomes, and know which processes are alive."""
         if self.saves.journaled:
@@ -335,11 +363,13 @@ class Engine:
         await self.housekeeping.give_back_unknown(self.holder, self._held_ids)
 
     def _tell_of(self, name: str, deliveries: Sequence[Delivery]) -> None:
+        self.process.counters.accepted(deliveries)
         if self._observers and deliveries:
             now_ms = self.clock.now_ms()
             self._tell([Transitioned(name, delivery, None, (), now_ms) for delivery in deliveries])
 
     def _tell_settled(self, stored: Sequence[PendingSave]) -> None:
+        self.process.counters.changed((each.previous, each.change.delivery) for each in stored)
         if self._observers:
             now_ms = self.clock.now_ms()
             self._tell(
@@ -361,6 +391,12 @@ class Engine:
             now_ms = self.clock.now_ms()
             events = [Transitioned("claim", one, None, (), now_ms) for one in deliveries]
             self._tell_each(self._claim_observers, events)
+
+    def _tell_repaired(self, events: Sequence[Transitioned]) -> None:
+        new = [event.delivery for event in events if event.previous is None]
+        self.process.counters.accepted(new)
+        self.process.counters.changed((e.previous, e.delivery) for e in events if e.previous)
+        self._tell(events)
 
     def _tell(self, events: Sequence[Transitioned]) -> None:
         self._note_notices([event.delivery for event in events])
