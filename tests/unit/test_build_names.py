@@ -44,6 +44,7 @@ OFFERED = [
     "Label",
     "LabelTable",
     "Ladder",
+    "LimitedProvider",
     "Lookup",
     "Migrated",
     "New",

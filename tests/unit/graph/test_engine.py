@@ -1,10 +1,14 @@
 """The real engine over the provider: doubt is settled by a lookup where that is permitted."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
+from homing import Homing, Job
 from homing.domain import identity
 from homing.domain.delivery import Content, Delivery
 from homing.domain.policy import Plan
@@ -109,3 +113,18 @@ async def test_a_token_that_cannot_be_stored_reaches_the_alarm_of_the_program(
         assert (await here.get(accepted.id)).state == "delivered"
         [alert] = bell.alerts
         assert (alert.kind, alert.at_ms) == ("token_lost", here.now_ms)
+
+
+async def test_mail_that_waits_for_a_slot_spends_no_attempt(tmp_path: Path) -> None:
+    """48 mails take 2.4 s, four at a time; each of them has 2 s."""
+    with fake_graph(tmp_path, Behaviour(latency_s=0.2)) as fake:
+        provider = fake.provider()
+        route = mail_route(provider)
+        short = replace(route.plan.stages[0], timeout_s=2.0)
+        route = replace(route, plan=replace(route.plan, stages=(short,)))
+        async with Homing("memory:", routes=[route]) as homing:
+            tickets = [await homing.submit(Job("mail")) for _ in range(48)]
+            async with asyncio.timeout(60):
+                while len(fake.state.ledger()) < len(tickets):  # noqa: ASYNC110 - in the fake's thread
+                    await asyncio.sleep(0.02)
+        assert fake.sends() == [202] * 48
