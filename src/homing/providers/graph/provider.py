@@ -42,7 +42,7 @@ class GraphProvider:
     """
 
     token_window_s = 0.0
-    # While four are sent, the next four get their marks.
+    # As many again wait for a slot, so that none is idle between two sends.
     most_at_once = 2 * MOST_REQUESTS
 
     def __init__(self, settings: GraphSettings) -> None:
