@@ -13,6 +13,7 @@ from homing.cli import (
     amending,
     assemblies,
     bulk,
+    compacting,
     config,
     counters,
     demo,
@@ -65,6 +66,7 @@ def register_standard(app: typer.Typer) -> None:
         plan,
         doctor,
         migrating,
+        compacting,
         mcp,
     ):
         module.register(app)

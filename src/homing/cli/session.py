@@ -111,7 +111,7 @@ def demand_folder(store: Store) -> None:
 
 
 async def demand_store(homing: Homing, place: Place) -> None:
-    if place.app is None and not isinstance(homing.store, Migrated):
+    if place.app is None and not isinstance(homing.store, Migrated | InFile):
         raise WrongUse("the store `memory:` is seen by its own process only; name another one")
     await demand_schema(homing.store)
 
@@ -143,6 +143,12 @@ async def view_of(homing: Homing, delivery: Delivery) -> DeliveryView:
 def operator() -> str:
     """Who is at this terminal, for the audit."""
     return os.environ.get("SUDO_USER") or getpass.getuser()
+
+
+def print_raw(text: str) -> None:
+    """For programs: UTF-8 whatever the terminal uses."""
+    sys.stdout.buffer.write(text.encode())
+    sys.stdout.flush()
 
 
 def print_json(value: Any, *, indent: int = 2) -> None:
