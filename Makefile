@@ -13,7 +13,7 @@ export UV_HTTP_TIMEOUT ?= 180
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check audit format simulate kill-sweep bench profile peers docs lock clean system
+.PHONY: help run test check audit format simulate kill-sweep smoke-verdicts bench profile peers docs lock clean system
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ simulate: .venv/.ready ## run the engine under seeded faults (SEEDS=100-119)
 
 kill-sweep: .venv/.ready system ## kill, freeze and stop worker processes for MINUTES=5 and compare every ledger
 	.venv/bin/python -m tests.faults.sweep --minutes $(MINUTES)
+
+smoke-verdicts: .venv/.ready ## before a deployment of verdict mails: retries and dead letter against a fake of Graph
+	.venv/bin/pytest -n 0 -q tests/conformance/verdicts/test_programs.py -k "ver_02 or ver_03"
 
 bench: .venv/.ready .venv-peers/.ready system ## measure Homing beside its peers
 	.venv/bin/python -m benchmarks $(ARGS)
