@@ -19,6 +19,7 @@ from homing.domain.delivery import Delivery, Fact, FactValue
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
 from homing.domain.message import Email, Event, Job, Message
 from homing.domain.policy import OnDoubt, Retention, Retry
+from homing.domain.redaction import mask_addresses
 from homing.engine.admission import Admission, Request, Ticket
 from homing.engine.bulk import BulkActions
 from homing.engine.desk import Desk
@@ -28,10 +29,13 @@ from homing.engine.handler_names import names_of, store_names
 from homing.engine.handler_retry import RetryPolicy
 from homing.engine.handler_step import Validate
 from homing.engine.handlers import EVENT_ROUTE, Handlers, job_route
+from homing.engine.masking import without_reason
 from homing.engine.request import SubmitOptions
 from homing.engine.request_checks import plain_message, plain_text
 from homing.engine.route import Route, routes_by_name
+from homing.engine.search import SearchResult, search
 from homing.engine.tokens import Tokens
+from homing.engine.users import Users
 from homing.engine.why import explain
 from homing.mail_route import MAIL_ROUTE, mail_route
 from homing.ports import (
@@ -357,8 +361,16 @@ class Homing:
         """API tokens; the store keeps only their hashes."""
         return Tokens(self.store, self._clock, self._dice)
 
-    async def explain(self, delivery_id: str) -> list[str]:
-        """What happened to a delivery, what comes next and when, in plain sentences."""
+    @property
+    def users(self) -> Users:
+        """People who may sign in, or are named by a proxy, and their roles."""
+        return Users(self.store, self._clock, self._dice)
+
+    async def explain(self, delivery_id: str, *, personal: bool = True) -> list[str]:
+        """What happened to a delivery, what comes next and when, in plain sentences.
+
+        Without `personal` data addresses are masked, and what operators wrote is left out.
+        """
         engine = self.engine
         delivery = await engine.desk.show(delivery_id)
         await engine.parking.refresh()
@@ -370,7 +382,10 @@ class Homing:
             engine.routes.get(delivery.route),
             now_ms=self._clock.now_ms(),
             parked=engine.parking.fact(delivery.route),
-            audit=await engine.desk.audit(delivery_id),
+            audit=[
+                fact if personal else without_reason(fact)
+                for fact in await engine.desk.audit(delivery_id)
+            ],
             children=await engine.desk.unfinished_children(delivery),
             handler=handlers.get(delivery.id),
             start_with=(
@@ -381,7 +396,16 @@ class Homing:
         )
         if delivery.route not in engine.routes:
             lines.append(f"Here it can only be read: {engine.desk.no_route(delivery.route)}.")
-        return lines
+        return lines if personal else [mask_addresses(line) for line in lines]
+
+    async def search(self, text: str, limit: int = 50) -> SearchResult:
+        """Deliveries by an id, a recipient, a key, or words of the error of a dead letter."""
+        from homing.content.addresses import as_stored
+
+        text = plain_text("text", text).strip()
+        if not text:
+            raise InvalidRequest("text", "must not be empty")
+        return await search(self.store, self.desk, text, as_stored(text), limit)
 
     @property
     def sync(self) -> SyncHoming:

@@ -95,7 +95,9 @@ class Service(Struct, Generic[S], frozen=True):
 class HttpRequest(Struct, frozen=True, kw_only=True):
     """A request, read whole within the limits of the server. Header names are in lower case.
 
-    `caller` is the name of the API token that was used, if any.
+    `caller` is the name of the API token that was used, or of the person, if any. A form that a
+    page shows to a person who has signed in needs the `csrf_token` as its field of that name; it
+    is checked before the handler is called.
     """
 
     method: str
@@ -105,6 +107,7 @@ class HttpRequest(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str]
     body: bytes = b""
     caller: str | None = None
+    csrf_token: str | None = None
 
 
 class HttpResponse(Struct, frozen=True, kw_only=True):
@@ -133,7 +136,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
 Access: TypeAlias = Literal["tokens", "trusted", "session"]
 """Who may call: `tokens`, as `/api/v1` (API tokens, open on loopback while there are none);
-`trusted`, every caller that reaches the port; `session`, people who have logged in."""
+`trusted`, every caller that reaches the port; `session`, people alone, as `server.auth` says how
+they are known."""
 
 
 class Web(Struct, frozen=True, kw_only=True):

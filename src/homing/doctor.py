@@ -41,16 +41,12 @@ EARLIEST_MS = 1_767_225_600_000
 
 async def examine(program: Program) -> list[Finding]:
     """Every check, in order. Files come first, because opening the store corrects their modes."""
-    general = program.general
-    findings = [*_assemblies(general), *_files(general), *_secrets(program), *_keys(general)]
+    findings = _surroundings(program)
     try:
         homing = assemble(program, worker=False)
     except SettingsError as error:
         return [*findings, Finding("settings", "bad", str(error))]
-    findings += await _store(homing.store)
-    findings += await _journal(homing.store, general)
-    for provider in homing.providers:
-        findings += await _provider(provider)
+    findings += await _parts(program, homing)
     missing = await why_missing(homing.store)
     if missing is not None:
         return [*findings, Finding(NO_STORE, "bad", missing)]
@@ -62,6 +58,25 @@ async def examine(program: Program) -> list[Finding]:
             findings += [finding for finding in opened if finding not in findings]
     except HomingError as error:
         findings.append(Finding("store", "bad", str(error)))
+    return findings
+
+
+async def examine_running(program: Program, homing: Homing) -> list[Finding]:
+    """The same of a service that runs, in its own process."""
+    findings = [*_surroundings(program), *await _parts(program, homing)]
+    opened = await _opened(homing, program)
+    return [*findings, *(finding for finding in opened if finding not in findings)]
+
+
+def _surroundings(program: Program) -> list[Finding]:
+    general = program.general
+    return [*_assemblies(general), *_files(general), *_secrets(program), *_keys(general)]
+
+
+async def _parts(program: Program, homing: Homing) -> list[Finding]:
+    findings = [*await _store(homing.store), *await _journal(homing.store, program.general)]
+    for provider in homing.providers:
+        findings += await _provider(provider)
     return findings
 
 

@@ -19,6 +19,7 @@ from homing.engine.handlers import EVENT_ROUTE
 from homing.engine.route import Route
 from homing.installed import offered, package_of
 from homing.known_routes import environ_of, known_routes, known_shapes, routes_as_set
+from homing.mail_route import DEFAULT_SENDER
 from homing.observers import DELIVERY_LOG, SENTRY
 from homing.observers.route_notices import RouteNotices
 from homing.ports import Alarm, Notifier, Observer, Provider, StaysLocal, Store
@@ -29,9 +30,12 @@ from homing.settings import (
     in_force,
     load,
 )
+from homing.settings.leaves import values
 from homing.settings.loading import Loaded
+from homing.settings.masking import shown
 from homing.settings.own import Own, load_own
-from homing.urls import provider_from_url
+from homing.settings.own_names import shown_own
+from homing.urls import provider_from_url, sends_nowhere
 
 
 class Program(Struct, frozen=True, kw_only=True):
@@ -133,6 +137,19 @@ def routes_of(program: Program) -> list[Route]:
     """The routes that this program works on, as they are in force."""
     check(program.general)
     return routes_as_set(program.assembly, _setup(program))
+
+
+def settings_in_force(program: Program) -> list[tuple[str, str, str]]:
+    """Every setting: its name, its value with secrets masked, and where it came from."""
+    in_use = {route.name: in_force(route) for route in routes_of(program)}
+    general = program.general
+    if general.sender is None and sends_nowhere(general.provider):
+        general = replace(general, sender=DEFAULT_SENDER)
+    rows = [
+        (name, shown(name, value), program.loaded.origin(name) or "default")
+        for name, value in values(replace(general, routes=in_use))
+    ]
+    return [*rows, *shown_own(program.settings, {} if program.own is None else program.own.origins)]
 
 
 def route_for(settings: Settings) -> Route:

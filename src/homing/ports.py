@@ -113,17 +113,25 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 class Cursor(Struct, frozen=True):
-    """The last item seen; the listing continues after it."""
+    """The last item seen; the listing continues after it.
+
+    With `newer` it is the first item seen, and the page just above it is asked for.
+    """
 
     created_at_ms: int
     delivery_id: str
+    newer: bool = False
 
 
 class Page(Struct, frozen=True):
-    """Newest first: by creation time, then id, both descending."""
+    """Newest first: by creation time, then id, both descending, whichever way it was reached.
+
+    `previous` leads to the newer ones; a page that is known to be the first one has none.
+    """
 
     items: tuple[Delivery, ...]
     next: Cursor | None = None
+    previous: Cursor | None = None
 
 
 FactOrder: TypeAlias = Literal["key", "oldest", "newest"]
@@ -204,7 +212,7 @@ class Store(Protocol):
         """The key's record, expired or not, as long as it is stored."""
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
-        """Newest first, from behind the cursor on."""
+        """Newest first, from behind the cursor on, or with `newer` the page that ends above it."""
 
     async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
         """How many match, by the values of `by`; with no `by`, under the empty tuple."""
@@ -516,6 +524,15 @@ class StaysLocal(Protocol):
         """Whether nothing leaves this machine as it is configured; true for a fake on loopback."""
 
 
+@runtime_checkable
+class Rehearsing(Protocol):
+    """A provider for development: some addresses make it answer in a way of their own."""
+
+    @property
+    def test_addresses(self) -> Mapping[str, str]:
+        """By address, what happens to a mail for it."""
+
+
 class Found(Struct, frozen=True):
     """The provider has accepted it."""
 
@@ -550,7 +567,8 @@ class PermittedLookup(Lookup, Protocol):
     """A provider whose account may lack the permission to look; asked each time."""
 
     @property
-    def may_look_up(self) -> bool: ...
+    def may_look_up(self) -> bool:
+        """Whether the permission is there, as far as is known."""
 
 
 # Gives an alert of this kind, about this key, with this text.

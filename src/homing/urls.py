@@ -35,6 +35,12 @@ def _jsonl(url: str) -> Store:
     return JsonlStore(_path_of(url))
 
 
+def _postgresql(url: str) -> Store:
+    from homing.stores.sql.postgres import PostgresStore
+
+    return PostgresStore(url)
+
+
 def _stub(url: str) -> Provider:
     from homing.providers.stub import stub_from_url
 
@@ -59,6 +65,8 @@ STORES: dict[str, Callable[[str], Store]] = {
     "memory": _memory,
     "sqlite": _sqlite,
     "jsonl": _jsonl,
+    "postgresql": _postgresql,
+    "postgres": _postgresql,
 }
 PROVIDERS: dict[str, Callable[[str], Provider]] = {
     "stub": _stub,
@@ -72,6 +80,7 @@ EXAMPLES = {
         "sqlite:///outbox.db",
         "sqlite:////srv/outbox.db",
         "jsonl:///queue.jsonl",
+        "postgresql://user:secret@db.example.org/shop",
         "memory: (for tests)",
     ),
     "provider": (
@@ -82,7 +91,7 @@ EXAMPLES = {
     ),
 }
 # Kinds that people may expect and that are planned.
-LATER = frozenset({"postgresql", "postgres", "redis", "rediss"})
+LATER = frozenset({"redis", "rediss"})
 
 
 def store_of(given: str | Path | Store) -> Store:

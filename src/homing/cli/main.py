@@ -15,10 +15,12 @@ from homing.cli import (
     bulk,
     compacting,
     config,
+    counters,
     demo,
     desk,
     doctor,
     listing,
+    mcp,
     migrating,
     mock_graph,
     plan,
@@ -28,6 +30,7 @@ from homing.cli import (
     session,
     showing,
     tokens,
+    users,
     watching,
 )
 from homing.cli.terminal import colored
@@ -43,6 +46,8 @@ EXTRAS = {
     "idna": "smtp",
     "dkim": "smtp",
     "httpx2": "graph",
+    "psycopg": "postgres",
+    "mcp": "mcp",
 }
 
 
@@ -53,6 +58,7 @@ def register_standard(app: typer.Typer) -> None:
         reading,
         watching,
         listing,
+        counters,
         showing,
         bulk,
         desk,
@@ -61,10 +67,12 @@ def register_standard(app: typer.Typer) -> None:
         doctor,
         migrating,
         compacting,
+        mcp,
     ):
         module.register(app)
     app.add_typer(config.app, name="config")
     app.add_typer(tokens.app, name="token")
+    app.add_typer(users.app, name="user")
 
 
 class Commands(assemblies.Commands):

@@ -50,7 +50,9 @@ def _assemble(program: Program, *, worker: bool, scraped: bool) -> tuple[Homing,
     return homing, watching
 
 
-def run_server(program: Program, *, worker: bool, beside: Beside | None = None) -> None:
+def run_server(
+    program: Program, *, worker: bool, beside: Beside | None = None, console: str | None = None
+) -> None:
     """Serve until SIGTERM or SIGINT. `beside` runs in the same loop for as long."""
     from starlette.applications import Starlette
 
@@ -67,6 +69,8 @@ def run_server(program: Program, *, worker: bool, beside: Beside | None = None) 
         metrics=watching.metrics(homing) or _no_metrics,
         web=program.assembly.web,
         service=Service(homing, program.settings, settings),
+        console=console,
+        program=program,
     )
     inner = app.router.lifespan_context
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,8 @@ from homing.cli.session import app_of, program, with_homing
 
 if TYPE_CHECKING:
     from homing.from_settings import Program
+
+CONSOLE_PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)+")
 
 
 def register(app: typer.Typer) -> None:
@@ -30,8 +33,16 @@ def serve(
         typer.Option(min=0, max=65535, help="Listen on this port; 8025 by default."),
     ] = None,
     worker: Annotated[bool, typer.Option(help="Also deliver, in this process.")] = True,
+    console: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PREFIX",
+            help="Serve the operator console under this path, such as /console.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Accept deliveries by REST, deliver them, and show their status."""
+    """Accept deliveries by REST, deliver them, and show them in the operator console."""
     from msgspec.structs import replace
 
     from homing.cli.running import run_server, with_general
@@ -43,7 +54,9 @@ def serve(
         host=server.host if host is None else host,
         port=server.port if port is None else port,
     )
-    run_server(with_general(chosen, server=server), worker=worker)
+    if console is not None and not CONSOLE_PREFIX.fullmatch(console):
+        raise typer.BadParameter("--console: write a path such as /console")
+    run_server(with_general(chosen, server=server), worker=worker, console=console)
 
 
 def worker(

@@ -8,7 +8,7 @@ import typer
 
 from homing.app import Homing
 from homing.cli.options import AsJson, Place, command
-from homing.cli.session import WrongUse, print_json, with_homing
+from homing.cli.session import WrongUse, operator, print_json, with_homing
 from homing.cli.terminal import at, table
 from homing.domain.redaction import visible
 from homing.engine.tokens import Role, Token
@@ -31,7 +31,10 @@ def make(
         raise WrongUse(f"--role: {role!r} is not a role; use one of {known}")
 
     async def act(homing: Homing) -> str:
-        return await homing.tokens.make(name, role)
+        made = await homing.tokens.make(name, role)
+        signed = {"actor": operator(), "reason": f"role {role}"}
+        await homing.desk.note_access("make token", f"token:{name}", **signed)
+        return made
 
     token = with_homing(place, act, creates=True)
     if as_json:
@@ -45,17 +48,24 @@ def make(
 def list_(place: Place, as_json: AsJson = False) -> None:
     """List the names and roles of tokens, not the tokens."""
 
-    async def act(homing: Homing) -> list[Token]:
-        return await homing.tokens.all()
+    async def act(homing: Homing) -> tuple[list[Token], dict[str, int]]:
+        return await homing.tokens.all(), await homing.tokens.last_uses()
 
-    tokens = with_homing(place, act)
+    tokens, used = with_homing(place, act)
     if as_json:
-        items = [{"name": t.name, "role": t.role, "created_at_ms": t.created_at_ms} for t in tokens]
+        items = [
+            {
+                "name": token.name,
+                "role": token.role,
+                "created_at_ms": token.created_at_ms,
+                "last_used_at_ms": used.get(token.digest),
+            }
+            for token in tokens
+        ]
         print_json({"items": items})
         return
-    typer.echo(
-        table(("name", "role", "made"), [(t.name, t.role, at(t.created_at_ms)) for t in tokens])
-    )
+    rows = [(t.name, t.role, at(t.created_at_ms), at(used.get(t.digest))) for t in tokens]
+    typer.echo(table(("name", "role", "made", "last used"), rows))
 
 
 @app.command()
@@ -65,6 +75,8 @@ def revoke(place: Place, name: Name) -> None:
 
     async def act(homing: Homing) -> None:
         await homing.tokens.revoke(name)
+        signed = {"actor": operator(), "reason": "homing token revoke"}
+        await homing.desk.note_access("revoke token", f"token:{name}", **signed)
 
     with_homing(place, act)
     typer.echo(f"revoke: token {visible(name)} is revoked")

@@ -109,7 +109,7 @@ class Admission:
         """Record inside the caller's own transaction; it exists if and when the caller commits."""
         new = self.prepare(route, request)
         [answer] = transaction.add([new])
-        return _ticket_within(route, new, answer)
+        return self._ticket_within(route, new, answer)
 
     async def submit_within_async(
         self, route: Route, request: Request, transaction: AsyncTransaction
@@ -117,7 +117,14 @@ class Admission:
         """As `submit_within`, without blocking the event loop."""
         new = self.prepare(route, request)
         [answer] = await transaction.add([new])
-        return _ticket_within(route, new, answer)
+        return self._ticket_within(route, new, answer)
+
+    def _ticket_within(self, route: Route, new: New, answer: Added | Existing) -> Ticket:
+        if isinstance(answer, Added):
+            self._process.counters.accepted([new.delivery])
+            return Ticket(new.delivery, created=True)
+        known = _same_request(route, new, answer)
+        return Ticket(replace(new.delivery, id=known), created=False)
 
     async def send(self, route: Route, request: Request, *, wait: bool = True) -> Ticket:
         """Record first, then attempt that record at once, in the caller's call.
@@ -220,13 +227,6 @@ class Admission:
             )
             for new, answer in repeats
         ]
-
-
-def _ticket_within(route: Route, new: New, answer: Added | Existing) -> Ticket:
-    if isinstance(answer, Added):
-        return Ticket(new.delivery, created=True)
-    known = _same_request(route, new, answer)
-    return Ticket(replace(new.delivery, id=known), created=False)
 
 
 def _differs(new: New, answer: Existing) -> bool:

@@ -12,6 +12,7 @@ from homing.domain.errors import StoreError
 from homing.engine.admission import Admission
 from homing.engine.alerts import Alerts
 from homing.engine.attempt import AttemptRunner
+from homing.engine.counters import FLUSH_EVERY_S
 from homing.engine.desk import Desk
 from homing.engine.housekeeping import Housekeeping
 from homing.engine.liveness import LOOK_EVERY_S, Liveness
@@ -125,7 +126,7 @@ class Engine:
             time_scale=time_scale,
         )
         self.runner = AttemptRunner(self.process)
-        self.desk = Desk(self.process, self.parking, self.routes, self._tell)
+        self.desk = Desk(self.process, self.parking, self.routes, self._tell_repaired)
         self.housekeeping = Housekeeping(
             store, clock, worked, self.liveness, self.health, journal=journal
         )
@@ -202,6 +203,8 @@ class Engine:
         self._spawn("health of the store", self.health.watch)
         self._repeat("housekeeping", self.housekeeping.look_around, _rest(LOOK_EVERY_S))
         self._repeat("parked routes", self._look_at_parks, self._until_parks_may_differ)
+        rest = _rest(FLUSH_EVERY_S)
+        self._repeat("counters", self.process.counters.flush, rest, rests_first=True)
         if self._has_alarm:
             rest = _rest(LOOK_EVERY_S)
             self._repeat("alerts of parked routes", self.alerts.tell_parked_routes, rest)
@@ -242,6 +245,7 @@ class Engine:
         # refuses stays in the journal for the next start.
         with contextlib.suppress(StoreError):
             await self._read_back_own()
+            await self.process.counters.write()
         if self.liveness.has_beaten and not await self.housekeeping.holds_any(self.holder):
             await self.liveness.withdraw()
         else:
@@ -359,11 +363,13 @@ class Engine:
         await self.housekeeping.give_back_unknown(self.holder, self._held_ids)
 
     def _tell_of(self, name: str, deliveries: Sequence[Delivery]) -> None:
+        self.process.counters.accepted(deliveries)
         if self._observers and deliveries:
             now_ms = self.clock.now_ms()
             self._tell([Transitioned(name, delivery, None, (), now_ms) for delivery in deliveries])
 
     def _tell_settled(self, stored: Sequence[PendingSave]) -> None:
+        self.process.counters.changed((each.previous, each.change.delivery) for each in stored)
         if self._observers:
             now_ms = self.clock.now_ms()
             self._tell(
@@ -385,6 +391,12 @@ class Engine:
             now_ms = self.clock.now_ms()
             events = [Transitioned("claim", one, None, (), now_ms) for one in deliveries]
             self._tell_each(self._claim_observers, events)
+
+    def _tell_repaired(self, events: Sequence[Transitioned]) -> None:
+        new = [event.delivery for event in events if event.previous is None]
+        self.process.counters.accepted(new)
+        self.process.counters.changed((e.previous, e.delivery) for e in events if e.previous)
+        self._tell(events)
 
     def _tell(self, events: Sequence[Transitioned]) -> None:
         self._note_notices([event.delivery for event in events])

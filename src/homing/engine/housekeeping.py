@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from homing.domain import transitions
 from homing.domain.delivery import Change, Delivery
 from homing.domain.errors import StoreCorrupt
+from homing.engine import counters
 from homing.engine.expiry import purge_rules
 from homing.engine.liveness import WORKER, Liveness
 from homing.engine.route import Route
@@ -28,6 +29,9 @@ FACTS_KEPT_S = {
     "bulk_actions": 30 * 86_400.0,
     "bulk_stop": 30 * 86_400.0,
     "former_recipient": 30 * 86_400.0,
+    "session": 31 * 86_400.0,
+    "came_back": 30 * 86_400.0,
+    **counters.KEPT_S,
 }
 # A process that was only silent may come back until then.
 FORGET_SILENT_AFTER_S = 3600.0

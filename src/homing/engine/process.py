@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from homing.domain import identity
 from homing.domain.delivery import Fact
 from homing.domain.failure import Failure
+from homing.engine.counters import Counters
 from homing.engine.intake_priority import IntakePriority
 from homing.engine.permits import Permits, SendPermits, SharedPermits
 from homing.engine.route import Route
@@ -76,6 +77,7 @@ class Process:
         # How many seconds of the clock pass in a real one; leases are real, due times are not.
         self.time_scale = time_scale
         sending = [route.name for route in routes if _sends(route)]
+        self.counters = Counters(store, clock, holder)
         self._unsaved_sends = SendPermits(MAX_UNSAVED_SENDS, sending)
         # A crash takes down the whole process, so all routes share these.
         self.suspects = Permits(SUSPECT_PERMITS)

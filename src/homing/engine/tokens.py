@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from typing import Literal, TypeAlias, cast, get_args
 
 from msgspec import Struct
 
 from homing.domain.delivery import Fact
-from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
+from homing.domain.errors import InvalidRequest, NotAllowed, NotFound, StoreError
 from homing.ports import Clock, Dice, Store
 
 TOKEN = "token"  # noqa: S105 - the kind of the fact, not a secret
+# By the hash of a token: when it was last used.
+TOKEN_USE = "token_use"  # noqa: S105 - as above
 PREFIX = "hmg_"
+# Not every use is written: this is how exact the time of the last one is.
+USE_NOTED_EVERY_S = 600.0
 
 Role: TypeAlias = Literal["viewer", "sender", "operator", "admin"]
 Right: TypeAlias = Literal["read", "send", "operate", "administer"]
@@ -68,7 +73,9 @@ class Tokens:
         """End a token at once."""
         for token in await self.all():
             if token.name == name:
-                await self._store.save([], [Fact(TOKEN, token.digest, self._clock.now_ms(), None)])
+                now_ms = self._clock.now_ms()
+                kinds = (TOKEN, TOKEN_USE)
+                await self._store.save([], [Fact(k, token.digest, now_ms, None) for k in kinds])
                 return
         raise NotFound(f"no token named {name!r}")
 
@@ -79,6 +86,18 @@ class Tokens:
             if fact.key == digest:
                 return _token(fact)
         return None
+
+    async def note_use(self, token: Token) -> None:
+        """Write that it was used, unless that was written lately."""
+        now_ms = self._clock.now_ms()
+        noted = await self._store.facts(TOKEN_USE, token.digest, limit=1)
+        if not noted or now_ms - noted[0].at_ms > USE_NOTED_EVERY_S * 1000:
+            with suppress(StoreError):  # a store that is full can still be read
+                await self._store.save([], [Fact(TOKEN_USE, token.digest, now_ms)])
+
+    async def last_uses(self) -> dict[str, int]:
+        """By digest, when each token was last used, in milliseconds."""
+        return {fact.key: fact.at_ms for fact in await self._store.facts(TOKEN_USE)}
 
 
 def digest_of(secret: str) -> str:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import logging
+from types import FrameType
 
 import uvicorn
 
 from homing.mock_graph.application import MockGraph
 
 
+class Server(uvicorn.Server):
+    """An orderly end does not exit by the signal, so that the caller can tidy up."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        del sig, frame
+        self.should_exit = True
+
+
 def new_server(fake: MockGraph) -> uvicorn.Server:
     """Run it with `serve(sockets=[listener])`, until SIGTERM or `should_exit`."""
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    server = uvicorn.Server(
+    server = Server(
         uvicorn.Config(
             fake.app,
             ws="none",

@@ -14,6 +14,7 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -121,6 +122,7 @@ class StubProvider:
 
     token_window_s = 0.0
     stays_local = True
+    test_addresses: ClassVar = {f"{name}{DOMAIN}": meaning for name, meaning in BEHAVIOURS.items()}
 
     def __init__(
         self, script: tuple[str, ...] = (), ledger: Path | None = None, latency_s: float = 0.0

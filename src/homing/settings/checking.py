@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from ipaddress import ip_network
 from urllib.parse import urlsplit
 
 from homing.content.addresses import parse
 from homing.domain.errors import InvalidRequest, SettingsError
+from homing.domain.loopback import is_loopback
 from homing.settings.tree import (
     RetrySettings,
     RouteSettings,
@@ -14,6 +17,13 @@ from homing.settings.tree import (
     Settings,
     TelemetrySettings,
 )
+
+_ORIGIN = re.compile(
+    r"(?P<scheme>https?)://(?P<host>[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?", re.IGNORECASE
+)
+_HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
+# Sessions are removed from the store a day later.
+LONGEST_SESSION_S = 30 * 86_400.0
 
 
 def check(settings: Settings) -> None:
@@ -39,6 +49,37 @@ def _server(given: ServerSettings) -> Iterator[tuple[str, str]]:
             yield name, f"is missing; HTTPS needs {' and '.join(pair)}"
         if path is not None and path.startswith("-----BEGIN"):
             yield name, "takes the path of a PEM file, not its content"
+    yield from _proxy(given)
+    if given.url is not None:
+        yield from _url(given.url)
+    for name in ("session_idle", "session_max"):
+        if not 0 < getattr(given, name).value <= LONGEST_SESSION_S:
+            yield f"server.{name}", "must be longer than nothing and at most 30d"
+
+
+def _proxy(given: ServerSettings) -> Iterator[tuple[str, str]]:
+    needed = {name: getattr(given, name) for name in ("proxy_header", "proxies", "url")}
+    if given.auth == "proxy":
+        for name in [name for name, value in needed.items() if not value]:
+            yield f"server.{name}", "is missing; server.auth is proxy"
+    for name in ("proxy_header", "proxy_role"):
+        if given.auth != "proxy" and getattr(given, name) is not None:
+            yield f"server.{name}", "is unused: server.auth is not proxy"
+    if given.proxy_header is not None and not _HEADER.fullmatch(given.proxy_header):
+        yield "server.proxy_header", "must be the name of a header such as X-Forwarded-User"
+    for address in given.proxies:
+        try:
+            ip_network(address)
+        except ValueError:
+            yield "server.proxies", f"{address!r} is not an address or network such as 10.0.0.0/8"
+
+
+def _url(url: str) -> Iterator[tuple[str, str]]:
+    found = _ORIGIN.fullmatch(url)
+    if found is None:
+        yield "server.url", "must be a scheme and a host, such as https://mail.example.org"
+    elif found["scheme"] == "http" and not is_loopback(found["host"]):
+        yield "server.url", "must begin with https://: cookies are not sent in plain text"
 
 
 def _telemetry(given: TelemetrySettings) -> Iterator[tuple[str, str]]:

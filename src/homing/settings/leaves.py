@@ -61,8 +61,10 @@ def values(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def takes(leaf: Leaf) -> str:
     """What may be given, in words."""
-    if get_origin(leaf.kind) is Literal:
-        return ", ".join(f"`{word}`" for word in get_args(leaf.kind))
+    listed = get_args(leaf.kind)[:1] if get_origin(leaf.kind) is tuple else ()
+    if any(get_origin(kind) is Literal for kind in (leaf.kind, *listed)):
+        of = listed[0] if listed else leaf.kind
+        return ("list of " if listed else "") + ", ".join(f"`{word}`" for word in get_args(of))
     words = {
         str: "text",
         bool: "true or false",

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct, field
 
 from homing.content.limits import DEFAULT
 from homing.domain.policy import OnDoubt, OnRouteFault
+from homing.engine.users import PersonRole
 from homing.settings.durations import Seconds
 
 
@@ -121,16 +122,51 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Where `homing serve` listens."""
 
     host: Annotated[
-        str, says("The address to listen on; any other than loopback needs API tokens.")
+        str, says("The address to listen on; any other than loopback needs tokens or users.")
     ] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="The port; 0 takes a free one.")] = 8025
     auth: Annotated[
-        Literal["token", "open"] | None,
+        Literal["token", "open", "session", "proxy"] | None,
         says(
-            "`token`: every call needs an API token. `open`: none is needed, on loopback only. Left"
-            " out: open on loopback while there is no token, otherwise `token`."
+            "`token`: every call needs an API token. `session`: people sign in, programs use"
+            " tokens."
+            " `proxy`: a proxy names the person, programs use tokens. `open`: none is needed, on"
+            " loopback only. Left out: open on loopback while there is neither token nor user,"
+            " otherwise `session`."
         ),
     ] = None
+    url: Annotated[
+        Text,
+        says(
+            "How browsers reach this service, such as `https://mail.example.org`; left out, any"
+            " name is taken. Required with `proxy`."
+        ),
+    ] = None
+    proxies: Annotated[
+        tuple[str, ...],
+        says("Addresses or networks of proxies whose headers about the caller are believed."),
+    ] = ()
+    proxy_header: Annotated[
+        Text,
+        says("With `proxy`: the header in which the proxy names the person (`X-Forwarded-User`)."),
+    ] = None
+    proxy_role: Annotated[
+        PersonRole | None,
+        says(
+            "With `proxy`: the role of people whom `homing user` does not know; left out, they are"
+            " refused."
+        ),
+    ] = None
+    session_idle: Annotated[Seconds, says("A session ends when it was not used for this long.")] = (
+        Seconds(2 * 3600.0)
+    )
+    session_max: Annotated[Seconds, says("A session ends this long after its begin.")] = Seconds(
+        12 * 3600.0
+    )
+    personal_data: Annotated[
+        tuple[PersonRole, ...],
+        says("The roles that see addresses and contents; for others these are masked."),
+    ] = ("operator", "admin")
     tls_cert: Annotated[
         Text, says("Serve HTTPS with this certificate: a PEM file, intermediate ones included.")
     ] = None

@@ -7,11 +7,11 @@ the tables.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from homing.domain.delivery import Delivery, Fact
-from homing.ports import Facet, FactCursor, FactOrder, GroupBy, Query
+from homing.ports import Cursor, Facet, FactCursor, FactOrder, GroupBy, Page, Query
 
 EQUAL_FIELDS = ("route", "source", "key", "topic", "parent_id", "clone_of", "holder")
 """Conditions of a Query that compare the field of the same name."""
@@ -95,6 +95,40 @@ def fits(
 def is_retrying(delivery: Delivery) -> bool:
     """It waits to be tried again after a failed attempt."""
     return delivery.state == "pending" and delivery.attempts_spent > 0
+
+
+def paged(deliveries: Iterable[Delivery], cursor: Cursor | None, limit: int) -> Page:
+    """The page of these deliveries that lies behind the cursor."""
+    if cursor is None:
+        return page_of(heapq.nlargest(limit + 1, deliveries, key=_place), None, limit)
+    seen = cursor.created_at_ms, cursor.delivery_id
+    if cursor.newer:
+        above = (delivery for delivery in deliveries if _place(delivery) > seen)
+        return page_of(heapq.nsmallest(limit + 1, above, key=_place), cursor, limit)
+    below = (delivery for delivery in deliveries if _place(delivery) < seen)
+    return page_of(heapq.nlargest(limit + 1, below, key=_place), cursor, limit)
+
+
+def _place(delivery: Delivery) -> tuple[int, str]:
+    return delivery.created_at_ms, delivery.id
+
+
+def page_of(found: Sequence[Delivery], cursor: Cursor | None, limit: int) -> Page:
+    """The page of what lies behind the cursor: nearest first, one more than the limit if it is
+    there."""
+    near, more = found[:limit], len(found) > limit
+    if not near:
+        return Page(())
+    newer = cursor is not None and cursor.newer
+    items = tuple(near[::-1] if newer else near)
+    first, last = items[0], items[-1]
+    # Behind every cursor is what it was made of.
+    has_older, has_newer = (True, more) if newer else (more, cursor is not None)
+    return Page(
+        items,
+        Cursor(last.created_at_ms, last.id) if has_older else None,
+        Cursor(first.created_at_ms, first.id, newer=True) if has_newer else None,
+    )
 
 
 def listed(

@@ -17,6 +17,7 @@ from homing.app import Homing
 from homing.assembly import Service, Web
 from homing.domain.errors import SettingsError, StoreError
 from homing.engine.bulk import BULK_VERBS
+from homing.from_settings import Program
 from homing.mail_route import MAIL_ROUTE
 from homing.settings.tree import Settings
 from homing.web.answers import Answer, add_security
@@ -24,6 +25,8 @@ from homing.web.auth import Gate, check_access
 from homing.web.bodies import SHORT_BYTES, Bodies
 from homing.web.bulk import Bulk
 from homing.web.calls import Call, Endpoint
+from homing.web.console.table import Console
+from homing.web.exporting import Export
 from homing.web.filters import words_of
 from homing.web.health import Health
 from homing.web.intake import Intake
@@ -32,9 +35,10 @@ from homing.web.live import Live
 from homing.web.openapi import Described, document
 from homing.web.operations import OPERATIONS
 from homing.web.own_table import endpoint_for, gate_for
+from homing.web.people import People
 from homing.web.problems import CLOSE, answer_for
+from homing.web.records import Records
 from homing.web.resources import Resource, resources
-from homing.web.status import StatusPage
 from homing.web.verbs import VERBS, Verbs
 
 # Those that take e-mails for the route `mail`.
@@ -48,21 +52,29 @@ def application(
     metrics: Endpoint | None = None,
     web: Web | None = None,
     service: Service[Any] | None = None,
+    console: str | None = None,
+    program: Program | None = None,
 ) -> Application:
     """The ASGI application over one Homing, which starts and stops with it.
 
-    `web` is the table of an assembly, whose handlers are given its `service`.
+    `web` is the table of an assembly, whose handlers are given its `service`. `console` is the
+    prefix of the operator console, such as `/console`. Without one it is served at `/`, unless
+    that belongs to an assembly. `program` is what its settings and checks are shown of.
     """
     live = Live()
     bodies = Bodies()
-    gate = Gate(homing.tokens, settings.server, steady_s=time.monotonic)
-    endpoints = _endpoints(homing, settings, live, bodies)
+    gate = Gate(homing, settings.server, steady_s=time.monotonic)
+    endpoints = _endpoints(homing, settings, live, bodies, gate)
     if metrics is not None:
         endpoints["metrics"] = metrics
     table = {} if web is not None and not web.standard else _standard(homing, endpoints, gate)
     if web is not None and service is not None:
         _add_own(table, web, service, bodies, gate)
-    guarded = web is None or web.standard or web.access == "tokens"
+    if web is None:
+        console = console or ""
+    if console is not None:
+        table |= Console(homing, settings, live, bodies, gate, program).resources(console)
+    guarded = console is not None or web is None or web.standard or web.access != "trusted"
     if settings.server.auth is not None and not guarded:
         raise SettingsError("server.auth", "has no effect: these endpoints ask for no token")
 
@@ -74,7 +86,7 @@ def application(
         try:
             homing.engine.add_observer(live)
             if guarded:
-                await check_access(settings.server, homing.tokens)
+                await check_access(settings.server, homing)
             yield
         finally:
             live.end()
@@ -83,7 +95,7 @@ def application(
     def met(error: StoreError) -> None:
         homing.engine.health.met(error)
 
-    return Application(table, live, lifespan, met)
+    return Application(table, live, gate, lifespan, met)
 
 
 def _standard(homing: Homing, endpoints: dict[str, Endpoint], gate: Gate) -> dict[str, Resource]:
@@ -100,7 +112,7 @@ def _add_own(
 ) -> None:
     own_gate = gate_for(web.access, gate)
     for each in web.endpoints:
-        resource = table.setdefault(each.path, Resource(own_gate))
+        resource = table.setdefault(each.path, Resource(own_gate, takes_forms=True))
         if each.method in resource.served:
             raise ValueError(f"{each.method} {each.path} is served already")
         resource.serve(each.method, each.right, endpoint_for(each, service, bodies))
@@ -113,6 +125,7 @@ class Application(Starlette):
         self,
         found: Mapping[str, Resource],
         live: Live,
+        gate: Gate,
         lifespan: Any,
         met: Callable[[StoreError], None],
     ) -> None:
@@ -120,6 +133,7 @@ class Application(Starlette):
         super().__init__(routes=routes, lifespan=lifespan)
         self.router.redirect_slashes = False
         self.live = live
+        self.gate = gate
         self._met = met
         # The paths without parameters are found at once; the others by Starlette's patterns.
         self._plain = {path: resource for path, resource in found.items() if "{" not in path}
@@ -152,14 +166,15 @@ class Application(Starlette):
 
 
 def _endpoints(
-    homing: Homing, settings: Settings, live: Live, bodies: Bodies
+    homing: Homing, settings: Settings, live: Live, bodies: Bodies, gate: Gate
 ) -> dict[str, Endpoint]:
     listing = Listing(homing)
     intake = Intake(homing, bodies, settings.limits)
     verbs = Verbs(homing, listing, intake)
     bulk = Bulk(homing, listing, intake)
     health = Health(homing, listing, intake)
-    status = StatusPage(listing)
+    people = People(homing, gate, intake)
+    records = Records(homing)
     return {
         "submit": intake.post,
         "submit_batch": intake.post_batch,
@@ -168,6 +183,8 @@ def _endpoints(
         "attempts": listing.attempts,
         "audit": listing.audit,
         "why": listing.why,
+        "content": records.content,
+        "audit_log": records.audit_log,
         **{verb: verbs.endpoint(verb) for verb in VERBS},
         **{f"{verb}_many": bulk.start(verb) for verb in BULK_VERBS},
         **{f"show_{verb}_many": bulk.show(verb) for verb in BULK_VERBS},
@@ -175,13 +192,19 @@ def _endpoints(
         "park": verbs.park,
         "unpark": verbs.unpark,
         "stats": listing.stats,
+        "counters": listing.counters,
+        "search": listing.search,
+        "export": Export(homing, listing).get,
         "errors": listing.errors,
         "events": live.stream,
+        "me": people.me,
+        "sign_in": people.sign_in,
+        "sign_out": people.sign_out,
+        "users": people.users,
+        "tokens": people.tokens,
         "metrics": health.metrics,
-        "status_page": status.page,
         "healthz": health.healthz,
         "readyz": health.readyz,
-        "status_style": status.style,
     }
 
 

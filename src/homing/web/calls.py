@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
+from homing.web.callers import Caller
 from homing.web.problems import BadRequest
 
 # With a second one it would be unclear which of the two is meant.
@@ -18,6 +19,7 @@ ONCE = frozenset(
         b"content-encoding",
         b"content-length",
         b"content-type",
+        b"cookie",
         b"host",
         b"idempotency-key",
         b"origin",
@@ -41,7 +43,8 @@ MAX_QUERY_FIELDS = 50
 
 class Call:
     """`once` holds the headers that decide anything, `proxied` the name of one that a proxy sets;
-    `caller` is the name of the token, if any; `at_end` is called when the endpoint is done."""
+    `caller` is who was let in, if anybody had to be; `at_end` is called when the endpoint is
+    done."""
 
     __slots__ = ("at_end", "caller", "once", "proxied", "receive", "scope")
 
@@ -51,7 +54,7 @@ class Call:
         once: dict[bytes, bytes] = {}
         self.once = once
         self.proxied: bytes | None = None
-        self.caller: str | None = None
+        self.caller: Caller | None = None
         self.at_end: Callable[[], None] | None = None
         for name, value in scope["headers"]:
             if name in ONCE:
@@ -66,11 +69,27 @@ class Call:
         found: Mapping[str, str] = self.scope["path_params"]
         return found
 
-    def signed(self, actor: str) -> str:
-        """Who an audit names: the person as given, and the token that was used."""
-        if self.caller is None or self.caller == actor:
-            return actor
-        return f"{actor} (token {self.caller})"
+    def headers(self, name: bytes) -> list[bytes]:
+        """All values of a header, which is named in lower case."""
+        return [value for key, value in self.scope["headers"] if key == name]
+
+    def header(self, name: bytes) -> bytes | None:
+        """Its last value: the one that the nearest proxy has added."""
+        found = self.headers(name)
+        return found[-1] if found else None
+
+    @property
+    def let_in(self) -> Caller:
+        """The caller of an endpoint that needs a right."""
+        if self.caller is None:
+            raise RuntimeError("this endpoint needs no right, so anybody may call")
+        return self.caller
+
+    def signed(self, actor: str | None) -> str:
+        """Who an audit names; see `Caller.signed`."""
+        if self.caller is None:
+            return actor or "unknown"
+        return self.caller.signed(actor)
 
 
 Endpoint: TypeAlias = Callable[[Call], Awaitable[Response]]

@@ -7,9 +7,8 @@ from typing import cast, get_args
 
 from msgspec.structs import replace
 
-from homing.content.addresses import parse
-from homing.domain.delivery import FailedBecause
-from homing.domain.errors import InvalidRequest
+from homing.content.addresses import as_stored
+from homing.domain.delivery import FailedBecause, State
 from homing.engine.labels import ENGINE_LABELS
 from homing.engine.route import Route
 from homing.engine.status_words import facets_of
@@ -19,22 +18,27 @@ from homing.web.reading import whole_number
 from homing.web.schemas import Filter
 
 TIMES = ("from_created_at_ms", "to_created_at_ms")
+WORDS: dict[str, tuple[str, ...]] = {
+    "failed_because": get_args(FailedBecause),
+    "state": get_args(State),
+}
 
 
 def from_query(fields: Mapping[str, str]) -> Filter:
     """Of the fields of a query string, those that are conditions."""
-    because = fields.get("failed_because")
-    if because is not None and because not in (words := get_args(FailedBecause)):
-        raise BadRequest(f"must be one of {', '.join(words)}", "failed_because")
+    for name, words in WORDS.items():
+        if name in fields and fields[name] not in words:
+            raise BadRequest(f"must be one of {', '.join(words)}", name)
     texts = {
         name: fields[name]
         for name in Filter.__struct_fields__
-        if name in fields and name not in (*TIMES, "failed_because")
+        if name in fields and name not in (*TIMES, *WORDS)
     }
     first, last = (whole_number(fields, name) for name in TIMES)
     return Filter(
         **texts,
-        failed_because=cast(FailedBecause | None, because),
+        failed_because=cast(FailedBecause | None, fields.get("failed_because")),
+        state=cast(State | None, fields.get("state")),
         from_created_at_ms=first,
         to_created_at_ms=last,
     )
@@ -56,12 +60,15 @@ def to_query(
             raise BadRequest(f"must be one of {words}", f"{place}status", refusal)
     if given.failed_because is not None:
         facets = tuple(_narrowed(facets or (Facet(state="failed"),), given.failed_because))
+    if given.state is not None:
+        named = (Facet(state=given.state),) if facets is None else facets
+        facets = tuple(facet for facet in named if facet.state == given.state)
     return Query(
         route=given.route,
         source=given.source,
         key=given.idempotency_key,
         topic=given.template_id,
-        recipient=_address(given.recipient),
+        recipient=None if given.recipient is None else as_stored(given.recipient),
         error_class=given.error_class,
         facets=facets,
         created_from_ms=first,
@@ -79,13 +86,3 @@ def _narrowed(facets: tuple[Facet, ...], because: FailedBecause) -> Iterable[Fac
     for facet in facets:
         if facet.state == "failed" and facet.failed_because in (None, because):
             yield replace(facet, failed_because=because)
-
-
-def _address(text: str | None) -> str | None:
-    """As it was stored: the bare address in its normal form. Not every recipient is one."""
-    if text is None:
-        return None
-    try:
-        return parse(text, "recipient").spec
-    except InvalidRequest:
-        return text

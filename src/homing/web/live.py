@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 from msgspec import Struct
 from starlette.responses import Response
@@ -15,6 +16,7 @@ from homing.domain.errors import Overloaded
 from homing.ports import Transitioned
 from homing.web.answers import encode
 from homing.web.calls import Call, query_of
+from homing.web.ticks import Ticks
 
 MAX_LISTENERS = 100
 MAX_WAITING = 256
@@ -77,12 +79,14 @@ class Live:
     def __init__(self) -> None:
         self._listeners: set[Listener] = set()
         self._ended = False
+        self.ticks = Ticks()
 
     @property
     def listeners(self) -> int:
         return len(self._listeners)
 
     def observe(self, events: Sequence[Transitioned]) -> None:
+        self.ticks.observe(events)
         if not self._listeners:
             return
         for event in events:
@@ -99,12 +103,14 @@ class Live:
 
     def begin(self) -> None:
         self._ended = False
+        self.ticks.begin()
 
     def end(self) -> None:
         """The server stops: end all listeners, so that it does not wait for them."""
         self._ended = True
         for listener in self._listeners:
             listener.end()
+        self.ticks.end()
 
     def add(self, listener: Listener) -> None:
         self._listeners.add(listener)
@@ -113,10 +119,29 @@ class Live:
         self._listeners.discard(listener)
 
 
+class Hearer(Protocol):
+    """The other end of a stream: `lines` waits for what is to be sent next."""
+
+    @property
+    def ended(self) -> bool: ...
+
+    def end(self) -> None: ...
+
+    async def lines(self) -> bytes: ...
+
+
+class Hearers(Protocol):
+    """Those who are listening now."""
+
+    def add(self, listener: Any, /) -> None: ...
+
+    def discard(self, listener: Any, /) -> None: ...
+
+
 class EventStream(Response):
     """Lasts until the listener leaves or the server stops."""
 
-    def __init__(self, live: Live, listener: Listener) -> None:
+    def __init__(self, live: Hearers, listener: Hearer) -> None:
         self._live = live
         self._listener = listener
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from homing.domain.delivery import State
 from homing.web.answers import PHRASES
+from homing.web.cookies import HOST_ONLY, SESSION
 from homing.web.filters import words_of
 from homing.web.operations import OPERATIONS, PUBLIC, EventStreamOf, Operation, Parameter
 from homing.web.problems import Problem
@@ -31,7 +32,7 @@ FOUND_IN: dict[Any, tuple[str, str]] = {
 }
 # The answers that show a delivery's status, which is a word of its route.
 SHOW_STATUS = frozenset({"AcceptedOut", "BatchAnswer", "BulkPreview", "DeliveryView"})
-TITLES = {401: "No valid API token", 403: "This caller may not do that"}
+TITLES = {401: "No valid credentials", 403: "This caller may not do that"}
 
 
 class Described(Struct, frozen=True, kw_only=True):
@@ -84,7 +85,7 @@ def describe(service: Described = DEFAULT) -> dict[str, Any]:
             " or kept for a person with the reason.",
         },
         "servers": [{"url": service.base or "/"}],
-        "security": [{"token": []}] if service.needs_token else [],
+        "security": [{"token": []}, {"session": []}] if service.needs_token else [],
         "paths": paths,
         "components": {
             "schemas": schemas,
@@ -93,7 +94,14 @@ def describe(service: Described = DEFAULT) -> dict[str, Any]:
                     "type": "http",
                     "scheme": "bearer",
                     "description": "An API token (`homing token make`).",
-                }
+                },
+                "session": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": HOST_ONLY + SESSION,
+                    "description": "The session of a person (`POST /api/v1/sign-in`); changes need"
+                    " `X-CSRF-Token` as well. On plain loopback the name has no prefix.",
+                },
             },
         },
     }

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from homing.domain.delivery import FailedBecause
+from homing.domain.delivery import FailedBecause, State
 from homing.engine.bulk import BULK_VERBS, BulkVerb
+from homing.engine.counters import Span
 from homing.engine.tokens import Right
 from homing.engine.views import DeliveryView
 from homing.web.live import LiveEvent
@@ -19,17 +20,26 @@ from homing.web.schemas import (
     AcceptedOut,
     AtMs,
     AttemptsOut,
+    AuditLogOut,
     AuditOut,
     BatchIn,
     BatchOut,
     BulkIn,
     BulkOut,
+    ContentOut,
+    CountersOut,
     DeliveryIn,
     ErrorsOut,
     HealthOut,
     ListOut,
+    MeOut,
     ParkedOut,
+    SearchOut,
+    SignInIn,
+    SignOutIn,
     StatsOut,
+    TokensOut,
+    UsersOut,
     VerbIn,
     WhyOut,
 )
@@ -78,6 +88,16 @@ KEY = Parameter(
     "Names this request: a repeat under the same key is answered with the first delivery.",
     required=True,
 )
+LIMIT = Parameter(
+    "limit",
+    Annotated[int, Meta(ge=1, le=MAX_LIMIT)],
+    f"How many at most; {DEFAULT_LIMIT} if not given.",
+)
+CURSOR = Parameter(
+    "cursor",
+    Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", max_length=1000)],
+    "The `next_cursor` of the page before, or the `previous_cursor` of the one after.",
+)
 FILTERS = (
     Parameter("recipient", str, "An address of the envelope."),
     Parameter("status", str, "The route's own word, such as `failed`."),
@@ -86,19 +106,12 @@ FILTERS = (
     Parameter("idempotency_key", str, "The key under which it was submitted."),
     Parameter("error_class", str, "The class of its last failure."),
     Parameter("failed_because", FailedBecause, "Why it is a dead letter."),
+    Parameter("state", State, "The state of the engine, which each route has its own words for."),
     Parameter("route", str, "The route."),
     Parameter("from_created_at_ms", AtMs, "Created at this time or later."),
     Parameter("to_created_at_ms", AtMs, "Created before this time."),
-    Parameter(
-        "limit",
-        Annotated[int, Meta(ge=1, le=MAX_LIMIT)],
-        f"How many at most; {DEFAULT_LIMIT} if not given.",
-    ),
-    Parameter(
-        "cursor",
-        Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", max_length=1000)],
-        "The `next_cursor` of the page before.",
-    ),
+    LIMIT,
+    CURSOR,
 )
 EXAMPLE: dict[str, Any] = {
     "to": ["ann@example.org"],
@@ -244,6 +257,13 @@ OPERATIONS: tuple[Operation, ...] = (
         refuses=(404,),
     ),
     _reading(
+        "content",
+        f"{API}/deliveries/{{delivery_id}}/content",
+        "What a delivery carries; for roles that see personal data.",
+        ContentOut,
+        refuses=(404,),
+    ),
+    _reading(
         "why",
         f"{API}/deliveries/{{delivery_id}}/why",
         "What happened to a delivery and what comes next, in plain sentences.",
@@ -270,6 +290,41 @@ OPERATIONS: tuple[Operation, ...] = (
         )
     ),
     _reading("stats", f"{API}/stats", "Deliveries by route and state.", StatsOut, refuses=(400,)),
+    _reading(
+        "counters",
+        f"{API}/counters",
+        "What was accepted, delivered and failed over time, what waited, and times to deliver.",
+        CountersOut,
+        query=(
+            Parameter("span", Span, "How far back; `hour` if not given."),
+            Parameter("route", str, "Of this route only."),
+        ),
+        refuses=(400,),
+    ),
+    _reading(
+        "search",
+        f"{API}/search",
+        "Deliveries by an id, a recipient, a key, or words of the error of a dead letter.",
+        SearchOut,
+        query=(
+            Parameter(
+                "q", Annotated[str, Meta(min_length=1, max_length=500)], "The text.", required=True
+            ),
+            LIMIT,
+        ),
+        refuses=(400,),
+    ),
+    _reading(
+        "export",
+        f"{API}/export",
+        "All deliveries that the filters choose, newest first, as a file.",
+        "text/csv",
+        query=(
+            Parameter("format", Literal["csv", "json"], "`csv` if not given."),
+            *(each for each in FILTERS if each.name not in ("limit", "cursor")),
+        ),
+        refuses=(400,),
+    ),
     _reading("errors", f"{API}/errors", "Dead letters by error class.", ErrorsOut, refuses=(400,)),
     _reading(
         "events",
@@ -279,8 +334,53 @@ OPERATIONS: tuple[Operation, ...] = (
         query=(Parameter("route", str, "Of this route only."),),
         refuses=(400,),
     ),
+    _reading(
+        "audit_log",
+        f"{API}/audit",
+        "What operators did to deliveries, routes and access, newest first.",
+        AuditLogOut,
+        query=(LIMIT, CURSOR),
+        refuses=(400,),
+    ),
+    _reading("me", f"{API}/me", "Who calls, and what they may do.", MeOut, refuses=(400,)),
+    Operation(
+        name="sign_in",
+        method="POST",
+        path=f"{API}/sign-in",
+        right=PUBLIC,
+        about="Begin a session: its cookie then proves who calls.",
+        takes=SignInIn,
+        example={"name": "ann", "password": "correct horse battery"},
+        gives={200: MeOut},
+        refuses=(*BODY_REFUSALS, 401, 403, 409, 429, 500, 503),
+    ),
+    Operation(
+        name="sign_out",
+        method="POST",
+        path=f"{API}/sign-out",
+        right="read",
+        about="End this session, or all sessions of the person.",
+        takes=SignOutIn,
+        example={"everywhere": True},
+        gives={200: MeOut},
+        refuses=BODY_REFUSALS,
+    ),
+    *(
+        Operation(
+            name=name,
+            method="GET",
+            path=f"{API}/{name}",
+            right="administer",
+            about=about,
+            gives={200: gives},
+            refuses=(400,),
+        )
+        for name, about, gives in (
+            ("users", "The people who may sign in or are named by a proxy.", UsersOut),
+            ("tokens", "API tokens, without their secrets.", TokensOut),
+        )
+    ),
     _reading("metrics", "/metrics", "Counts for Prometheus.", "text/plain"),
-    _reading("status_page", "/", "Deliveries by route and state, as a page.", "text/html"),
     *(
         Operation(name=name, method="GET", path=path, right=PUBLIC, about=about, gives=gives)
         for name, path, about, gives in (
@@ -292,7 +392,6 @@ OPERATIONS: tuple[Operation, ...] = (
                 {200: HealthOut, 503: HealthOut},
             ),
             ("openapi", f"{API}/openapi.json", "This document.", {200: dict[str, Any]}),
-            ("status_style", "/static/status.css", "The style sheet of `/`.", {200: "text/css"}),
         )
     ),
 )

@@ -7,18 +7,18 @@ from typing import Any
 from starlette.responses import Response
 
 from homing.assembly import Access, Endpoint, HttpRequest, HttpResponse, Service
-from homing.domain.errors import SettingsError
 from homing.web import calls
 from homing.web.answers import Answer, encode
-from homing.web.auth import Gate, OpenGate
+from homing.web.auth import AnyGate, Gate, OpenGate, PeopleGate
 from homing.web.bodies import Bodies
 from homing.web.calls import Call, query_of
+from homing.web.forms import checked_form, is_form
 
 
-def gate_for(access: Access, tokens: Gate) -> Gate | OpenGate:
-    if access == "session":
-        raise SettingsError("server", "access by session needs the console, which is not there yet")
-    return OpenGate() if access == "trusted" else tokens
+def gate_for(access: Access, gate: Gate) -> AnyGate:
+    if access == "trusted":
+        return OpenGate()
+    return PeopleGate(gate) if access == "session" else gate
 
 
 def endpoint_for(endpoint: Endpoint, service: Service[Any], bodies: Bodies) -> calls.Endpoint:
@@ -28,13 +28,15 @@ def endpoint_for(endpoint: Endpoint, service: Service[Any], bodies: Bodies) -> c
         body = b""
         if endpoint.method != "GET":
             body = await bodies.read_any(call, endpoint.max_body_bytes)
+            if call.caller is not None and is_form(call):
+                checked_form(call, body)
         return _answer(await endpoint.handle(service, _request(call, body)))
 
     return act
 
 
 def _request(call: Call, body: bytes) -> HttpRequest:
-    scope = call.scope
+    scope, caller = call.scope, call.caller
     return HttpRequest(
         method=scope["method"],
         path=scope["path"],
@@ -44,7 +46,8 @@ def _request(call: Call, body: bytes) -> HttpRequest:
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         },
         body=body,
-        caller=call.caller,
+        caller=None if caller is None or caller.kind == "local" else caller.name,
+        csrf_token=None if caller is None else caller.csrf_token,
     )
 
 

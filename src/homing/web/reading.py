@@ -63,10 +63,11 @@ def cursor_of(query: Mapping[str, str]) -> Cursor | None:
 
 
 def encode_cursor(cursor: Cursor | None) -> str | None:
-    """Opaque to callers: base64url of `created_at_ms:delivery_id`."""
+    """Opaque to callers: base64url of `created_at_ms:delivery_id`, with a `+` where the newer ones
+    are asked for."""
     if cursor is None:
         return None
-    raw = f"{cursor.created_at_ms}:{cursor.delivery_id}".encode()
+    raw = f"{'+' if cursor.newer else ''}{cursor.created_at_ms}:{cursor.delivery_id}".encode()
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
@@ -77,9 +78,10 @@ def decode_cursor(text: str) -> Cursor:
             raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
         except (binascii.Error, UnicodeDecodeError):
             raw = ""
-        created, _, delivery_id = raw.partition(":")
+        below = raw.removeprefix("+")
+        created, _, delivery_id = below.partition(":")
         if _DIGITS.fullmatch(created) and int(created) <= MAX_MS and delivery_id:
-            cursor = Cursor(int(created), delivery_id)
+            cursor = Cursor(int(created), delivery_id, newer=raw != below)
             if encode_cursor(cursor) == text:
                 return cursor
-    raise BadRequest("is not a cursor; use a `next_cursor` of an earlier answer", "cursor")
+    raise BadRequest("is not a cursor; use one of an earlier answer", "cursor")

@@ -10,8 +10,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from homing.engine.tokens import Right
-from homing.web.auth import Gate, OpenGate
+from homing.web.auth import AnyGate, Gate
 from homing.web.calls import Call, Endpoint
+from homing.web.forms import is_form
 from homing.web.operations import PUBLIC, Operation
 from homing.web.problems import problem
 
@@ -19,8 +20,10 @@ from homing.web.problems import problem
 class Resource:
     """One path: its endpoints by method, each behind the right that it needs."""
 
-    def __init__(self, gate: Gate | OpenGate) -> None:
+    def __init__(self, gate: AnyGate, *, takes_forms: bool = False) -> None:
+        """With `takes_forms`, its endpoints check the CSRF token of a form (`checked_form`)."""
         self._gate = gate
+        self._takes_forms = takes_forms
         self.served: dict[str, Served] = {}
 
     def serve(self, method: str, right: Right | Literal["public"], endpoint: Endpoint) -> None:
@@ -37,7 +40,8 @@ class Resource:
             try:
                 refusal = None
                 if served.right != PUBLIC:
-                    refusal = await self._gate.refusal(call, served.right)
+                    form = self._takes_forms and is_form(call)
+                    refusal = await self._gate.refusal(call, served.right, form=form)
                 response = await served.endpoint(call) if refusal is None else refusal
             finally:
                 if call.at_end is not None:

@@ -6,8 +6,14 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
-from homing.domain.delivery import DEFAULT_PRIORITY, FailedBecause
+from homing.domain.delivery import DEFAULT_PRIORITY, FailedBecause, State
 from homing.engine.bulk import BulkVerb
+from homing.engine.counters import Point, Span
+from homing.engine.error_groups import Trend
+from homing.engine.passwords import MAX_CHARS
+from homing.engine.search import Matched
+from homing.engine.tokens import Right, Role
+from homing.engine.users import MAX_NAME_CHARS, PersonRole
 from homing.engine.views import AttemptView, AuditView, DeliveryView
 from homing.web.reading import MAX_KEY_CHARS, MAX_MS
 
@@ -123,10 +129,12 @@ class BatchOut(Struct, frozen=True):
 
 
 class ListOut(Struct, frozen=True):
-    """Newest first; send `next_cursor` as `cursor` for the next page."""
+    """Newest first; send `next_cursor` as `cursor` for the next page, `previous_cursor` for the
+    one before."""
 
     items: list[DeliveryView]
     next_cursor: str | None
+    previous_cursor: str | None
 
 
 class AttemptsOut(Struct, frozen=True):
@@ -148,10 +156,10 @@ class WhyOut(Struct, frozen=True):
     lines: list[str]
 
 
-class VerbIn(Struct, frozen=True, forbid_unknown_fields=True):
-    """Who does it, and why; both are stored."""
+class VerbIn(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Who does it, and why; both are stored. Without an `actor` it is who calls."""
 
-    actor: Actor
+    actor: Actor | None = None
     reason: Text
 
 
@@ -189,6 +197,7 @@ class Filter(Struct, frozen=True, forbid_unknown_fields=True):
     idempotency_key: Key | None = None
     error_class: Word | None = None
     failed_because: FailedBecause | None = None
+    state: State | None = None
     route: Word | None = None
     from_created_at_ms: AtMs | None = None
     to_created_at_ms: AtMs | None = None
@@ -203,7 +212,7 @@ class BulkIn(
     `failed_because`.
     """
 
-    actor: Actor
+    actor: Actor | None = None
     reason: Text
     filter: Filter | None = None
     everything: bool = False
@@ -238,20 +247,72 @@ class BulkOut(Struct, frozen=True, kw_only=True):
     preview: list[BulkPreview] = field(default_factory=list)
 
 
+class AuditEntry(Struct, frozen=True, kw_only=True):
+    """What was done to a delivery (its id), a route (`route:mail`), a person (`user:ann`) or a
+    token (`token:shop`)."""
+
+    subject: str
+    at_ms: int
+    verb: str
+    actor: str
+    reason: str
+
+
+class AuditLogOut(Struct, frozen=True):
+    """Newest first; send `next_cursor` as `cursor` for the next page."""
+
+    items: list[AuditEntry]
+    next_cursor: str | None
+
+
+class ContentPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """JSON as it is, anything else (a MIME message, say) as base64."""
+
+    json: Any = None
+    base64: bytes | None = None
+
+
+class ContentOut(Struct, frozen=True):
+    """What a delivery carries: the payload, and the kept results of its stages by name. Retention
+    may have removed both."""
+
+    payload: ContentPart | None
+    results: dict[str, ContentPart]
+
+
 class ErrorGroup(Struct, frozen=True, kw_only=True):
-    """Dead letters that failed in the same way."""
+    """Dead letters that failed in the same way. The trend compares the last hour with the hour
+    before; it came back if one that was replayed has failed again like this."""
 
     error_class: str
     failed_because: FailedBecause
     route: str
     count: int
     newest_delivery_id: str | None
+    newest_error: str | None
+    first_seen_at_ms: int | None
+    last_seen_at_ms: int | None
+    trend: Trend
+    last_hour: int
+    hour_before: int
+    came_back_at_ms: int | None
+    came_back_delivery_id: str | None
 
 
 class ErrorsOut(Struct, frozen=True):
     """Dead letters by their error class, the 50 most frequent, the largest group first."""
 
     items: list[ErrorGroup]
+
+
+class SearchOut(Struct, frozen=True):
+    """What the text was taken for, and the newest deliveries that it leads to. `filter` lists all
+    of them, where a filter can."""
+
+    matched: Matched
+    items: list[DeliveryView]
+    more: bool
+    filter: dict[str, str] | None
 
 
 class RouteStats(Struct, frozen=True):
@@ -269,6 +330,15 @@ class StatsOut(Struct, frozen=True):
     unserved: dict[str, int]
 
 
+class CountersOut(Struct, frozen=True):
+    """A point for each step of the span, oldest first; the last step is not over yet."""
+
+    span: Span
+    step_ms: int
+    route: str | None
+    points: list[Point]
+
+
 class ParkedOut(Struct, frozen=True):
     """All workers know of it after `within_s`. Of the `under_way` ones, those that are being sent
     already are finished, and the others are given back."""
@@ -277,6 +347,56 @@ class ParkedOut(Struct, frozen=True):
     parked: bool
     within_s: float
     under_way: int
+
+
+class SignInIn(Struct, frozen=True, forbid_unknown_fields=True):
+    """A person of `homing user add`."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
+    password: Annotated[str, Meta(min_length=1, max_length=MAX_CHARS)]
+
+
+class SignOutIn(Struct, frozen=True, forbid_unknown_fields=True):
+    """This session, or with `everywhere` all sessions of the person."""
+
+    everywhere: bool = False
+
+
+class MeOut(Struct, frozen=True, kw_only=True):
+    """Who calls. Changes need the `csrf_token`, where there is one, as `X-CSRF-Token`."""
+
+    name: str
+    role: Role
+    kind: Literal["token", "person", "local"]
+    rights: list[Right]
+    sees_personal_data: bool
+    csrf_token: str | None
+
+
+class UserOut(Struct, frozen=True):
+    """A person without a password is named by a proxy only."""
+
+    name: str
+    role: PersonRole
+    has_password: bool
+    created_at_ms: int
+
+
+class UsersOut(Struct, frozen=True):
+    items: list[UserOut]
+
+
+class TokenOut(Struct, frozen=True):
+    """`last_used_at_ms` is exact to ten minutes."""
+
+    name: str
+    role: Role
+    created_at_ms: int
+    last_used_at_ms: int | None
+
+
+class TokensOut(Struct, frozen=True):
+    items: list[TokenOut]
 
 
 class HealthOut(Struct, frozen=True):

@@ -60,13 +60,14 @@ class Verbs:
 
         async def act(call: Call) -> Response:
             given = await self._intake.read(call, takes, limit_bytes)
-            signed = who(call, given.actor, given.reason)
-            done = await self._do(verb, id_of(call), given, signed)
-            return json_answer(done, 201 if verb == "resend" else 200)
+            done = await self.use(call, verb, id_of(call), given)
+            return json_answer(self._listing.view(call, done), 201 if verb == "resend" else 200)
 
         return act
 
-    async def _do(self, verb: str, delivery_id: str, given: VerbIn, signed: Signed) -> object:
+    async def use(self, call: Call, verb: str, delivery_id: str, given: VerbIn) -> Delivery:
+        """The verb on one delivery; it is returned as it is afterwards."""
+        signed = who(call, given.actor, given.reason)
         desk = self._homing.desk
         more: dict[str, Any] = {}
         if isinstance(given, CycleVerbIn):
@@ -78,10 +79,11 @@ class Verbs:
             more["evidence"] = given.evidence
         if verb == "annotate":
             await desk.annotate(delivery_id, actor=signed["actor"], note=signed["reason"])
-            return self._listing.view(await desk.show(delivery_id))
+            return await desk.show(delivery_id)
         if isinstance(given, AmendIn):
-            return self._listing.view(await self._amended(delivery_id, given, signed))
-        return self._listing.view(await getattr(desk, verb)(delivery_id, **signed, **more))
+            return await self._amended(delivery_id, given, signed)
+        done: Delivery = await getattr(desk, verb)(delivery_id, **signed, **more)
+        return done
 
     async def _amended(self, delivery_id: str, given: AmendIn, signed: Signed) -> Delivery:
         """With the corrected e-mail, checked and frozen as if it were new."""
@@ -102,20 +104,26 @@ class Verbs:
 
     async def _set_parked(self, call: Call, *, parked: bool) -> Response:
         given = await self._intake.read(call, VerbIn, MAX_VERB_BYTES)
-        signed = who(call, given.actor, given.reason)
         route = str(call.path_params["route"])
+        return json_answer(await self.set_parked(call, route, given, parked=parked))
+
+    async def set_parked(self, call: Call, route: str, given: VerbIn, *, parked: bool) -> ParkedOut:
+        """Stop a route, or start it again."""
+        signed = who(call, given.actor, given.reason)
         desk = self._homing.desk
         under_way = 0
         if parked:
             under_way = await desk.park(route, **signed)
         else:
             await desk.unpark(route, **signed)
-        return json_answer(ParkedOut(route, parked, KNOWN_WITHIN_S, under_way))
+        return ParkedOut(route, parked, KNOWN_WITHIN_S, under_way)
 
 
-def who(call: Call, actor: str, reason: str) -> Signed:
+def who(call: Call, actor: str | None, reason: str) -> Signed:
     """Both are shown to people later: one line each, without invisible or direction characters."""
     for field, text in (("actor", actor), ("reason", reason)):
+        if text is None:
+            continue
         check_label(text, field)
         if not text.strip():
             raise BadRequest("must not be blank", field, 422)

@@ -115,7 +115,7 @@ async def test_the_steps_of_the_ladder_are_exact(tmp_path: Path, clock: ManualCl
         await office.post()
         await office.work_for(DAY_S)
 
-    waits_s = {}
+    waits_s: dict[int, float] = {}
     for line in office.lines():
         if line["status"] == "RETRYING" and line["last_error_code"] == 503:
             due = datetime.fromisoformat(line["next_attempt_at"])

@@ -33,6 +33,20 @@ ELSEWHERE = {
     "server.host": "unit/cli/test_serving.py::test_it_listens_where_the_settings_say",
     "server.port": "unit/cli/test_serving.py::test_it_listens_where_the_settings_say",
     "server.auth": "unit/web/test_access.py::test_with_auth_token_no_call_is_served_without_one",
+    "server.url": "security/test_web_access_attacks.py::test_with_a_url_no_other_host_is_answered",
+    "server.proxies": "unit/web/test_access_people.py::test_the_named_proxy_names_the_person",
+    "server.proxy_header": "unit/web/test_access_people.py::test_the_named_proxy_names_the_person",
+    "server.proxy_role": (
+        "unit/web/test_access_people.py::test_unknown_people_have_the_role_of_the_setting_or_none"
+    ),
+    "server.session_idle": "unit/web/test_access_people.py::test_it_ends_when_it_is_not_used",
+    "server.session_max": (
+        "unit/web/test_access_people.py"
+        "::test_it_ends_after_its_longest_time_however_much_it_is_used"
+    ),
+    "server.personal_data": (
+        "security/test_web_access_masking.py::test_the_setting_says_which_roles_see"
+    ),
     "server.tls_cert": "unit/web/test_tls.py::test_the_service_speaks_https",
     "server.tls_key": "unit/web/test_tls.py::test_the_service_speaks_https",
     "telemetry.otlp": "unit/observers/test_otlp.py::test_metrics_and_spans_reach_the_collector",

@@ -168,7 +168,7 @@ class TestTokensOnLoopback:
     async def test_a_running_service_sees_it_soon_and_stays_closed(self, api: Api) -> None:
         """The revoked token may be a stolen one: its end must not open the API to everyone."""
         now_s = 100.0
-        gate = Gate(api.homing.tokens, OPEN.server, steady_s=lambda: now_s)
+        gate = Gate(api.homing, OPEN.server, steady_s=lambda: now_s)
         assert await gate.is_open()
         await api.homing.tokens.make("ann", "viewer")
         assert await gate.is_open()  # not every call asks the store
@@ -248,7 +248,7 @@ class TestTrust:
 
     async def test_it_ends_with_its_time(self, closed: Api) -> None:
         now_s = 100.0
-        gate = Gate(closed.homing.tokens, CLOSED.server, steady_s=lambda: now_s)
+        gate = Gate(closed.homing, CLOSED.server, steady_s=lambda: now_s)
         secret = closed.tokens["viewer"]
         assert await gate.refusal(self.call(secret), "read") is None
         await closed.homing.tokens.revoke("the viewer")
@@ -259,7 +259,7 @@ class TestTrust:
     async def test_it_is_bounded(self, closed: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("homing.web.auth.MAX_TRUSTED", 2)
         assert MAX_TRUSTED > 2
-        gate = Gate(closed.homing.tokens, CLOSED.server, steady_s=lambda: 0.0)
+        gate = Gate(closed.homing, CLOSED.server, steady_s=lambda: 0.0)
         for secret in closed.tokens.values():
             await gate.refusal(self.call(secret), "read")
         assert len(gate._trusted) == 2

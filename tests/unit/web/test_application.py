@@ -40,7 +40,7 @@ async def test_other_methods_are_405_and_say_which_are_allowed(api: Api, path: s
         "/api/v1/deliveries/x/",
         "/api/v1/deliveries/x/y/z",
         "/static/",
-        "/static/../status.css",
+        "/static/../console.css",
         "/healthz/",
         "/api/v1/%00",
     ],
@@ -131,7 +131,7 @@ async def test_it_can_be_mounted_into_another_application() -> None:
 
 
 def test_an_operation_without_its_endpoint_stops_the_start() -> None:
-    gate = Gate(Homing("memory:").tokens, CLOSED.server, steady_s=lambda: 0.0)
+    gate = Gate(Homing("memory:"), CLOSED.server, steady_s=lambda: 0.0)
     with pytest.raises(KeyError):
         resources(OPERATIONS, {}, gate)
 

@@ -33,7 +33,11 @@ FIELDS = {
 
 
 async def test_an_empty_list_has_its_shape(api: Api) -> None:
-    assert (await api.client.get(LIST)).json() == {"items": [], "next_cursor": None}
+    assert (await api.client.get(LIST)).json() == {
+        "items": [],
+        "next_cursor": None,
+        "previous_cursor": None,
+    }
 
 
 async def test_a_delivery_has_every_promised_field(api: Api) -> None:
@@ -203,6 +207,7 @@ async def test_unknown_ids_are_404(api: Api) -> None:
 async def test_errors_are_grouped_by_class(api: Api) -> None:
     await api.dead("a")
     newest = await api.dead("b")
+    now_ms = api.clock.now_ms()
     groups = (await api.client.get("/api/v1/errors")).json()["items"]
     assert groups == [
         {
@@ -211,11 +216,19 @@ async def test_errors_are_grouped_by_class(api: Api) -> None:
             "route": "mail",
             "count": 2,
             "newest_delivery_id": newest,
+            "newest_error": "5.1.1 no such mailbox",
+            "first_seen_at_ms": now_ms,
+            "last_seen_at_ms": now_ms,
+            "trend": "rising",
+            "last_hour": 2,
+            "hour_before": 0,
+            "came_back_at_ms": None,
+            "came_back_delivery_id": None,
         }
     ]
 
 
-async def test_stats_and_the_status_page_show_the_counts(api: Api) -> None:
+async def test_stats_and_the_first_page_show_the_counts(api: Api) -> None:
     await api.dead()
     await api.post("k")
     stats = (await api.client.get("/api/v1/stats")).json()
@@ -227,12 +240,12 @@ async def test_stats_and_the_status_page_show_the_counts(api: Api) -> None:
     }
     page = await api.client.get("/")
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    assert "<td class=bad>1</td>" in page.text
-    style = await api.client.get("/static/status.css")
+    assert "1 dead letter waits for a decision" in page.text
+    style = await api.client.get("/static/console.css")
     assert style.headers["content-type"] == "text/css; charset=utf-8"
 
 
-async def test_the_status_page_asks_only_for_numbers_that_a_store_keeps(
+async def test_the_first_page_asks_only_for_numbers_that_a_store_keeps(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a million deliveries none is read: by route, lane and state stores keep the numbers."""
@@ -259,3 +272,29 @@ async def test_metrics_show_the_counts(api: Api) -> None:
     text = (await api.client.get("/metrics")).text
     assert 'homing_deliveries{route="mail",state="failed"} 1\n' in text
     assert 'homing_route_parked{route="mail"} 0\n' in text
+
+
+async def test_counters_are_shown_by_span_and_route(api: Api) -> None:
+    await api.post("a")
+    await api.dead("b")
+    await api.homing.engine.process.counters.flush()
+    for span, points in (("hour", 60), ("day", 144), ("week", 168)):
+        found = (await api.client.get("/api/v1/counters", params={"span": span})).json()
+        assert len(found["points"]) == points
+        last = found["points"][-1]
+        assert (last["accepted"], last["delivered"], last["failed"]) == (2, 1, 1)
+    other = (await api.client.get("/api/v1/counters", params={"route": "other"})).json()
+    assert {point["accepted"] for point in other["points"]} == {0}
+    refused = await api.client.get("/api/v1/counters", params={"span": "year"})
+    assert (refused.status_code, refused.json()["field"]) == (400, "span")
+
+
+async def test_pages_lead_both_ways(api: Api) -> None:
+    for number in range(5):
+        await api.post(f"k{number}")
+    first = (await api.client.get(LIST, params={"limit": "2"})).json()
+    second = (
+        await api.client.get(LIST, params={"limit": "2", "cursor": first["next_cursor"]})
+    ).json()
+    back = await api.client.get(LIST, params={"limit": "2", "cursor": second["previous_cursor"]})
+    assert back.json() == first

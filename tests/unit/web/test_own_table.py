@@ -114,12 +114,6 @@ async def test_trusted_is_open_to_whoever_reaches_it() -> None:
         assert answer.status_code == 201
 
 
-async def test_session_is_refused_until_there_are_logins() -> None:
-    with pytest.raises(SettingsError, match="access by session"):
-        async with serving("session"):
-            pass  # not reached
-
-
 def test_a_path_that_is_served_already_is_refused() -> None:
     homing = Homing("memory:", worker=False)
     taken = Endpoint(method="GET", path="/healthz", handle=page)

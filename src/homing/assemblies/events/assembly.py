@@ -23,5 +23,6 @@ ASSEMBLY = Assembly(
     routes=routes,
     shapes={EVENT_ROUTE: SHAPE},
     commands={"dlq": dlq},
+    sql_files={"postgresql": "homing.assemblies.events.postgres"},
     work_for_app=work_for_app,
 )

@@ -1,4 +1,4 @@
-"""`homing events dlq`: the dead letters of the outbox, listed, shown and replayed in place."""
+"""`homing events dlq`: the dead letters on the command line."""
 
 from __future__ import annotations
 
@@ -11,19 +11,16 @@ import msgspec
 import typer
 
 from homing.app import Homing
-from homing.assemblies.events.record import SHAPE
-from homing.assemblies.events.route import replay as replay_event
+from homing.assemblies.events.dead_letters import (
+    get_dlq_event_detail,
+    list_dlq_events,
+    replay_dlq_event,
+)
 from homing.assembly import Service
 from homing.build import with_service
-from homing.domain.delivery import Delivery
-from homing.domain.errors import NotFound
 from homing.domain.redaction import visible
-from homing.engine.alerts import WEEK_MS, failed_since
-from homing.engine.handler_names import names_of
-from homing.engine.handlers import EVENT_ROUTE
 from homing.installed import load
-from homing.ports import Facet, Query
-from homing.stores.shape import Record, Stored
+from homing.stores.shape import Record
 
 T = TypeVar("T")
 
@@ -50,17 +47,7 @@ def list_events(
     as_json: AsJson = False,
 ) -> None:
     """The newest dead letters, and how many there are of the last seven days."""
-
-    async def act(homing: Homing) -> dict[str, Any]:
-        query = Query(route=EVENT_ROUTE, facets=(Facet(state="failed"),), top_only=True)
-        page = await homing.desk.list(query, limit=limit)
-        since_ms = homing.engine.clock.now_ms() - WEEK_MS
-        return {
-            "events": [await row_of(homing, delivery) for delivery in page.items],
-            "failed_in_7_days": await failed_since(homing.store, EVENT_ROUTE, since_ms),
-        }
-
-    found = _with_homing(act, config, store)
+    found = _with_homing(lambda homing: list_dlq_events(homing, limit), config, store)
     if as_json:
         _print_json(found)
         return
@@ -73,23 +60,8 @@ def list_events(
 def show(
     event_id: EventId, config: Config = None, store: StoreUrl = None, *, as_json: AsJson = False
 ) -> None:
-    """One event as a row of the outbox, with its attempts and what its handlers did."""
-
-    async def act(homing: Homing) -> dict[str, Any]:
-        event = await homing.desk.show(event_id)
-        if event.route != EVENT_ROUTE:
-            raise NotFound(f"no event {event_id}")
-        children = Query(route=EVENT_ROUTE, parent_id=event.id)
-        rows = (await homing.desk.list(children, limit=1000)).items
-        return {
-            "event": await row_of(homing, event),
-            "handlers": [await row_of(homing, row) for row in rows],
-            "attempts": [
-                attempt for row in (event, *rows) for attempt in await homing.desk.attempts(row.id)
-            ],
-        }
-
-    found = _with_homing(act, config, store)
+    """One event as a row of the outbox, with its handlers and its attempts."""
+    found = _with_homing(lambda homing: get_dlq_event_detail(homing, event_id), config, store)
     if as_json:
         _print_json(found)
         return
@@ -114,9 +86,8 @@ def replay(
 ) -> None:
     """Try a dead letter again, in its own row, with the finished cycle kept."""
 
-    async def act(homing: Homing) -> Record:
-        after = await replay_event(homing.desk, event_id, new_generation=generation, replayed_by=by)
-        return await row_of(homing, after)
+    def act(homing: Homing) -> Awaitable[Record]:
+        return replay_dlq_event(homing, event_id, new_generation=generation, replayed_by=by)
 
     row = _with_homing(act, config, store)
     if as_json:
@@ -125,25 +96,9 @@ def replay(
     typer.echo(f"{row['event_id']} is {row['status']} with generation {row['generation']}")
 
 
-async def row_of(homing: Homing, delivery: Delivery) -> Record:
-    """The row of `core.outbox`, with the handler's name and the size of the history."""
-    content = await homing.store.content(delivery.id)
-    if content is None:
-        raise NotFound(f"no event {delivery.id}")
-    row = SHAPE.record(Stored(delivery, content, ())) or {}
-    history = row["failure_history"]
-    return {
-        **row,
-        "handler_name": (await names_of(homing.store, [delivery])).get(delivery.id),
-        "history_entries": len(history),
-        "history_bytes": len(msgspec.json.encode(history)) if history else 0,
-    }
-
-
 def _line(row: Record) -> str:
-    target = row["target"] or "-"
     return (
-        f"{row['event_id']}  {row['event_type']}  {row['source']} -> {target}"
+        f"{row['event_id']}  {row['event_type']}  {row['source'] or '-'} -> {row['target'] or '-'}"
         f"  {row['handler_name'] or '-'}  {row['status']}  attempts {row['attempts']}"
         f"  generation {row['generation']}  {row['last_error'] or ''}"
     )

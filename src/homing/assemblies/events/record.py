@@ -45,9 +45,11 @@ def _write(stored: Stored) -> Record:
             msgspec.to_builtins(failure_cycle(cycle)) for cycle in delivery.failure_history
         ],
         "created_at": iso_utc(delivery.created_at_ms),
+        # Of a delivered row that came from elsewhere it is kept beside the state.
         "deleted_at": iso_utc_or_none(
             delivery.ended_at_ms if delivery.state == "dismissed" else None
-        ),
+        )
+        or delivery.metadata.get("deleted_at"),
     }
 
 

@@ -103,8 +103,9 @@ class Replay:
                 return
             if record.lines and up_to is None:
                 # Its lines never came into the queue: neither this commit nor a later one of the
-                # same group was answered.
-                self.torn.append(Torn(self._journal, offset, is_damaged=False))
+                # same group was answered. Or they were damaged there.
+                is_damaged = any(torn.is_damaged for torn in self.torn)
+                self.torn.append(Torn(self._journal, offset, is_damaged))
                 return
             # A journal that was compacted begins with what it has said before.
             if record.commit > self._known:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Sequence
 
 from homing.domain.delivery import Attempt, Delivery, Fact
 from homing.ports import Cursor, FactCursor, FactOrder, GroupBy, Page, Query
 from homing.stores.memory.disk import MemoryDisk
-from homing.stores.queries import group_words, listed, predicate
+from homing.stores.queries import group_words, listed, paged, predicate
 
 
 def get_many(disk: MemoryDisk, delivery_ids: Sequence[str]) -> list[Delivery | None]:
@@ -18,19 +17,7 @@ def get_many(disk: MemoryDisk, delivery_ids: Sequence[str]) -> list[Delivery | N
 
 def page(disk: MemoryDisk, query: Query, cursor: Cursor | None, limit: int) -> Page:
     wanted = predicate(query, disk.children_of)
-    below = None if cursor is None else (cursor.created_at_ms, cursor.delivery_id)
-    found = heapq.nlargest(
-        limit + 1,
-        (
-            (d.created_at_ms, d.id)
-            for d in disk.candidates(query)
-            if wanted(d) and (below is None or (d.created_at_ms, d.id) < below)
-        ),
-    )
-    items = tuple(disk.deliveries[delivery_id] for _, delivery_id in found[:limit])
-    if len(found) <= limit or not items:
-        return Page(items)
-    return Page(items, Cursor(items[-1].created_at_ms, items[-1].id))
+    return paged((each for each in disk.candidates(query) if wanted(each)), cursor, limit)
 
 
 def count(disk: MemoryDisk, query: Query, by: tuple[GroupBy, ...]) -> dict[tuple[str, ...], int]:

@@ -51,6 +51,12 @@ GROUPS: dict[GroupBy, str] = {
     name: _group_word(COLUMNS[PLACES[name]]) for name in get_args(GroupBy)
 }
 BELOW = "(d.created_at_ms, d.id) < (:seen_at_ms, :seen_id)"
+ABOVE = "(d.created_at_ms, d.id) > (:seen_at_ms, :seen_id)"
+# By whether the newer ones are asked for; the nearest come first.
+ORDERS = {
+    False: "order by d.created_at_ms desc, d.id desc limit :limit",
+    True: "order by d.created_at_ms, d.id limit :limit",
+}
 
 
 def conditions(query: Query) -> tuple[str, list[str], dict[str, Any]]:

@@ -55,6 +55,42 @@ class Paging(Opened):
 
         assert page.next == Cursor(NOW_MS, "d00001")
 
+    @pytest.mark.parametrize("limit", [1, 2, 3, 4, 100])
+    async def test_the_way_back_leads_over_the_same_pages(self, store: Store, limit: int) -> None:
+        await store.add(samples.many(7, created_at_ms=NOW_MS))
+        down = [await store.page(Query(), limit=limit)]
+        while down[-1].next is not None:
+            down.append(await store.page(Query(), down[-1].next, limit))
+        assert down[0].previous is None
+
+        up = [down[-1]]
+        while up[-1].previous is not None:
+            up.append(await store.page(Query(), up[-1].previous, limit))
+
+        assert [page.items for page in up[1:]] == [page.items for page in down[-2::-1]]
+        assert [page.next for page in up[1:]] == [page.next for page in down[-2::-1]]
+
+    async def test_the_way_back_shows_what_came_since(self, store: Store) -> None:
+        await store.add(samples.many(4, prefix="m", created_at_ms=NOW_MS))
+        first = await store.page(Query(), limit=2)
+        second = await store.page(Query(), first.next, limit=2)
+        await store.add([samples.new("newer", created_at_ms=NOW_MS + 1)])
+
+        page = await store.page(Query(), second.previous, limit=2)
+        assert [d.id for d in page.items] == ["m00003", "m00002"]
+        top = await store.page(Query(), page.previous, limit=2)
+
+        assert [d.id for d in top.items] == ["newer"]
+        assert top.previous is None
+        assert top.next == Cursor(NOW_MS + 1, "newer")
+
+    async def test_the_oldest_one_is_found_from_below(self, store: Store) -> None:
+        await store.add(samples.many(4))
+        page = await store.page(Query(), Cursor(0, "", newer=True), limit=1)
+        assert [d.id for d in page.items] == ["d00000"]
+        above = await store.page(Query(), Cursor(NOW_MS, "z", newer=True))
+        assert above.items == ()
+
     async def test_inserts_neither_repeat_nor_hide_anything(self, store: Store) -> None:
         await store.add(samples.many(6, prefix="m", created_at_ms=NOW_MS))
         first = await store.page(Query(), limit=3)

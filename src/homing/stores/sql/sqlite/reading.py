@@ -11,9 +11,10 @@ from typing import Any
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.ports import Cursor, Facet, FactCursor, FactOrder, GroupBy, Page, Query
 from homing.stores.codec import decode_attempt, decode_fact_value
+from homing.stores.queries import page_of
 from homing.stores.sql import filters
 from homing.stores.sql.columns import delivery_of
-from homing.stores.sql.filters import BELOW, DELIVERIES, GROUPS, STATES
+from homing.stores.sql.filters import ABOVE, BELOW, DELIVERIES, GROUPS, ORDERS, STATES
 from homing.stores.sql.ledger import implied_attempt
 from homing.stores.sql.sqlite.claiming import PRIORITIES
 from homing.stores.sql.sqlite.rows import PARTS
@@ -78,8 +79,9 @@ def _conditions(query: Query) -> tuple[str, list[str], dict[str, Any]]:
 
 def page(connection: sqlite3.Connection, query: Query, cursor: Cursor | None, limit: int) -> Page:
     where, wanted, values = _conditions(query)
+    newer = cursor is not None and cursor.newer
     if cursor is not None:
-        wanted.append(BELOW)
+        wanted.append(ABOVE if newer else BELOW)
         values |= {"seen_at_ms": cursor.created_at_ms, "seen_id": cursor.delivery_id}
     values["limit"] = max(limit, 0) + 1
     statement = " ".join(
@@ -88,14 +90,11 @@ def page(connection: sqlite3.Connection, query: Query, cursor: Cursor | None, li
             where,
             _RECORDS,
             f"where {' and '.join(wanted)}" if wanted else "",
-            "order by d.created_at_ms desc, d.id desc limit :limit",
+            ORDERS[newer],
         )
     )
     found = [_delivery(row) for row in connection.execute(statement, values)]
-    items = tuple(found[:limit])
-    if len(found) <= limit or not items:
-        return Page(items)
-    return Page(items, Cursor(items[-1].created_at_ms, items[-1].id))
+    return page_of(found, cursor, limit)
 
 
 def count(

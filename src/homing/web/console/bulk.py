@@ -1,0 +1,267 @@
+"""One verb on many deliveries: what it would do, then its progress, with a way to stop it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+from msgspec import Struct
+from starlette.responses import Response
+
+from homing.app import Homing
+from homing.domain.delivery import Delivery
+from homing.domain.errors import NotAllowed, NotFound
+from homing.engine.bulk import BULK_VERBS, BulkVerb
+from homing.web.bulk import REPLAYS_PER_SECOND, Bulk
+from homing.web.console.deliveries import FILTERS, PAGE, Deliveries, Row
+from homing.web.console.rendering import Rendering
+from homing.web.console.visits import Form, Page, Visit
+from homing.web.filters import from_query
+from homing.web.listing import Listing
+from homing.web.problems import BadRequest
+from homing.web.schemas import BulkIn, Filter
+from homing.web.verbs import VERBS, Verbs
+
+# What a selection of rows can be given: the bulk verbs, and the way back.
+VERBS_HERE = (*BULK_VERBS, "restore")
+SAYS = {
+    "replay": "Each is tried again from its failed stage, with a new budget. It stops by itself"
+    " if the same error comes back.",
+    "dismiss": "Each is closed and not tried again. It can be restored.",
+    "cancel": "Each is withdrawn before it is sent. It can be restored.",
+    "restore": "Each is opened again: dismissed ones become dead letters, cancelled ones are due"
+    " when they were.",
+}
+PAST = {
+    "replay": "replayed",
+    "dismiss": "dismissed",
+    "cancel": "cancelled",
+    "restore": "restored",
+}
+
+
+# How many of those that match are named before the act.
+SHOWN = 20
+
+
+class Expected(Struct, frozen=True):
+    """What would become of one delivery that was chosen by its row."""
+
+    row: Row
+    becomes: str | None
+    refused_because: str | None
+    cycle: int
+
+
+class BulkPages:
+    def __init__(
+        self,
+        homing: Homing,
+        listing: Listing,
+        verbs: Verbs,
+        bulk: Bulk,
+        deliveries: Deliveries,
+        rendering: Rendering,
+    ) -> None:
+        self._homing = homing
+        self._listing = listing
+        self._verbs = verbs
+        self._bulk = bulk
+        self._deliveries = deliveries
+        self._rendering = rendering
+
+    def pages(self) -> Iterable[Page]:
+        return (
+            Page("GET", "/bulk", "read", self.preview),
+            Page("POST", "/bulk", "operate", self.start),
+            Page("GET", "/bulk/chosen", "read", self.chosen),
+            Page("GET", "/bulk/{bulk_id}", "read", self.progress),
+            Page("POST", "/bulk/{bulk_id}/stop", "operate", self.stop),
+        )
+
+    async def preview(self, visit: Visit) -> Response:
+        """What the verb would do; nothing is changed."""
+        fields, ids = _asked(visit)
+        verb = _verb(fields)
+        given = {name: fields[name] for name in FILTERS if name in fields}
+        if "matching" not in fields:
+            if not ids:
+                raise BadRequest("choose deliveries first, or all that match", "id", 422)
+            return await self._preview_chosen(visit, verb, ids, given)
+        if verb == "restore":
+            raise BadRequest("choose single deliveries to restore", "verb", 422)
+        wish = _wish(visit.person, "dry run", given, dry_run=True)
+        tried = await self._bulk.use(visit.call, cast(BulkVerb, verb), wish)
+        becomes = Counter(each.becomes or "refused" for each in tried.preview)
+        shown = [each.delivery_id for each in tried.preview[:SHOWN]]
+        return self._rendering.page(
+            visit,
+            "bulk_preview.html",
+            place="deliveries",
+            verb=verb,
+            says=SAYS[verb],
+            filter=given,
+            back=urlencode(given),
+            tried=tried,
+            rows=await self._deliveries.rows(visit, await self._found(shown)),
+            becomes=becomes.most_common(),
+            expected=[],
+            per_second=REPLAYS_PER_SECOND if verb == "replay" else None,
+        )
+
+    async def _preview_chosen(
+        self, visit: Visit, verb: str, ids: Sequence[str], given: Mapping[str, str]
+    ) -> Response:
+        expected = [await self._expected(visit, verb, each) for each in await self._found(ids)]
+        return self._rendering.page(
+            visit,
+            "bulk_preview.html",
+            place="deliveries",
+            verb=verb,
+            says=SAYS[verb],
+            filter=given,
+            back=urlencode(given),
+            tried=None,
+            rows=[],
+            becomes=Counter(each.becomes or "refused" for each in expected).most_common(),
+            expected=expected,
+            per_second=None,
+        )
+
+    async def _found(self, ids: Sequence[str]) -> list[Delivery]:
+        return [each for each in await self._homing.store.get_many(ids[:PAGE]) if each is not None]
+
+    async def _expected(self, visit: Visit, verb: str, delivery: Delivery) -> Expected:
+        [row] = await self._deliveries.rows(visit, [delivery])
+        becomes: str | None = None
+        refused: str | None = None
+        if verb == "restore":
+            if delivery.state != "dismissed":
+                refused = f"it is {row.view.status}"
+            else:
+                becomes = "failed" if delivery.failed_because else "pending"
+        else:
+            try:
+                after = self._homing.desk.predict(cast(BulkVerb, verb), delivery)
+                becomes = self._listing.word(after)
+            except (NotAllowed, NotFound) as error:
+                refused = str(error)
+        return Expected(row, becomes, refused, delivery.cycle)
+
+    async def start(self, visit: Visit) -> Response:
+        form = await visit.form()
+        verb = _verb({"verb": form.get("verb")})
+        given = {name: value for name, value in form.given().items() if name in FILTERS}
+        back = urlencode(given)
+        if form.every("id"):
+            return await self._use_on_chosen(visit, verb, form, back)
+        if verb == "restore":
+            raise BadRequest("choose single deliveries to restore", "verb", 422)
+        wish = _wish(
+            visit.person, form.get("reason").strip(), given, per_second=form.get("per_second")
+        )
+        started = await self._bulk.use(visit.call, cast(BulkVerb, verb), wish)
+        return visit.see("bulk", started.bulk_id or "", back=back)
+
+    async def _use_on_chosen(self, visit: Visit, verb: str, form: Form, back: str) -> Response:
+        """One after the other, each as it was seen: what others have changed since is left out."""
+        done, refused = [], []
+        cycles = form.every("cycle")
+        for number, delivery_id in enumerate(form.every("id")[:PAGE]):
+            body: dict[str, Any] = {"actor": visit.person, "reason": form.get("reason").strip()}
+            if "cycle" in VERBS[verb].__struct_fields__ and number < len(cycles):
+                body["cycle"] = cycles[number]
+            given = _convert(body, VERBS[verb])
+            try:
+                await self._verbs.use(visit.call, verb, delivery_id, given)
+                done.append(delivery_id)
+            except (NotAllowed, NotFound):
+                refused.append(delivery_id)
+        return visit.see("bulk", "chosen", verb=verb, id=done, refused=str(len(refused)), back=back)
+
+    async def chosen(self, visit: Visit) -> Response:
+        """What was done to the chosen rows, with the way back."""
+        fields, ids = _asked(visit)
+        verb = _verb(fields)
+        refused = fields.get("refused", "0")
+        return self._rendering.page(
+            visit,
+            "bulk_chosen.html",
+            place="deliveries",
+            verb=verb,
+            past=PAST[verb],
+            rows=await self._deliveries.rows(visit, await self._found(ids)),
+            refused=int(refused) if refused.isdigit() and len(refused) < 5 else 0,
+            back=_back(fields),
+            can_undo=verb in ("dismiss", "cancel"),
+        )
+
+    async def progress(self, visit: Visit) -> Response:
+        fields, _ = _asked(visit)
+        progress = await self._homing.bulk.show(visit.param("bulk_id"))
+        return self._rendering.page(
+            visit,
+            "bulk_progress.html",
+            place="deliveries",
+            progress=progress,
+            past=PAST[progress.verb],
+            back=_back(fields),
+        )
+
+    async def stop(self, visit: Visit) -> Response:
+        form = await visit.form()
+        bulk_id = visit.param("bulk_id")
+        await self._homing.bulk.stop(bulk_id, actor=visit.person, reason="stopped in the console")
+        return visit.see("bulk", bulk_id, back=form.get("back"))
+
+
+def _asked(visit: Visit) -> tuple[dict[str, str], list[str]]:
+    """The query, in which `id` may stand several times."""
+    raw = visit.call.scope["query_string"].decode("ascii", "replace")
+    pairs = parse_qsl(raw, max_num_fields=200)
+    ids = [value for name, value in pairs if name == "id"]
+    return {name: value for name, value in pairs if name != "id" and value}, ids
+
+
+def _back(fields: Mapping[str, str]) -> str:
+    """The filter to return to, with nothing in it but conditions."""
+    pairs = parse_qsl(fields.get("back", ""), max_num_fields=50)
+    return urlencode([(name, value) for name, value in pairs if name in FILTERS])
+
+
+def _verb(fields: Mapping[str, str]) -> str:
+    verb = fields.get("verb", "")
+    if verb not in VERBS_HERE:
+        raise BadRequest(f"must be one of {', '.join(VERBS_HERE)}", "verb", 422)
+    return verb
+
+
+def _wish(
+    person: str,
+    reason: str,
+    given: Mapping[str, str],
+    *,
+    dry_run: bool = False,
+    per_second: str = "",
+) -> BulkIn:
+    body: dict[str, Any] = {"actor": person, "reason": reason, "dry_run": dry_run}
+    conditions = from_query(given)
+    if conditions == Filter():
+        body["all"] = True
+    if per_second:
+        body["per_second"] = per_second
+    wish: BulkIn = _convert(body, BulkIn)
+    return wish if wish.everything else msgspec.structs.replace(wish, filter=conditions)
+
+
+def _convert(body: Mapping[str, Any], kind: Any) -> Any:
+    try:
+        return msgspec.convert(body, kind, strict=False)
+    except msgspec.ValidationError:
+        problem = "say why: the reason is kept in the history"
+        if body.get("reason"):
+            problem = "cannot be read"
+        raise BadRequest(problem, "reason", 422) from None

@@ -1,0 +1,31 @@
+"""Dead letters in groups: what failed in the same way is mended in one act."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from starlette.responses import Response
+
+from homing.app import Homing
+from homing.web.console.deliveries import Deliveries
+from homing.web.console.rendering import Rendering
+from homing.web.console.visits import Page, Visit
+
+
+class Failures:
+    def __init__(self, homing: Homing, deliveries: Deliveries, rendering: Rendering) -> None:
+        self._homing = homing
+        self._deliveries = deliveries
+        self._rendering = rendering
+
+    def pages(self) -> Iterable[Page]:
+        return (Page("GET", "/failures", "read", self.show),)
+
+    async def show(self, visit: Visit) -> Response:
+        visit.query(frozenset())
+        groups = await self._homing.desk.errors()
+        newest = [group.newest for group in groups if group.newest is not None]
+        rows = {row.view.delivery_id: row for row in await self._deliveries.rows(visit, newest)}
+        return self._rendering.page(
+            visit, "failures.html", place="failures", groups=groups, rows=rows
+        )

@@ -1,0 +1,252 @@
+"""The first page: whether all is well, and if not, where to mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from msgspec import Struct, field
+from starlette.responses import Response
+
+from homing.app import Homing
+from homing.domain.delivery import Fact
+from homing.engine.counters import RESOLUTIONS, Point, Span, history
+from homing.engine.liveness import WORKER
+from homing.engine.parking import BY_FAULT
+from homing.engine.store_verdict import store_warnings
+from homing.engine.unserved import unserved_text
+from homing.web.console.charts import Series, lines
+from homing.web.console.rendering import Rendering
+from homing.web.console.visits import Page, Visit
+from homing.web.console.words import plural
+from homing.web.console.words import span as spelt
+from homing.web.listing import Listing
+from homing.web.problems import BadRequest
+from homing.web.schemas import StatsOut
+
+# Due for longer than this and not tried: work is late.
+LATE_AFTER_S = 120.0
+FIELDS = frozenset({"span"})
+CHARTS_LAST_S = 2.0
+# Failures rise when the last minutes have this many, and so many times those of before.
+RECENT_MINUTES = 10
+RISING_FROM = 5
+RISING_TIMES = 3
+STATES = ("pending", "in_flight", "waiting", "failed", "delivered", "suppressed", "dismissed")
+
+
+class Reason(Struct, frozen=True):
+    """Why all is not well, and the page where it is mended."""
+
+    text: str
+    page: tuple[str, ...]
+    label: str
+    grave: bool = True
+    query: Mapping[str, str] = field(default_factory=dict)
+
+
+class Chart(Struct, frozen=True):
+    title: str
+    picture: str
+    key: tuple[tuple[str, str], ...]
+
+
+class WorkerRow(Struct, frozen=True):
+    """A process with a heartbeat."""
+
+    name: str
+    host: str
+    pid: str
+    lanes: tuple[str, ...]
+    beat_at_ms: int
+    alive: bool
+    here: bool
+
+
+class Home:
+    def __init__(self, homing: Homing, listing: Listing, rendering: Rendering) -> None:
+        self._homing = homing
+        self._listing = listing
+        self._rendering = rendering
+        self._charts: dict[Span, tuple[float, list[Point]]] = {}
+
+    def pages(self) -> Iterable[Page]:
+        return (
+            Page("GET", "/", "read", self.show),
+            Page("GET", "/workers", "read", self.workers),
+        )
+
+    async def show(self, visit: Visit) -> Response:
+        span = cast(Span, visit.query(FIELDS).get("span", "hour"))
+        if span not in RESOLUTIONS:
+            raise BadRequest(f"must be one of {', '.join(RESOLUTIONS)}", "span")
+        stats = await self._listing.collect_stats()
+        oldest_ms = await self._oldest_due()
+        totals: dict[str, int] = {}
+        for route in stats.routes:
+            for state, number in route.states.items():
+                totals[state] = totals.get(state, 0) + number
+        return self._rendering.page(
+            visit,
+            "home.html",
+            place="",
+            reasons=await self._reasons(stats, totals, oldest_ms),
+            stats=stats,
+            totals=totals,
+            states=STATES,
+            oldest_ms=oldest_ms,
+            workers=await worker_rows(self._homing),
+            span=span,
+            charts=charts_of(await self._history(span), span),
+        )
+
+    async def _history(self, span: Span) -> list[Point]:
+        """Read once for all who look at the same time."""
+        clock = self._homing.engine.clock
+        at_s, points = self._charts.get(span, (float("-inf"), []))
+        if clock.steady_s() - at_s > CHARTS_LAST_S:
+            _, points = await history(self._homing.store, clock.now_ms(), span)
+            self._charts[span] = (clock.steady_s(), points)
+        return points
+
+    async def workers(self, visit: Visit) -> Response:
+        visit.query(frozenset())
+        stats = await self._listing.collect_stats()
+        return self._rendering.page(
+            visit,
+            "workers.html",
+            place="workers",
+            workers=await worker_rows(self._homing),
+            unserved=stats.unserved,
+        )
+
+    async def _oldest_due(self) -> int | None:
+        """The due time of the delivery that waits longest, on routes that are not parked."""
+        engine = self._homing.engine
+        lanes = [
+            lane
+            for route in engine.routes.values()
+            if not engine.parking.is_parked(route.name)
+            for lane in route.served_lanes
+        ]
+        due_ms = await engine.store.next_due_ms(lanes)
+        return due_ms if due_ms is not None and due_ms <= engine.clock.now_ms() else None
+
+    async def _reasons(
+        self, stats: StatsOut, totals: Mapping[str, int], oldest_ms: int | None
+    ) -> list[Reason]:
+        engine = self._homing.engine
+        reasons = [
+            Reason(f"The store: {each}.", ("doctor",), "Doctor") for each in engine.health.problems
+        ]
+        reasons += [
+            Reason(
+                _parked(route.route, engine.parking.fact(route.route)),
+                ("routes", route.route),
+                "Route",
+            )
+            for route in stats.routes
+            if route.parked
+        ]
+        if not stats.workers:
+            reasons.append(
+                Reason("No worker is running: nothing is delivered.", ("workers",), "Workers")
+            )
+        else:
+            reasons += [
+                Reason(f"{unserved_text(lane, number).capitalize()}.", ("workers",), "Workers")
+                for lane, number in stats.unserved.items()
+            ]
+        late_s = 0.0 if oldest_ms is None else (engine.clock.now_ms() - oldest_ms) / 1000
+        if late_s > LATE_AFTER_S:
+            text = f"Work is late: the oldest delivery has been due for {spelt(late_s)}."
+            reasons.append(Reason(text, ("deliveries",), "Pending", query={"state": "pending"}))
+        for route, problem in engine.provider_problems.items():
+            text = f"The provider of {route} fails: {problem}"
+            reasons.append(Reason(text, ("routes", route), "Route"))
+        if rising := failures_rising(await self._history("hour")):
+            reasons.append(Reason(rising, ("failures",), "Failures"))
+        for warning in await store_warnings(self._homing.store, engine.clock):
+            text = f"{warning[0].upper()}{warning[1:]}."
+            reasons.append(Reason(text, ("doctor",), "Doctor", grave=False))
+        if failed := totals.get("failed", 0):
+            wait = "waits" if failed == 1 else "wait"
+            text = f"{plural(failed, 'dead letter')} {wait} for a decision."
+            reasons.append(Reason(text, ("failures",), "Failures", grave=False))
+        return reasons
+
+
+def _parked(route: str, fact: Fact | None) -> str:
+    value: Mapping[str, Any] = (fact.value if fact is not None else None) or {}
+    by = "a fault" if value.get("by") == BY_FAULT else str(value.get("by") or "somebody")
+    reason = value.get("reason") or value.get("error_class") or "no reason given"
+    return f"Route {route} is parked by {by}: {reason}"
+
+
+def failures_rising(points: Sequence[Point]) -> str | None:
+    """Of the minutes of an hour: whether the last ones have many more failures than the others."""
+    recent = sum(point.failed for point in points[-RECENT_MINUTES:])
+    before = sum(point.failed for point in points[:-RECENT_MINUTES])
+    usual = before * RECENT_MINUTES / max(len(points) - RECENT_MINUTES, 1)
+    if recent < RISING_FROM or recent <= RISING_TIMES * usual:
+        return None
+    return (
+        f"Failures are rising: {recent:,} in the last {RECENT_MINUTES} minutes,"
+        f" against {usual:.0f} on average before."
+    )
+
+
+def charts_of(points: Sequence[Point], span: Span) -> list[Chart]:
+    first = {"hour": "an hour ago", "day": "a day ago", "week": "a week ago"}[span]
+    # The last step is not over: its counts would look like a fall.
+    whole = points[:-1]
+    flow = (
+        Series("accepted", "move", [each.accepted for each in whole]),
+        Series("delivered", "good", [each.delivered for each in whole]),
+        Series("failed", "bad", [each.failed for each in whole]),
+    )
+    waiting = (Series("waiting", "wait", [each.waiting for each in whole]),)
+    times = (
+        Series("half within (p50)", "move", [_s(each.p50_ms) for each in whole]),
+        Series("95 % within (p95)", "wait", [_s(each.p95_ms) for each in whole]),
+    )
+    per = {"hour": "a minute", "day": "in ten minutes", "week": "an hour"}[span]
+    named = (
+        (f"Deliveries {per}", flow, ""),
+        ("Waiting", waiting, ""),
+        ("Time to deliver", times, "s"),
+    )
+    return [
+        Chart(
+            title,
+            lines(series, title, first, "now", unit),
+            tuple((each.name, each.color) for each in series) if len(series) > 1 else (),
+        )
+        for title, series, unit in named
+    ]
+
+
+def _s(time_ms: int | None) -> float | None:
+    return None if time_ms is None else time_ms / 1000
+
+
+async def worker_rows(homing: Homing) -> list[WorkerRow]:
+    """Every process that has beaten lately, this one first."""
+    engine = homing.engine
+    await engine.liveness.look()
+    rows = []
+    for fact in await homing.store.facts(WORKER):
+        value = fact.value or {}
+        here = fact.key == engine.holder
+        rows.append(
+            WorkerRow(
+                fact.key,
+                str(value.get("host") or ""),
+                str(value.get("pid") or ""),
+                tuple(sorted(lane for lane in str(value.get("lanes") or "").split("\n") if lane)),
+                fact.at_ms,
+                here or fact.key in engine.liveness.beating,
+                here,
+            )
+        )
+    return sorted(rows, key=lambda row: (not row.here, not row.alive, row.name))

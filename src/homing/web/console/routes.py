@@ -1,0 +1,183 @@
+"""Routes: when attempts come, what is allowed, whether the provider answers; park and unpark."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+from starlette.responses import Response
+
+from homing.app import Homing
+from homing.domain.delivery import Fact
+from homing.domain.errors import NotFound
+from homing.domain.message import Email
+from homing.domain.policy import Stage
+from homing.engine.planning import Forecast, forecast
+from homing.engine.route import Route
+from homing.ports import Checked, Finding
+from homing.settings import seconds
+from homing.web.console.charts import plan_picture
+from homing.web.console.rendering import Rendering
+from homing.web.console.visits import Page, Visit
+from homing.web.intake import takes_emails
+from homing.web.listing import Listing
+from homing.web.problems import BadRequest
+from homing.web.schemas import RouteStats, VerbIn
+from homing.web.verbs import Verbs
+
+CHECK_WITHIN_S = 15.0
+DEFAULT_OUTAGE = "1h"
+FIELDS = frozenset({"outage", "did"})
+DID = {
+    "park": "The route is parked. All workers know of it within a second.",
+    "unpark": "The route runs again.",
+    "check": "The provider was asked; see below.",
+}
+
+
+class StagePlan(Struct, frozen=True):
+    """A stage with its attempts, as they would come in an outage."""
+
+    stage: Stage
+    seen: Forecast
+    picture: str
+
+
+class Checkup(Struct, frozen=True):
+    """What a provider answered last, and when."""
+
+    at_ms: int
+    findings: Sequence[Finding]
+
+
+class Routes:
+    def __init__(
+        self, homing: Homing, listing: Listing, verbs: Verbs, rendering: Rendering
+    ) -> None:
+        self._homing = homing
+        self._listing = listing
+        self._verbs = verbs
+        self._rendering = rendering
+        self._checked: dict[str, Checkup] = {}
+
+    def pages(self) -> Iterable[Page]:
+        one = "/routes/{route}"
+        return (
+            Page("GET", "/routes", "read", self.list),
+            Page("GET", one, "read", self.show),
+            Page("POST", f"{one}/park", "operate", self.park),
+            Page("POST", f"{one}/unpark", "operate", self.unpark),
+            Page("POST", f"{one}/check", "operate", self.check),
+            Page("POST", f"{one}/test", "send", self.test),
+        )
+
+    async def list(self, visit: Visit) -> Response:
+        visit.query(frozenset())
+        stats = await self._listing.collect_stats()
+        engine = self._homing.engine
+        return self._rendering.page(
+            visit,
+            "routes.html",
+            place="routes",
+            routes=[
+                (each, engine.routes.get(each.route), engine.parking.fact(each.route))
+                for each in stats.routes
+            ],
+            problems=engine.provider_problems,
+        )
+
+    async def show(self, visit: Visit) -> Response:
+        fields = visit.query(FIELDS)
+        name = visit.param("route")
+        stats = await self._listing.collect_stats()
+        counts = next((each for each in stats.routes if each.route == name), None)
+        route = self._homing.engine.routes.get(name)
+        if route is None and counts is None:
+            raise NotFound(f"there is no route {name}")
+        outage = fields.get("outage", DEFAULT_OUTAGE)
+        return self._rendering.page(
+            visit,
+            "route.html",
+            place="routes",
+            name=name,
+            route=route,
+            counts=counts or RouteStats(name, {}, parked=False),
+            parked=self._parked(name),
+            plans=[] if route is None else _plans(route, _outage_s(outage)),
+            outage=outage,
+            problem=self._homing.engine.provider_problems.get(name),
+            checkup=self._checked.get(name),
+            can_check=route is not None and isinstance(route.provider, Checked),
+            can_test=route is not None and takes_emails(route) and self._homing.works_on(name),
+            done=DID.get(fields.get("did", "")),
+        )
+
+    def _parked(self, name: str) -> Fact | None:
+        return self._homing.engine.parking.fact(name)
+
+    async def park(self, visit: Visit) -> Response:
+        return await self._set(visit, parked=True)
+
+    async def unpark(self, visit: Visit) -> Response:
+        return await self._set(visit, parked=False)
+
+    async def _set(self, visit: Visit, *, parked: bool) -> Response:
+        form = await visit.form()
+        body = {"actor": visit.person, "reason": form.get("reason").strip()}
+        try:
+            given = msgspec.convert(body, VerbIn)
+        except msgspec.ValidationError:
+            raise BadRequest("say why: the reason is kept in the audit", "reason", 422) from None
+        name = visit.param("route")
+        await self._verbs.set_parked(visit.call, name, given, parked=parked)
+        return visit.see("routes", name, did="park" if parked else "unpark")
+
+    async def check(self, visit: Visit) -> Response:
+        """Ask the provider: reachable, trusted, logged in. Nothing is sent."""
+        await visit.form()
+        name = visit.param("route")
+        route = self._homing.engine.routes.get(name)
+        provider: object = None if route is None else route.provider
+        if not isinstance(provider, Checked):
+            raise NotFound(f"route {name} has no provider that can be asked")
+        try:
+            async with asyncio.timeout(CHECK_WITHIN_S):
+                findings: Sequence[Finding] = await provider.findings()
+        except TimeoutError:
+            findings = [Finding("provider", "bad", "it did not answer in time")]
+        self._checked[name] = Checkup(self._homing.engine.clock.now_ms(), findings)
+        return visit.see("routes", name, did="check")
+
+    async def test(self, visit: Visit) -> Response:
+        """One mail to an address of the operator's own."""
+        form = await visit.form()
+        name = visit.param("route")
+        email = Email(
+            to=form.get("to").strip(),
+            subject="Test message from Homing",
+            text=f"{visit.person} has sent this to see whether route {name} works.",
+        )
+        ticket = await self._homing.submit(email, route=name, source="console")
+        return visit.see("deliveries", ticket.delivery_id)
+
+
+def _plans(route: Route, outage_s: float) -> Sequence[tuple[str, Sequence[StagePlan]]]:
+    """The plan, and the further ones that differ from it, by name."""
+    named: Mapping[str, object] = {"": route.plan, **route.plans}
+    shown = []
+    for name, plan in named.items():
+        if name and plan == route.plan:
+            continue
+        stages = route.plan.stages if not name else route.plans[name].stages
+        seen = [(stage, forecast(stage.retry, outage_s)) for stage in stages]
+        shown.append((name, [StagePlan(stage, one, plan_picture(one)) for stage, one in seen]))
+    return shown
+
+
+def _outage_s(text: str) -> float:
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise BadRequest(str(error), "outage", 422) from None

@@ -1,0 +1,107 @@
+"""How the service is set up: the audit, who has access, the settings in force, and the doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from starlette.responses import Response
+
+from homing.app import Homing
+from homing.doctor import examine_running
+from homing.engine.desk_writer import AUDIT
+from homing.engine.masking import masked_audit
+from homing.engine.tokens import RIGHTS
+from homing.engine.views import AuditView, audit_view
+from homing.from_settings import Program, settings_in_force
+from homing.ports import FactCursor, Finding
+from homing.web.console.rendering import Rendering
+from homing.web.console.timeline import DONE
+from homing.web.console.visits import Page, Visit
+from homing.web.problems import BadRequest
+from homing.web.reading import whole_number
+
+PAGE = 50
+AUDIT_FIELDS = frozenset({"after", "at_ms"})
+DOES = {**DONE, "park": "parked the route", "unpark": "unparked the route"}
+
+
+class Act(Struct, frozen=True):
+    """An entry of the audit with what it is about: a delivery, or a route."""
+
+    entry: AuditView
+    does: str
+    delivery_id: str | None
+    route: str | None
+
+
+class System:
+    def __init__(self, homing: Homing, program: Program | None, rendering: Rendering) -> None:
+        self._homing = homing
+        self._program = program
+        self._rendering = rendering
+        self._examined: tuple[int, Sequence[Finding]] | None = None
+
+    def pages(self) -> Iterable[Page]:
+        return (
+            Page("GET", "/audit", "read", self.audit),
+            Page("GET", "/access", "administer", self.access),
+            Page("GET", "/settings", "administer", self.settings),
+            Page("GET", "/doctor", "administer", self.doctor),
+            Page("POST", "/doctor", "administer", self.examine),
+        )
+
+    async def audit(self, visit: Visit) -> Response:
+        """Newest first."""
+        fields = visit.query(AUDIT_FIELDS)
+        after = None
+        if "after" in fields:
+            after = FactCursor(fields["after"], whole_number(fields, "at_ms") or 0)
+        facts = await self._homing.store.facts(AUDIT, "", PAGE, after=after, order="newest")
+        acts = []
+        for fact in facts:
+            about = fact.key.rpartition("/")[0]
+            route = about.removeprefix("route:") if about.startswith("route:") else None
+            entry = audit_view(fact)
+            if not visit.sees_personal_data:
+                entry = masked_audit(entry)
+            does = DOES.get(entry.verb, f"used {entry.verb}")
+            acts.append(Act(entry, does, about if route is None else None, route))
+        last = facts[-1] if len(facts) == PAGE else None
+        return self._rendering.page(visit, "audit.html", place="audit", acts=acts, last=last)
+
+    async def access(self, visit: Visit) -> Response:
+        visit.query(frozenset())
+        used = await self._homing.tokens.last_uses()
+        tokens = [(each, used.get(each.digest)) for each in await self._homing.tokens.all()]
+        return self._rendering.page(
+            visit,
+            "access.html",
+            place="access",
+            users=await self._homing.users.all(),
+            tokens=tokens,
+            rights={role: sorted(rights) for role, rights in RIGHTS.items()},
+        )
+
+    async def settings(self, visit: Visit) -> Response:
+        visit.query(frozenset())
+        rows = [] if self._program is None else settings_in_force(self._program)
+        return self._rendering.page(visit, "settings.html", place="settings", rows=rows)
+
+    async def doctor(self, visit: Visit) -> Response:
+        visit.query(frozenset())
+        return self._rendering.page(
+            visit,
+            "doctor.html",
+            place="doctor",
+            examined=self._examined,
+            possible=self._program is not None,
+        )
+
+    async def examine(self, visit: Visit) -> Response:
+        await visit.form()
+        if self._program is None:
+            raise BadRequest("these checks need the settings of `homing serve`", None, 409)
+        findings = await examine_running(self._program, self._homing)
+        self._examined = (self._homing.engine.clock.now_ms(), findings)
+        return visit.see("doctor")

@@ -1,0 +1,128 @@
+"""The table of the console: every page behind its right, and refusals as pages."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from homing.app import Homing
+from homing.domain.errors import HomingError, StoreError
+from homing.from_settings import Program
+from homing.settings.tree import Settings
+from homing.web import calls
+from homing.web.answers import Answer
+from homing.web.auth import Gate
+from homing.web.bodies import Bodies
+from homing.web.bulk import Bulk
+from homing.web.calls import Call, query_of
+from homing.web.console.bulk import BulkPages
+from homing.web.console.deliveries import Deliveries
+from homing.web.console.delivery import DeliveryPage
+from homing.web.console.failures import Failures
+from homing.web.console.home import Home
+from homing.web.console.outbox import Outbox
+from homing.web.console.rendering import STATIC, Rendering
+from homing.web.console.routes import Routes
+from homing.web.console.search import Search
+from homing.web.console.signing_in import PageGate, SigningIn
+from homing.web.console.system import System
+from homing.web.console.visits import Page, Visit
+from homing.web.intake import Intake
+from homing.web.listing import Listing
+from homing.web.live import EventStream, Live
+from homing.web.operations import PUBLIC
+from homing.web.problems import BadRequest, answer_for
+from homing.web.resources import Resource
+from homing.web.verbs import Verbs
+
+LIVE_FIELDS = frozenset({"delivery"})
+
+
+class Console:
+    """Makes the pages over one Homing, for a table of resources."""
+
+    def __init__(
+        self,
+        homing: Homing,
+        settings: Settings,
+        live: Live,
+        bodies: Bodies,
+        gate: Gate,
+        program: Program | None = None,
+    ) -> None:
+        self._homing = homing
+        self._live = live
+        self._bodies = bodies
+        self._gate = gate
+        self._rendering = rendering = Rendering(homing, gate)
+        listing = Listing(homing)
+        intake = Intake(homing, bodies, settings.limits)
+        verbs = Verbs(homing, listing, intake)
+        bulk = Bulk(homing, listing, intake)
+        deliveries = Deliveries(homing, listing, rendering)
+        sections = (
+            Home(homing, listing, rendering),
+            deliveries,
+            DeliveryPage(homing, listing, verbs, deliveries, rendering),
+            BulkPages(homing, listing, verbs, bulk, deliveries, rendering),
+            Failures(homing, deliveries, rendering),
+            Search(homing, listing, deliveries, rendering),
+            Routes(homing, listing, verbs, rendering),
+            Outbox(homing, deliveries, rendering),
+            System(homing, program, rendering),
+            SigningIn(gate, rendering),
+        )
+        self._pages = [page for section in sections for page in section.pages()]
+
+    def resources(self, prefix: str) -> dict[str, Resource]:
+        """By path, under a prefix such as `/console`, or none."""
+        table: dict[str, Resource] = {}
+        for page in self._pages:
+            gate = PageGate(self._gate, self._rendering, self._bodies, page.path)
+            resource = table.setdefault(prefix + page.path, Resource(gate, takes_forms=True))
+            resource.serve(page.method, page.right, self._endpoint(page))
+        if prefix:
+            # Without its slash, relative links would lead out of the console.
+            bare = table[prefix] = Resource(self._gate)
+            bare.serve("GET", PUBLIC, _to_slash)
+        stream = Resource(self._gate)
+        stream.serve("GET", "read", self._stream)
+        table[f"{prefix}/live"] = stream
+        for path in STATIC.iterdir():
+            static = Resource(self._gate)
+            static.serve("GET", PUBLIC, self._static(path.name))
+            table[f"{prefix}/static/{path.name}"] = static
+        return table
+
+    def _endpoint(self, page: Page) -> calls.Endpoint:
+        async def act(call: Call) -> Response:
+            visit = Visit(call, page.path, self._bodies)
+            try:
+                return await page.handle(visit)
+            except (HomingError, BadRequest) as error:
+                if isinstance(error, StoreError):
+                    self._homing.engine.health.met(error)
+                return self._refused(visit, error)
+
+        return act
+
+    def _refused(self, visit: Visit, error: Exception) -> Response:
+        """In the words and with the status of REST."""
+        return self._rendering.refusal(visit, answer_for(error))
+
+    async def _stream(self, call: Call) -> Response:
+        """Ticks for an open page."""
+        fields = query_of(call.scope, LIVE_FIELDS)
+        ticks = self._live.ticks
+        return EventStream(ticks, ticks.viewer(fields.get("delivery")))
+
+    def _static(self, name: str) -> calls.Endpoint:
+        async def act(call: Call) -> Response:
+            del call
+            return self._rendering.static(name)
+
+        return act
+
+
+async def _to_slash(call: Call) -> Response:
+    last = call.scope["path"].rpartition("/")[2]
+    return Answer(b"", 308, b"text/plain", ((b"location", f"{last}/".encode()),))
