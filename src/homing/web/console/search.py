@@ -60,6 +60,8 @@ class Search:
         """Every delivery to one address, newest first, with where the newest ones stand."""
         fields = visit.query(ADDRESS_FIELDS)
         given = fields.get("a", "")
+        if not given:
+            return visit.see("search")
         query = self._listing.query(visit.call, Filter(recipient=given))
         page = await self._homing.desk.list(query, cursor_of(fields), PAGE)
         rows = await self._deliveries.rows(visit, page.items)
