@@ -48,9 +48,11 @@ from homing.ports import (
     Observer,
     Provider,
     Store,
+    TakesLines,
     TransactionalStore,
     WritesShapes,
 )
+from homing.stores.foreign_lines import take_lines
 from homing.stores.projecting import ShapeProjection
 from homing.stores.shape import Shape
 from homing.sync import SyncHoming
@@ -132,6 +134,7 @@ class Homing:
         self._known = {route.name: route for route in known if route.name not in self._routes}
         if shapes and isinstance(self.store, WritesShapes):
             self.store.show(ShapeProjection(shapes, self._retention_of))
+        self._shapes = shapes or {}
         self._worker_commands = worker_commands or {}
         self._route_owner = route_owner
         self._worker = worker
@@ -281,7 +284,20 @@ class Homing:
             about={"host": host, "pid": pid},
             time_scale=self.time_scale,
             known=[route for route in self._known.values() if not self.works_on(route.name)],
+            take_lines=self.take_lines if isinstance(self.store, TakesLines) else None,
         )
+
+    async def take_lines(self) -> int:
+        """Take over what other programs have written into the file of the store, by the Shapes of
+        the routes that are worked on here; how many deliveries that made."""
+        engine, number = self.engine, 0
+        for name, route in self._routes.items():
+            shape = self._shapes.get(name)
+            if shape is not None and shape.read is not None:
+                number += await take_lines(
+                    self.store, route, shape, engine.admission, self._clock, engine.alerts.sound
+                )
+        return number
 
     async def stop(self, grace_s: float | None = None) -> None:
         """Finish or give back claimed work, then close. Nothing happens if it is not started."""

@@ -26,7 +26,6 @@ from homing.engine.function_step import (
     outcome_of,
 )
 from homing.engine.handler_retry import terminal
-from homing.engine.lanes import lane_part
 from homing.ports import FactLookup, OnceStore, Outcome, Store, Work
 
 Validate: TypeAlias = Callable[[Json], Json]
@@ -73,7 +72,7 @@ class HandlerStep(FunctionStep):
         )
 
     def _key(self, delivery: Delivery) -> str:
-        return f"{lane_part(event_id(delivery))}/{self._name}"
+        return f"{event_id(delivery)}/{self._name}"
 
 
 class OnceStep(HandlerStep):

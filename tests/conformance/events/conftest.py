@@ -12,50 +12,51 @@ import pytest
 from homing.stores.sql.postgres import PostgresStore
 from tests import servers
 from tests.conformance.events.outbox import Outbox
+from tests.unit.cli.conftest import cli
 
-TEMPLATE = "outbox_template"
+__all__ = ["cli"]
+
 NUMBERS = count(1)
+TABLES = """
+select string_agg(format('public.%I', tablename), ', ') from pg_tables
+where schemaname = 'public' and tablename not in ('homing_database')
+and tablename not like '%migrations' and tablename not like '%files'
+"""
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    """These tests are not about power cuts: nothing is synced."""
-    with servers.postgres("fsync=off", "full_page_writes=off") as server:
+    with servers.postgres() as server:
         yield server.url.removesuffix("/postgres")
 
 
 @pytest.fixture(scope="session")
-def template(server: str) -> str:
-    """A database with the schema of the outbox, from which the others are copied."""
-    execute(server, f"create database {TEMPLATE}")
-    store = PostgresStore(f"{server}/{TEMPLATE}?durability=weak")
+def database(server: str) -> str:
+    """With the schema of the outbox."""
+    store = PostgresStore(url := f"{server}/postgres")
     store.add_sql_files("events", "homing.assemblies.events.postgres")
-    asyncio.run(opened(store))
-    return TEMPLATE
+
+    async def migrate() -> None:
+        await store.open()
+        await store.close()
+
+    asyncio.run(migrate())
+    return url
 
 
-async def opened(store: PostgresStore) -> None:
-    await store.open()
-    await store.close()
-
-
-def execute(server: str, statement: str) -> None:
-    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
-        connection.execute(statement)
+@pytest.fixture
+def outbox(database: str) -> Iterator[Outbox]:
+    """Without any row."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        [names] = connection.execute(TABLES).fetchone() or ("",)
+        connection.execute(f"truncate {names}".encode())
+        yield Outbox(database, connection)
 
 
 @pytest.fixture
 def empty_database(server: str) -> str:
     """Without any table."""
     name = f"empty_{next(NUMBERS)}"
-    execute(server, f"create database {name}")
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        connection.execute(f"create database {name}".encode())
     return f"{server}/{name}"
-
-
-@pytest.fixture
-def outbox(server: str, template: str) -> Iterator[Outbox]:
-    name = f"outbox_{next(NUMBERS)}"
-    execute(server, f"create database {name} template {template}")
-    url = f"{server}/{name}"
-    with psycopg.connect(url, autocommit=True) as connection:
-        yield Outbox(url, connection)

@@ -18,11 +18,10 @@ class Outbox:
 
     def __init__(self, url: str, connection: psycopg.Connection[Any]) -> None:
         self.url = url
-        self.store_url = f"{url}?durability=weak"
         self.connection = connection
 
     def homing(self, **options: Any) -> Homing:
-        return Homing(self.store_url, **{"worker": False, **options})
+        return Homing(self.url, **{"worker": False, **options})
 
     def sql(self, statement: str, *given: object) -> list[dict[str, Any]]:
         with self.connection.cursor(row_factory=dict_row) as cursor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 
 from homing import Event, Homing
-from tests.unit.cli.programs import Program, run, started, until
+from tests.unit.cli.conftest import Cli
+from tests.unit.cli.programs import Program, started, until
 from tests.unit.observers.collector import collecting
 from tests.unit.observers.test_sentry import dsn, events
 
@@ -35,14 +37,17 @@ async def void(event):
     if not Path("repaired").exists():
         raise TerminalHandlerError("no such invoice")
 """
-WORKER = ["-m", "homing", "events", "worker", "--app", "shop"]
+WORKER = ["-m", "homing", "events", "worker", "--app", "events_shop"]
+STORE = "sqlite:///shop.db"
 SEVEN = ["event_id", "event_type", "source", "target", "handler_name", "last_error", "attempts"]
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Path:
-    (tmp_path / "shop.py").write_text(APP)
-    return tmp_path
+def shop(cli: Cli, tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "events_shop.py").write_text(APP)
+    cli("events", "migrate", "--store", STORE)
+    yield tmp_path
+    sys.modules.pop("events_shop", None)
 
 
 def publish(folder: Path, event_type: str, key: str) -> str:
@@ -71,15 +76,15 @@ def lines(worker: Program, **wanted: object) -> list[dict[str, Any]]:
     return [line for line in found if wanted.items() <= line.items()]
 
 
-def dead(folder: Path) -> dict[str, Any]:
-    told = run(folder, "events", "dlq", "list", "--json", "--store", "sqlite:///shop.db").stdout
-    found: dict[str, Any] = json.loads(told)
-    return found
+def dead(cli: Cli) -> list[dict[str, Any]]:
+    found: dict[str, Any] = cli("events", "dlq", "list", "--json", "--store", STORE).json
+    assert found["failed_in_7_days"] == len(found["events"])
+    rows: list[dict[str, Any]] = found["events"]
+    return rows
 
 
 def test_each_attempt_is_a_line_and_each_failure_one_alert(shop: Path) -> None:
     """E-050, E-051, E-053"""
-    run(shop, "events", "migrate", "--app", "shop")
     event_id = publish(shop, "invoice.paid", "a")
     with collecting() as sentry, working(shop, HOMING_TELEMETRY__SENTRY_DSN=dsn(sentry)) as worker:
         until(lambda: events(sentry), what="the report")
@@ -103,58 +108,53 @@ def test_each_attempt_is_a_line_and_each_failure_one_alert(shop: Path) -> None:
     assert report["breadcrumbs"]["values"][-1]["data"] == expected
 
 
-def test_a_failure_after_a_replay_alerts_again(shop: Path) -> None:
+def test_a_failure_after_a_replay_alerts_again(shop: Path, cli: Cli) -> None:
     """E-042, E-052"""
-    run(shop, "events", "migrate", "--app", "shop")
     event_id = publish(shop, "invoice.void", "a")
-    replay = ["events", "dlq", "replay", event_id, "--store", "sqlite:///shop.db"]
+    replay = ["events", "dlq", "replay", event_id, "--store", STORE, "--generation", "0", "--by"]
     with working(shop) as worker:
         until(lambda: lines(worker, event="event_failed"), what="the alert")
-        [row] = dead(shop)["events"]
+        [row] = dead(cli)
         assert (row["event_id"], row["attempts"], row["history_entries"]) == (event_id, 1, 0)
-        told = run(shop, *replay, "--generation", "0", "--by", "ann@example.org").stdout
+        told = cli(*replay, "ann@example.org").out
         assert told == f"{event_id} is pending with generation 0\n"
         until(lambda: len(lines(worker, event="event_failed")) == 2, what="the second alert")
         (shop / "repaired").touch()
-        run(shop, *replay, "--generation", "0", "--by", "sql-direct")
+        cli(*replay, "sql-direct")
         until(lambda: lines(worker, event="delivered"), what="the delivery")
-    assert dead(shop)["events"] == []
-    shown = run(shop, "events", "dlq", "show", event_id, "--json", "--store", "sqlite:///shop.db")
-    event = json.loads(shown.stdout)["event"]
-    assert [cycle["replayed_by"] for cycle in event["failure_history"]] == [
-        "ann@example.org",
-        "sql-direct",
-    ]
+    assert dead(cli) == []
+    show = ["events", "dlq", "show", event_id, "--store", STORE]
+    event = cli(*show, "--json").json["event"]
+    who = [cycle["replayed_by"] for cycle in event["failure_history"]]
+    assert who == ["ann@example.org", "sql-direct"]
     assert event["history_entries"] == 2
     assert event["history_bytes"] > 100
-    text = run(shop, "events", "dlq", "show", event_id, "--store", "sqlite:///shop.db").stdout
-    assert "status:           delivered" in text
+    assert "status:           delivered" in cli(*show).out
 
 
-def test_replay_states_its_generation_and_who(shop: Path) -> None:
+def test_replay_states_its_generation_and_who(shop: Path, cli: Cli) -> None:
     """E-037, E-044"""
-    run(shop, "events", "migrate", "--app", "shop")
     event_id = publish(shop, "invoice.void", "a")
-    replay = ["events", "dlq", "replay", event_id, "--store", "sqlite:///shop.db"]
+    replay = ["events", "dlq", "replay", event_id, "--store", STORE]
 
-    assert "--generation" in run(shop, *replay, "--by", "ann", code=2).stderr
-    assert "--by" in run(shop, *replay, "--generation", "1", code=2).stderr
-    told = run(shop, *replay, "--by", "ann", "--generation", "1", code=1).stderr
-    assert "it is pending" in told
-
-
-def test_the_worker_says_what_it_lacks(shop: Path) -> None:
-    told = run(shop, "events", "worker", code=2).stderr
-    assert "--app module:homing" in told
-    told = run(shop, "events", "worker", "--app", "shop", code=2).stderr
-    assert "does not exist" in told
-    told = run(shop, "events", "dlq", "list", "--store", "sqlite:///shop.db", code=2).stderr
-    assert "does not exist" in told
-    run(shop, "events", "migrate", "--app", "shop")
-    told = run(shop, "events", "worker", "--app", "shop", code=2, HOMING_TIME_SCALE="60").stderr
-    assert "time_scale (HOMING_TIME_SCALE) has no effect" in told
+    assert "--generation" in cli(*replay, "--by", "ann", code=2).err
+    assert "--by" in cli(*replay, "--generation", "1", code=2).err
+    assert "it is pending" in cli(*replay, "--by", "ann", "--generation", "1", code=1).err
 
 
-def test_other_assemblies_take_no_application(shop: Path) -> None:
-    told = run(shop, "mail", "worker", "--app", "shop", code=2).stderr
-    assert "--app is not for mail" in told
+def test_the_worker_says_what_it_lacks(
+    shop: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = ["events", "worker", "--app", "events_shop"]
+    (shop / "shop.db").unlink()
+
+    assert "--app module:homing" in cli("events", "worker", code=2).err
+    assert "does not exist" in cli(*work, code=2).err
+    assert "does not exist" in cli("events", "dlq", "list", "--store", STORE, code=2).err
+    cli("events", "migrate", "--app", "events_shop")
+    monkeypatch.setenv("HOMING_TIME_SCALE", "60")
+    assert "time_scale (HOMING_TIME_SCALE) has no effect" in cli(*work, code=2).err
+
+
+def test_other_assemblies_take_no_application(cli: Cli) -> None:
+    assert "--app is not for mail" in cli("mail", "worker", "--app", "shop", code=2).err

@@ -168,8 +168,8 @@ async def book(event, connection):
 
 def test_a_worker_killed_before_the_commit_leaves_no_effect(outbox: Outbox, tmp_path: Path) -> None:
     """E-056, E-064"""
-    outbox.sql("create table effects (event_id uuid)")
-    (tmp_path / "shop.py").write_text(APP.format(url=outbox.store_url))
+    outbox.sql("create table if not exists effects (event_id uuid)")
+    (tmp_path / "shop.py").write_text(APP.format(url=outbox.url))
     event_id = outbox.enqueue("a", "paid")
     command = ["-m", "homing", "events", "worker", "--app", "shop"]
     with started(tmp_path, command) as worker:

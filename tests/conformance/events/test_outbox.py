@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
@@ -162,7 +163,7 @@ async def test_a_plain_insert_does_what_the_function_does(outbox: Outbox) -> Non
 
 async def test_the_business_row_and_the_event_commit_together(outbox: Outbox) -> None:
     """E-006"""
-    outbox.sql("create table invoices (number integer)")
+    outbox.sql("create table if not exists invoices (number integer)")
     with outbox.undone():
         outbox.sql("insert into invoices values (1)")
         outbox.enqueue("lost")
@@ -184,16 +185,23 @@ async def test_an_event_wakes_a_worker_and_is_found_without_that(outbox: Outbox)
     async with homing, asyncio.timeout(20):
         await asyncio.to_thread(outbox.enqueue, "woken")
         assert await seen.get() == "woken"
-        # The function of the server is hidden by one that does nothing.
-        outbox.sql("create schema mute")
-        outbox.sql("create function mute.pg_notify(text, text) returns void language sql as ''")
-        outbox.sql(
-            "do $$ declare f regprocedure; begin select oid::regprocedure into f from pg_proc"
-            " where proname = 'homing_put'; execute format('alter function %s set search_path"
-            " = mute, public, pg_catalog', f); end $$"
-        )
-        await asyncio.to_thread(outbox.enqueue, "polled")
+        with mute(outbox):
+            await asyncio.to_thread(outbox.enqueue, "polled")
         assert await seen.get() == "polled"
+
+
+@contextmanager
+def mute(outbox: Outbox) -> Iterator[None]:
+    """The server's `pg_notify` is hidden by one that does nothing."""
+    outbox.sql("create schema mute")
+    outbox.sql("create function mute.pg_notify(text, text) returns void language sql as ''")
+    put = outbox.value("select oid::regprocedure::text from pg_proc where proname = 'homing_put'")
+    outbox.sql(f"alter function {put} set search_path = mute, public, pg_catalog")
+    try:
+        yield
+    finally:
+        outbox.sql(f"alter function {put} set search_path = public")
+        outbox.sql("drop schema mute cascade")
 
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
@@ -590,7 +598,7 @@ def old_outbox(empty_database: str) -> Iterator[Outbox]:
 async def test_a_table_from_elsewhere_is_adopted_with_its_rows(old_outbox: Outbox) -> None:
     """E-028, E-031"""
     before = old_outbox.sql("select * from core.outbox order by idempotency_key")
-    store = PostgresStore(old_outbox.store_url)
+    store = PostgresStore(old_outbox.url)
     store.add_sql_files("events", PACKAGE)
     await store.open()
     await store.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
@@ -121,10 +121,6 @@ class MemoryStore:
         order: FactOrder = "key",
     ) -> list[Fact]:
         return reading.facts(self.disk, kind, prefix, limit, after, order)
-
-    async def known_facts(self, kind: str, keys: Sequence[str]) -> Collection[str]:
-        stored = self.disk.facts.get(kind)
-        return [key for key in keys if key in stored] if stored else ()
 
     async def purge(self, rule: PurgeRule) -> int:
         return purge(self.disk, rule)

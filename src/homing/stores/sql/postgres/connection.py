@@ -136,7 +136,7 @@ class Connection:
     @contextlib.contextmanager
     def _watched(self, connection: Postgres) -> Iterator[None]:
         """A connection that is lost in use leaves it open whether the server has committed."""
-        timer = asyncio.get_running_loop().call_later(self._answer_s, _cut, connection)
+        timer = asyncio.get_running_loop().call_later(self._answer_s, cut, connection)
         try:
             yield
         except psycopg.Error as error:
@@ -178,7 +178,7 @@ async def _execute(connection: Postgres, statement: Statement) -> list[Row]:
     return await cursor.fetchall() if cursor.description else []
 
 
-def _cut(connection: Postgres) -> None:
+def cut(connection: Postgres) -> None:
     """To whoever waits for the answer it looks as if the server had closed the connection.
 
     A cancelled task would have psycopg ask the server to cancel, and wait for its answer.

@@ -14,7 +14,7 @@ from psycopg import conninfo
 
 from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
-from homing.domain.errors import StoreUnavailable
+from homing.domain.errors import StoreError, StoreUnavailable
 from homing.ports import (
     Added,
     Claim,
@@ -23,6 +23,7 @@ from homing.ports import (
     Existing,
     FactCursor,
     FactOrder,
+    Finding,
     GroupBy,
     Page,
     PurgeRule,
@@ -45,7 +46,10 @@ from homing.stores.sql.postgres.faults import store_error
 from homing.stores.sql.postgres.grouping import Groups
 from homing.stores.sql.postgres.listening import Listener
 from homing.stores.sql.postgres.once import OnceTransactions, known_facts
+from homing.stores.sql.postgres.presence import PostgresPresence
 from homing.stores.sql.postgres.purging import purge
+from homing.stores.sql.postgres.within import PostgresAsyncTransaction, PostgresTransaction
+from homing.stores.sql.postgres.within_tables import OwnTables
 
 T = TypeVar("T")
 
@@ -62,12 +66,16 @@ class PostgresStore:
         self._allows_weak_durability = allows_weak_durability or weak
         self._assembly_files: list[AssemblyFile] = []
         self._server = _shown(self._url)
+        self._own_tables = OwnTables(
+            self._url, self._server, allows_weak_durability=self._allows_weak_durability
+        )
         self._be_closed()
         forks.forget_in_child(self)
 
     def _be_closed(self) -> None:
         self._news = DueSignal()
         self._held = HeldRecords()
+        self.presence = PostgresPresence()
         self._parts: _Parts | None = None
 
     forget_parent = _be_closed
@@ -81,7 +89,8 @@ class PostgresStore:
                 if not self._allows_weak_durability:
                     await opening.check_durability(connection)
                 await opening.migrate(connection, self._assembly_files)
-        self._parts = _Parts(self._url, self._news.tell)
+                self.presence.meet_in(await opening.database_id(connection))
+        self._parts = _Parts(self._url, self._news.tell, self.presence)
 
     async def close(self) -> None:
         """Requests that were made before are finished first."""
@@ -93,6 +102,16 @@ class PostgresStore:
     def add_sql_files(self, assembly: str, package: str) -> None:
         self._assembly_files += files_of(assembly, package)
 
+    async def findings(self) -> list[Finding]:
+        try:
+            with self._meaning():
+                async with await connect(self._url) as connection:
+                    return await opening.findings(
+                        connection, allows_weak_durability=self._allows_weak_durability
+                    )
+        except StoreError as error:
+            return [Finding("server", "bad", str(error))]
+
     async def pending_migrations(self) -> list[str]:
         with self._meaning():
             async with await connect(self._url) as connection:
@@ -100,6 +119,12 @@ class PostgresStore:
                 files = await opening.pending_files(connection, self._assembly_files)
         names = [f"{each.number:04}_{each.name}" for each in own]
         return names + [f"{file.assembly}/{file.name}" for file in files]
+
+    def within(self, connection: object) -> PostgresTransaction:
+        return PostgresTransaction(connection, self._own_tables)
+
+    def within_async(self, connection: object) -> PostgresAsyncTransaction:
+        return PostgresAsyncTransaction(connection, self._own_tables)
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
         request = add_request(new, facts)
@@ -232,7 +257,7 @@ class _Parts:
     Claims, saves and adds do not wait for each other; listings and counts may be slow.
     """
 
-    def __init__(self, url: str, tell: Callable[[], None]) -> None:
+    def __init__(self, url: str, tell: Callable[[], None], presence: PostgresPresence) -> None:
         self.claims = Connection(url)
         self.reads = Connection(url)
         self.purges = Connection(url)
@@ -240,7 +265,7 @@ class _Parts:
         self._adding = Connection(url)
         self._saving = Connection(url)
         self.for_handlers = OnceTransactions(url)
-        self.listener = Listener(url, tell)
+        self.listener = Listener(url, tell, presence)
         self.adds: Groups[AddRequest, tuple[list[Added | Existing], bool]] = Groups(
             lambda requests: add_all(self._adding, requests), lambda one: len(one.entries)
         )
