@@ -13,7 +13,7 @@ export UV_HTTP_TIMEOUT ?= 180
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check audit format simulate kill-sweep bench profile peers docs lock clean system
+.PHONY: help run test check audit format simulate kill-sweep console-load screenshots bench profile peers docs lock clean system
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,12 @@ simulate: .venv/.ready ## run the engine under seeded faults (SEEDS=100-119)
 
 kill-sweep: .venv/.ready system ## kill, freeze and stop worker processes for MINUTES=5 and compare every ledger
 	.venv/bin/python -m tests.faults.sweep --minutes $(MINUTES)
+
+console-load: .venv/.ready system ## the console with many rows, much traffic and many viewers (ARGS="--rows 1000000 --minutes 10")
+	.venv/bin/python -m tests.browser.load $(ARGS)
+
+screenshots: .venv/.ready system ## take the pictures of the console guide again (ARGS="--all FOLDER" for all pages)
+	.venv/bin/python -m tests.browser.screenshots $(ARGS)
 
 bench: .venv/.ready .venv-peers/.ready system ## measure Homing beside its peers
 	.venv/bin/python -m benchmarks $(ARGS)
