@@ -91,6 +91,35 @@ def postgres(
 
 
 @contextmanager
+def pgbouncer(server: Server, *settings: str) -> Iterator[Server]:
+    """PgBouncer in transaction mode before a PostgreSQL; each setting reads like `pool_size=2`."""
+    port = free_port()
+    with _home(None, owner=(user := _servant())) as home:
+        options = {
+            "listen_addr": HOST,
+            "listen_port": str(port),
+            "unix_socket_dir": "",
+            "auth_type": "any",
+            "pool_mode": "transaction",
+            "ignore_startup_parameters": "extra_float_digits",
+        } | dict(setting.split("=", 1) for setting in settings)
+        lines = [f"{name} = {value}" for name, value in options.items()]
+        configuration = home / "pgbouncer.ini"
+        database = f"* = host={HOST} port={server.port} user=postgres"
+        configuration.write_text("\n".join(["[databases]", database, "[pgbouncer]", *lines]))
+        program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
+        url = f"postgresql://postgres@{HOST}:{port}/postgres"
+        with _running(
+            [program, str(configuration)],
+            home,
+            ready=lambda: psycopg.connect(url, connect_timeout=5).close(),
+            user=user,
+            stop=signal.SIGTERM,
+        ) as pid:
+            yield Server(url, port, pid, home)
+
+
+@contextmanager
 def redis(*options: str, folder: Path | None = None, port: int | None = None) -> Iterator[Server]:
     """A Redis server; options read like `"--maxmemory", "1mb"`."""
     port = port or free_port()
@@ -143,6 +172,12 @@ def _postgres_binaries() -> Path:
     )
     program = found[-1] if found else Path(shutil.which("initdb") or "initdb").resolve()
     return program.parent
+
+
+def run_as_servant(command: Sequence[str], home: Path) -> None:
+    """Run a program of PostgreSQL to its end, as the user that runs its servers."""
+    with _home(home, owner=(user := _servant())):
+        subprocess.run(command, cwd=home, user=user, stdout=subprocess.DEVNULL, check=True)
 
 
 def _servant() -> str | None:

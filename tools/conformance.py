@@ -12,6 +12,7 @@ ROW = re.compile(r"\b[A-Z]-[0-9]{3}\b")
 MOST_ROWS = 3
 
 ROWS: Mapping[str, tuple[str, ...]] = {
+    "events": tuple(f"E-{number:03}" for number in range(1, 66)),
     "bookings": tuple(f"B-{number:03}" for number in range(1, 124)),
 }
 

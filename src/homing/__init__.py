@@ -22,7 +22,7 @@ from homing.domain.message import Attachment, Email, Event, Invitation, Job
 from homing.domain.policy import Exponential, FullJitter, Ladder, Retry, RetryAfter
 from homing.engine.bulk import BulkProgress, Prediction
 from homing.engine.error_groups import ErrorGroup
-from homing.engine.handlers import Assignment
+from homing.engine.function_step import Assignment
 from homing.engine.request import Request, SubmitOptions, Ticket
 from homing.engine.route import Route
 from homing.engine.search import SearchResult

@@ -24,8 +24,11 @@ from homing.engine.admission import Admission, Request, Ticket
 from homing.engine.bulk import BulkActions
 from homing.engine.desk import Desk
 from homing.engine.engine import STOP_GRACE_S, Engine
+from homing.engine.function_step import TerminalErrors
 from homing.engine.handler_names import names_of, store_names
-from homing.engine.handlers import EVENT_ROUTE, Handlers, TerminalErrors, job_route
+from homing.engine.handler_retry import RetryPolicy
+from homing.engine.handler_step import Validate
+from homing.engine.handlers import EVENT_ROUTE, Handlers, job_route
 from homing.engine.masking import without_reason
 from homing.engine.request import SubmitOptions
 from homing.engine.request_checks import plain_message, plain_text
@@ -44,15 +47,17 @@ from homing.ports import (
     Notifier,
     Observer,
     Provider,
-    Showing,
     Store,
+    TakesLines,
     TransactionalStore,
+    WritesShapes,
 )
+from homing.stores.foreign_lines import take_lines
 from homing.stores.projecting import ShapeProjection
 from homing.stores.shape import Shape
 from homing.sync import SyncHoming
 from homing.system import ScaledClock, SystemClock, SystemDice
-from homing.urls import journal_for, provider_of, store_of
+from homing.urls import journal_for, provider_of, scheme_of_store, store_of
 
 APP_WORKER = "homing worker --app MODULE:NAME"
 TIME_ANCHOR = "time_scale"
@@ -108,10 +113,11 @@ class Homing:
         `routes` for programs that do not have them. `shapes`, by lane or route, are the records
         that a store may write beside its own. `journal` is the file of the emergency journal."""
         self.stop_grace_s = stop_grace_s
-        self._time_scale = time_scale
+        self.time_scale = time_scale
         self._clock = clock or (SystemClock() if time_scale == 1.0 else ScaledClock(time_scale))
         self._dice = dice or SystemDice()
         self.store = store_of(store)
+        self.store_scheme = scheme_of_store(store)
         self.provider = None if provider is None else provider_of(provider)
         self._routes = routes_by_name(routes)
         self._mail_route: Callable[[Provider], Route] | None = None
@@ -126,8 +132,9 @@ class Homing:
             )
             self._routes[MAIL_ROUTE] = self._mail_route(self.provider)
         self._known = {route.name: route for route in known if route.name not in self._routes}
-        if shapes and isinstance(self.store, Showing):
+        if shapes and isinstance(self.store, WritesShapes):
             self.store.show(ShapeProjection(shapes, self._retention_of))
+        self._shapes = shapes or {}
         self._worker_commands = worker_commands or {}
         self._route_owner = route_owner
         self._worker = worker
@@ -138,6 +145,7 @@ class Homing:
         self._observers = list(observers)
         self._notifiers = list(notifiers)
         self._alarm = alarm
+        self._adaptations: list[Callable[[Route], Route]] = []
         self._handlers = Handlers()
         self._making = threading.Lock()
         self._engine: Engine | None = None
@@ -177,15 +185,18 @@ class Homing:
         observers: Sequence[Observer] = (),
         notifiers: Sequence[Notifier] = (),
         alarm: Alarm | None = None,
+        adapt: Callable[[Route], Route] | None = None,
     ) -> None:
         """Before the start: run the worker in this process, whatever `worker` says, with these
-        further observers. Its own alarm, if it has one, stays."""
+        further observers. Its own alarm, if it has one, stays. `adapt` changes its routes."""
         self._not_started("use_as_worker")
         self._worker = True
         self._generation = self._generation if generation is None else generation
         self._observers += observers
         self._notifiers += notifiers
         self._alarm = self._alarm or alarm
+        if adapt is not None:
+            self._adaptations.append(adapt)
 
     def use_without_worker(self) -> Self:
         """Before the start: only accept, read and repair here, whatever `worker` says."""
@@ -244,7 +255,7 @@ class Homing:
         await self._tell_owners(engine)
         await store_names(self.store, self._handlers.alone(), self._clock.now_ms())
         self._bulk = BulkActions(
-            self.store, engine.desk, self._clock, self._dice, time_scale=self._time_scale
+            self.store, engine.desk, self._clock, self._dice, time_scale=self.time_scale
         )
         if self._worker:
             await engine.start()
@@ -271,9 +282,22 @@ class Homing:
             notifiers=self._notifiers,
             alarm=self._alarm,
             about={"host": host, "pid": pid},
-            time_scale=self._time_scale,
+            time_scale=self.time_scale,
             known=[route for route in self._known.values() if not self.works_on(route.name)],
+            take_lines=self.take_lines if isinstance(self.store, TakesLines) else None,
         )
+
+    async def take_lines(self) -> int:
+        """Take over what other programs have written into the file of the store, by the Shapes of
+        the routes that are worked on here; how many deliveries that made."""
+        engine, number = self.engine, 0
+        for name, route in self._routes.items():
+            shape = self._shapes.get(name)
+            if shape is not None and shape.read is not None:
+                number += await take_lines(
+                    self.store, route, shape, engine.admission, self._clock, engine.alerts.sound
+                )
+        return number
 
     async def stop(self, grace_s: float | None = None) -> None:
         """Finish or give back claimed work, then close. Nothing happens if it is not started."""
@@ -475,7 +499,7 @@ class Homing:
         return self._admission_within().submit_within(chosen, request, transaction)
 
     def _admission_within(self) -> Admission:
-        if self.running_in is None and self._time_scale != 1.0:
+        if self.running_in is None and self.time_scale != 1.0:
             raise NotAllowed("with a time scale Homing must be started first: its clock is stored")
         return self._made_engine().admission
 
@@ -500,10 +524,19 @@ class Homing:
         *,
         name: str | None = None,
         retry: Retry | None = None,
+        policy: RetryPolicy | None = None,
+        validate: Validate | None = None,
         timeout_s: float = 30.0,
         terminal_errors: TerminalErrors = (),
     ) -> Callable[[F], F]:
-        """Make a function the handler of an event type. It is called at least once."""
+        """Make a function the handler of an event type. It is called at least once.
+
+        `policy` (of `homing.events`) takes the place of `retry`. `validate` gets the payload
+        before the handler: a `ValueError` there ends the event at once, and what it returns,
+        unless None, is the handler's `event.data`. A handler of two arguments, `(event,
+        connection)`, runs in a transaction of the store's database: what it writes there is done
+        once. Only PostgreSQL offers that.
+        """
         self._not_started("on")
         plain_text("event_type", event_type)
 
@@ -513,6 +546,8 @@ class Homing:
                 function,
                 name=name,
                 retry=retry,
+                policy=policy,
+                validate=validate,
                 timeout_s=timeout_s,
                 terminal_errors=terminal_errors,
             )
@@ -595,10 +630,12 @@ class Homing:
 
     def _all_routes(self) -> tuple[Route, ...]:
         """With the route of the library's own events, unless another one was given for them."""
-        given = tuple(self._routes.values())
-        if not self._works_on_events():
-            return given
-        return (self._handlers.route(self._generation), *given)
+        routes = list(self._routes.values())
+        if self._works_on_events():
+            routes.insert(0, self._handlers.route(self._generation, self.store))
+        for adapt in self._adaptations:
+            routes = [adapt(route) for route in routes]
+        return tuple(routes)
 
     def _works_on_events(self) -> bool:
         taken = EVENT_ROUTE in self._routes or EVENT_ROUTE in self._known

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import NODEFAULT, Struct, field
 from msgspec.structs import fields
@@ -19,11 +19,16 @@ from homing.domain.errors import SettingsError
 from homing.engine.route import Route
 from homing.engine.tokens import Right
 from homing.mail_route import DEFAULT_SENDER
-from homing.ports import Finding, Provider
+from homing.ports import Finding, Provider, Store
 from homing.settings import Settings
 from homing.settings.own_names import own_names
 from homing.stores.shape import Shape
 from homing.urls import sends_nowhere
+
+if TYPE_CHECKING:
+    import typer
+
+    from homing.telemetry import Watching
 
 S = TypeVar("S", bound=Struct)
 
@@ -44,7 +49,8 @@ class Setup(Struct, Generic[S], frozen=True):
     `settings` are its own, `general` those that hold for all (`HOMING_*`), `provider` the one
     that `HOMING_PROVIDER` names. With `working` False the routes are only read and repaired:
     required settings may be missing, and the provider sends nothing. `generation` is that of
-    this process's code (`homing NAME worker --generation N`).
+    this process's code (`homing NAME worker --generation N`). `store` is that of the program, for
+    notice writers that tell more than a delivery says; None where only routes are asked for.
     """
 
     settings: S
@@ -52,6 +58,7 @@ class Setup(Struct, Generic[S], frozen=True):
     provider: Provider
     working: bool = True
     generation: int = 0
+    store: Store | None = None
 
     @property
     def sender(self) -> str:
@@ -156,11 +163,15 @@ class Assembly(Struct, Generic[S], frozen=True, kw_only=True):
 
     `settings` is a Struct whose fields name their own environment variables (`env`); each has
     a default, so that routes can be made for reading where nothing is set. A variable that
-    begins with one of `prefixes` and is not a setting stops the start. `general` may fill in
-    what these settings say about store, provider and server. `sql_files` names, by the scheme of
-    the store, a package of SQL files that are applied after the store's own, in the order of the
-    times in their names (`20261116T1200_outbox_view.sql`). `log_fields` are part of every line
-    that its programs log.
+    begins with one of `prefixes` and is not a setting stops the start. `environ` may add to the
+    variables of the process, from a file of the design. `general` may fill in what these settings
+    say about store, provider and server; `defaults` gives, by name (`store`, `server.port`), what
+    holds where neither the settings file nor a variable says anything. `sql_files` names, by the
+    scheme of the store, a package of SQL files that are applied after the store's own, in the order
+    of the times in their names (`20261116T1200_outbox_view.sql`). `log_fields` are part of every
+    line that its programs log. With `work_for_app` its worker runs the handlers of an application
+    (`homing NAME worker --app module:homing`): it is called before that Homing starts, and may add
+    notifiers and adapt routes by `use_as_worker`.
     """
 
     name: str
@@ -168,14 +179,17 @@ class Assembly(Struct, Generic[S], frozen=True, kw_only=True):
     settings: type[S]
     routes: Callable[[Setup[S]], Sequence[Route]]
     prefixes: tuple[str, ...] = ()
+    environ: Callable[[Mapping[str, str]], Mapping[str, str]] | None = None
     general: Callable[[S, Settings], Settings] | None = None
+    defaults: Callable[[S], Mapping[str, Any]] | None = None
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     notices: Callable[[Setup[S]], Notices] | None = None
     web: Web | None = None
-    commands: Mapping[str, Callable[..., None]] = field(default_factory=dict)
+    commands: Mapping[str, Callable[..., None] | typer.Typer] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
     sql_files: Mapping[str, str] = field(default_factory=dict)
     log_fields: Mapping[str, str] = field(default_factory=dict)
+    work_for_app: Callable[[Homing, Watching], None] | None = None
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):

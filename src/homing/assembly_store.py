@@ -14,18 +14,24 @@ from homing.urls import scheme_of, store_from_url
 def store_for(general: Settings, assembly: Assembly[Any]) -> Store:
     """Nothing is opened yet; opening applies the files."""
     store = store_from_url(general.store)
-    package = assembly.sql_files.get(scheme_of(general.store))
+    add_files(store, scheme_of(general.store), assembly)
+    return store
+
+
+def add_files(store: Store, scheme: str, assembly: Assembly[Any]) -> None:
+    """The SQL files of an assembly for a store of this scheme; called before it is opened."""
+    package = assembly.sql_files.get(scheme)
     if package is not None:
         if not isinstance(store, TakesSqlFiles):
             raise SettingsError("store", f"takes no SQL files, and {assembly.name} has some")
         store.add_sql_files(assembly.name, package)
-    return store
 
 
-async def why_missing(store: Store) -> str | None:
+async def why_missing(store: Store, command: str = "homing migrate") -> str | None:
     """What to say instead of opening a store only to read it, as opening creates it.
 
-    Opening also applies migrations, which running workers of an older version may not expect.
+    Opening also applies migrations, which running workers of an older version may not expect;
+    `command` is the one that does it.
     """
     place = "the store"
     if isinstance(store, InFile):
@@ -34,5 +40,5 @@ async def why_missing(store: Store) -> str | None:
             return f"{place} does not exist: name another with --store or HOMING_STORE"
     pending = await store.pending_migrations() if isinstance(store, Migrated) else []
     if pending:
-        return f"{place} lacks {', '.join(pending)}: is it the right one? `homing migrate` adds it"
+        return f"{place} lacks {', '.join(pending)}: is it the right one? `{command}` adds it"
     return None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from homing.assembly import (
     Assembly,
@@ -23,6 +24,7 @@ from homing.assembly import (
     Setup,
     Web,
 )
+from homing.assembly_store import why_missing
 from homing.domain.delivery import (
     Attempt,
     Change,
@@ -34,6 +36,7 @@ from homing.domain.delivery import (
     Receipt,
     Recipient,
 )
+from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure, Refusal
 from homing.domain.known_secrets import mask_secret
 from homing.domain.loopback import is_loopback
@@ -71,6 +74,7 @@ from homing.ports import (
     Envelope,
     Existing,
     Facet,
+    FactLookup,
     FanOut,
     Finding,
     Found,
@@ -80,12 +84,15 @@ from homing.ports import (
     Migrated,
     Notifier,
     Observer,
+    OnceStore,
     Page,
+    PermittedLookup,
     Provider,
     PurgeRule,
     Query,
     Ready,
     Showing,
+    SoundsAlerts,
     StaysLocal,
     Step,
     Store,
@@ -126,6 +133,7 @@ __all__ = [
     "Exponential",
     "Facet",
     "Fact",
+    "FactLookup",
     "Failure",
     "FanOut",
     "Finding",
@@ -145,7 +153,9 @@ __all__ = [
     "NoSettings",
     "Notifier",
     "Observer",
+    "OnceStore",
     "Page",
+    "PermittedLookup",
     "Plan",
     "Provider",
     "PurgeRule",
@@ -166,6 +176,7 @@ __all__ = [
     "Setup",
     "Shape",
     "Showing",
+    "SoundsAlerts",
     "Stage",
     "StaysLocal",
     "Step",
@@ -196,15 +207,26 @@ def with_service(
     act: Callable[[Service[S]], Awaitable[T]],
     *,
     config: Path | None = None,
+    store: str | None = None,
+    must_exist: bool = False,
 ) -> T:
     """For a command of an assembly: open its store as the settings say, act, and close.
 
-    No worker runs: what is submitted here is delivered by `homing NAME worker` or `serve`.
+    No worker runs: what is submitted here is delivered by `homing NAME worker` or `serve`. `store`
+    is the URL of another one. With `must_exist`, for a command that only reads or repairs, a store
+    that would have to be made or migrated first is refused.
     """
-    program = load_program(assembly, config)
+    program = load_program(assembly, config, reading=must_exist)
+    if store is not None:
+        general = replace(program.general, store=store)
+        program = replace(program, loaded=replace(program.loaded, settings=general))
     homing = assemble(program, worker=False)
 
     async def run() -> T:
+        if must_exist:
+            problem = await why_missing(homing.store, f"homing {assembly.name} migrate")
+            if problem is not None:
+                raise InvalidRequest("store", problem)
         async with homing:
             return await act(Service(homing, program.settings, program.general))
 

@@ -17,12 +17,12 @@ from homing.domain.errors import SettingsError
 from homing.domain.policy import Plan
 from homing.engine.handlers import EVENT_ROUTE
 from homing.engine.route import Route
-from homing.installed import packages
-from homing.known_routes import known_routes, known_shapes, routes_as_set
+from homing.installed import offered, package_of
+from homing.known_routes import environ_of, known_routes, known_shapes, routes_as_set
 from homing.mail_route import DEFAULT_SENDER
 from homing.observers import DELIVERY_LOG, SENTRY
 from homing.observers.route_notices import RouteNotices
-from homing.ports import Alarm, Notifier, Observer, Provider, StaysLocal
+from homing.ports import Alarm, Notifier, Observer, Provider, StaysLocal, Store
 from homing.settings import (
     RouteSettings,
     Settings,
@@ -69,7 +69,10 @@ def load_program(
 ) -> Program:
     """Read the file and the environment; a wrong setting is named."""
     loaded = load(config)
-    own = load_own(assembly.settings, assembly.prefixes, demand=not reading)
+    environ = environ_of(assembly)
+    own = load_own(assembly.settings, assembly.prefixes, environ=environ, demand=not reading)
+    if assembly.defaults is not None:
+        loaded = loaded.with_defaults(assembly.defaults(own.settings))
     if assembly.general is not None:
         general = assembly.general(own.settings, loaded.settings)
         loaded = replace(loaded, settings=general)
@@ -102,7 +105,8 @@ def assemble(
     """A Homing with the routes of this assembly; those of the others are read and repaired."""
     general, assembly = program.general, program.assembly
     check(general)
-    setup = _setup(program)
+    store = store_for(general, assembly)
+    setup = _setup(program, store)
     routes = routes_as_set(assembly, setup)
     others = known_routes(general, own=assembly.name, worked=routes)
     known = _known(others, routes)
@@ -112,8 +116,8 @@ def assemble(
     if assembly.notices is not None:
         notifiers = [RouteNotices(assembly.notices(setup)), *notifiers]
     return Homing(
-        store_for(general, assembly),
-        routes=[_with_log_notices(route, general) for route in routes],
+        store,
+        routes=[with_log_notices(route, general) for route in routes],
         known=known,
         shapes={**known_shapes(), **assembly.shapes},
         worker_commands=_worker_commands({**others, assembly.name: routes}),
@@ -151,7 +155,7 @@ def settings_in_force(program: Program) -> list[tuple[str, str, str]]:
 def route_for(settings: Settings) -> Route:
     """The mail route of `homing serve` as it is in force."""
     [route] = routes_of(Program(loaded=Loaded(settings, {})))
-    return _with_log_notices(route, settings)
+    return with_log_notices(route, settings)
 
 
 def defaults() -> RouteSettings:
@@ -159,13 +163,14 @@ def defaults() -> RouteSettings:
     return in_force(route_for(Settings()))
 
 
-def _setup(program: Program) -> Setup[Any]:
+def _setup(program: Program, store: Store | None = None) -> Setup[Any]:
     return Setup(
         settings=program.settings,
         general=program.general,
         provider=_provider(program.general),
         working=not program.reading,
         generation=program.generation,
+        store=store,
     )
 
 
@@ -214,11 +219,11 @@ def _providers(routes: Sequence[Route]) -> Iterator[Provider]:
 
 
 def _owner(assembly: Assembly[Any]) -> str:
-    package = packages().get(assembly.name)
-    return f"assembly {assembly.name!r}" + (f" (package {package})" if package else "")
+    entry = offered().get(assembly.name)
+    return f"assembly {assembly.name!r}" + (f" (package {package_of(entry)})" if entry else "")
 
 
-def _with_log_notices(route: Route, settings: Settings) -> Route:
+def with_log_notices(route: Route, settings: Settings) -> Route:
     """A log line is due with the state itself, so that a crash loses none."""
 
     def with_notices(plan: Plan) -> Plan:

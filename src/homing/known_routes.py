@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -96,10 +97,15 @@ def known_shapes() -> dict[str, Shape]:
     }
 
 
+def environ_of(assembly: Assembly[Any]) -> Mapping[str, str]:
+    """The variables that an assembly reads its settings from."""
+    return os.environ if assembly.environ is None else assembly.environ(os.environ)
+
+
 def _setup(assembly: Assembly[Any], general: Settings) -> Setup[Any]:
     """Settings of another assembly that are wrong are for its own programs to refuse."""
     try:
-        own = load_own(assembly.settings, demand=False).settings
+        own = load_own(assembly.settings, environ=environ_of(assembly), demand=False).settings
     except SettingsError:
         own = assembly.settings()
     return Setup(settings=own, general=general, provider=Nowhere(), working=False)

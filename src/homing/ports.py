@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct, field
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
 
 
 class Added(Struct, frozen=True, gc=False):
-    """Stored, durably."""
+    """Stored, durably; `receipt` as in `Claimed`, for what was stored already claimed."""
 
     delivery_id: str
+    receipt: Receipt | None = None
 
 
 class Existing(Struct, frozen=True, gc=False):
@@ -60,10 +62,14 @@ class Claim(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Claimed(Struct, frozen=True, gc=False):
-    """A delivery that is now held by the worker that asked, with its content."""
+    """A delivery that is now held by the worker that asked, with its content.
+
+    `receipt` is evidence, found in the same commit, that it was accepted before.
+    """
 
     delivery: Delivery
     content: Content
+    receipt: Receipt | None = None
 
 
 class Facet(Struct, frozen=True, kw_only=True):
@@ -303,6 +309,26 @@ class AsyncTransactionalStore(Protocol):
 
 
 @runtime_checkable
+class OnceStore(Protocol):
+    """A store in whose database a handler can write, in one transaction with a fact."""
+
+    def once(self, fact: Fact) -> AbstractAsyncContextManager[object | None]:
+        """A connection in an open transaction that begins with writing this fact.
+
+        It is committed at the end of the block and rolled back if that raises. None: the fact is
+        stored already. Another transaction that has written it is waited for.
+        """
+
+
+@runtime_checkable
+class FactLookup(Protocol):
+    """A store that finds many facts by their keys in one read."""
+
+    async def known_facts(self, kind: str, keys: Sequence[str]) -> Collection[str]:
+        """Those of the keys under which a fact of this kind is stored."""
+
+
+@runtime_checkable
 class InFile(Protocol):
     """A store in a file, which `open` creates."""
 
@@ -354,6 +380,44 @@ class TakesSqlFiles(Protocol):
         """Apply the files of this package at `open`; called before it."""
 
 
+@runtime_checkable
+class Compacting(Protocol):
+    """A store whose file keeps what was replaced until a person has it removed."""
+
+    async def compact(self) -> tuple[int, int]:
+        """Remove it; the size of the file in bytes before and after."""
+
+
+class AcceptedLog(Protocol):
+    """What a design has noted, outside the store, of what was accepted."""
+
+    def receipt_of(self, delivery: Delivery) -> Receipt | None:
+        """Evidence that it was accepted. Called in a thread of the store, under its lock."""
+
+
+@runtime_checkable
+class AsksLog(Protocol):
+    """A store that looks for evidence in the same commit as a claim."""
+
+    def ask(self, log: AcceptedLog) -> None:
+        """Look up in this log what is claimed; called before `open`."""
+
+
+class ForeignLine(Struct, frozen=True):
+    """A line that another program has appended. Store `taken` with what was made of it."""
+
+    data: bytes
+    taken: Fact
+
+
+@runtime_checkable
+class TakesLines(Protocol):
+    """A store in a file to which other programs may append."""
+
+    async def foreign_lines(self) -> list[ForeignLine]:
+        """Those that were not taken yet, oldest first."""
+
+
 class Seen(Struct, frozen=True):
     """A record of a Shape as others find it in the store."""
 
@@ -363,11 +427,16 @@ class Seen(Struct, frozen=True):
 
 
 @runtime_checkable
-class Showing(Protocol):
+class WritesShapes(Protocol):
     """A store that writes a design's own records in the same commit as the engine's."""
 
     def show(self, projection: Projection) -> None:
         """Write these records from now on; called before `open`."""
+
+
+@runtime_checkable
+class Showing(WritesShapes, Protocol):
+    """A store that also keeps such records under keys and names, and reads them back."""
 
     async def shown(self, key: str) -> Seen | None:
         """The record under this key."""
@@ -491,6 +560,27 @@ class Lookup(Protocol):
         self, token: str, notification_id: str | None = None
     ) -> Found | Absent | Unknown:
         """What the provider knows of this token."""
+
+
+@runtime_checkable
+class PermittedLookup(Lookup, Protocol):
+    """A provider whose account may lack the permission to look; asked each time."""
+
+    @property
+    def may_look_up(self) -> bool:
+        """Whether the permission is there, as far as is known."""
+
+
+# Gives an alert of this kind, about this key, with this text.
+SoundAlert: TypeAlias = Callable[[str, str, str], Awaitable[bool]]
+
+
+@runtime_checkable
+class SoundsAlerts(Protocol):
+    """A provider that may have to tell a person what is about no single delivery."""
+
+    def sound_alerts(self, sound: SoundAlert) -> None:
+        """Called once by the engine, before the first send."""
 
 
 class Done(Struct, frozen=True, gc=False):

@@ -46,10 +46,10 @@ class Watching:
         self._homing: tuple[Homing, asyncio.AbstractEventLoop] | None = None
         self._prometheus = _prometheus() if scraped and telemetry.prometheus else None
         self._otlp = _otlp(telemetry, self._standing_from_thread)
-        self._sentry = None if telemetry.sentry_dsn is None else _sentry(telemetry.sentry_dsn)
+        self.sentry = None if telemetry.sentry_dsn is None else _sentry(telemetry.sentry_dsn)
         self.observers += [each for each in (self._prometheus, self._otlp) if each is not None]
-        if self._sentry is not None:
-            self.notifiers.append(self._sentry)
+        if self.sentry is not None:
+            self.notifiers.append(self.sentry)
 
     def see(self, homing: Homing) -> None:
         """Call it in the loop in which this Homing runs: gauges ask its store."""
@@ -71,7 +71,7 @@ class Watching:
         return metrics
 
     def close(self) -> None:
-        for each in (self._otlp, self._sentry):
+        for each in (self._otlp, self.sentry):
             if each is not None:
                 each.close()
 

@@ -29,6 +29,18 @@ def _sqlite(url: str) -> Store:
     return SqliteStore(_path_of(url))
 
 
+def _jsonl(url: str) -> Store:
+    from homing.stores.jsonl import JsonlStore
+
+    return JsonlStore(_path_of(url))
+
+
+def _postgresql(url: str) -> Store:
+    from homing.stores.sql.postgres import PostgresStore
+
+    return PostgresStore(url)
+
+
 def _stub(url: str) -> Provider:
     from homing.providers.stub import stub_from_url
 
@@ -41,24 +53,45 @@ def _smtp(url: str) -> Provider:
     return SmtpProvider.from_url(url)
 
 
+def _graph(url: str) -> Provider:
+    from homing.providers.graph import GraphProvider
+
+    return GraphProvider.from_url(url)
+
+
 # Mail that is given to one of these needs no sender of its own.
 NOWHERE = frozenset({"stub"})
-STORES: dict[str, Callable[[str], Store]] = {"memory": _memory, "sqlite": _sqlite}
+STORES: dict[str, Callable[[str], Store]] = {
+    "memory": _memory,
+    "sqlite": _sqlite,
+    "jsonl": _jsonl,
+    "postgresql": _postgresql,
+    "postgres": _postgresql,
+}
 PROVIDERS: dict[str, Callable[[str], Provider]] = {
     "stub": _stub,
     "smtp": _smtp,
     "smtps": _smtp,
+    "graph": _graph,
 }
+_ENDINGS = {"sqlite": "db", "jsonl": "jsonl"}
 EXAMPLES = {
-    "store": ("sqlite:///outbox.db", "sqlite:////srv/outbox.db", "memory: (for tests)"),
+    "store": (
+        "sqlite:///outbox.db",
+        "sqlite:////srv/outbox.db",
+        "jsonl:///queue.jsonl",
+        "postgresql://user:secret@db.example.org/shop",
+        "memory: (for tests)",
+    ),
     "provider": (
         "smtp://user:secret@mail.example.org:587",
         "smtps://user:secret@mail.example.org",
+        "graph: (Microsoft 365; see docs/guides/graph.md)",
         "stub: (sends nothing)",
     ),
 }
 # Kinds that people may expect and that are planned.
-LATER = frozenset({"postgresql", "postgres", "redis", "rediss", "jsonl", "graph"})
+LATER = frozenset({"redis", "rediss"})
 
 
 def store_of(given: str | Path | Store) -> Store:
@@ -81,6 +114,13 @@ def scheme_of(url: str) -> str:
     """Empty if there is none. `urlsplit` raises for some URLs, in words that hold the password."""
     found = _SCHEME.match(url)
     return found[1].lower() if found else ""
+
+
+def scheme_of_store(given: str | Path | Store) -> str:
+    """Empty for a store that was made by hand."""
+    if isinstance(given, Path):
+        return "sqlite"
+    return scheme_of(given) if isinstance(given, str) else ""
 
 
 def store_from_url(url: str) -> Store:
@@ -136,12 +176,12 @@ def _checked(given: T, method: str, setting: str) -> T:
 
 def _path_of(url: str) -> Path:
     """`sqlite:///relative.db` and `sqlite:////absolute.db`, as elsewhere in Python."""
-    rest = url.split(":", 1)[1]
+    scheme, rest = scheme_of(url), url.split(":", 1)[1]
     if not rest.startswith("///") or len(rest) == len("///"):
-        name = rest.lstrip("/") or "outbox.db"
+        name = rest.lstrip("/") or f"outbox.{_ENDINGS[scheme]}"
         raise SettingsError(
             "store",
-            f"a file has three slashes: sqlite:///{name} in this folder,"
-            f" sqlite:////srv/{name} anywhere",
+            f"a file has three slashes: {scheme}:///{name} in this folder,"
+            f" {scheme}:////srv/{name} anywhere",
         )
     return Path(rest[len("///") :])

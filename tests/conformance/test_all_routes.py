@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from homing.assemblies.bookings.route import bookings_route
-from homing.assemblies.events.route import EventFields, Subscription, events_route
+from homing.assemblies.events.route import EventFields, events_route
 from homing.assemblies.events.route import request_for as event_request
 from homing.assemblies.mail.login_codes import login_code_request
 from homing.assemblies.mail.route import MailRules, mail_route
@@ -23,12 +23,20 @@ from homing.domain.delivery import Content, Delivery, FailedBecause, Phase, Stat
 from homing.domain.message import Email
 from homing.engine.admission import Request
 from homing.engine.engine import Engine
+from homing.engine.handlers import Handlers
 from homing.engine.route import Route
 from homing.ports import Done, Work
 from homing.stores.memory import MemoryStore
 from homing.stores.queries import fits
 from homing.testing.clocks import ManualClock
 from tests.conformance.world import EvenDice, ScriptedProvider
+
+
+def event_handlers() -> Handlers:
+    handlers = Handlers()
+    handlers.add("invoice.paid", print, name="book")
+    return handlers
+
 
 ID = "7f3d1c52-8f4e-4c0b-9d5a-0c6f2b7a1e11"
 REQUESTS: dict[str, Request] = {
@@ -84,7 +92,7 @@ def all_routes(clock: ManualClock) -> dict[str, Route]:
     routes = (
         verdicts_route(provider, compose, is_logged=not_logged),
         reviews_route(provider, fetch=stage, llm=stage, write=lambda content, address: b"hi"),
-        events_route([Subscription(event_type="invoice.paid", name="book", handler=print)]),
+        events_route(event_handlers()),
         bookings_route(provider, sender=sender),
         mail_route(provider, render, MailRules(sender=sender)),
     )

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from homing.assemblies.mail.assembly import MailSettings
-from homing.assemblies.verdicts.assembly import VerdictSettings
 from homing.assemblies.verdicts.mail import composer
+from homing.assemblies.verdicts.settings import VerdictSettings
 from homing.assemblies.verdicts.verdict import Verdict, request_for
 from homing.assembly import Assembly, Setup
 from homing.domain.delivery import Content, Recipient
@@ -171,5 +171,7 @@ def test_a_verdict_is_mailed_as_it_was_stored() -> None:
 
     mail = message_from_bytes(data, policy=SMTP)
     assert (mail["to"], mail["from"]) == ("ann@example.org", "no-reply@example.org")
-    assert mail.get_content().strip() == '{"answer": "yes"}'
+    text, html = (part.get_content().strip() for part in mail.iter_parts())
+    assert text == '{"answer": "yes"}'
+    assert '>{"answer": "yes"}<' in html
     assert composer("no-reply@example.org")(delivery, Content(payload)) == data

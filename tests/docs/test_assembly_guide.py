@@ -71,7 +71,10 @@ def test_it_uses_the_public_names_alone() -> None:
 
 
 def test_the_command_line_knows_it(tmp_path: Path, environ: dict[str, str]) -> None:
-    assert "sms       From package homing-sms 1.0." in run_with(environ, tmp_path, "--help").stdout
+    assert (
+        "sms       Text messages over an HTTP gateway"
+        in run_with(environ, tmp_path, "--help").stdout
+    )
     shown = run_with(environ, tmp_path, "sms", "--help").stdout
     assert "Text messages over an HTTP gateway." in shown
     for command in ("serve", "worker", "send", "list", "why", "replay", "doctor", "migrate"):

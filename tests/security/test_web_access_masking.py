@@ -55,6 +55,7 @@ async def seen(api: Api, role: str) -> str:
         "/api/v1/export?format=csv",
         "/api/v1/export?format=json",
         "/api/v1/errors",
+        "/api/v1/audit",
         "/api/v1/stats",
         "/api/v1/counters",
         "/metrics",
@@ -108,6 +109,14 @@ async def test_who_sees_no_address_cannot_ask_for_one_either(api: Api) -> None:
         "/api/v1/search?q=ann@example.org",
     ):
         assert (await api.client.get(path)).status_code == 403
+
+
+async def test_contents_need_the_right_to_see_personal_data(api: Api) -> None:
+    await sign_in(api.client, "the admin")
+    path = f"/api/v1/deliveries/{await api.dead()}/content"
+    for role, status in (("viewer", 403), ("operator", 200)):
+        await sign_in(api.client, f"the {role}")
+        assert (await api.client.get(path)).status_code == status
 
 
 async def test_an_act_shows_no_more_than_reading(api: Api) -> None:

@@ -74,7 +74,9 @@ async def test_a_good_installation_has_one_warning_no_worker() -> None:
     assert not [check for check, verdict in report if verdict == "bad"]
     assert report["store", "good"] == ["opened; it is as durable as it must be"]
     assert report["files", "good"] == ["homing.db: modes are as they should be"]
-    assert report["provider", "good"] == ["the stub sends nowhere"]
+    assert report["provider", "warning"] == [
+        "the stub sends nothing: HOMING_PROVIDER names the server that does"
+    ]
     assert report["clock", "good"]
     assert "start `homing serve`" in report["worker", "warning"][0]
     assert report["sqlite", "good"][0].startswith("SQLite 3.")
@@ -102,7 +104,7 @@ async def test_a_missing_store_is_named_and_not_created(tmp_path: Path) -> None:
 
     [detail] = report["no store", "bad"]
     assert f"the store {tmp_path}/other.db does not exist" in detail
-    assert report["provider", "good"]
+    assert report["provider", "warning"]
     assert not named("other.db")
 
 

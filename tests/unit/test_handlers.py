@@ -2,43 +2,34 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
 import pytest
 
-from homing import Assignment, Event, Homing, HomingError, Job, SettingsError
-from homing.assemblies.events.retry import DEFAULT_RETRY_POLICY
-from homing.assemblies.events.route import Subscription, events_route
+from homing import Assignment, Event, Homing, HomingError, InvalidRequest, Job, SettingsError
+from homing.assemblies.events.route import events_route
 from homing.engine.handlers import DEFAULT_RETRY, EVENT_ROUTE, HANDLE, Handlers
-from homing.engine.route import Route
+from homing.events import DEFAULT_RETRY_POLICY, RetryPolicy
 from homing.ports import Transitioned
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from homing.testing.outbox import Outbox
 
 
-def subscriptions(event_type: str, *functions: Any) -> list[Subscription]:
-    return [
-        Subscription(event_type=event_type, name=f"h{number}", handler=function)
-        for number, function in enumerate(functions)
-    ]
-
-
-def library_route(event_type: str, *functions: Any) -> Route:
+def handlers_of(event_type: str, *functions: Any) -> Handlers:
     handlers = Handlers()
     for number, function in enumerate(functions):
-        handlers.add(
-            event_type, function, name=f"h{number}", retry=None, timeout_s=30.0, terminal_errors=()
-        )
-    return handlers.route()
+        handlers.add(event_type, function, name=f"h{number}")
+    return handlers
 
 
 @pytest.mark.parametrize("functions", [(), (print,), (print, print)])
 def test_both_have_the_same_name_lanes_and_defaults(functions: tuple[Any, ...]) -> None:
-    of_library = library_route("paid", *functions)
-    of_assembly = events_route(subscriptions("paid", *functions))
+    of_library = handlers_of("paid", *functions).route()
+    of_assembly = events_route(handlers_of("paid", *functions))
 
     assert of_library.name == of_assembly.name == EVENT_ROUTE == "events"
     assert of_library.served_lanes == of_assembly.served_lanes
@@ -49,7 +40,7 @@ def test_both_have_the_same_name_lanes_and_defaults(functions: tuple[Any, ...]) 
 
 async def test_two_places_for_the_handlers_of_one_type_are_refused() -> None:
     """Else one of them would take the other's events and mark them delivered."""
-    homing = Homing("memory:", routes=[events_route(subscriptions("paid", print))])
+    homing = Homing("memory:", routes=[events_route(handlers_of("paid", print))])
 
     @homing.on("paid")
     async def book(event: Assignment) -> None: ...
@@ -73,7 +64,7 @@ async def test_what_the_library_accepts_the_assembly_works_off() -> None:
         store,
         worker=False,
         clock=clock,
-        routes=[events_route(subscriptions("paid", lambda e: seen.append(e.data)))],
+        routes=[events_route(handlers_of("paid", lambda e: seen.append(e.data)))],
     )
 
     await accepting.start()
@@ -121,7 +112,7 @@ async def test_an_event_of_any_type_comes_to_its_handlers(event_type: str, handl
     seen: list[str] = []
     functions = [lambda event: seen.append(event.name)] * handlers
     homing = Homing(
-        "memory:", worker=False, routes=[events_route(subscriptions(event_type, *functions))]
+        "memory:", worker=False, routes=[events_route(handlers_of(event_type, *functions))]
     )
 
     await homing.start()
@@ -133,7 +124,7 @@ async def test_an_event_of_any_type_comes_to_its_handlers(event_type: str, handl
 
 async def test_events_of_another_generation_are_left_alone_until_they_are_moved() -> None:
     seen: list[str] = []
-    routes = [events_route(subscriptions("paid", *[lambda e: seen.append(e.id)] * 2), generation=2)]
+    routes = [events_route(handlers_of("paid", *[lambda e: seen.append(e.id)] * 2), generation=2)]
     homing = Homing("memory:", worker=False, routes=routes, clock=ManualClock())
 
     await homing.start()
@@ -201,3 +192,59 @@ async def test_what_a_stage_returns_is_seen_by_the_next_one() -> None:
         await homing.submit(Job("review"))
         await outbox.run()
     assert seen == [{"at": "2030-01-02", "sum": 1.5, "tags": ["a", None]}]
+
+
+async def test_a_policy_of_the_librarys_own_handler() -> None:
+    homing, calls = Homing("memory:", clock=ManualClock()), list[int]()
+
+    @homing.on("paid", policy=RetryPolicy(max_attempts=2, terminal_errors=(KeyError,)))
+    async def book(event: Assignment) -> None:
+        calls.append(event.attempt)
+        raise KeyError("gone") if event.data == "known" else RuntimeError("odd")
+
+    async with Outbox(homing) as outbox:
+        await homing.submit(Event("paid", "known"))
+        await outbox.run()
+        assert calls == [1]
+        await homing.submit(Event("paid", "other"))
+        await outbox.run()
+        await outbox.advance(hours=1)
+    assert calls == [1, 1, 2]
+
+
+async def test_the_librarys_handlers_have_the_default_classifier() -> None:
+    """Their errors are judged as those of the assembly are."""
+    homing, calls = Homing("memory:"), list[int]()
+
+    @homing.on("paid", validate=lambda data: {"sum": int(data["sum"])})
+    async def book(event: Assignment) -> None:
+        calls.append(event.data["sum"])
+        raise sqlite3.IntegrityError("unique")
+
+    async with Outbox(homing) as outbox:
+        bad = await homing.submit(Event("paid", {"sum": "many"}))
+        twice = await homing.submit(Event("paid", {"sum": "7"}))
+        await outbox.run()
+        for ticket in (bad, twice):
+            assert (await homing.desk.show(ticket.delivery_id)).failed_because == "rejected"
+    assert calls == [7]
+
+
+def test_a_wrong_policy_is_refused_at_once() -> None:
+    homing = Homing("memory:")
+    with pytest.raises(InvalidRequest, match="policy: takes the place of `retry`"):
+        homing.on("paid", policy=RetryPolicy(), retry=DEFAULT_RETRY)(print)
+    with pytest.raises(InvalidRequest, match="policy: must be a RetryPolicy, not Retry"):
+        homing.on("paid", policy=DEFAULT_RETRY)(print)  # type: ignore[arg-type] # on purpose
+    with pytest.raises(InvalidRequest, match="validate: must be a function"):
+        homing.on("paid", validate=7)(print)  # type: ignore[arg-type] # on purpose
+
+
+async def test_a_store_without_transactions_for_handlers_says_so_at_the_start() -> None:
+    homing = Homing("memory:")
+
+    @homing.on("paid")
+    async def book(event: Assignment, connection: object) -> None: ...
+
+    with pytest.raises(HomingError, match=r"handler 'book' asks for a connection.*postgresql://"):
+        await homing.start()

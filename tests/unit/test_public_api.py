@@ -15,6 +15,7 @@ import pytest
 
 import homing
 import homing.build
+import homing.events
 import homing.ports
 import homing.testing.clocks
 import homing.testing.dice
@@ -167,7 +168,7 @@ def test_what_an_application_passes_and_gets_is_importable(cls: type) -> None:
     hints = [
         typing.get_type_hints(method)
         for name, method in inspect.getmembers(cls, inspect.isfunction)
-        if not name.startswith("_") and name not in ("replaced", "use_as_worker")
+        if not name.startswith("_") and name not in ("replaced", "use_as_worker", "sessions")
     ]
     seen: set[type] = set()
     new = {found for hint in hints for value in hint.values() for found in named_in(value)}
@@ -177,5 +178,6 @@ def test_what_an_application_passes_and_gets_is_importable(cls: type) -> None:
         new = {found for hint in fields for value in hint.values() for found in named_in(value)}
         new -= seen
     offered = {getattr(homing, name) for name in homing.__all__}
+    offered |= {getattr(homing.events, name) for name in homing.events.__all__}
 
     assert sorted(each.__qualname__ for each in seen - offered) == []

@@ -10,7 +10,7 @@ from homing.domain.delivery import Attempt, Cycle, Delivery, Fact, Receipt, Reci
 from homing.domain.failure import Failure
 from homing.domain.message import Email, Event, Job
 from homing.domain.policy import Ladder, Plan, Retry, Stage
-from homing.engine.handlers import Assignment
+from homing.engine.function_step import Assignment
 from homing.engine.labels import Label, LabelTable
 from homing.engine.route import Route
 from homing.engine.why import explain

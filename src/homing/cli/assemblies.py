@@ -35,13 +35,12 @@ class Commands(TyperGroup):
         return group_of(load(cmd_name), type(self).standard)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Installed assemblies are listed by their package: none of them is loaded for this."""
+        """Installed assemblies too; none of them is loaded for this."""
         super().format_commands(ctx, formatter)
-        from homing.installed import packages
+        from homing.installed import summaries
 
-        rows = [(name, f"From package {package}.") for name, package in packages().items()]
         with formatter.section("Assemblies"):
-            formatter.write_dl(sorted(row for row in rows if row[0] != UNNAMED))
+            formatter.write_dl(sorted(row for row in summaries().items() if row[0] != UNNAMED))
 
 
 def group_of(assembly: Assembly[Any], standard: Register) -> Any:
@@ -60,6 +59,9 @@ def group_of(assembly: Assembly[Any], standard: Register) -> Any:
 
     choose.__doc__ = assembly.about
     standard(app)
-    for name, function in assembly.commands.items():
-        app.command(name)(function)
+    for name, command in assembly.commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
     return typer.main.get_command(app)

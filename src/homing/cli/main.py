@@ -13,13 +13,16 @@ from homing.cli import (
     amending,
     assemblies,
     bulk,
+    compacting,
     config,
     counters,
     demo,
     desk,
     doctor,
     listing,
+    mcp,
     migrating,
+    mock_graph,
     plan,
     reading,
     sending,
@@ -42,6 +45,9 @@ EXTRAS = {
     "icalendar": "smtp",
     "idna": "smtp",
     "dkim": "smtp",
+    "httpx2": "graph",
+    "psycopg": "postgres",
+    "mcp": "mcp",
 }
 
 
@@ -60,6 +66,8 @@ def register_standard(app: typer.Typer) -> None:
         plan,
         doctor,
         migrating,
+        compacting,
+        mcp,
     ):
         module.register(app)
     app.add_typer(config.app, name="config")
@@ -102,6 +110,7 @@ def options(
 register_standard(app)
 sending.register(app)
 demo.register(app)
+mock_graph.register(app)
 
 
 def main() -> None:

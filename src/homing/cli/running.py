@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from homing import long_running
 from homing.app import Homing
-from homing.assembly import Service
+from homing.assembly import Assembly, Service
 from homing.cli.session import demand_folder
 from homing.cli.supervising import Orphaned
-from homing.from_settings import Program, assemble
+from homing.from_settings import Program, assemble, with_log_notices
 from homing.settings import Settings, masked
 from homing.telemetry import Watching
 
@@ -95,12 +95,34 @@ def run_worker(program: Program, *, with_parent: bool) -> None:
     _work(homing, watching, with_parent=with_parent)
 
 
+def run_once(program: Program) -> None:
+    """Attempt all that is due now, give the notices, and end."""
+    homing, watching = _assemble(program, worker=False, scraped=False)
+
+    async def run() -> int:
+        async with homing:
+            return await homing.engine.run_once()
+
+    try:
+        typer.echo(f"{asyncio.run(run())} attempted", err=True)
+    finally:
+        watching.close()
+
+
 def run_app(
-    homing: Homing, settings: Settings, *, generation: int | None, with_parent: bool
+    homing: Homing,
+    settings: Settings,
+    assembly: Assembly[Any] | None = None,
+    *,
+    generation: int | None,
+    with_parent: bool,
 ) -> None:
     """The same for a Homing of the user's own, which has its store, provider and clock."""
-    watching = Watching(settings)
+    watching = Watching(settings, log_fields={} if assembly is None else assembly.log_fields)
+    if assembly is not None and assembly.work_for_app is not None:
+        assembly.work_for_app(homing, watching)
     homing.use_as_worker(
+        adapt=lambda route: with_log_notices(route, settings),
         generation=generation,
         observers=watching.observers,
         notifiers=watching.notifiers,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from homing.app import Homing
 from homing.cli import session
 from homing.cli.options import Place, command
 from homing.cli.session import app_of, program, with_homing
+
+if TYPE_CHECKING:
+    from homing.from_settings import Program
 
 CONSOLE_PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)+")
 
@@ -66,25 +69,53 @@ def worker(
             help="The generation of this code: its events, and those of none, are handled.",
         ),
     ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Attempt all that is due now, then end; for a timer.")
+    ] = False,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
     """Deliver what others have accepted, until stopped."""
-    from homing.cli.running import run_app, run_worker
+    from homing.cli.running import run_app, run_once, run_worker
 
+    if once and (place.app is not None or processes > 1):
+        raise typer.BadParameter("--once is for one process, and not for --app")
+    assembly = session.chosen.get()
     if place.app is not None:
         homing = app_of(place, place.app)
+        given = program(Place(config=place.config), reading=True)
+        _check_time_scale(homing, given)
+        if assembly is not None:
+            asyncio.run(session.demand_schema(homing.store))
         if processes > 1:
             raise typer.Exit(_run_many(place, processes, homing.stop_grace_s, generation))
-        general = program(Place(config=place.config)).general
-        run_app(homing, general, generation=generation, with_parent=with_parent)
+        run_app(homing, given.general, assembly, generation=generation, with_parent=with_parent)
         return
-    if generation is not None and session.chosen.get() is None:
+    if assembly is not None and assembly.work_for_app is not None:
+        raise session.WrongUse(
+            f"homing {assembly.name} worker runs the handlers of your application: name it with"
+            " --app module:homing"
+        )
+    if generation is not None and assembly is None:
         raise typer.BadParameter("--generation needs --app or an assembly: mail has none")
+    if once:
+        run_once(program(place, generation=generation or 0))
+        return
     if processes > 1:
         grace_s = program(place).general.stop_grace.value
         with_homing(place, _look, creates=True)
         raise typer.Exit(_run_many(place, processes, grace_s, generation))
     run_worker(program(place, generation=generation or 0), with_parent=with_parent)
+
+
+def _check_time_scale(homing: Homing, given: Program) -> None:
+    """An application's Homing has its own; a setting beside it would only seem to hold."""
+    scale = given.general.time_scale
+    origin = given.loaded.origin("time_scale")
+    if origin is not None and scale != homing.time_scale:
+        raise session.WrongUse(
+            f"time_scale ({origin}) has no effect on an application: it has"
+            f" Homing(time_scale={homing.time_scale:g})"
+        )
 
 
 async def _look(homing: Homing) -> None:

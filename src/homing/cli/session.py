@@ -69,13 +69,18 @@ def homing_at(place: Place, *, reading: bool = True) -> Homing:
 
 def app_of(place: Place, name: str) -> Homing:
     """The Homing of a library user's own program, which has a store of its own."""
+    from homing.assembly_store import add_files
     from homing.cli.user_app import load_app
 
-    if chosen.get() is not None:
-        raise typer.BadParameter("--app is for `homing` without an assembly")
+    assembly = chosen.get()
+    if assembly is not None and assembly.work_for_app is None:
+        raise typer.BadParameter(f"--app is not for {assembly.name}: its code is its own")
     if place.store is not None:
         raise typer.BadParameter("give either --store or --app: an application has its own store")
-    return load_app(name)
+    homing = load_app(name)
+    if assembly is not None:
+        add_files(homing.store, homing.store_scheme, assembly)
+    return homing
 
 
 def with_homing(place: Place, act: Callable[[Homing], Awaitable[T]], *, creates: bool = False) -> T:
@@ -86,7 +91,7 @@ def with_homing(place: Place, act: Callable[[Homing], Awaitable[T]], *, creates:
         if creates:
             demand_folder(homing.store)
         else:
-            await _demand_store(homing, place)
+            await demand_store(homing, place)
         async with homing:
             try:
                 return await act(homing)
@@ -105,12 +110,20 @@ def demand_folder(store: Store) -> None:
         raise SettingsError("store", f"there is no folder {folder}: make it, or name another store")
 
 
-async def _demand_store(homing: Homing, place: Place) -> None:
+async def demand_store(homing: Homing, place: Place) -> None:
+    if place.app is None and not isinstance(homing.store, Migrated | InFile):
+        raise WrongUse("the store `memory:` is seen by its own process only; name another one")
+    await demand_schema(homing.store)
+
+
+async def demand_schema(store: Store) -> None:
+    """Refuse to open a store only to read it, or to work on it, before its schema was made."""
     from homing.assembly_store import why_missing
 
-    if place.app is None and not isinstance(homing.store, Migrated):
-        raise WrongUse("the store `memory:` is seen by its own process only; name another one")
-    problem = await why_missing(homing.store)
+    assembly = chosen.get()
+    problem = await why_missing(
+        store, "homing migrate" if assembly is None else f"homing {assembly.name} migrate"
+    )
     if problem is not None:
         raise WrongUse(problem)
 

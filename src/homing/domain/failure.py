@@ -15,7 +15,9 @@ RECIPIENT_DEFERRED = "recipient_deferred"
 RECIPIENT_REFUSED = "recipient_refused"
 CHILDREN_FAILED = "children_failed"
 # Classes of a provider's failure that are about the provider itself, whatever was sent.
-PROVIDER_FAILS = frozenset({"connect_failed", "unreachable", "tls_failed", "auth_failed"})
+PROVIDER_FAILS = frozenset(
+    {"connect_failed", "unreachable", "tls_failed", "auth_failed", "token_revoked"}
+)
 
 
 class Refusal(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -30,13 +30,14 @@ def fingerprint(*parts: object) -> str:
 def request_fingerprint(frame: bytes, payload: bytes, *, has_whole_floats: bool = True) -> str:
     """The same request gives the same text; `frame` is that of its kind.
 
-    When it may be sent is not part of it: a retry computes these times again.
+    When it may be sent is not part of it: a retry computes these times again. By SHA-256, which
+    databases have too: a producer in SQL makes the same text.
     """
     if not payload.isascii():  # text in ASCII has one spelling
         payload = msgspec.json.encode(_respelt(msgspec.json.decode(payload)))
     elif has_whole_floats:
         payload = msgspec.json.encode(_with_whole_numbers(msgspec.json.decode(payload)))
-    return hashlib.blake2b(frame + payload, digest_size=16).hexdigest()
+    return hashlib.sha256(frame + payload).hexdigest()[:32]
 
 
 def request_frame(route: str) -> bytes:

@@ -157,7 +157,7 @@ def _encode(value: Json, data: Json) -> tuple[bytes, bool]:
         encoded = _encoder.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidRequest("data", f"cannot be stored: {redact(str(error))}") from error
-    return encoded, bool(data) and _check_numbers(data)
+    return encoded, (bool(data) or isinstance(data, float)) and _check_numbers(data)
 
 
 def _refuse_nul(value: Json, field: str) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
-from homing.domain.delivery import Change, Fact, Key, New
+from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 
 CLAIM_MS = b"\x00"
 """The placeholder in `claimed_tail` for the time of the claim, in milliseconds."""
@@ -44,5 +44,19 @@ class Projection(Protocol):
     def of_new(self, new: New, keys: Sequence[Key]) -> tuple[ShownRecord, ...]: ...
 
     def of_change(self, change: Change, keys: Sequence[Key]) -> tuple[ShownRecord, ...]: ...
+
+    def line(
+        self,
+        delivery: Delivery,
+        content: Callable[[], Content],
+        attempts: Sequence[Attempt],
+        head: bytes | None,
+    ) -> tuple[bytes, int] | None:
+        """The delivery's own record, for a store that writes it whole each time: the bytes of a
+        JSON object without its last brace, and how many of them are the head.
+
+        `head` is that of the record before, while the request is the same. None: no Shape is for
+        this delivery.
+        """
 
     def of_facts(self, facts: Sequence[Fact]) -> tuple[ShownRecord, ...]: ...

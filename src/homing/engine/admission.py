@@ -94,13 +94,12 @@ class Admission:
                 for (route, _), item in zip(requests, new, strict=True)
             ]
         answers = await self._process.store.add(new)
-        added = [
-            item for item, answer in zip(new, answers, strict=True) if isinstance(answer, Added)
-        ]
-        if taker is not None:
-            for item in added:
-                if item.delivery.state == "in_flight":
-                    taker.take(Claimed(item.delivery, Content(item.payload)))
+        added = []
+        for item, answer in zip(new, answers, strict=True):
+            if isinstance(answer, Added):
+                added.append(item)
+                if taker is not None and item.delivery.state == "in_flight":
+                    taker.take(Claimed(item.delivery, Content(item.payload), answer.receipt))
         self._tell_accepted(added)
         if len(added) == len(new):
             return [Ticket(item.delivery, created=True) for item in new]
@@ -150,6 +149,8 @@ class Admission:
             ticket = await self._ticket(route, new, answer)
             if not ticket.created:
                 return ticket
+            if isinstance(answer, Added):
+                held.receipt = answer.receipt
             self._tell("accept", [ticket.delivery])
             if not wait:
                 keeper.attempt_in_background(held, kept.pop_all())

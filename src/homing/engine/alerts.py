@@ -9,16 +9,22 @@ from collections.abc import Mapping
 from homing.domain.delivery import Fact
 from homing.engine.liveness import Liveness
 from homing.engine.parking import Parking
+from homing.engine.route import Route
 from homing.engine.unserved import unserved_lanes, unserved_text
-from homing.ports import Alarm, Alert, Clock, Store
+from homing.ports import Alarm, Alert, Clock, Facet, Query, Store
 
 log = logging.getLogger("homing.engine")
 
 SOUND_WITHIN_S = 10.0
 # Facts by lane: the alert was given, by whichever process.
 UNSERVED_ALERT = "unserved_alert"
+# Facts by route: that it has more dead letters than it should have was told.
+MANY_FAILED = "many_failed"
+WEEK_MS = 7 * 86_400_000
 # A store that notices a backup which was put back writes this fact.
 RESTORED = "store_restored"
+# A store that has put an unreadable end of a file aside writes this one.
+QUARANTINED = "store_quarantined"
 
 
 class Alerts:
@@ -31,12 +37,14 @@ class Alerts:
         parking: Parking,
         liveness: Liveness,
         alarm: Alarm | None,
+        routes: Mapping[str, Route],
     ) -> None:
         self._store = store
         self._clock = clock
         self._parking = parking
         self._liveness = liveness
         self._alarm = alarm
+        self._routes = routes
         self._unserved: frozenset[str] = frozenset()
 
     async def sound(self, alert: Alert) -> bool:
@@ -50,6 +58,9 @@ class Alerts:
             log.warning("alarm_silent alert=%s key=%s", alert.kind, alert.key)
             return False
 
+    async def sound_now(self, kind: str, key: str, text: str) -> bool:
+        return await self.sound(Alert(kind, key, text, self._clock.now_ms()))
+
     async def tell_parked_routes(self) -> None:
         """A route that a fault has parked is told once."""
         if not self._is_mine() or not self._parking.unalerted():
@@ -60,16 +71,36 @@ class Alerts:
             if await self.sound(Alert("route_parked", fact.key, text, fact.at_ms)):
                 await self._parking.mark_alerted(fact)
 
-    async def tell_restored(self) -> None:
-        """That an older copy of the store was put back is told once."""
+    async def tell_noticed(self) -> None:
+        """What the store has noticed when it was opened is told once."""
         if not self._is_mine():
             return
-        for fact in await self._store.facts(RESTORED):
-            value = dict(fact.value or {})
-            alert = Alert(RESTORED, "store", str(value.get("text")), fact.at_ms)
-            if not value.get("alerted") and await self.sound(alert):
-                told = Fact(RESTORED, fact.key, fact.at_ms, {**value, "alerted": 1})
-                await self._store.save([], [told])
+        for kind in (RESTORED, QUARANTINED):
+            for fact in await self._store.facts(kind):
+                value = dict(fact.value or {})
+                alert = Alert(kind, "store", str(value.get("text")), fact.at_ms)
+                if not value.get("alerted") and await self.sound(alert):
+                    told = Fact(kind, fact.key, fact.at_ms, {**value, "alerted": 1})
+                    await self._store.save([], [told])
+
+    async def tell_many_failed(self) -> None:
+        """A route with more dead letters of a week than it should have is told once."""
+        if not self._is_mine():
+            return
+        now_ms, facts = self._clock.now_ms(), []
+        told = {fact.key for fact in await self._store.facts(MANY_FAILED)}
+        for name, route in self._routes.items():
+            most = route.most_failed_a_week
+            if most is None:
+                continue
+            number = await failed_since(self._store, name, now_ms - WEEK_MS)
+            text = f"route {name} has {number} dead letters of the last 7 days, more than {most}"
+            if number <= most:
+                facts += [Fact(MANY_FAILED, name, now_ms, None)] if name in told else []
+            elif name not in told and await self.sound(Alert(MANY_FAILED, name, text, now_ms)):
+                facts.append(Fact(MANY_FAILED, name, now_ms, {"number": number}))
+        if facts:
+            await self._store.save([], facts)
 
     async def look_for_unserved(self) -> frozenset[str]:
         """Lanes with waiting work that no live process serves are told once.
@@ -95,3 +126,10 @@ class Alerts:
 
     def _is_mine(self) -> bool:
         return self._alarm is not None and self._liveness.is_first_with_alarm
+
+
+async def failed_since(store: Store, route: str, since_ms: int) -> int:
+    """How many requests of this route have become dead letters since then, and still are."""
+    failed = (Facet(state="failed"),)
+    query = Query(route=route, facets=failed, top_only=True, updated_from_ms=since_ms)
+    return sum((await store.count(query)).values())

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from homing.domain import identity, transitions
-from homing.domain.delivery import Change, Content, Delivery, Key, New, Recipient
+from homing.domain.delivery import Change, Content, Delivery, Key, New, Receipt, Recipient
 from homing.domain.policy import Plan, Stage
 from homing.engine.permits import Permits
 from homing.engine.process import Process
@@ -97,6 +97,8 @@ class ClaimedWork(Struct, eq=False):
     lease_end_s: float
     # Bytes of its content as it was claimed.
     size: int = 0
+    # Evidence that it was accepted before, found by the claim.
+    receipt: Receipt | None = None
     owner: Owner | None = None
     is_probe: bool = False
     # What is on its way to the store carries the lease of its time: a renewal would be undone.
@@ -242,6 +244,7 @@ def works_of(
             one.content,
             lease_end_s,
             size=_size(one.content) if one.content.results else len(one.content.payload),
+            receipt=one.receipt,
             owner=owner,
         )
         for one in claimed

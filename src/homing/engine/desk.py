@@ -20,7 +20,7 @@ from homing.engine.process import Process
 from homing.engine.request import Request
 from homing.engine.request_checks import plain_message
 from homing.engine.route import Route, Verb
-from homing.ports import Cursor, Facet, Page, Query, Transitioned
+from homing.ports import Cursor, Facet, FactCursor, Page, Query, Transitioned
 
 RESEND_SOURCE = "operator_resend"
 # By `address/delivery id`: an address that was amended away, so that its mail is still found.
@@ -79,6 +79,14 @@ class Desk:
     async def audit(self, delivery_id: str) -> Sequence[Fact]:
         """What operators did to a delivery, oldest first."""
         return await self._store.facts(AUDIT, f"{delivery_id}/")
+
+    async def audit_log(self, after: FactCursor | None = None, limit: int = 50) -> Sequence[Fact]:
+        """What was done to deliveries, routes and access, newest first."""
+        return await self._store.facts(AUDIT, limit=limit, after=after, order="newest")
+
+    async def note_access(self, verb: str, subject: str, *, actor: str, reason: str) -> None:
+        """Keep who changed the access of a person or a token (`user:ann`, `token:shop`)."""
+        await self._writer.note(verb, subject, signed(actor, reason))
 
     async def formerly_for(self, address: str, limit: int) -> Sequence[str]:
         """The ids of deliveries that were amended to go to others than this address."""

@@ -14,7 +14,7 @@ from homing.ports import Absent, Found, Unknown
 
 
 async def settle_doubt(work: ClaimedWork) -> PendingSave | None:
-    """How the attempt ends without a send; None: go on and send."""
+    """How the attempt ends without a send; None: go on and send. Also for evidence of a claim."""
     found = await _evidence_for(work)
     delivery, plan, now_ms = work.delivery, work.plan, work.now_ms
     if isinstance(found, Found):
@@ -64,6 +64,8 @@ def _token_still_folds(work: ClaimedWork, now_ms: int) -> bool:
 async def _evidence_for(work: ClaimedWork) -> Found | Absent | Unknown | None:
     """None: the provider cannot be asked. A lookup that fails or times out is not evidence."""
     delivery = work.delivery
+    if work.receipt is not None:
+        return Found(work.receipt)
     late = await late_receipt(work.process, delivery)
     if late is not None:
         return Found(late)

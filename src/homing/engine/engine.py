@@ -23,6 +23,7 @@ from homing.engine.providers import Providers
 from homing.engine.route import Route, routes_by_name
 from homing.engine.save_batcher import PendingSave, SaveBatcher
 from homing.engine.store_health import StoreHealth
+from homing.engine.timed_runs import note_timed_run
 from homing.engine.wakeup import WakeUp
 from homing.engine.worker import RouteWorker
 from homing.ports import (
@@ -43,7 +44,9 @@ log = logging.getLogger("homing.engine")
 PURGE_EVERY_S = 60.0
 # An alert needs two looks in a row.
 LOOK_FOR_UNSERVED_EVERY_S = 6.0
+COUNT_FAILED_EVERY_S = 60.0
 LOOK_AT_PARKS_EVERY_S = KNOWN_WITHIN_S / 2
+LOOK_FOR_LINES_EVERY_S = 15.0
 REVIVE_AFTER_S = 1.0
 STOP_GRACE_S = 20.0
 # After work that has used up the grace, the last writes of a stop still have this long.
@@ -68,8 +71,10 @@ class Engine:
         about: Mapping[str, str | int] | None = None,
         time_scale: float = 1.0,
         known: Sequence[Route] = (),
+        take_lines: Callable[[], Awaitable[int]] | None = None,
     ) -> None:
-        """`known` routes are only read and repaired here: other processes work on them."""
+        """`known` routes are only read and repaired here: other processes work on them.
+        `take_lines` stores what other programs have written into the file of the store."""
         self.store = store
         self.clock = clock
         worked = routes_by_name(routes)
@@ -92,7 +97,7 @@ class Engine:
             has_alarm=self._has_alarm,
             time_scale=time_scale,
         )
-        self.alerts = Alerts(store, clock, self.parking, self.liveness, alarm)
+        self.alerts = Alerts(store, clock, self.parking, self.liveness, alarm, worked)
         self.health = StoreHealth(store, clock, self.alerts.sound)
         self.saves = SaveBatcher(
             store,
@@ -102,7 +107,7 @@ class Engine:
             running=self._running,
             met=self.health.met,
         )
-        self._providers = Providers(routes)
+        self._providers = Providers(routes, self.alerts.sound_now)
         self.liveness.problems = self._providers.problems
         self.process = Process(
             store,
@@ -131,6 +136,7 @@ class Engine:
         self._lease_s = min((route.lease_s for route in routes), default=60.0)
         self._tasks: list[asyncio.Task[None]] = []
         self._starting = asyncio.Lock()
+        self._take_lines = take_lines
 
     def _worker(self, route: Route) -> RouteWorker:
         return RouteWorker(
@@ -167,6 +173,8 @@ class Engine:
             self._repeat(f"notices of kind {notices.kind}", notices.give_due, notices.wait)
         purge_every_s = max(PURGE_EVERY_S / self.process.time_scale, 1.0)
         self._repeat("retention", self.housekeeping.purge, _rest(purge_every_s), rests_first=True)
+        if self._take_lines is not None:
+            self._repeat("lines of other programs", self._take_lines, self._until_news)
         for worker in self.workers.values():
             self._spawn(f"worker {worker.route.name}", worker.run)
 
@@ -202,7 +210,9 @@ class Engine:
             self._repeat("alerts of parked routes", self.alerts.tell_parked_routes, rest)
             rest = _rest(LOOK_FOR_UNSERVED_EVERY_S)
             self._repeat("unserved", self.alerts.look_for_unserved, rest, rests_first=True)
-            self._repeat("backups put back", self.alerts.tell_restored, rest)
+            self._repeat("notices of the store", self.alerts.tell_noticed, rest)
+            rest = _rest(COUNT_FAILED_EVERY_S)
+            self._repeat("dead letters of the week", self.alerts.tell_many_failed, rest)
 
     async def live_workers(self) -> list[str]:
         """The processes that run workers now, this one included."""
@@ -248,6 +258,17 @@ class Engine:
             attempted += batch
         await self.saves.drain()
         await self.give_notices()
+        return attempted
+
+    async def run_once(self) -> int:
+        """For a timer, without `start`: attempt all that is due now; how many were attempted."""
+        await self.ensure_beating()
+        await self.housekeeping.look_around()  # what dead processes held is due at once
+        if self._take_lines is not None:
+            await self._take_lines()
+        attempted = await self.run_until_idle()
+        lanes = _lanes([worker.route for worker in self.workers.values()])
+        await note_timed_run(self.store, self.clock, lanes)
         return attempted
 
     async def give_notices(self) -> int:
@@ -313,6 +334,9 @@ class Engine:
         moment = self.wakeup.moment
         await asyncio.sleep(LOOK_AT_PARKS_EVERY_S / 2)
         await self.wakeup.after(moment, LOOK_AT_PARKS_EVERY_S / 2)
+
+    async def _until_news(self) -> None:
+        await self.wakeup.after(self.wakeup.moment, LOOK_FOR_LINES_EVERY_S)
 
     async def _refresh_if_stale(self) -> None:
         """Before claiming: store our own journaled outcomes, and know which processes are alive."""

@@ -1,77 +1,30 @@
-"""Handlers and jobs of the user's own: plain functions become steps of a route."""
+"""Handlers and jobs of the user's own: plain functions become the steps of a route."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from types import CoroutineType
-from typing import Any, TypeAlias
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any
 
-import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
-from homing.domain.delivery import FROZEN_ORIGINAL, Delivery
+from homing.domain.delivery import Delivery
 from homing.domain.errors import HomingError, InvalidRequest
-from homing.domain.failure import Failure
-from homing.domain.message import Email, Event, Json, decode_message, encode_result
-from homing.domain.policy import Exponential, FullJitter, Plan, Retry, Stage
+from homing.domain.message import Event
+from homing.domain.policy import Plan, Retry, Stage
 from homing.engine.admitted import Admitted
+from homing.engine.function_step import Assignment, Function, FunctionStep, TerminalErrors
+from homing.engine.handler_retry import DEFAULT_RETRY_POLICY, RetryPolicy, judge
+from homing.engine.handler_step import HandlerStep, OnceStep, Validate, validated
 from homing.engine.lanes import lane_name, lane_part
 from homing.engine.request_checks import plain_text
-from homing.engine.route import DEFAULT_CONCURRENCY, Route, classify_exception
-from homing.engine.steps import FROZEN
-from homing.ports import Done, FanOut, Outcome, Step, Work
-
-Function: TypeAlias = Callable[["Assignment"], Any]
-TerminalErrors: TypeAlias = type[Exception] | tuple[type[Exception], ...]
+from homing.engine.route import DEFAULT_CONCURRENCY, Route
+from homing.ports import FanOut, OnceStore, Outcome, Step, Store, Work
 
 EVENT_ROUTE = "events"
 HANDLE = "handle"
-OUTCOMES = (Done, FanOut, Failure)
-NOTHING_TO_KEEP = Done()
-DEFAULT_RETRY = Retry(FullJitter(Exponential(initial_s=1.0, max_s=300.0)), max_attempts=5)
-
-
-class Assignment(Struct, frozen=True, kw_only=True):
-    """What a handler or a stage is called with."""
-
-    id: str
-    name: str
-    data: Json
-    key: str | None
-    source: str
-    attempt: int
-    cycle: int
-    metadata: Mapping[str, str]
-    results: Mapping[str, Json]
-
-
-class FunctionStep:
-    """Calls one function; what it returns is kept as the stage's result."""
-
-    def __init__(self, function: Function, terminal_errors: TerminalErrors = ()) -> None:
-        self._function = function
-        self._terminal_errors = terminal_errors
-
-    async def __call__(self, work: Work) -> Outcome:
-        try:
-            returned = self._function(_assignment(work))
-            if returned.__class__ is CoroutineType or inspect.isawaitable(returned):
-                returned = await returned
-        except self._terminal_errors as error:
-            return replace(classify_exception(error), disposition="reject")
-        if returned is None:
-            return NOTHING_TO_KEEP
-        if isinstance(returned, OUTCOMES):
-            return returned
-        try:
-            return Done(result=encode_result(returned))
-        except InvalidRequest as error:
-            # Its next call would return the same kind of value.
-            detail = f"what the function returned {error.problem}"
-            return Failure("result_not_storable", "reject", detail=detail)
+DEFAULT_RETRY = DEFAULT_RETRY_POLICY.retry
 
 
 def check_policy(retry: object, timeout_s: object, terminal_errors: object) -> None:
@@ -80,22 +33,59 @@ def check_policy(retry: object, timeout_s: object, terminal_errors: object) -> N
         raise InvalidRequest("retry", f"must be a Retry, not {type(retry).__name__}")
     if not (isinstance(timeout_s, int | float) and timeout_s > 0):
         raise InvalidRequest("timeout_s", "must be a number of seconds above 0")
-    classes = terminal_errors if isinstance(terminal_errors, tuple) else (terminal_errors,)
-    if not all(isinstance(each, type) and issubclass(each, Exception) for each in classes):
-        raise InvalidRequest("terminal_errors", "must be a tuple of classes of exceptions")
+    for each in _each(terminal_errors):
+        if not (isinstance(each, type) and issubclass(each, Exception)):
+            raise InvalidRequest("terminal_errors", "must be a tuple of classes of exceptions")
 
 
-class Handler(Struct, frozen=True):
-    """One function for one type of event, with a policy of its own."""
+def _each(terminal_errors: Any) -> tuple[Any, ...]:
+    return terminal_errors if isinstance(terminal_errors, tuple) else (terminal_errors,)
+
+
+class Handler(Struct, frozen=True, kw_only=True):
+    """One function for one type of event, with a policy of its own.
+
+    One that takes a second argument is called with a connection to the store's database.
+    """
 
     name: str
-    step: FunctionStep
+    function: Function
     retry: Retry
     timeout_s: float
+    terminal_errors: TerminalErrors
+    validate: Validate | None
 
     @property
     def plan(self) -> Plan:
         return Plan(stages=(Stage(name=HANDLE, retry=self.retry, timeout_s=self.timeout_s),))
+
+    def step(self, store: Store | None) -> Step:
+        function = self.function
+        if self.validate is not None:
+            function = validated(function, self.validate)
+        if not _asks_for_connection(self.function):
+            return HandlerStep(self.name, function, self.terminal_errors, store)
+        given: object = store
+        if not isinstance(given, OnceStore):
+            raise HomingError(
+                f"handler {self.name!r} asks for a connection, and this store has none to give:"
+                " use a postgresql:// store, or take the event alone"
+            )
+        return OnceStep(self.name, function, self.terminal_errors, given)
+
+
+def _asks_for_connection(function: Function) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some functions written in C have no signature
+        return False
+    needed = [
+        each
+        for each in parameters
+        if each.default is each.empty
+        and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    return len(needed) == 2
 
 
 class Handlers:
@@ -105,23 +95,43 @@ class Handlers:
     def __init__(self) -> None:
         self._by_type: dict[str, dict[str, Handler]] = {}
 
-    def add(
+    def add(  # noqa: PLR0913 - all that `Homing.on` takes
         self,
         event_type: str,
         function: Function,
         *,
-        name: str | None,
-        retry: Retry | None,
-        timeout_s: float,
-        terminal_errors: TerminalErrors,
+        name: str | None = None,
+        retry: Retry | None = None,
+        policy: RetryPolicy | None = None,
+        validate: Validate | None = None,
+        timeout_s: float = 30.0,
+        terminal_errors: TerminalErrors = (),
     ) -> None:
         check_policy(retry, timeout_s, terminal_errors)
+        if not (validate is None or callable(validate)):
+            raise InvalidRequest("validate", "must be a function of the payload")
+        if policy is not None:
+            if not isinstance(policy, RetryPolicy):
+                raise InvalidRequest(
+                    "policy", f"must be a RetryPolicy, not {type(policy).__name__}"
+                )
+            if retry is not None:
+                raise InvalidRequest("policy", "takes the place of `retry`: give one of them")
+            check_policy(policy.retry, timeout_s, policy.terminal_errors)
+            retry = policy.retry
+            terminal_errors = (*_each(terminal_errors), *policy.terminal_errors)
         name = name or str(getattr(function, "__name__", repr(function)))
         known = self._by_type.setdefault(event_type, {})
         if name in known:
             raise HomingError(f"event {event_type!r} has a handler {name!r} already")
-        step = FunctionStep(function, terminal_errors)
-        known[name] = Handler(name, step, retry or DEFAULT_RETRY, timeout_s)
+        known[name] = Handler(
+            name=name,
+            function=function,
+            retry=retry or DEFAULT_RETRY,
+            timeout_s=timeout_s,
+            terminal_errors=terminal_errors,
+            validate=validate,
+        )
 
     def __bool__(self) -> bool:
         return bool(self._by_type)
@@ -135,10 +145,17 @@ class Handlers:
             for name in handlers
         }
 
-    def route(self, generation: int = 0) -> Route:
-        """The route of all events; `generation` is that of this process's code."""
+    def route(self, generation: int = 0, store: Store | None = None) -> Route:
+        """The route of all events; `generation` is that of this process's code.
+
+        `store` is the one that the route works on, for what it knows of handled events.
+        """
         plans: dict[str, Plan] = {}
         lanes: list[str] = []
+        steps = {
+            event_type: {name: handler.step(store) for name, handler in handlers.items()}
+            for event_type, handlers in self._by_type.items()
+        }
         for event_type, handlers in self._by_type.items():
             lane = lane_part(event_type)
             lanes.append(lane)
@@ -153,18 +170,19 @@ class Handlers:
             name=EVENT_ROUTE,
             plan=Plan(stages=(Stage(name=HANDLE, retry=DEFAULT_RETRY),)),
             plans=plans,
-            steps={HANDLE: EventStep(self._by_type)},
+            steps={HANDLE: EventStep(steps)},
             lanes=tuple(lanes) or ("",),
             generation=generation,
             concurrency=DEFAULT_CONCURRENCY if lanes else 0,
             admit=admit_event,
+            judge=judge,
         )
 
 
 class EventStep:
     """The step of all events: each lane belongs to one handler, or to one event with several."""
 
-    def __init__(self, by_type: Mapping[str, Mapping[str, Handler]]) -> None:
+    def __init__(self, by_type: Mapping[str, Mapping[str, Step]]) -> None:
         self._by_type = by_type
 
     def __call__(self, work: Work) -> Coroutine[Any, Any, Outcome]:
@@ -174,9 +192,9 @@ class EventStep:
         handlers = self._by_type[delivery.topic or ""]
         chosen = delivery.metadata.get("handler")
         if chosen is not None:
-            return handlers[chosen].step
+            return handlers[chosen]
         if len(handlers) == 1:
-            return next(iter(handlers.values())).step
+            return next(iter(handlers.values()))
         return functools.partial(_one_for_each, handlers=handlers)
 
 
@@ -241,32 +259,3 @@ def job_route(
 
 def _missing(assignment: Assignment) -> None:
     raise AssertionError(f"no stage for {assignment.name}")
-
-
-def _assignment(work: Work) -> Assignment:
-    delivery: Delivery = work.delivery
-    message = decode_message(work.content.payload)
-    if isinstance(message, Email):
-        raise HomingError("this payload is not an event or a job")
-    results = work.content.results
-    # A handler of several sees the event's own identity, for its handled-record.
-    of_event = "handler" in delivery.metadata
-    return Assignment(
-        id=delivery.parent_id or delivery.id if of_event else delivery.id,
-        name=message.type if isinstance(message, Event) else message.name,
-        data=message.data,
-        key=delivery.key,
-        source=delivery.source,
-        attempt=delivery.attempts_spent + 1,
-        cycle=delivery.cycle,
-        metadata=delivery.metadata,
-        results=_kept_results(results) if results else {},
-    )
-
-
-def _kept_results(results: Mapping[str, bytes]) -> dict[str, Json]:
-    return {
-        stage: msgspec.json.decode(result)
-        for stage, result in results.items()
-        if stage not in (FROZEN, FROZEN_ORIGINAL) and not stage.startswith("payload.")
-    }

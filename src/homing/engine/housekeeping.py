@@ -25,6 +25,7 @@ FACTS_KEPT_S = {
     "late_outcome": 30 * 86_400.0,
     "mismatch": 90 * 86_400.0,
     "store_restored": 30 * 86_400.0,
+    "store_quarantined": 30 * 86_400.0,
     "bulk_actions": 30 * 86_400.0,
     "bulk_stop": 30 * 86_400.0,
     "former_recipient": 30 * 86_400.0,

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Mapping
 
 from homing.domain.delivery import Fact, FactValue
+from homing.engine.timed_runs import lanes_of_timed_runs
 from homing.ports import Clock, Presence, Store
 
 WORKER = "worker"
@@ -231,6 +232,10 @@ class Liveness:
     def is_served(self, lane: str) -> bool:
         """Whether a beating process, this one included, serves the lane; by the last look."""
         return lane in self.lanes or any(lane in lanes for lanes in self.workers.values())
+
+    async def lanes_of_timers(self) -> set[str]:
+        """Served by workers that a timer starts."""
+        return await lanes_of_timed_runs(self._store, self._clock, self._time_scale)
 
     @property
     def is_first_with_alarm(self) -> bool:

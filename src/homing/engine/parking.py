@@ -14,7 +14,8 @@ from homing.engine.route import Route
 from homing.ports import Clock, Store
 
 PARKED = "parked"
-PARKED_BY_PERSON = "parked_by_person"
+# Of one kind, so that one read gives both: a person's park has this behind the route's name.
+BY_PERSON = "/person"
 ALERTED = "parked_alert"
 BY_FAULT = "fault"
 # Every process of the store knows of a park, and of its end, after this time at the latest.
@@ -25,8 +26,18 @@ RATE_LIMIT_ALERT_AFTER_S = 15 * 60
 
 async def parked_routes(store: Store) -> dict[str, Fact]:
     """Each parked route with the fact to show: a person's, else the fault's."""
-    facts = [*await store.facts(PARKED), *await store.facts(PARKED_BY_PERSON)]
-    return {fact.key: fact for fact in facts}
+    faults, persons = await _read(store)
+    return faults | persons
+
+
+async def _read(store: Store) -> tuple[dict[str, Fact], dict[str, Fact]]:
+    """The parks of faults and those of persons, by route."""
+    faults: dict[str, Fact] = {}
+    persons: dict[str, Fact] = {}
+    for fact in await store.facts(PARKED):
+        route = fact.key.removesuffix(BY_PERSON)
+        (faults if route == fact.key else persons)[route] = fact
+    return faults, persons
 
 
 class Parking:
@@ -47,8 +58,7 @@ class Parking:
     async def refresh(self) -> bool:
         """Read what other processes have written; whether another set of routes is parked now."""
         changes, before = self._changes, self._parked
-        faults = {fact.key: fact for fact in await self._store.facts(PARKED)}
-        persons = {fact.key: fact for fact in await self._store.facts(PARKED_BY_PERSON)}
+        faults, persons = await _read(self._store)
         alerted = {fact.key for fact in await self._store.facts(ALERTED)} if faults else set()
         if changes == self._changes:  # else what was read may be older than what we know
             self._by_fault, self._by_person, self._alerted = faults, persons, alerted
@@ -89,25 +99,25 @@ class Parking:
     async def park(self, route: str, *, actor: str, reason: str) -> None:
         """By a person."""
         value: FactValue = {"by": actor, "reason": reason, "error_class": None}
-        fact = Fact(PARKED_BY_PERSON, route, self._clock.now_ms(), value)
+        fact = Fact(PARKED, route + BY_PERSON, self._clock.now_ms(), value)
         await self._store.save([], [fact])
         self._by_person[route] = fact
         self._changes += 1
 
     async def unpark(self, route: str) -> None:
         """By a person: whatever had parked it."""
-        await self._end(route, (PARKED_BY_PERSON, PARKED, ALERTED))
+        await self._end(route, (PARKED, route + BY_PERSON))
+        self._by_person.pop(route, None)
 
     async def end_fault(self, route: str) -> None:
         """A probe got through; what a person parked stays parked."""
-        await self._end(route, (PARKED, ALERTED))
+        await self._end(route)
 
-    async def _end(self, route: str, kinds: tuple[str, ...]) -> None:
+    async def _end(self, route: str, *others: tuple[str, str]) -> None:
+        ended = ((PARKED, route), (ALERTED, route), *others)
         now_ms = self._clock.now_ms()
-        await self._store.save([], [Fact(kind, route, now_ms, None) for kind in kinds])
+        await self._store.save([], [Fact(kind, key, now_ms, None) for kind, key in ended])
         self._by_fault.pop(route, None)
-        if PARKED_BY_PERSON in kinds:
-            self._by_person.pop(route, None)
         self._alerted.discard(route)
         self._changes += 1
         self._on_end()

@@ -9,7 +9,15 @@ from collections.abc import Iterable
 from homing.domain.failure import PROVIDER_FAILS, Failure
 from homing.engine.route import Route, classify_exception
 from homing.engine.steps import SendStep
-from homing.ports import Accepted, Checked, Finding, OpenedProvider, Provider
+from homing.ports import (
+    Accepted,
+    Checked,
+    Finding,
+    OpenedProvider,
+    Provider,
+    SoundAlert,
+    SoundsAlerts,
+)
 
 log = logging.getLogger("homing.engine")
 
@@ -21,7 +29,7 @@ CHECK_AGAIN_S = 60.0
 class Providers:
     """`problems` says, by route, what is wrong with its provider: by its last check or send."""
 
-    def __init__(self, routes: Iterable[Route]) -> None:
+    def __init__(self, routes: Iterable[Route], sound: SoundAlert | None = None) -> None:
         self.problems: dict[str, str] = {}
         self._names: dict[int, list[str]] = {}
         self._providers: dict[int, Provider] = {}
@@ -33,6 +41,8 @@ class Providers:
                 self._providers[id(provider)] = provider
                 self._unopened.add(id(provider))
                 self._names.setdefault(id(provider), []).append(route.name)
+                if sound is not None and isinstance(provider, SoundsAlerts):
+                    provider.sound_alerts(sound)
 
     async def watch(self) -> None:
         """Open and check each, then check those that fail until they are well. Runs for ever.

@@ -19,7 +19,7 @@ from homing.engine.admitted import Admitted
 from homing.engine.labels import ENGINE_LABELS, LabelTable
 from homing.engine.lanes import lane_in_generation, lane_name
 from homing.engine.steps import SendStep
-from homing.ports import Lookup, Provider, Step
+from homing.ports import Lookup, PermittedLookup, Provider, Step
 
 Verb: TypeAlias = Literal[
     "replay",
@@ -84,7 +84,8 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     one named like the suffix of its lane, else `plan`. `lanes` are the suffixes of the lanes that
     this process serves; the empty one is the route's name itself. `generation` is that of this
     process's code, for routes whose deliveries may ask for one. With a `concurrency` of 0,
-    deliveries are accepted here and tried by other processes.
+    deliveries are accepted here and tried by other processes. More dead letters of a week than
+    `most_failed_a_week` raise an alert.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     judge: Callable[[Exception | Failure, Stage], Failure] = judge_as_is
     verbs: frozenset[Verb] = ALL_VERBS
     labels: LabelTable = ENGINE_LABELS
+    most_failed_a_week: int | None = None
 
     def plan_of(self, delivery: Delivery) -> Plan:
         """The plan that this delivery follows."""
@@ -145,9 +147,16 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     def lease_s(self) -> float:
         return max(s.timeout_s for plan in self.all_plans for s in plan.stages) + LEASE_MARGIN_S
 
-    @functools.cached_property
+    @property
     def lookup(self) -> Lookup | None:
         """The provider, if it can tell what it has accepted."""
+        looking = self._looking
+        if isinstance(looking, PermittedLookup) and not looking.may_look_up:
+            return None
+        return looking
+
+    @functools.cached_property
+    def _looking(self) -> Lookup | None:
         provider: object = self.provider
         return provider if isinstance(provider, Lookup) else None
 

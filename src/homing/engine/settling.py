@@ -26,6 +26,9 @@ async def settle(ended: Sequence[Ended], *, wait: bool) -> None:
     for work, _ in ended:
         if work.delivery.state != "in_flight" or work.lost:
             work.end()
+        else:
+            # An inline call goes on with it, and takes a permit for its next send.
+            give_permits_back((work,))
 
 
 def hand_over(ended: Sequence[Ended], *, may_wait: bool = False) -> None:

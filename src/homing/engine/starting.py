@@ -54,6 +54,7 @@ def starts_plainly(work: ClaimedWork, now_ms: int) -> bool:
     delivery = work.delivery
     return (
         work.is_stage_known
+        and work.receipt is None
         and delivery.unsettled_claims == 1
         and not delivery.interruptions
         and not delivery.crashes
@@ -112,7 +113,7 @@ async def _ends_before_start(work: ClaimedWork) -> PendingSave | None:
         return None
     if not work.is_stage_known:
         return dead_letter_lost_stage(work)
-    if work.delivery.maybe_sent:
+    if work.delivery.maybe_sent or work.receipt is not None:
         settled = await settle_doubt(work)
         if settled is not None:
             return settled

@@ -14,6 +14,8 @@ from typing import Any
 
 from homing.domain.transitions.plain_success import succeed_plainly
 from homing.engine.claimed_work import ClaimedWork, put_back
+from homing.engine.function_step import NOTHING_TO_KEEP
+from homing.engine.handler_step import NONE
 from homing.engine.outcomes import conclude, timed_out
 from homing.engine.save_batcher import PendingSave
 from homing.engine.settling import Ended, hand_over, settle
@@ -54,7 +56,13 @@ class StepBatch:
         if works and (for_lane := getattr(step, "for_lane", None)) is not None:
             with contextlib.suppress(Exception):  # else each of them fails by itself
                 step = for_lane(works[0].delivery)
+        done = NONE
+        if (handled_before := getattr(step, "handled_before", None)) is not None:
+            done = await handled_before([work.delivery for work in works])
         for place, work in enumerate(works):
+            if done and work.delivery.id in done:
+                returned.append((work, NOTHING_TO_KEEP))
+                continue
             try:
                 call = step(work)
                 first = call.send(None)

@@ -22,6 +22,8 @@ async def unserved_lanes(store: Store, liveness: Liveness) -> dict[str, int]:
             if not liveness.is_served(lane):
                 waiting[lane] += number
     if waiting:
+        for lane in await liveness.lanes_of_timers():
+            waiting.pop(lane, None)
         for holder in liveness.beating | {liveness.name}:
             held = Query(holder=holder, facets=IN_FLIGHT.facets)
             for (lane,), number in (await store.count(held, by=("lane",))).items():

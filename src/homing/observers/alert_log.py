@@ -19,16 +19,42 @@ log = logging.getLogger("homing.alerts")
 LOGGER_TIMEOUT_S = 5.0
 
 
-class AlertLog:
-    """Writes to the file; if that fails, to the system journal by `logger`.
+class AlertFile:
+    """Lines for people, in this file; if that fails, in the system journal by `logger`.
 
-    Without a file the log on stderr is the alert log.
+    Without a file the log on stderr has them.
     """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._file = None if path is None else LineFile(path)
+
+    async def add(self, line: str, *, unless: str | None = None) -> bool:
+        """True once it is written, or a line holding `unless` is there already."""
+        if self._file is None:
+            log.error("%s", line)
+            return True
+        try:
+            await asyncio.to_thread(self._file.append, line, unless=unless)
+        except OSError as error:
+            log.warning("the alert log cannot be written: %s", error.strerror)
+            if not await asyncio.to_thread(_to_journal, line):
+                log.error("neither the alert log nor the system journal can be written: %s", line)  # noqa: TRY400 - told above
+                return False
+        return True
+
+
+class AlertLog:
+    """Every dead letter and every alert of the engine, as a line of an `AlertFile`."""
 
     notices: Collection[str] = frozenset({"alert"})
 
     def __init__(self, path: Path | None = None) -> None:
-        self._file = None if path is None else LineFile(path)
+        self._file = AlertFile(path)
+
+    @property
+    def has_file(self) -> bool:
+        """Whether the lines go to a file, and not to the log on stderr."""
+        return self._file is not None
 
     async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
         """One line per dead letter and cycle; no address and no content in it."""
@@ -51,17 +77,7 @@ class AlertLog:
     async def _give(self, line: str, at_ms: int, mark: str | None = None) -> bool:
         when = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
         line = visible(f"{when} {line}")
-        if self._file is None:
-            log.error("%s", line)
-            return True
-        try:
-            await asyncio.to_thread(self._file.append, line, unless=mark or line)
-        except OSError as error:
-            log.warning("the alert log cannot be written: %s", error.strerror)
-            if not await asyncio.to_thread(_to_journal, line):
-                log.error("neither the alert log nor the system journal can be written: %s", line)  # noqa: TRY400 - told above
-                return False
-        return True
+        return await self._file.add(line, unless=mark or line)
 
 
 def _to_journal(line: str) -> bool:

@@ -52,6 +52,7 @@ def configure(level: str, style: str, fields: Mapping[str, str] = NO_FIELDS) -> 
 
     shared: list[Processor] = [
         structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(),
         add_fields,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),

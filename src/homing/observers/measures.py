@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+import msgspec
 from msgspec import Struct
 
 from homing.domain.delivery import Attempt
@@ -14,6 +15,7 @@ from homing.engine.route import Route
 from homing.ports import Clock, Query, Store, Transitioned
 
 ACCEPT = "accept"
+REPLAY = "replay"
 # From a handler that never waits to a server that is slow after the final dot.
 DURATIONS_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -35,7 +37,8 @@ class Durations:
 class Tally:
     """All that was counted since the start, in plain dicts: counting is cheap, showing is not.
 
-    Keys: the route; route and new state; route, stage and outcome; the route.
+    Keys: the route; route and new state; route, stage and outcome; the route. `cycles` has the
+    number and the bytes of the entries that replays have added to the failure histories of a route.
     """
 
     def __init__(self) -> None:
@@ -43,6 +46,7 @@ class Tally:
         self.transitions: defaultdict[tuple[str, str], int] = defaultdict(int)
         self.attempts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
         self.durations: defaultdict[str, Durations] = defaultdict(Durations)
+        self.cycles: defaultdict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
 
     def count(self, events: Sequence[Transitioned]) -> None:
         for event in events:
@@ -52,6 +56,10 @@ class Tally:
                 self.accepted[route] += 1
             if previous is None or previous.state != state:
                 self.transitions[route, state] += 1
+            if event.name == REPLAY and delivery.failure_history:
+                entries, size = self.cycles[route]
+                added = len(msgspec.json.encode(delivery.failure_history[-1]))
+                self.cycles[route] = entries + 1, size + added
             for attempt in event.ended:
                 self.attempts[route, attempt.stage, attempt.status] += 1
                 took_ms = duration_ms(attempt)

@@ -72,6 +72,17 @@ class _Counts(Collector):
         for attempt, number in tally.attempts.items():
             attempts.add_metric(attempt, number)
         yield attempts
+        entries = CounterMetricFamily(
+            "homing_failure_history_entries",
+            "Cycles that replays have added to failure histories.",
+            labels=["route"],
+        )
+        size = CounterMetricFamily("homing_failure_history_bytes", "Their size.", labels=["route"])
+        for route, (number, added) in tally.cycles.items():
+            entries.add_metric([route], number)
+            size.add_metric([route], added)
+        yield entries
+        yield size
         durations = HistogramMetricFamily(
             "homing_attempt_duration_seconds",
             "From the claim of a delivery to the outcome of its attempt.",

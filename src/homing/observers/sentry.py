@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from sentry_sdk import Client
 from sentry_sdk.transport import HttpTransport
@@ -16,6 +16,8 @@ from homing.observers import SENTRY
 
 FLUSH_S = 5.0
 
+Fields: TypeAlias = Mapping[str, str | int | None]
+
 
 class SentryReports:
     """Reports the dead letters of routes that have the notice `sentry`, once per cycle."""
@@ -23,7 +25,11 @@ class SentryReports:
     notices: Collection[str] = frozenset({SENTRY})
 
     def __init__(self, dsn: str) -> None:
-        """An invalid DSN raises ValueError. Only the dead letters given to `give` are reported."""
+        """An invalid DSN raises ValueError. Only the dead letters given to `notify` are reported.
+
+        `fields` may have, by route, what its reports tell beside the names and numbers of all.
+        """
+        self.fields: dict[str, Callable[[Delivery], Awaitable[Fields]]] = {}
         self._client = Client(
             dsn=dsn,
             transport=_Transport,
@@ -36,7 +42,9 @@ class SentryReports:
     async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
         """False, and asked again later, when the event did not get through."""
         del notice
-        return await asyncio.to_thread(self._report, event_of(delivery, attempts))
+        describe = self.fields.get(delivery.route)
+        fields = None if describe is None else await describe(delivery)
+        return await asyncio.to_thread(self._report, event_of(delivery, attempts, fields))
 
     def _report(self, event: Any) -> bool:
         transport = self._client.transport
@@ -60,8 +68,10 @@ class _Transport(HttpTransport):
         self.lost += 1
 
 
-def event_of(delivery: Delivery, attempts: Sequence[Attempt]) -> dict[str, Any]:
-    """Names and numbers only. The id is fixed: Sentry drops a repeated report."""
+def event_of(
+    delivery: Delivery, attempts: Sequence[Attempt], fields: Fields | None = None
+) -> dict[str, Any]:
+    """Names and numbers, and a route's own fields. The id is fixed: Sentry drops a repetition."""
     error_class = delivery.failure.error_class if delivery.failure else "-"
     because = delivery.failed_because or "-"
     identity = f"{delivery.id}/{delivery.cycle}".encode()
@@ -84,8 +94,25 @@ def event_of(delivery: Delivery, attempts: Sequence[Attempt]) -> dict[str, Any]:
             "cycle": delivery.cycle,
             "attempts": delivery.attempts_spent,
             "maybe_duplicate": delivery.maybe_duplicate,
+            **(fields or {}),
         },
-        "breadcrumbs": {"values": [_breadcrumb(attempt) for attempt in attempts]},
+        "breadcrumbs": {
+            "values": [
+                *(_breadcrumb(attempt) for attempt in attempts),
+                *([] if fields is None else [_last_breadcrumb(delivery, fields)]),
+            ]
+        },
+    }
+
+
+def _last_breadcrumb(delivery: Delivery, fields: Fields) -> dict[str, Any]:
+    return {
+        "type": "default",
+        "category": "failed",
+        "level": "error",
+        "timestamp": _when(delivery.ended_at_ms or delivery.updated_at_ms),
+        "message": f"{delivery.route} failed",
+        "data": dict(fields),
     }
 
 

@@ -134,7 +134,8 @@ class StubProvider:
         self.calls: deque[Envelope] = deque(maxlen=REMEMBERED)
 
     async def findings(self) -> list[Finding]:
-        return [Finding("provider", "good", "the stub sends nowhere")]
+        detail = "the stub sends nothing: HOMING_PROVIDER names the server that does"
+        return [Finding("provider", "warning", detail)]
 
     def answer(self, *words: str) -> None:
         """Add to the script: the next sends are answered so, in turn."""

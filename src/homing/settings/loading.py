@@ -37,6 +37,14 @@ class Loaded(Struct, frozen=True):
         """Where a setting, or the table that contains it, was given."""
         return _origin(self.origins, name)
 
+    def with_defaults(self, defaults: Mapping[str, Any]) -> Loaded:
+        """These values, by name (`server.port`), for what was not given."""
+        settings = self.settings
+        for name, value in defaults.items():
+            if self.origin(name) is None:
+                settings = _replaced(settings, name, value)
+        return msgspec.structs.replace(self, settings=settings)
+
 
 def load(file: Path | None = None, environ: Mapping[str, str] | None = None) -> Loaded:
     """Read the file (if it is there or was asked for) and the environment, and check it all."""
@@ -63,6 +71,13 @@ def load(file: Path | None = None, environ: Mapping[str, str] | None = None) -> 
     if settings.telemetry.sentry_dsn:
         mask_secret(settings.telemetry.sentry_dsn)
     return Loaded(settings, origins)
+
+
+def _replaced(settings: T, name: str, value: Any) -> T:
+    first, _, rest = name.partition(".")
+    if rest:
+        value = _replaced(getattr(settings, first), rest, value)
+    return msgspec.structs.replace(settings, **{first: value})  # type: ignore[type-var]
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import fcntl
 import itertools
 import os
@@ -22,8 +21,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from homing.domain.delivery import Change
-from homing.domain.errors import StoreError, StoreFull, StoreUnavailable
 from homing.stores.codec import decode_change, encode
+from homing.stores.os_errors import store_error
 from homing.stores.own_files import open_own_file
 from homing.stores.syncing import sync_folder
 
@@ -113,7 +112,7 @@ class FileJournal:
                     sync_folder(self.path.parent)
                 yield file
         except OSError as error:
-            raise _store_error(error, self.path) from error
+            raise store_error(error, self.path) from error
 
 
 class _Record(Struct):
@@ -238,8 +237,3 @@ def _record_at(data: bytes, start: int) -> _Record | None:
     if data[end : end + 1] != b"\n" or _checksum(number, body) != checksum:
         return None
     return _Record(start, head[1] == _LIVE, number, data[start:end])
-
-
-def _store_error(error: OSError, path: Path) -> StoreError:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    return (StoreFull if full else StoreUnavailable)(f"{path.name}: {error.strerror}")

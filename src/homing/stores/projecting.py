@@ -74,6 +74,22 @@ class ShapeProjection:
             *self.of_facts(change.facts),
         )
 
+    def line(
+        self,
+        delivery: Delivery,
+        content: Callable[[], Content],
+        attempts: Sequence[Attempt],
+        head: bytes | None,
+    ) -> tuple[bytes, int] | None:
+        shape = self._shape_of(delivery)
+        if shape is None:
+            return None
+        if shape.tail is None:
+            record = shape.record(Stored(delivery, content(), tuple(attempts)))
+            return encode(record or {})[:-1], 0
+        head = head or _head(shape, delivery, content())
+        return head + _tail(shape, delivery)[:-1], len(head)
+
     def of_facts(self, facts: Sequence[Fact]) -> tuple[ShownRecord, ...]:
         shown = []
         for fact in facts:
@@ -93,12 +109,9 @@ class ShapeProjection:
     ) -> Iterator[ShownRecord]:
         retention = self._retention_of(delivery)
         if shape.key is not None:
-            head = None
-            if content is not None:
-                head = encode(shape.head(Stored(delivery, content)) if shape.head else {})[:-1]
             record = ShownRecord(
                 key=shape.key(delivery),
-                head=head,
+                head=None if content is None else _head(shape, delivery, content),
                 tail=_tail(shape, delivery),
                 names=shape.index(delivery) if shape.index else (),
                 gone_at_ms=delivery_gone_at_ms(delivery, retention),
@@ -126,6 +139,10 @@ class ShapeProjection:
         for key in keys:
             shown = _whole(shape.key_record, key, gone_at_ms=key.expires_at_ms)
             yield replace(shown, owned=False, of_key=(key.source, key.key))
+
+
+def _head(shape: Shape, delivery: Delivery, content: Content) -> bytes:
+    return encode(shape.head(Stored(delivery, content)) if shape.head else {})[:-1]
 
 
 def _tail(shape: Shape, delivery: Delivery) -> bytes:

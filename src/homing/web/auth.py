@@ -72,8 +72,12 @@ class Gate:
     ) -> None:
         self._tokens = homing.tokens
         self._users = homing.users
+        # The clock of the store may run faster; these times are real ones.
+        scale = homing.time_scale
         self._sessions = Sessions(
-            self._users, idle_s=server.session_idle.value, max_s=server.session_max.value
+            self._users,
+            idle_s=server.session_idle.value * scale,
+            max_s=server.session_max.value * scale,
         )
         self._server = server
         self._steady_s = steady_s

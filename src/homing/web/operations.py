@@ -20,11 +20,13 @@ from homing.web.schemas import (
     AcceptedOut,
     AtMs,
     AttemptsOut,
+    AuditLogOut,
     AuditOut,
     BatchIn,
     BatchOut,
     BulkIn,
     BulkOut,
+    ContentOut,
     CountersOut,
     DeliveryIn,
     ErrorsOut,
@@ -91,6 +93,11 @@ LIMIT = Parameter(
     Annotated[int, Meta(ge=1, le=MAX_LIMIT)],
     f"How many at most; {DEFAULT_LIMIT} if not given.",
 )
+CURSOR = Parameter(
+    "cursor",
+    Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", max_length=1000)],
+    "The `next_cursor` of the page before, or the `previous_cursor` of the one after.",
+)
 FILTERS = (
     Parameter("recipient", str, "An address of the envelope."),
     Parameter("status", str, "The route's own word, such as `failed`."),
@@ -104,11 +111,7 @@ FILTERS = (
     Parameter("from_created_at_ms", AtMs, "Created at this time or later."),
     Parameter("to_created_at_ms", AtMs, "Created before this time."),
     LIMIT,
-    Parameter(
-        "cursor",
-        Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", max_length=1000)],
-        "The `next_cursor` of the page before, or the `previous_cursor` of the one after.",
-    ),
+    CURSOR,
 )
 EXAMPLE: dict[str, Any] = {
     "to": ["ann@example.org"],
@@ -254,6 +257,13 @@ OPERATIONS: tuple[Operation, ...] = (
         refuses=(404,),
     ),
     _reading(
+        "content",
+        f"{API}/deliveries/{{delivery_id}}/content",
+        "What a delivery carries; for roles that see personal data.",
+        ContentOut,
+        refuses=(404,),
+    ),
+    _reading(
         "why",
         f"{API}/deliveries/{{delivery_id}}/why",
         "What happened to a delivery and what comes next, in plain sentences.",
@@ -322,6 +332,14 @@ OPERATIONS: tuple[Operation, ...] = (
         "Every transition as it happens (server-sent events).",
         EventStreamOf(LiveEvent),
         query=(Parameter("route", str, "Of this route only."),),
+        refuses=(400,),
+    ),
+    _reading(
+        "audit_log",
+        f"{API}/audit",
+        "What operators did to deliveries, routes and access, newest first.",
+        AuditLogOut,
+        query=(LIMIT, CURSOR),
         refuses=(400,),
     ),
     _reading("me", f"{API}/me", "Who calls, and what they may do.", MeOut, refuses=(400,)),

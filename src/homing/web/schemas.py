@@ -247,6 +247,39 @@ class BulkOut(Struct, frozen=True, kw_only=True):
     preview: list[BulkPreview] = field(default_factory=list)
 
 
+class AuditEntry(Struct, frozen=True, kw_only=True):
+    """What was done to a delivery (its id), a route (`route:mail`), a person (`user:ann`) or a
+    token (`token:shop`)."""
+
+    subject: str
+    at_ms: int
+    verb: str
+    actor: str
+    reason: str
+
+
+class AuditLogOut(Struct, frozen=True):
+    """Newest first; send `next_cursor` as `cursor` for the next page."""
+
+    items: list[AuditEntry]
+    next_cursor: str | None
+
+
+class ContentPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """JSON as it is, anything else (a MIME message, say) as base64."""
+
+    json: Any = None
+    base64: bytes | None = None
+
+
+class ContentOut(Struct, frozen=True):
+    """What a delivery carries: the payload, and the kept results of its stages by name. Retention
+    may have removed both."""
+
+    payload: ContentPart | None
+    results: dict[str, ContentPart]
+
+
 class ErrorGroup(Struct, frozen=True, kw_only=True):
     """Dead letters that failed in the same way. The trend compares the last hour with the hour
     before; it came back if one that was replayed has failed again like this."""

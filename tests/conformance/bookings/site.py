@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 
 from homing import Homing
-from homing.assemblies.bookings.app import create_app
+from homing.assemblies.bookings.app.application import create_app
 from homing.assemblies.bookings.app.desk import DeleteCalendarEvent
 from homing.assemblies.bookings.assembly import ASSEMBLY
 from homing.assemblies.bookings.route import bookings_route

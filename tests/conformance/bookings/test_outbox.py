@@ -11,8 +11,9 @@ from msgspec.structs import asdict, replace
 
 from homing import Event
 from homing.assemblies.bookings import outbox
-from homing.assemblies.bookings.outbox import OutboxCounts, OutboxEntry, OutboxError, OutboxStatus
+from homing.assemblies.bookings.outbox import OutboxCounts, OutboxError
 from homing.assemblies.bookings.payloads import EmailPayload
+from homing.assemblies.bookings.record import OutboxEntry, OutboxStatus
 from homing.domain.message import Invitation
 from homing.stores.shape import iso_utc
 from homing.testing.clocks import ManualClock

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from homing.domain.delivery import Content, Delivery
 from homing.domain.message import decode_message
 from homing.domain.policy import Ladder, Plan, Retention, Retry, RetryAfter, Stage
-from homing.engine.handlers import FunctionStep, Handlers
+from homing.engine.function_step import FunctionStep
+from homing.engine.handlers import Handlers
 from homing.engine.route import Route
 from homing.engine.steps import SendStep
 from homing.ports import FanOut, Outcome, Provider, Step, Work

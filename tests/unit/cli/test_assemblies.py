@@ -37,7 +37,7 @@ def test_the_default_service_needs_no_name(cli: Cli) -> None:
     assert "No such command" in cli("default", "serve", code=2).err
 
 
-@pytest.mark.parametrize("name", ["bookings", "events", "reviews", "verdicts"])
+@pytest.mark.parametrize("name", ["bookings", "reviews", "verdicts"])
 def test_its_worker_runs(tmp_path: Path, name: str) -> None:
     with started(tmp_path, ["-m", "homing", name, "worker"]) as worker:
         until(lambda: "Homing worker is running" in worker.said(), what=worker.log.name)

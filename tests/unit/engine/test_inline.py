@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from homing.domain.failure import Failure
@@ -114,6 +115,18 @@ async def test_only_one_retry_follows_at_once() -> None:
 
     assert (ticket.delivery.state, len(provider.sent)) == ("pending", 2)
     assert ticket.delivery.due_at_ms == world.now_ms + 60_000
+
+
+async def test_a_retry_at_once_uses_up_no_permit() -> None:
+    """There are 64 send permits: a second one for each call would end them."""
+    world = World(hasty(Provider(*[SOFT] * 140), at_once=True))
+
+    async with asyncio.timeout(10):
+        for _ in range(70):
+            await send(world)
+
+    permits = world.engine.process.unsaved_sends(world.engine.routes["mail"])
+    assert await permits.take(64) == 64
 
 
 async def test_without_the_plans_leave_the_retry_is_the_workers() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from homing.assemblies.bookings.app.serving import serve
 from homing.assemblies.bookings.record import SHAPE
 from homing.assemblies.bookings.route import NAME, bookings_route
-from homing.assemblies.bookings.serving import serve
 from homing.assemblies.bookings.settings import BookingsSettings
 from homing.assembly import Assembly, Setup
 from homing.engine.route import Route

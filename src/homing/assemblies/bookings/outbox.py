@@ -10,7 +10,6 @@ import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
-from enum import StrEnum
 from functools import wraps
 from typing import Any, Literal, ParamSpec, TypeVar
 
@@ -19,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from homing.assemblies.bookings.payloads import EmailPayload
-from homing.assemblies.bookings.record import SHAPE
+from homing.assemblies.bookings.record import SHAPE, OutboxEntry, OutboxStatus
 from homing.assemblies.bookings.route import FIRST_DELAY_S, MAX_ATTEMPTS, NAME, PLAN
 from homing.assembly import Service
 from homing.domain import transitions
@@ -36,30 +35,6 @@ LIST_LIMIT = 1000
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class OutboxStatus(StrEnum):
-    PENDING = "pending"
-    FAILED = "failed"
-
-
-class OutboxEntry(Struct, frozen=True, kw_only=True):
-    """A row of `email_outbox`, field for field. Times are ISO 8601 in UTC."""
-
-    id: str
-    to_address: str
-    to_name: str
-    subject: str
-    body: str
-    bcc: str | None = None
-    ics_content: str | None = None
-    ics_method: str | None = None
-    status: OutboxStatus = OutboxStatus.PENDING
-    attempts: int = 0
-    max_attempts: int = MAX_ATTEMPTS
-    next_retry_at: str
-    last_error: str | None = None
-    created_at: str
 
 
 class OutboxCounts(Struct, frozen=True):

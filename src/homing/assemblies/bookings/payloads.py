@@ -53,7 +53,7 @@ class EmailPayload(Struct, frozen=True, kw_only=True):
             to=str(addresses.Address(self.to_address, self.to_name)),
             subject=self.subject,
             text=self.body,
-            bcc=() if self.bcc is None else tuple(part.strip() for part in self.bcc.split(",")),
+            bcc=tuple(part.strip() for part in (self.bcc or "").split(",") if part.strip()),
             invitation=self.ics_attachment,
         )
 

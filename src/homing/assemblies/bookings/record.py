@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
+from msgspec import Struct
 from msgspec.structs import replace
 
+from homing.assemblies.bookings.payloads import EmailPayload
 from homing.assemblies.bookings.route import LABELS, MAX_ATTEMPTS
 from homing.content import addresses
 from homing.domain.errors import InvalidRequest
@@ -12,6 +16,30 @@ from homing.domain.message import Email, Invitation, decode_message
 from homing.engine.adopting import Foreign, Standing
 from homing.engine.request import Request
 from homing.stores.shape import Record, Shape, Stored, iso_utc, ms_from_iso
+
+
+class OutboxStatus(StrEnum):
+    PENDING = "pending"
+    FAILED = "failed"
+
+
+class OutboxEntry(Struct, frozen=True, kw_only=True):
+    """A row of `email_outbox`, field for field. Times are ISO 8601 in UTC."""
+
+    id: str
+    to_address: str
+    to_name: str
+    subject: str
+    body: str
+    bcc: str | None = None
+    ics_content: str | None = None
+    ics_method: str | None = None
+    status: OutboxStatus = OutboxStatus.PENDING
+    attempts: int = 0
+    max_attempts: int = MAX_ATTEMPTS
+    next_retry_at: str
+    last_error: str | None = None
+    created_at: str
 
 
 def _write(stored: Stored) -> Record:
@@ -47,14 +75,14 @@ def _next_retry_at_ms(stored: Stored) -> int:
 
 def _read(row: Record) -> Foreign:
     """A row that another program wrote: it continues with the attempts and times it has."""
-    email = Email(
-        to=str(addresses.Address(row["to_address"], row["to_name"])),
+    ics = row["ics_content"]
+    payload = EmailPayload(
+        to_address=row["to_address"],
+        to_name=row["to_name"],
         subject=row["subject"],
-        text=row["body"],
-        bcc=tuple(part.strip() for part in (row["bcc"] or "").split(",") if part.strip()),
-        invitation=None
-        if row["ics_content"] is None
-        else Invitation(row["ics_content"], row["ics_method"] or "REQUEST"),
+        body=row["body"],
+        bcc=row["bcc"],
+        ics_attachment=None if ics is None else Invitation(ics, row["ics_method"] or "REQUEST"),
     )
     next_retry_at_ms = ms_from_iso(row["next_retry_at"], "next_retry_at")
     standing = Standing(
@@ -67,7 +95,7 @@ def _read(row: Record) -> Foreign:
         if row["last_error"] is None
         else Failure("imported", detail=row["last_error"]),
     )
-    request = Request(message=email, delivery_id=row["id"])
+    request = Request(message=payload.email, delivery_id=row["id"])
     return Foreign(request, _standing_as(row["status"], standing))
 
 
@@ -88,22 +116,7 @@ def _email(payload: bytes) -> Email:
 
 SHAPE = Shape(
     names={"table": "email_outbox", "due_index": "idx_email_outbox_pending"},
-    fields=(
-        "id",
-        "to_address",
-        "to_name",
-        "subject",
-        "body",
-        "bcc",
-        "ics_content",
-        "ics_method",
-        "status",
-        "attempts",
-        "max_attempts",
-        "next_retry_at",
-        "last_error",
-        "created_at",
-    ),
+    fields=OutboxEntry.__struct_fields__,
     labels=LABELS,
     write=_write,
     read=_read,

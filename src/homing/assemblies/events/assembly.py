@@ -1,17 +1,19 @@
-"""The event outbox as one value. Its handlers are the application's own code, so programs that do
-not have it accept, show and repair events and leave the work to `homing worker --app`."""
+"""The event outbox as one value. Its handlers are the application's own code: `homing events
+worker --app` runs them, and the other programs accept, show and repair events."""
 
 from __future__ import annotations
 
+from homing.assemblies.events.alerts import work_for_app
+from homing.assemblies.events.dlq import dlq
 from homing.assemblies.events.record import SHAPE
 from homing.assemblies.events.route import events_route
 from homing.assembly import Assembly, NoSettings, Setup
-from homing.engine.handlers import EVENT_ROUTE
+from homing.engine.handlers import EVENT_ROUTE, Handlers
 from homing.engine.route import Route
 
 
 def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
-    return (events_route((), generation=setup.generation),)
+    return (events_route(Handlers(), generation=setup.generation),)
 
 
 ASSEMBLY = Assembly(
@@ -20,4 +22,7 @@ ASSEMBLY = Assembly(
     settings=NoSettings,
     routes=routes,
     shapes={EVENT_ROUTE: SHAPE},
+    commands={"dlq": dlq},
+    sql_files={"postgresql": "homing.assemblies.events.postgres"},
+    work_for_app=work_for_app,
 )

@@ -2,62 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
-from msgspec import Struct
 
-from homing.assemblies.events.route import LABELS, EventFields, Subscription, request_for
-from homing.domain.delivery import Cycle, Delivery
+from homing.assemblies.events.route import LABELS, EventFields, request_for
+from homing.domain.delivery import Delivery
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Event, Json, decode_message
 from homing.engine.adopting import Foreign, Standing
+from homing.engine.function_step import event_id
+from homing.events import failure_cycle
 from homing.stores.shape import Record, Shape, Stored, iso_utc, iso_utc_or_none, ms_from_iso
 
 
-class FailureCycle(Struct, frozen=True, kw_only=True):
-    """One finished round of attempts. The shape may only gain fields."""
-
-    cycle: int
-    attempts: int
-    last_error: str | None
-    first_failed_at: str | None
-    failed_at: str | None
-    generation: int
-    replayed_at: str
-    replayed_by: str
-
-
-def failure_cycle(cycle: Cycle) -> FailureCycle:
-    return FailureCycle(
-        cycle=cycle.number,
-        attempts=cycle.attempts,
-        last_error=cycle.last_error,
-        first_failed_at=iso_utc_or_none(cycle.first_failed_at_ms),
-        failed_at=iso_utc_or_none(cycle.failed_at_ms),
-        generation=cycle.generation,
-        replayed_at=iso_utc(cycle.replayed_at_ms),
-        replayed_by=cycle.replayed_by,
-    )
-
-
-def alert_fields(delivery: Delivery, handler_names: Mapping[str, str]) -> dict[str, str | int]:
-    """What an alert on `failed` tells. `handler_names` knows the types with a single handler."""
-    event_type = delivery.topic or ""
-    handler_name = delivery.metadata.get("handler") or handler_names.get(event_type, "")
+def alert_fields(delivery: Delivery, handler_name: str) -> dict[str, str | int | None]:
+    """What an alert on `failed` tells."""
     return {
-        "event_id": delivery.parent_id or delivery.id,
-        "event_type": event_type,
+        "event_id": event_id(delivery),
+        "event_type": delivery.topic or "",
         "source": delivery.source,
-        "target": delivery.metadata.get("target", ""),
+        "target": delivery.metadata.get("target"),
         "handler_name": handler_name,
         "last_error": _last_error(delivery) or "",
         "attempts": delivery.attempts_spent,
     }
-
-
-def handler_names(*subscriptions: Subscription) -> dict[str, str]:
-    return {subscription.event_type: subscription.name for subscription in subscriptions}
 
 
 def _write(stored: Stored) -> Record:
@@ -66,7 +33,7 @@ def _write(stored: Stored) -> Record:
         "event_id": delivery.id,
         "event_type": delivery.topic,
         "source": delivery.source,
-        "target": delivery.metadata.get("target", ""),
+        "target": delivery.metadata.get("target"),
         "idempotency_key": delivery.key,
         "payload": _data(stored.content.payload),
         "status": LABELS.word(delivery),
@@ -78,9 +45,11 @@ def _write(stored: Stored) -> Record:
             msgspec.to_builtins(failure_cycle(cycle)) for cycle in delivery.failure_history
         ],
         "created_at": iso_utc(delivery.created_at_ms),
+        # Of a delivered row that came from elsewhere it is kept beside the state.
         "deleted_at": iso_utc_or_none(
             delivery.ended_at_ms if delivery.state == "dismissed" else None
-        ),
+        )
+        or delivery.metadata.get("deleted_at"),
     }
 
 
@@ -118,8 +87,8 @@ SHAPE = Shape(
     names={
         "table": "core.outbox",
         "handled": "core.event_handled",
+        "enqueue": "core.outbox_enqueue",
         "replay": "core.outbox_replay",
-        "migration": "20260425014302_core_outbox_failure_history.sql",
     },
     fields=(
         "event_id",

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, TypeAlias
-
 from msgspec import Struct
 from msgspec.structs import replace
 
-from homing.assemblies.events.retry import (
-    DEFAULT_RETRY_POLICY,
-    RetryPolicy,
-    invalid_payload,
-    judge,
-)
 from homing.domain.delivery import Delivery
+from homing.domain.errors import InvalidRequest
 from homing.domain.message import Event, Json
-from homing.domain.policy import Plan, Stage
 from homing.engine.admission import Request
 from homing.engine.desk import Desk
-from homing.engine.handlers import HANDLE, Assignment, Handlers
+from homing.engine.handlers import Handlers
 from homing.engine.labels import Label, LabelTable
 from homing.engine.route import Route
+from homing.ports import Store
 
-HANDLE_TIMEOUT_S = 30.0
-
-WasHandled: TypeAlias = Callable[[str, Assignment], Awaitable[bool]]
-"""Asks the consumer's own record, by handler name, whether an event's work is done already."""
+# Above this many dead letters in a week, plain SQL is no longer enough to triage them.
+MOST_FAILED_A_WEEK = 10
 
 LABELS = LabelTable(
     (
@@ -43,17 +32,6 @@ LABELS = LabelTable(
 )
 
 
-class Subscription(Struct, frozen=True, kw_only=True):
-    """One handler of one type of event. `validate` reads the payload before the handler does."""
-
-    event_type: str
-    name: str
-    handler: Callable[[Assignment], Any]
-    policy: RetryPolicy = DEFAULT_RETRY_POLICY
-    validate: Callable[[Json], Json] | None = None
-    timeout_s: float = HANDLE_TIMEOUT_S
-
-
 class EventFields(Struct, frozen=True, kw_only=True):
     """What a producer writes into its outbox."""
 
@@ -61,7 +39,7 @@ class EventFields(Struct, frozen=True, kw_only=True):
     event_type: str
     payload: Json
     source: str
-    target: str
+    target: str | None
     idempotency_key: str
     generation: int = 0
 
@@ -73,59 +51,31 @@ def request_for(fields: EventFields) -> Request:
         source=fields.source,
         delivery_id=fields.event_id,
         generation=fields.generation,
-        metadata={"target": fields.target},
+        metadata={} if fields.target is None else {"target": fields.target},
     )
 
 
-def events_route(
-    subscriptions: Iterable[Subscription],
-    *,
-    generation: int = 0,
-    was_handled: WasHandled | None = None,
-) -> Route:
+def events_route(handlers: Handlers, *, generation: int = 0, store: Store | None = None) -> Route:
     """`generation` is that of this process's code: other generations' events are left alone."""
-    handlers = Handlers()
-    for subscription in subscriptions:
-        handlers.add(
-            subscription.event_type,
-            _in_phases(subscription, was_handled),
-            name=subscription.name,
-            retry=subscription.policy.retry,
-            timeout_s=subscription.timeout_s,
-            terminal_errors=subscription.policy.terminal_errors,
-        )
+    return replace(as_outbox(handlers.route(generation, store)), needs_key=True)
+
+
+def as_outbox(route: Route) -> Route:
+    """An application's own route of events, shown and repaired as the outbox is."""
     return replace(
-        handlers.route(generation),
-        # The plan of an event with several handlers: each of them alerts for itself.
-        plan=Plan(
-            stages=(Stage(name=HANDLE, retry=DEFAULT_RETRY_POLICY.retry),), notify_on_failed=()
-        ),
-        needs_key=True,
-        judge=judge,
+        route,
         verbs=frozenset({"replay", "dismiss", "restore", "annotate"}),
         labels=LABELS,
+        most_failed_a_week=MOST_FAILED_A_WEEK,
     )
-
-
-def _in_phases(
-    subscription: Subscription, was_handled: WasHandled | None
-) -> Callable[[Assignment], Awaitable[Any]]:
-    async def call(event: Assignment) -> Any:
-        if subscription.validate is not None:
-            try:
-                event = replace(event, data=subscription.validate(event.data))
-            except ValueError as error:
-                return invalid_payload(error)
-        if was_handled is not None and await was_handled(subscription.name, event):
-            return None
-        returned = subscription.handler(event)
-        return await returned if inspect.isawaitable(returned) else returned
-
-    return call
 
 
 async def replay(desk: Desk, event_id: str, *, new_generation: int, replayed_by: str) -> Delivery:
     """The caller states the generation: replaying means handling the event with today's code."""
+    present = (await desk.show(event_id)).generation
+    if new_generation < present:
+        problem = f"event {event_id} is of generation {present}: state that one or a later one"
+        raise InvalidRequest("generation", problem)
     return await desk.replay(
         event_id, actor=replayed_by, reason="outbox_replay", generation=new_generation
     )

@@ -1,59 +1,55 @@
-"""Verdict mails as one value: their settings, and their route made from them."""
+"""Verdict mails as one value: their settings, route, files, web table and programs."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from msgspec import Struct
-
+from homing.assemblies.verdicts.delivery_log import log_at
 from homing.assemblies.verdicts.mail import composer
+from homing.assemblies.verdicts.notices import notices
+from homing.assemblies.verdicts.presence import files
+from homing.assemblies.verdicts.programs import health, replay, serve, webhook
 from homing.assemblies.verdicts.record import SHAPE
-from homing.assemblies.verdicts.route import (
-    DEFAULT_MAX_ATTEMPTS,
-    NAME,
-    verdict_plan,
-    verdicts_route,
+from homing.assemblies.verdicts.route import NAME, verdict_plan, verdicts_route
+from homing.assemblies.verdicts.settings import (
+    PREFIXES,
+    VerdictSettings,
+    defaults,
+    environ_with_file,
 )
+from homing.assemblies.verdicts.web import SERVICE
 from homing.assembly import Assembly, Setup
 from homing.engine.route import Route
-from homing.settings.own_names import env
-
-
-class VerdictSettings(Struct, frozen=True, kw_only=True):
-    max_attempts: Annotated[
-        int,
-        env(
-            "EMAIL_RETRY_MAX_ATTEMPTS",
-            "After this many retries it becomes a dead letter.",
-            ge=1,
-            le=1000,
-        ),
-    ] = DEFAULT_MAX_ATTEMPTS
+from homing.ports import AsksLog
 
 
 def routes(setup: Setup[VerdictSettings]) -> tuple[Route, ...]:
+    settings = setup.settings
+    log = log_at(settings.delivery_log)
+    store: object = setup.store
+    if isinstance(store, AsksLog):
+        store.ask(log)
     return (
         verdicts_route(
             setup.provider,
             composer(setup.sender),
-            is_logged=_not_logged,
-            plan=verdict_plan(setup.settings.max_attempts),
+            is_logged=log.has,
+            plan=verdict_plan(settings.max_attempts),
+            allow_replay=settings.allow_replay,
             sign=setup.sign,
         ),
     )
 
 
-async def _not_logged(session_id: str) -> bool:
-    """The engine's own record is the only evidence here: there is no delivery log to ask."""
-    del session_id
-    return False
-
-
 ASSEMBLY = Assembly(
-    name="verdicts",
+    name=NAME,
     about="Verdict mails of paid sessions: four retries after the inline call, then a dead letter.",
     settings=VerdictSettings,
     routes=routes,
-    prefixes=("EMAIL_RETRY_",),
+    prefixes=PREFIXES,
+    environ=environ_with_file,
+    defaults=defaults,
     shapes={NAME: SHAPE},
+    notices=notices,
+    web=SERVICE,
+    commands={"serve": serve, "webhook": webhook, "health": health, "replay": replay},
+    checks=(files,),
 )

@@ -32,6 +32,8 @@ FIELDS = (
     "status",
 )
 
+_NO_BREAKS = str.maketrans("\r\n", "  ")
+
 
 def dead_letter_record(stored: Stored) -> Record:
     """The queue's record and, beside its last error, the code of every failed attempt."""
@@ -53,7 +55,7 @@ def _write(stored: Stored) -> Record:
         "customer_email": delivery.recipients[0].address,
         "tier": variables["tier"],
         "query": variables["query"],
-        "verdict": Raw(variables["verdict"].encode()),
+        "verdict": Raw(on_one_line(variables["verdict"]).encode()),
         "created_at": iso_utc(delivery.created_at_ms),
         "attempt_count": delivery.attempts_spent,
         "last_attempt_at": iso_utc_or_none(last.started_at_ms if last else None),
@@ -62,6 +64,12 @@ def _write(stored: Stored) -> Record:
         "last_error_detail": (failure.detail or failure.error_class) if failure else None,
         "status": LABELS.word(delivery),
     }
+
+
+def on_one_line(verdict: str) -> str:
+    """For a line of a file. In JSON a line break stands between words only: a space, there, means
+    the same. The stored payload keeps what was received."""
+    return verdict.translate(_NO_BREAKS)
 
 
 def _next_attempt_at_ms(stored: Stored) -> int:
@@ -117,6 +125,7 @@ SHAPE = Shape(
     fields=FIELDS,
     # Only on lines that Homing wrote; a line without it is valid too.
     optional=frozenset({"_homing"}),
+    raw=frozenset({"verdict"}),
     labels=LABELS,
     write=_write,
     read=_read,

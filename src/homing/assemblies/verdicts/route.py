@@ -54,6 +54,7 @@ def verdict_plan(max_attempts: int = DEFAULT_MAX_ATTEMPTS, *, inline_counts: boo
         on_doubt="resend",
         on_route_fault="fail",
         inline_counts=inline_counts,
+        inline_retries_at_once=True,
         interrupted_counts=True,
         notify_on_failed=(DEAD_LETTER, ALERT),
         notify_by_class={TOKEN_REVOKED: (TOKEN_ALERT,)},

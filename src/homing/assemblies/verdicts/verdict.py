@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from homing.content import addresses
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Email, decode_message
 from homing.engine.admission import Request
@@ -58,30 +59,37 @@ def variables_of(payload: bytes) -> Mapping[str, str]:
     return message.variables
 
 
+def check(verdict: Verdict) -> None:
+    """Raise InvalidRequest for what may not be recorded, whether there is an address or not."""
+    if verdict.payment_status != PAID:
+        raise InvalidRequest("payment_status", "is not paid")
+    if verdict.tier not in TIERS:
+        raise InvalidRequest("tier", f"must be one of {', '.join(TIERS)}")
+    # Nothing that could forge a word or a line in the logs.
+    if not _is_one_word(verdict.session_id):
+        raise InvalidRequest("session_id", "must be one word")
+    if verdict.customer_email:
+        if not _is_one_word(verdict.customer_email):
+            raise InvalidRequest("customer_email", "must be one address")
+        addresses.parse(verdict.customer_email, "customer_email")
+
+
 def admit_verdict(message: Email) -> Admitted:
     """What may never be sent is refused here and leaves no record."""
-    _check_paid(message)
-    _check_tier(message)
-    _check_words(message)
-    return Admitted.of(message)
-
-
-def _check_paid(message: Email) -> None:
-    if message.variables.get("payment_status") != PAID:
-        raise InvalidRequest("payment_status", "is not paid")
-
-
-def _check_tier(message: Email) -> None:
-    if message.variables.get("tier") not in TIERS:
-        raise InvalidRequest("tier", f"must be one of {', '.join(TIERS)}")
-
-
-def _check_words(message: Email) -> None:
-    """One address, and nothing that could forge a word or a line in the logs."""
-    if len(message.to) != 1 or not _is_one_word(message.to[0]):
+    given = message.variables
+    check(
+        Verdict(
+            session_id=str(given.get("session_id")),
+            customer_email=message.to[0] if len(message.to) == 1 else "",
+            tier=str(given.get("tier")),
+            query=str(given.get("query")),
+            verdict=str(given.get("verdict")),
+            payment_status=given.get("payment_status"),
+        )
+    )
+    if len(message.to) != 1:
         raise InvalidRequest("customer_email", "must be one address")
-    if not _is_one_word(str(message.variables.get("session_id"))):
-        raise InvalidRequest("session_id", "must be one word")
+    return Admitted.of(message)
 
 
 def _is_one_word(text: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from homing.domain.delivery import Delivery
@@ -33,6 +35,24 @@ def claim_due(disk: MemoryDisk, claim: Claim) -> list[Claimed]:
     return [Claimed(delivery, contents[delivery.id]) for delivery in after]
 
 
+def renew_all(
+    disk: MemoryDisk, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
+) -> list[bool]:
+    return [_renew(disk, holder, *one, lease_until_ms) for one in held]
+
+
+def _renew(
+    disk: MemoryDisk, holder: str, delivery_id: str, version: int, lease_until_ms: int
+) -> bool:
+    stored = disk.deliveries.get(delivery_id)
+    if stored is None or stored.state != "in_flight":
+        return False
+    if (stored.holder, stored.version) != (holder, version):
+        return False
+    disk.renew(stored, lease_until_ms)
+    return True
+
+
 def _take(disk: MemoryDisk, claim: Claim) -> list[Delivery]:
     taken: list[Delivery] = []
     left: list[Delivery] = []
@@ -55,8 +75,7 @@ def _affordable(disk: MemoryDisk, taken: list[Delivery], limit_bytes: int | None
     """As many as fit into the limit of bytes, and always the first."""
     if limit_bytes is None:
         return len(taken)
-    contents = disk.contents
-    sizes = list(map(len, [contents[delivery.id].payload for delivery in taken]))
+    sizes = [disk.payload_size(delivery.id) for delivery in taken]
     if sum(sizes) <= limit_bytes:
         return len(taken)
     left_bytes = limit_bytes

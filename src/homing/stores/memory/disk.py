@@ -1,25 +1,32 @@
-"""The data of a memory store, separate from its handles: it survives a simulated restart."""
+"""What a store holds, in dictionaries with indexes: the data of the memory store, and what a store
+that only appends knows of its log."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
+
+from msgspec.structs import replace
 
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.ports import Query
 from homing.stores.memory.due import DueQueue
 from homing.stores.memory.showing import ShownRecords
 
+NOTHING = Content()
+"""The content of a delivery whose payload was purged."""
+
 
 class MemoryDisk:
     """Everything that is stored, with the few indexes that keep reads from scanning.
 
-    Several handles may share one disk, in one event loop: they are its processes.
+    Several handles may share one disk, in one event loop: they are its processes. It is changed
+    by its methods alone, so that a store with a log can note what a call changes.
     """
 
     def __init__(self) -> None:
-        self.deliveries: dict[str, Delivery] = {}
-        self.contents: dict[str, Content] = {}
+        self.deliveries: MutableMapping[str, Delivery] = {}
+        self.contents: MutableMapping[str, Content] = {}
         self.keys: dict[tuple[str, str], Key] = {}
         # With the route it was written under: an attempt may outlive its delivery.
         self.attempts: dict[str, dict[int, tuple[str, Attempt]]] = {}
@@ -71,12 +78,47 @@ class MemoryDisk:
         del self.contents[delivery_id]
         self.shown.remove(delivery_id)
 
+    def renew(self, delivery: Delivery, until_ms: int) -> None:
+        """A longer lease for a stored delivery; its version stays."""
+        self.put(replace(delivery, due_at_ms=until_ms))
+
+    def put_content(self, delivery_id: str, content: Content) -> None:
+        self.contents[delivery_id] = content
+
+    def has_content(self, delivery_id: str) -> bool:
+        return self.contents[delivery_id] != NOTHING
+
+    def payload_size(self, delivery_id: str) -> int:
+        return len(self.contents[delivery_id].payload)
+
+    def put_key(self, key: Key) -> None:
+        self.keys[key.source, key.key] = key
+
+    def drop_key(self, source: str, key: str) -> None:
+        self.keys.pop((source, key), None)
+
+    def put_attempts(self, route: str, attempts: Iterable[Attempt]) -> None:
+        for attempt in attempts:
+            self.attempts.setdefault(attempt.delivery_id, {})[attempt.number] = route, attempt
+
+    def drop_attempt(self, delivery_id: str, number: int) -> None:
+        ledger = self.attempts.get(delivery_id, {})
+        ledger.pop(number, None)
+        if not ledger:
+            self.attempts.pop(delivery_id, None)
+
     def note(self, facts: Iterable[Fact]) -> None:
         for fact in facts:
             if fact.value is None:
-                self.facts.get(fact.kind, {}).pop(fact.key, None)
+                self.drop_fact(fact.kind, fact.key)
             else:
-                self.facts.setdefault(fact.kind, {})[fact.key] = fact
+                self.put_fact(fact)
+
+    def put_fact(self, fact: Fact) -> None:
+        self.facts.setdefault(fact.kind, {})[fact.key] = fact
+
+    def drop_fact(self, kind: str, key: str) -> None:
+        self.facts.get(kind, {}).pop(key, None)
 
     def children_of(self, parent_id: str) -> Iterable[Delivery]:
         return (self.deliveries[child_id] for child_id in self._children.get(parent_id, {}))

@@ -6,12 +6,9 @@ import heapq
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from homing.domain.delivery import Content
 from homing.ports import PurgeKind, PurgeRule
-from homing.stores.memory.disk import MemoryDisk
+from homing.stores.memory.disk import NOTHING, MemoryDisk
 from homing.stores.purging import PURGES, is_open, purged_states
-
-NOTHING = Content()
 
 Place: TypeAlias = tuple[str, ...] | tuple[str, int]
 """Where a record lies: its id, its name, or id and number."""
@@ -45,7 +42,7 @@ def _deliveries(disk: MemoryDisk) -> Iterator[tuple[Place, Any, str]]:
 
 
 def _with_content(disk: MemoryDisk) -> Iterator[tuple[Place, Any, str]]:
-    return (found for found in _deliveries(disk) if disk.contents[found[1].id] != NOTHING)
+    return (found for found in _deliveries(disk) if disk.has_content(found[1].id))
 
 
 def _attempts(disk: MemoryDisk) -> Iterator[tuple[Place, Any, str]]:
@@ -65,33 +62,13 @@ def _facts(disk: MemoryDisk) -> Iterator[tuple[Place, Any, str]]:
             yield (kind, key), fact, ""
 
 
-def _remove(disk: MemoryDisk, delivery_id: str) -> None:
-    disk.remove(delivery_id)
-
-
-def _empty(disk: MemoryDisk, delivery_id: str) -> None:
-    disk.contents[delivery_id] = NOTHING
-
-
-def _drop_attempt(disk: MemoryDisk, delivery_id: str, number: int) -> None:
-    del disk.attempts[delivery_id][number]
-
-
-def _drop_key(disk: MemoryDisk, source: str, key: str) -> None:
-    del disk.keys[source, key]
-
-
-def _drop_fact(disk: MemoryDisk, kind: str, key: str) -> None:
-    del disk.facts[kind][key]
-
-
 _KINDS: dict[
     PurgeKind,
     tuple[Callable[[MemoryDisk], Iterator[tuple[Place, Any, str]]], Callable[..., None]],
 ] = {
-    "delivery": (_deliveries, _remove),
-    "payload": (_with_content, _empty),
-    "attempts": (_attempts, _drop_attempt),
-    "keys": (_keys, _drop_key),
-    "facts": (_facts, _drop_fact),
+    "delivery": (_deliveries, lambda disk, *place: disk.remove(*place)),
+    "payload": (_with_content, lambda disk, *place: disk.put_content(*place, NOTHING)),
+    "attempts": (_attempts, lambda disk, *place: disk.drop_attempt(*place)),
+    "keys": (_keys, lambda disk, *place: disk.drop_key(*place)),
+    "facts": (_facts, lambda disk, *place: disk.drop_fact(*place)),
 }

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-
-from msgspec.structs import replace
 
 from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
@@ -26,11 +23,11 @@ from homing.ports import (
     Query,
     Seen,
 )
-from homing.stores.memory.claiming import claim_due
+from homing.stores.memory import reading
+from homing.stores.memory.claiming import claim_due, renew_all
 from homing.stores.memory.disk import MemoryDisk
 from homing.stores.memory.purging import purge
 from homing.stores.memory.writing import add_one, save_one
-from homing.stores.queries import group_words, listed, paged, predicate
 
 
 class MemoryStore:
@@ -70,16 +67,7 @@ class MemoryStore:
     async def renew(
         self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
     ) -> list[bool]:
-        return [self._renew_one(holder, *one, lease_until_ms) for one in held]
-
-    def _renew_one(self, holder: str, delivery_id: str, version: int, lease_until_ms: int) -> bool:
-        stored = self.disk.deliveries.get(delivery_id)
-        if stored is None or stored.state != "in_flight":
-            return False
-        if (stored.holder, stored.version) != (holder, version):
-            return False
-        self.disk.put(replace(stored, due_at_ms=lease_until_ms))
-        return True
+        return renew_all(self.disk, holder, held, lease_until_ms)
 
     async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
         writes = [write_of_change(change, self._projection) for change in changes]
@@ -106,7 +94,7 @@ class MemoryStore:
         return self.disk.deliveries.get(delivery_id)
 
     async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
-        return [self.disk.deliveries.get(delivery_id) for delivery_id in delivery_ids]
+        return reading.get_many(self.disk, delivery_ids)
 
     async def content(self, delivery_id: str) -> Content | None:
         return self.disk.contents.get(delivery_id)
@@ -115,17 +103,13 @@ class MemoryStore:
         return self.disk.keys.get((source, key))
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
-        wanted = predicate(query, self.disk.children_of)
-        return paged((d for d in self.disk.candidates(query) if wanted(d)), cursor, limit)
+        return reading.page(self.disk, query, cursor, limit)
 
     async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
-        wanted = predicate(query, self.disk.children_of)
-        counts = Counter(group_words(d, by) for d in self.disk.candidates(query) if wanted(d))
-        return dict(counts) if by else {(): counts[()]}
+        return reading.count(self.disk, query, by)
 
     async def attempts(self, delivery_id: str) -> list[Attempt]:
-        ledger = self.disk.attempts.get(delivery_id, {})
-        return [ledger[number][1] for number in sorted(ledger)]
+        return reading.attempts(self.disk, delivery_id)
 
     async def facts(
         self,
@@ -136,8 +120,7 @@ class MemoryStore:
         after: FactCursor | None = None,
         order: FactOrder = "key",
     ) -> list[Fact]:
-        stored = self.disk.facts.get(kind, {}).values()
-        return listed((fact for fact in stored if fact.key.startswith(prefix)), limit, after, order)
+        return reading.facts(self.disk, kind, prefix, limit, after, order)
 
     async def purge(self, rule: PurgeRule) -> int:
         return purge(self.disk, rule)

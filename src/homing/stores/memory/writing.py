@@ -21,8 +21,8 @@ def add_one(disk: MemoryDisk, write: Write) -> Added | Existing:
     if delivery_id in disk.deliveries:
         return Existing(delivery_id)
     for key in write.keys:
-        keys[key.source, key.key] = key
-    disk.contents[delivery_id] = Content(write.payload or b"", write.results)
+        disk.put_key(key)
+    disk.put_content(delivery_id, Content(write.payload or b"", write.results))
     # Itself first, so that its children see its id and keys as taken.
     is_settled = write.due_at_zero_ms is None and not delivery.open_children
     disk.put(delivery if is_settled else _counted(write, 0, delivery.version))
@@ -48,7 +48,8 @@ def save_one(disk: MemoryDisk, write: Write) -> bool:
         open_children += _add_children(disk, write)
     if write.removes:
         disk.remove(delivery_id)
-        disk.attempts.pop(delivery_id, None)
+        for number in tuple(disk.attempts.get(delivery_id, ())):
+            disk.drop_attempt(delivery_id, number)
     else:
         _put(disk, write, open_children)
     if write.terms or write.shown:
@@ -66,13 +67,9 @@ def _put(disk: MemoryDisk, write: Write, open_children: int) -> None:
     """The record over the stored one, with what it carries."""
     delivery = write.delivery
     if write.results or write.payload is not None or write.drop_results_but is not None:
-        disk.contents[delivery.id] = _content(disk.contents[delivery.id], write)
+        disk.put_content(delivery.id, _content(disk.contents[delivery.id], write))
     if write.attempts:
-        noted = {attempt.number: (delivery.route, attempt) for attempt in write.attempts}
-        if delivery.id in disk.attempts:
-            disk.attempts[delivery.id].update(noted)
-        else:
-            disk.attempts[delivery.id] = noted
+        disk.put_attempts(delivery.route, write.attempts)
     disk.put(_counted(write, open_children, delivery.version + 1))
 
 
@@ -86,7 +83,7 @@ def _put_terms(disk: MemoryDisk, write: Write) -> list[tuple[str, str]]:
     for key in write.terms:
         name = key.source, key.key
         if name in disk.keys and disk.keys[name].delivery_id == write.delivery.id:
-            disk.keys[name] = key
+            disk.put_key(key)
             keys_put.append(name)
     return keys_put
 

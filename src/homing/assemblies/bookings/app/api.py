@@ -12,7 +12,8 @@ from pydantic.alias_generators import to_camel
 from homing.assemblies.bookings import outbox
 from homing.assemblies.bookings.app import sessions
 from homing.assemblies.bookings.app.desk import BookingDesk
-from homing.assemblies.bookings.outbox import OutboxEntry, OutboxError
+from homing.assemblies.bookings.outbox import OutboxError
+from homing.assemblies.bookings.record import OutboxEntry
 from homing.content import addresses
 from homing.content.characters import check_label
 from homing.domain.errors import InvalidRequest

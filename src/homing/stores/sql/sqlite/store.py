@@ -27,6 +27,7 @@ from homing.ports import (
     PurgeRule,
     Query,
 )
+from homing.stores.due_signal import DueSignal
 from homing.stores.host import ProcessLocks, WakePipes
 from homing.stores.host.pipes import DUE, SOON
 from homing.stores.sql.assembly_files import AssemblyFile, files_of
@@ -41,7 +42,6 @@ from homing.stores.sql.sqlite.claiming import (
     claimed_of,
     renew_all,
 )
-from homing.stores.sql.sqlite.due_signal import DueSignal
 from homing.stores.sql.sqlite.places import Places
 from homing.stores.sql.sqlite.purging import purge_all
 from homing.stores.sql.sqlite.reader import Reader

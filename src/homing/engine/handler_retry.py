@@ -50,7 +50,7 @@ class Rule(Struct, frozen=True):
 # By name, because every database library has its own IntegrityError and OperationalError. The
 # first rule that fits the error, its nearest type first, decides; without one it is transient.
 RULES: tuple[Rule, ...] = (
-    Rule("TerminalHandlerError", "reject"),
+    Rule("TerminalError", "reject", frozenset({"homing"})),
     Rule("IntegrityError", "reject"),
     Rule("ValidationError", "reject", frozenset({"pydantic", "pydantic_core"})),
     Rule("ConnectionError", "retry"),
@@ -76,6 +76,6 @@ def disposition_of(error: Exception) -> Disposition:
     return DEFAULT
 
 
-def invalid_payload(error: ValueError) -> Failure:
-    """Validation is a phase of its own: there, a plain ValueError is terminal too."""
+def terminal(error: Exception) -> Failure:
+    """As if the error were one of the terminal ones."""
     return replace(classify_exception(error), disposition="reject")

@@ -30,7 +30,7 @@ def serve(
 ) -> None:
     """Take bookings, send their mails, and show the outbox to the host."""
     # Late: these need the extras `fastapi` and `web`.
-    from homing.assemblies.bookings.app import create_app  # noqa: PLC0415 - as above
+    from homing.assemblies.bookings.app.application import create_app  # noqa: PLC0415 - as above
     from homing.web import serving  # noqa: PLC0415 - as above
 
     program = load_program(load("bookings"), config)

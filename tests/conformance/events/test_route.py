@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import pydantic
 import pytest
 
-from homing.assemblies.events.record import (
-    SHAPE,
-    FailureCycle,
-    alert_fields,
-    handler_names,
-)
-from homing.assemblies.events.retry import (
-    DEFAULT_RETRY_POLICY,
-    RetryPolicy,
-    TerminalHandlerError,
-    disposition_of,
-)
-from homing.assemblies.events.route import (
-    EventFields,
-    Subscription,
-    events_route,
-    replay,
-    request_for,
-)
+import homing.events
+from homing.assemblies.events import dead_letters as tools
+from homing.assemblies.events.record import SHAPE, alert_fields
+from homing.assemblies.events.route import EventFields, events_route, replay, request_for
+from homing.domain.delivery import Fact
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
 from homing.domain.failure import Failure
-from homing.engine.handlers import Assignment
+from homing.engine.engine import Engine
+from homing.engine.function_step import Assignment
+from homing.engine.handler_retry import disposition_of
+from homing.engine.handlers import Handlers
+from homing.events import DEFAULT_RETRY_POLICY, FailureCycle, RetryPolicy, TerminalHandlerError
+from homing.observers.prometheus import PrometheusMetrics
+from homing.ports import Alert
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from homing.testing.dice import LoadedDice
 from tests.conformance.world import Listener, World, elapsed_s
 
+ROOT = Path(__file__).parents[3]
 DAY_S = 24 * 3600.0
 PAID = EventFields(
     event_id="018f0000-0000-7000-8000-000000000001",
@@ -71,25 +67,29 @@ class Events(World):
     def __init__(
         self,
         clock: ManualClock,
-        *subscriptions: Subscription,
+        *subscriptions: dict[str, Any],
         generation: int = 0,
         store: MemoryStore | None = None,
-        dice: LoadedDice | None = None,
-        **options: Any,
     ) -> None:
         self.alerts = Listener("alert")
-        route = events_route(subscriptions, generation=generation, **options)
-        super().__init__(route, clock, notifiers=[self.alerts], store=store, dice=dice)
+        handlers = Handlers()
+        for given in subscriptions:
+            handlers.add(**given)
+        store = store or MemoryStore()
+        route = events_route(handlers, generation=generation, store=store)
+        super().__init__(route, clock, notifiers=[self.alerts], store=store)
 
     async def publish(self, **changes: Any) -> str:
         fields = msgspec.structs.replace(PAID, **changes)
         return (await self.submit(request_for(fields))).delivery_id
 
 
-def on_paid(handler: Handler, **fields: Any) -> Subscription:
-    return Subscription(
-        **{"event_type": "invoice.paid", "name": "book_revenue", "handler": handler, **fields}
-    )
+def on_paid(handler: Handler, **fields: Any) -> dict[str, Any]:
+    return {"event_type": "invoice.paid", "name": "book_revenue", "function": handler, **fields}
+
+
+def on_sent(handler: Handler) -> dict[str, Any]:
+    return {"event_type": "invoice.sent", "name": "file_it", "function": handler}
 
 
 def flaky(times: int) -> list[Exception]:
@@ -139,7 +139,7 @@ async def test_a_handler_may_have_a_policy_of_its_own(clock: ManualClock) -> Non
     world = Events(
         clock,
         on_paid(mine, policy=RetryPolicy(base_delay_s=10, max_attempts=2)),
-        Subscription(event_type="invoice.sent", name="file_it", handler=other),
+        on_sent(other),
     )
 
     await world.publish()
@@ -159,7 +159,7 @@ async def test_a_handlers_terminal_errors_come_on_top_of_the_default_ones(
     world = Events(
         clock,
         on_paid(mine, policy=RetryPolicy(terminal_errors=(LookupError,))),
-        Subscription(event_type="invoice.sent", name="file_it", handler=other),
+        on_sent(other),
     )
 
     failed = await world.publish()
@@ -207,18 +207,28 @@ def test_pydantics_error_is_terminal_wherever_it_is_raised() -> None:
     assert disposition_of(pydantic_error()) == "reject"
 
 
+@pytest.mark.parametrize("error", [ConnectionResetError("reset"), TimeoutError("slow")])
+async def test_a_connection_error_and_a_timeout_are_transient(
+    clock: ManualClock, error: Exception
+) -> None:
+    """E-020, E-021"""
+    await is_retried(clock, error)
+
+
 @pytest.mark.parametrize(
     "error",
     [
-        ConnectionResetError("reset"),
-        TimeoutError("slow"),
         sqlite3.OperationalError("locked"),
         ValueError("in the handler, not in the validation"),
         RuntimeError("unknown"),
     ],
 )
 async def test_any_other_error_is_transient(clock: ManualClock, error: Exception) -> None:
-    """E-020, E-022, E-023"""
+    """E-017, E-022, E-023"""
+    await is_retried(clock, error)
+
+
+async def is_retried(clock: ManualClock, error: Exception) -> None:
     handler = Handler(clock, error)
     world = Events(clock, on_paid(handler))
 
@@ -387,8 +397,7 @@ async def test_each_move_into_failed_alerts_once_with_seven_fields(
 ) -> None:
     """E-050, E-051, E-052"""
     handler = Handler(clock, *errors)
-    subscription = on_paid(handler)
-    world = Events(clock, subscription)
+    world = Events(clock, on_paid(handler))
     event_id = await world.publish()
     await world.work_for(60)
     handler.fail_with(*errors)
@@ -396,7 +405,7 @@ async def test_each_move_into_failed_alerts_once_with_seven_fields(
     await world.work_for(60)
 
     assert world.alerts.words() == ["alert", "alert"]
-    fields = alert_fields(world.alerts.heard[0][1], handler_names(subscription))
+    fields = alert_fields(world.alerts.heard[0][1], "book_revenue")
     assert fields == {
         "event_id": event_id,
         "event_type": "invoice.paid",
@@ -432,9 +441,9 @@ async def test_several_handlers_have_budgets_of_their_own(clock: ManualClock) ->
 
     assert (len(good.events), len(bad.events)) == (1, 5)
     assert await world.word(event_id) == "failed"
-    [(_, failed)] = world.alerts.heard
-    fields = alert_fields(failed, {})
-    assert (fields["event_id"], fields["handler_name"]) == (event_id, "send_receipt")
+    failed, event = [delivery for _, delivery in world.alerts.heard]
+    assert (failed.parent_id, failed.metadata["handler"]) == (event_id, "send_receipt")
+    assert (event.id, event.fanned_out) == (event_id, True)
 
     await replay(world.desk, event_id, new_generation=0, replayed_by="ops")
     bad._errors.clear()
@@ -465,48 +474,57 @@ async def test_a_replay_takes_the_handlers_rows_to_the_new_generation(
     assert await fourth.word(event_id) == "delivered"
 
 
-class HandledRecord:
-    """The consumer's table: (handler, idempotency key)."""
-
-    def __init__(self, *rows: tuple[str, str | None]) -> None:
-        self.rows: set[tuple[str, str | None]] = set(rows)
-
-    async def __call__(self, handler_name: str, event: Assignment) -> bool:
-        return (handler_name, event.key) in self.rows
+def handled(event_id: str, name: str) -> Fact:
+    return Fact("event_handled", f"{event_id}/{name}", 0, {"handler": name})
 
 
 async def test_an_event_handled_before_is_delivered_without_its_effect(
     clock: ManualClock,
 ) -> None:
-    """E-002, E-054, E-055"""
-    handled = HandledRecord(("book_revenue", "invoice-42"))
-    handler = Handler(clock)
-    world = Events(clock, on_paid(handler), was_handled=handled)
+    """E-002, E-054"""
+    handler = Handler(clock, *flaky(1))
+    world = Events(clock, on_paid(handler))
+    event_id = await world.publish()
+    await world.work()
+    await world.store.save([], [handled(event_id, "book_revenue")])
 
+    await world.work_for(60)
+
+    assert len(handler.events) == 1
+    assert await world.word(event_id) == "delivered"
+
+
+async def test_a_replayed_event_that_was_handled_is_delivered_without_its_effect(
+    clock: ManualClock,
+) -> None:
+    """E-055"""
+    handler = Handler(clock, Refund("void"))
+    world = Events(clock, on_paid(handler))
     event_id = await world.publish()
     await world.work()
 
-    assert handler.events == []
+    await world.store.save([], [handled(event_id, "book_revenue")])
+    await replay(world.desk, event_id, new_generation=0, replayed_by="ops")
+    await world.work()
+
+    assert len(handler.events) == 1
     assert await world.word(event_id) == "delivered"
 
 
 async def test_several_handlers_see_the_events_own_identity(clock: ManualClock) -> None:
     """E-043, E-054"""
-    handlers = [Handler(clock), Handler(clock)]
-    handled = HandledRecord(("send_receipt", "invoice-42"))
-    world = Events(
-        clock,
-        on_paid(handlers[0]),
-        on_paid(handlers[1], name="send_receipt"),
-        was_handled=handled,
-    )
-
+    handlers = [Handler(clock), Handler(clock, *flaky(1))]
+    world = Events(clock, on_paid(handlers[0]), on_paid(handlers[1], name="send_receipt"))
     event_id = await world.publish()
     await world.work()
+    await world.store.save([], [handled(event_id, "send_receipt")])
+
+    await world.work_for(60)
 
     [event] = handlers[0].events
     assert (event.id, event.key) == (event_id, "invoice-42")
-    assert handlers[1].events == []
+    assert len(handlers[1].events) == 1
+    assert await world.word(event_id) == "delivered"
 
 
 async def test_a_handler_whose_worker_died_is_called_again(clock: ManualClock) -> None:
@@ -636,3 +654,76 @@ async def test_a_thousand_replays_still_work(clock: ManualClock) -> None:
 
     assert len(handler.events) == 1001
     assert len((await world.get(event_id)).failure_history) == 1000
+
+
+class Bell:
+    """An alarm that remembers."""
+
+    def __init__(self) -> None:
+        self.alerts: list[Alert] = []
+
+    async def sound(self, alert: Alert) -> bool:
+        self.alerts.append(alert)
+        return True
+
+
+async def test_more_than_ten_failed_events_of_a_week_are_told_once(clock: ManualClock) -> None:
+    """E-049"""
+    world, bell = Events(clock, on_paid(Handler(clock, *[Refund("void")] * 99))), Bell()
+    engine = Engine(
+        world.store, (world.route,), clock=clock, dice=LoadedDice(1), alarm=bell, holder="other"
+    )
+
+    async def fail(number: int) -> None:
+        for _ in range(number):
+            await world.publish(event_id=str(uuid4()), idempotency_key=str(uuid4()))
+        await world.work()
+        await engine.alerts.tell_many_failed()
+        await engine.alerts.tell_many_failed()
+
+    await fail(10)
+    assert bell.alerts == []
+    await fail(1)
+    [alert] = bell.alerts
+    assert alert.text == "route events has 11 dead letters of the last 7 days, more than 10"
+    clock.advance(8 * DAY_S)
+    await fail(10)
+    assert len(bell.alerts) == 1
+    await fail(2)
+    assert len(bell.alerts) == 2
+
+
+async def test_the_growth_of_histories_is_a_metric(clock: ManualClock) -> None:
+    """E-061"""
+    metrics = PrometheusMetrics()
+    world = Events(clock, on_paid(Handler(clock, Refund("void"), Refund("void"))))
+    world.engine.add_observer(metrics)
+    event_id = await world.publish()
+    await world.work()
+    for _ in range(2):
+        await replay(world.desk, event_id, new_generation=0, replayed_by="ann")
+        await world.work()
+
+    page = metrics.page(None).decode()
+    assert 'homing_failure_history_entries_total{route="events"} 2.0' in page
+    [size] = re.findall(r'homing_failure_history_bytes_total{route="events"} ([0-9.]+)', page)
+    assert float(size) > 200
+
+
+def test_the_named_parts_are_there() -> None:
+    """E-015, E-048"""
+    assert {"RetryPolicy", "DEFAULT_RETRY_POLICY", "TerminalHandlerError", "FailureCycle"} <= {
+        *homing.events.__all__
+    }
+    assert RetryPolicy() == DEFAULT_RETRY_POLICY
+    for name in ("list_dlq_events", "get_dlq_event_detail", "replay_dlq_event"):
+        assert callable(getattr(tools, name))
+    assert (ROOT / "docs/runbooks/event-substrate.md").exists()
+
+
+def test_a_field_that_failure_cycle_loses_breaks_this() -> None:
+    """E-041"""
+    assert FailureCycle.__struct_fields__[:8] == (
+        *("cycle", "attempts", "last_error", "first_failed_at", "failed_at"),
+        *("generation", "replayed_at", "replayed_by"),
+    )

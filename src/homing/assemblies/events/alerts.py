@@ -1,0 +1,52 @@
+"""The alert on each event that fails: a structured log line and the fields of a Sentry report."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+
+from homing.app import Homing
+from homing.assemblies.events.record import alert_fields
+from homing.assemblies.events.route import as_outbox
+from homing.domain.delivery import Attempt, Delivery
+from homing.engine.handler_names import names_of
+from homing.engine.handlers import EVENT_ROUTE
+from homing.engine.route import Route
+from homing.ports import Notifier, Store
+from homing.telemetry import Watching
+
+log = logging.getLogger("homing.events")
+
+
+class EventAlerts:
+    """Logs `event_failed` with the fields of the alert, then asks the alert log for its line."""
+
+    notices: Collection[str] = frozenset({"alert"})
+
+    def __init__(self, store: Store, alert_log: Notifier | None) -> None:
+        self._store = store
+        self._alert_log = alert_log
+
+    async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
+        if delivery.route != EVENT_ROUTE:
+            return False
+        # Of an event with several handlers, each handler that failed has told.
+        if not delivery.fanned_out:
+            log.error("event_failed", extra=dict(await self.fields(delivery)))
+        return self._alert_log is None or await self._alert_log.notify(notice, delivery, attempts)
+
+    async def fields(self, delivery: Delivery) -> Mapping[str, str | int | None]:
+        names = await names_of(self._store, [delivery])
+        return alert_fields(delivery, names.get(delivery.id, ""))
+
+
+def work_for_app(homing: Homing, watching: Watching) -> None:
+    """Before an application's Homing starts as `homing events worker`."""
+    alerts = EventAlerts(homing.store, watching.alarm if watching.alarm.has_file else None)
+    if watching.sentry is not None:
+        watching.sentry.fields[EVENT_ROUTE] = alerts.fields
+    homing.use_as_worker(notifiers=[alerts], adapt=_adapted)
+
+
+def _adapted(route: Route) -> Route:
+    return as_outbox(route) if route.name == EVENT_ROUTE else route

@@ -1,0 +1,17 @@
+-- The outbox as a table of its own, unless there is one. The next file takes its rows over.
+create schema if not exists core;
+
+create table if not exists core.outbox (
+    event_id uuid primary key,
+    event_type text not null,
+    payload jsonb not null,
+    idempotency_key text not null,
+    source text not null,
+    target text,
+    status text not null default 'pending'
+    check (status in ('pending', 'in_flight', 'delivered', 'failed')),
+    generation bigint not null default 0,
+    created_at timestamptz not null default now(),
+    deleted_at timestamptz,
+    unique (source, idempotency_key)
+);

@@ -1,0 +1,1 @@
+"""The SQL files of the event outbox for PostgreSQL."""

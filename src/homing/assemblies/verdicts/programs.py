@@ -1,0 +1,168 @@
+"""`homing verdicts serve`, `webhook`, `health` and `replay`."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from msgspec.structs import replace
+
+from homing.assemblies.verdicts.presence import alert_if_absent, problems
+from homing.assemblies.verdicts.route import NAME
+from homing.assemblies.verdicts.settings import ALLOW_REPLAY, environ_with_file
+from homing.assemblies.verdicts.web import SERVICE, WEBHOOK
+from homing.assembly import Assembly, Service, Web
+from homing.build import with_service
+from homing.from_settings import Program, assemble, load_program
+from homing.installed import load
+from homing.settings import masked
+from homing.telemetry import Watching
+
+WEBHOOK_PORT = 8007
+
+Host = Annotated[str | None, typer.Option(help="Listen here; loopback by default.")]
+Config = Annotated[Path | None, typer.Option(help="The settings file; homing.toml if it is there.")]
+AllowReplay = Annotated[bool, typer.Option("--allow-replay", help="Dead ones may be replayed.")]
+
+
+def serve(
+    host: Host = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Listen on this port; 8006 by default.")
+    ] = None,
+    worker: Annotated[bool, typer.Option(help="Also retry in this process.")] = False,
+    allow_replay: AllowReplay = False,
+    config: Config = None,
+) -> None:
+    """Take verdicts by POST /send-verdict-email and Stripe's events by POST /webhook."""
+    program = load_program(_assembly(allow_replay=allow_replay), config)
+
+    async def begin(service: Service[Any]) -> None:
+        if service.settings.stripe_secret is None:
+            typer.echo("STRIPE_WEBHOOK_SECRET is not set: /webhook refuses all", err=True)
+        if not worker:
+            await alert_if_absent(service)
+
+    _run(_listening(program, host, port), SERVICE, worker=worker, begin=begin)
+
+
+def webhook(
+    host: Host = None,
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Listen on this port.")
+    ] = WEBHOOK_PORT,
+    config: Config = None,
+) -> None:
+    """Take Stripe's events and pass them to the mail service, or to the queue while it is down."""
+    program = load_program(_assembly(), config)
+    # It never sends, so it needs no credentials.
+    general = replace(program.general, provider="stub:")
+    program = replace(program, loaded=replace(program.loaded, settings=general))
+
+    async def begin(service: Service[Any]) -> None:
+        if service.settings.stripe_secret is None:
+            typer.echo("STRIPE_WEBHOOK_SECRET is not set: all events are refused", err=True)
+
+    _run(_listening(program, host, port), WEBHOOK, worker=False, begin=begin)
+
+
+def health(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    config: Config = None,
+) -> None:
+    """Exit 0 when a worker is running and all files can be written; else 1 and why."""
+    found = with_service(load(NAME), problems, config=config)
+    if as_json:
+        words = {"status": "bad" if found else "ok", "problems": found}
+        typer.echo(msgspec.json.encode(words).decode())
+    else:
+        typer.echo("\n".join(found) or "ok")
+    raise typer.Exit(1 if found else 0)
+
+
+def replay(
+    delivery_id: Annotated[str, typer.Argument(metavar="RETRY_ID")],
+    reason: Annotated[str, typer.Option(help="Why, for the audit.")],
+    allow_replay: AllowReplay = False,
+    config: Config = None,
+) -> None:
+    """Start a dead one over; only with --allow-replay. The worker sends it."""
+    actor = os.environ.get("SUDO_USER") or getpass.getuser()
+
+    async def act(service: Service[Any]) -> None:
+        await service.homing.desk.replay(delivery_id, actor=actor, reason=reason)
+
+    with_service(_assembly(allow_replay=allow_replay), act, config=config)
+    typer.echo(f"{delivery_id} is queued again", err=True)
+
+
+def _assembly(*, allow_replay: bool = False) -> Assembly[Any]:
+    assembly = load(NAME)
+    if not allow_replay:
+        return assembly
+
+    def environ(given: Mapping[str, str]) -> Mapping[str, str]:
+        return {**environ_with_file(given), ALLOW_REPLAY: "true"}
+
+    return replace(assembly, environ=environ)
+
+
+def _listening(program: Program, host: str | None, port: int | None) -> Program:
+    general = program.general
+    server = replace(
+        general.server,
+        host=general.server.host if host is None else host,
+        port=general.server.port if port is None else port,
+    )
+    general = replace(general, server=server)
+    return replace(program, loaded=replace(program.loaded, settings=general))
+
+
+def _run(
+    program: Program,
+    web: Web,
+    *,
+    worker: bool,
+    begin: Callable[[Service[Any]], Awaitable[None]],
+) -> None:
+    """Serve this table until SIGTERM or SIGINT."""
+    # Late: these need the extra `web`.
+    from homing.web.application import application  # noqa: PLC0415 - as above
+    from homing.web.serving import serve as serve_app  # noqa: PLC0415 - as above
+
+    general = program.general
+    watching = Watching(general, scraped=True, log_fields=program.assembly.log_fields)
+    homing = assemble(
+        program,
+        worker=worker,
+        observers=watching.observers,
+        notifiers=watching.notifiers,
+        alarm=watching.alarm,
+    )
+    service = Service(homing, program.settings, general)
+    metrics = watching.metrics(homing)
+    app = application(homing, general, metrics=metrics, web=web, service=service)
+    inner = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(running: Any) -> AsyncIterator[None]:
+        async with inner(running):
+            watching.see(homing)
+            await begin(service)
+            server = general.server
+            scheme = "http" if server.tls_cert is None else "https"
+            where = f"{scheme}://{server.host}:{server.port}"
+            typer.echo(f"Verdicts on {where} (store {masked(general.store)})", err=True)
+            yield
+
+    app.router.lifespan_context = lifespan
+    try:
+        serve_app(app, general.server, stop_grace_s=general.stop_grace.value)
+    finally:
+        watching.close()

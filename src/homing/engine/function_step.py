@@ -1,0 +1,102 @@
+"""Plain functions of the user's own as steps: what they are called with, and what they return."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from types import CoroutineType
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from homing.domain.delivery import FROZEN_ORIGINAL, Delivery
+from homing.domain.errors import HomingError, InvalidRequest
+from homing.domain.failure import Failure
+from homing.domain.message import Email, Event, Json, decode_message, encode_result
+from homing.engine.handler_retry import terminal
+from homing.engine.steps import FROZEN
+from homing.ports import Done, FanOut, Outcome, Work
+
+Function: TypeAlias = Callable[..., Any]
+TerminalErrors: TypeAlias = type[Exception] | tuple[type[Exception], ...]
+
+OUTCOMES = (Done, FanOut, Failure)
+NOTHING_TO_KEEP = Done()
+
+
+class Assignment(Struct, frozen=True, kw_only=True):
+    """What a handler or a stage is called with."""
+
+    id: str
+    name: str
+    data: Json
+    key: str | None
+    source: str
+    attempt: int
+    cycle: int
+    metadata: Mapping[str, str]
+    results: Mapping[str, Json]
+
+
+class FunctionStep:
+    """Calls one function; what it returns is kept as the stage's result."""
+
+    def __init__(self, function: Function, terminal_errors: TerminalErrors = ()) -> None:
+        self._function = function
+        self._terminal_errors = terminal_errors
+
+    async def __call__(self, work: Work) -> Outcome:
+        try:
+            returned = self._function(assignment_of(work))
+            if returned.__class__ is CoroutineType or inspect.isawaitable(returned):
+                returned = await returned
+        except self._terminal_errors as error:
+            return terminal(error)
+        return NOTHING_TO_KEEP if returned is None else outcome_of(returned)
+
+
+def outcome_of(returned: Json) -> Outcome:
+    """What a function returned, as the outcome of its stage."""
+    if isinstance(returned, OUTCOMES):
+        return returned
+    try:
+        return Done(result=encode_result(returned))
+    except InvalidRequest as error:
+        # Its next call would return the same kind of value.
+        detail = f"what the function returned {error.problem}"
+        return Failure("result_not_storable", "reject", detail=detail)
+
+
+def assignment_of(work: Work) -> Assignment:
+    delivery = work.delivery
+    message = decode_message(work.content.payload)
+    if isinstance(message, Email):
+        raise HomingError("this payload is not an event or a job")
+    results = work.content.results
+    return Assignment(
+        id=event_id(delivery),
+        name=message.type if isinstance(message, Event) else message.name,
+        data=message.data,
+        key=delivery.key,
+        source=delivery.source,
+        attempt=delivery.attempts_spent + 1,
+        cycle=delivery.cycle,
+        metadata=delivery.metadata,
+        results=_kept_results(results) if results else {},
+    )
+
+
+def event_id(delivery: Delivery) -> str:
+    """A handler of several has a delivery of its own, and sees the event's identity."""
+    if "handler" in delivery.metadata and delivery.parent_id is not None:
+        return delivery.parent_id
+    return delivery.id
+
+
+def _kept_results(results: Mapping[str, bytes]) -> dict[str, Json]:
+    return {
+        stage: msgspec.json.decode(result)
+        for stage, result in results.items()
+        if stage not in (FROZEN, FROZEN_ORIGINAL) and not stage.startswith("payload.")
+    }

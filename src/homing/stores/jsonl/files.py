@@ -1,0 +1,83 @@
+"""A file that is only appended to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from homing.stores.host.descriptors import OwnDescriptor
+from homing.stores.own_files import open_own_file
+from homing.stores.syncing import sync_folder
+
+_CHUNK_BYTES = 4 * 1024 * 1024
+
+
+class AppendFile:
+    """`end` is how far its lines are known; more may have been appended since."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        is_new = not path.exists()
+        self._own = OwnDescriptor(open_own_file(path, os.O_RDWR | os.O_APPEND))
+        self.end = 0
+        self._synced = 0
+        if is_new:
+            os.fsync(self._own.number)
+            sync_folder(path.parent)
+
+    def close(self) -> None:
+        self._own.close()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether all of the file is known."""
+        found = os.stat(self.path)  # noqa: PTH116 - before each request
+        return found.st_size == self.end and found.st_ino == os.fstat(self._own.number).st_ino
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether it is another file by now, or has lost what was known of it."""
+        try:
+            found = os.stat(self.path)  # noqa: PTH116 - before each group of requests
+        except FileNotFoundError:
+            return True
+        return found.st_ino != os.fstat(self._own.number).st_ino or found.st_size < self.end
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self._own.number).st_size
+
+    def read(self, start: int, length: int) -> bytes:
+        data = os.pread(self._own.number, length, start)
+        while len(data) < length:
+            more = os.pread(self._own.number, length - len(data), start + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def lines(self) -> Iterator[tuple[int, bytes, bool]]:
+        """What comes after `end`, line by line: where it begins, and whether it is complete."""
+        place, rest = self.end, b""
+        while data := os.pread(self._own.number, _CHUNK_BYTES, place + len(rest)):
+            *whole, rest = (rest + data).split(b"\n")
+            for line in whole:
+                yield place, line, True
+                place += len(line) + 1
+        if rest:
+            yield place, rest, False
+
+    def append(self, data: bytes) -> None:
+        """Not yet on the disk. On an error some of it may be in the file."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._own.number, view) :]
+
+    def sync(self) -> None:
+        os.fdatasync(self._own.number)
+
+    def cut(self, end: int) -> None:
+        """Remove what was appended after `end`; it is gone when this returns."""
+        os.ftruncate(self._own.number, end)
+        os.fsync(self._own.number)

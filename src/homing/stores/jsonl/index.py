@@ -1,0 +1,199 @@
+"""What the files say, in memory; and what a commit is about to change in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
+from homing.ports import ForeignLine
+from homing.stores.jsonl.places import Contents, PackedDeliveries, Place
+from homing.stores.memory.disk import MemoryDisk
+
+# The fact that says how far the lines of other programs were taken.
+LINES_TAKEN = "lines_taken"
+QUEUE = "queue"
+
+
+class ContentBefore(Struct):
+    """`is_payload`: the commit changes the payload, not only the results."""
+
+    place: Place | None
+    fresh: Content | None
+    is_payload: bool
+
+
+class Changes(Struct):
+    """What one commit touches, each with what was there before; None: nothing."""
+
+    deliveries: dict[str, Delivery | None] = field(default_factory=dict)
+    contents: dict[str, ContentBefore] = field(default_factory=dict)
+    keys: dict[tuple[str, str], Key | None] = field(default_factory=dict)
+    attempts: dict[tuple[str, int], tuple[str, Attempt] | None] = field(default_factory=dict)
+    facts: dict[tuple[str, str], Fact | None] = field(default_factory=dict)
+    leases: dict[str, Delivery] = field(default_factory=dict)
+
+
+class LogIndex(MemoryDisk):
+    """The memory store's data with the records packed and the contents left in the file.
+
+    From `begin` on it notes what is changed, until `undo` or `settle`.
+    """
+
+    def __init__(self, read: Callable[[int, int], bytes]) -> None:
+        super().__init__()
+        self.packed = PackedDeliveries()
+        self.deliveries = self.packed
+        self.places = Contents(read)
+        self.contents = self.places
+        self.last_commit = 0
+        # Lines of other programs: where each begins, and its length.
+        self.foreign: list[tuple[int, int]] = []
+        self._read = read
+        # Removed deliveries and contents whose lines are still in the queue.
+        self.gone: set[str] = set()
+        self.emptied: set[str] = set()
+        self.journal_commit = 0
+        self._changes: Changes | None = None
+
+    def foreign_lines(self) -> list[ForeignLine]:
+        """Of other programs, as far as none of them was taken yet."""
+        taken = self.facts.get(LINES_TAKEN, {}).get(QUEUE)
+        end = int((taken.value or {}).get("end") or 0) if taken is not None else 0
+        return [
+            ForeignLine(
+                self._read(start, size),
+                Fact(LINES_TAKEN, QUEUE, 0, {"end": start + size}),
+            )
+            for start, size in self.foreign
+            if start >= end
+        ]
+
+    def begin(self) -> Changes:
+        self._changes = Changes()
+        self.may_be_due = False
+        return self._changes
+
+    def settle(self) -> None:
+        self._changes = None
+
+    def undo(self, changes: Changes) -> None:
+        """Put back what was there before; of several commits, the last one first."""
+        self.settle()
+        for delivery_id, before in (changes.deliveries | changes.leases).items():
+            if before is not None:
+                self.put(before)
+            elif delivery_id in self.deliveries:
+                self.remove(delivery_id)
+        for delivery_id, content in changes.contents.items():
+            self.places.put_place(delivery_id, content.place)
+            self.places.fresh.pop(delivery_id, None)
+            if content.fresh is not None:
+                self.places.fresh[delivery_id] = content.fresh
+        self._undo_beside(changes)
+
+    def _undo_beside(self, changes: Changes) -> None:
+        for name, key in changes.keys.items():
+            self.drop_key(*name)
+            if key is not None:
+                self.put_key(key)
+        for (delivery_id, number), attempt in changes.attempts.items():
+            self.drop_attempt(delivery_id, number)
+            if attempt is not None:
+                self.put_attempts(attempt[0], (attempt[1],))
+        for kind_and_key, fact in changes.facts.items():
+            self.drop_fact(*kind_and_key)
+            if fact is not None:
+                self.put_fact(fact)
+
+    def put(self, delivery: Delivery) -> None:
+        self._touch(delivery.id)
+        super().put(delivery)
+
+    def put_claimed(
+        self, before: Sequence[Delivery], after: Sequence[Delivery], holder: str, until_ms: int
+    ) -> None:
+        if self._changes is not None:
+            for delivery in before:
+                self._changes.deliveries.setdefault(delivery.id, delivery)
+        super().put_claimed(before, after, holder, until_ms)
+
+    def renew(self, delivery: Delivery, until_ms: int) -> None:
+        if self._changes is not None:
+            self._changes.leases.setdefault(delivery.id, delivery)
+        super().put(replace(delivery, due_at_ms=until_ms))
+
+    def remove(self, delivery_id: str) -> None:
+        self._touch(delivery_id)
+        self._touch_content(delivery_id, is_payload=True)
+        super().remove(delivery_id)
+
+    def put_content(self, delivery_id: str, content: Content) -> None:
+        known = self.places.get(delivery_id)
+        is_payload = known is None or known.payload != content.payload
+        self._touch_content(delivery_id, is_payload=is_payload)
+        super().put_content(delivery_id, content)
+
+    def has_content(self, delivery_id: str) -> bool:
+        return not self.places.is_empty(delivery_id)
+
+    def payload_size(self, delivery_id: str) -> int:
+        return self.places.payload_size(delivery_id)
+
+    def put_key(self, key: Key) -> None:
+        self._touch_key(key.source, key.key)
+        super().put_key(key)
+
+    def drop_key(self, source: str, key: str) -> None:
+        self._touch_key(source, key)
+        super().drop_key(source, key)
+
+    def put_attempts(self, route: str, attempts: Iterable[Attempt]) -> None:
+        attempts = tuple(attempts)
+        for attempt in attempts:
+            self._touch_attempt(attempt.delivery_id, attempt.number)
+        super().put_attempts(route, attempts)
+
+    def drop_attempt(self, delivery_id: str, number: int) -> None:
+        self._touch_attempt(delivery_id, number)
+        super().drop_attempt(delivery_id, number)
+
+    def put_fact(self, fact: Fact) -> None:
+        self._touch_fact(fact.kind, fact.key)
+        super().put_fact(fact)
+
+    def drop_fact(self, kind: str, key: str) -> None:
+        self._touch_fact(kind, key)
+        super().drop_fact(kind, key)
+
+    def _touch(self, delivery_id: str) -> None:
+        changes = self._changes
+        if changes is not None and delivery_id not in changes.deliveries:
+            changes.deliveries[delivery_id] = self.deliveries.get(delivery_id)
+
+    def _touch_content(self, delivery_id: str, *, is_payload: bool) -> None:
+        changes = self._changes
+        if changes is None:
+            return
+        touched = changes.contents.get(delivery_id)
+        if touched is None:
+            place, fresh = self.places.place(delivery_id), self.places.fresh.get(delivery_id)
+            changes.contents[delivery_id] = ContentBefore(place, fresh, is_payload)
+        elif is_payload:
+            touched.is_payload = True
+
+    def _touch_key(self, source: str, key: str) -> None:
+        if self._changes is not None:
+            self._changes.keys.setdefault((source, key), self.keys.get((source, key)))
+
+    def _touch_attempt(self, delivery_id: str, number: int) -> None:
+        if self._changes is not None:
+            before = self.attempts.get(delivery_id, {}).get(number)
+            self._changes.attempts.setdefault((delivery_id, number), before)
+
+    def _touch_fact(self, kind: str, key: str) -> None:
+        if self._changes is not None:
+            before = self.facts.get(kind, {}).get(key)
+            self._changes.facts.setdefault((kind, key), before)

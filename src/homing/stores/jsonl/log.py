@@ -1,0 +1,219 @@
+"""The files of a store and the index over them. Used by one thread, under the lock of the queue."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from homing.domain.delivery import Fact
+from homing.domain.errors import StoreError, StoreOutcomeUnknown
+from homing.domain.shown import Projection
+from homing.engine.alerts import QUARANTINED
+from homing.stores.jsonl.compacting import compact_journal, compact_queue
+from homing.stores.jsonl.encoding import Commit, Encoder
+from homing.stores.jsonl.files import AppendFile
+from homing.stores.jsonl.index import LogIndex
+from homing.stores.jsonl.locking import QueueLock
+from homing.stores.jsonl.replaying import Replay, Torn
+from homing.stores.os_errors import store_error
+from homing.stores.own_files import open_own_file
+from homing.stores.syncing import sync_folder
+
+log = logging.getLogger("homing.stores")
+
+FOLDER = ".d"
+JOURNAL = "journal.jsonl"
+# With more than this, it is worth a look how much of the journal still counts.
+JOURNAL_BYTES = 8 * 1024 * 1024
+_OWNER_ONLY = 0o700
+
+
+def folder_of(queue: Path) -> Path:
+    """Where all that is not a delivery lies."""
+    return queue.with_name(queue.name + FOLDER)
+
+
+class Log:
+    def __init__(self, path: Path, projection: Projection | None) -> None:
+        self.path = path
+        self._folder = folder_of(path)
+        self._projection = projection
+        self._folder.mkdir(mode=_OWNER_ONLY, exist_ok=True)
+        self._lock = QueueLock(path)
+        self._is_stale = True
+        self._compact_journal_at = JOURNAL_BYTES
+        self._facts: list[Fact] = []
+        self._open_files()
+
+    def close(self) -> None:
+        self._queue.close()
+        self._journal.close()
+        self._lock.close()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing was appended since; then reads need no lock."""
+        try:
+            return not self._is_stale and self._queue.is_current and self._journal.is_current
+        except OSError:
+            return False
+
+    @contextmanager
+    def locked(self, until_s: float) -> Iterator[None]:
+        """The index is up to the files, and stays so."""
+        with self._lock.held(until_s):
+            self._refresh()
+            yield
+            if self._journal.end > self._compact_journal_at:
+                self._compact_journal()
+
+    def encoder(self) -> Encoder:
+        return Encoder(self.index, self._projection)
+
+    def forget(self) -> None:
+        """The index may not be what the files say: read them anew before the next use."""
+        self._is_stale = True
+
+    def write(self, commits: Sequence[Commit], *, durable: bool) -> None:
+        """All of them, or none: then it raises, and the index still has them."""
+        journal = b"".join([commit.journal for commit in commits])
+        queue = b"".join([line.data for commit in commits for line in commit.lines])
+        try:
+            if journal:
+                self._journal.append(journal)
+                if durable:
+                    self._journal.sync()
+            if queue:
+                self._queue.append(queue)
+                if durable:
+                    self._queue.sync()
+        except OSError as error:
+            raise self._backed_out(error) from error
+        self._journal.end += len(journal)
+        for commit in commits:
+            self._queue.end = self._place(commit, self._queue.end)
+        self.index.journal_commit = self.index.last_commit
+        self.index.places.fresh.clear()
+        if (
+            self._queue.size != self._queue.end
+        ):  # a program that does not take the lock has appended
+            self._is_stale = True
+
+    def _place(self, commit: Commit, offset: int) -> int:
+        """Where its lines lie; the end of them."""
+        index = self.index
+        for line in commit.lines:
+            # What a later commit of the group has removed has no place any more.
+            if line.delivery_id in index.deliveries:
+                before = index.places.place(line.delivery_id)
+                index.places.put_place(line.delivery_id, line.place_at(offset, before))
+                index.packed.pack(line.delivery_id, line.record)
+            offset += len(line.data)
+        for delivery_id in commit.emptied:
+            index.places.empty(delivery_id)
+        index.gone.update(commit.gone)
+        index.emptied.update(commit.emptied)
+        return offset
+
+    def _backed_out(self, error: OSError) -> StoreError:
+        """Remove what was written. If that fails too, nobody knows what is stored."""
+        refused = store_error(error, self.path)
+        try:
+            self._queue.cut(self._queue.end)
+            self._journal.cut(self._journal.end)
+        except OSError:
+            self._is_stale = True
+            return StoreOutcomeUnknown(str(refused))
+        return refused
+
+    def _open_files(self) -> None:
+        self._queue = AppendFile(self.path)
+        self._journal = AppendFile(self._folder / JOURNAL)
+        self.index = LogIndex(self._queue.read)
+
+    def compact(self) -> tuple[int, int]:
+        """Leave only the newest line of each delivery; the bytes before and after it."""
+        before = self._queue.size
+        compact_queue(self.index, self.encoder(), self.path, self._folder / JOURNAL)
+        self._is_stale = True
+        self._refresh()
+        return before, self._queue.size
+
+    def _refresh(self) -> None:
+        if self._is_stale or self._queue.is_replaced:
+            self._queue.close()
+            self._journal.close()
+            self._open_files()
+        elif self.is_current:
+            return
+        self._is_stale = True
+        if self._journal.is_replaced:
+            # The last lines of the old file may be new; then the new one is read for what follows.
+            self._replay()
+            self._journal.close()
+            self._journal = AppendFile(self._folder / JOURNAL)
+        self._replay()
+        self._is_stale = False
+        if self._facts:
+            self._note_facts()
+
+    def _replay(self) -> None:
+        replay = Replay(self.index, self._queue, self._journal)
+        replay.run()
+        for torn in replay.torn:
+            self._cut(torn)
+
+    def _compact_journal(self) -> None:
+        """Most of the journal is heartbeats and leases that later ones have replaced."""
+        try:
+            compact_journal(self.index, self._folder / JOURNAL)
+        except OSError as error:
+            log.warning("journal_not_compacted detail=%s", error.strerror)
+        self._journal.close()
+        self._journal = AppendFile(self._folder / JOURNAL)
+        self._journal.end = self._journal.size
+        self._compact_journal_at = max(JOURNAL_BYTES, 2 * self._journal.end)
+
+    def _cut(self, torn: Torn) -> None:
+        """Keep a copy of what no finished commit has written, then remove it."""
+        file = torn.file
+        if torn.is_damaged or file is self._queue:
+            data = file.read(torn.start, file.size - torn.start)
+            copy = self._keep(data)
+            text = (
+                f"{file.path.name}: its last {len(data)} bytes were not whole; they are in {copy}"
+            )
+            log.error("%s detail=%s", QUARANTINED, text)
+            now_ms = time.time_ns() // 1_000_000
+            self._facts.append(Fact(QUARANTINED, f"{now_ms}-{torn.start}", now_ms, {"text": text}))
+        file.cut(torn.start)
+        file.end = torn.start
+
+    def _keep(self, data: bytes) -> str:
+        names = (self._folder / f"damaged-{number}" for number in itertools.count(1))
+        copy = next(name for name in names if not name.exists())
+        descriptor = open_own_file(copy, os.O_WRONLY | os.O_EXCL)
+        try:
+            os.write(descriptor, data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        sync_folder(self._folder)
+        return f"{self._folder.name}/{copy.name}"
+
+    def _note_facts(self) -> None:
+        changes = self.index.begin()
+        self.index.note(self._facts)
+        commit = self.encoder().commit(changes, self.next_commit())
+        if commit is not None:
+            self.write([commit], durable=True)
+        self._facts = []
+
+    def next_commit(self) -> int:
+        self.index.last_commit += 1
+        return self.index.last_commit

@@ -1,0 +1,186 @@
+"""Brings the index up to the files: all of them at the start, and later what others appended.
+
+Both files are ordered by the numbers of their commits. A commit writes its line of the journal
+first and its lines of the queue last, so it is complete once its last line is in the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+
+from homing.domain.errors import StoreCorrupt
+from homing.stores.codec import decode_delivery
+from homing.stores.jsonl.files import AppendFile
+from homing.stores.jsonl.index import LogIndex
+from homing.stores.jsonl.lines import (
+    JournalRecord,
+    QueueRecord,
+    is_foreign,
+    is_whole,
+    journal_record,
+    queue_record,
+)
+from homing.stores.jsonl.places import Place
+
+
+class Torn(Struct):
+    """The end of a file that no finished commit has written."""
+
+    file: AppendFile
+    start: int
+    # Whole lines of an unfinished commit are no damage.
+    is_damaged: bool
+
+
+class Replay:
+    """One pass over what is new in both files."""
+
+    def __init__(self, index: LogIndex, queue: AppendFile, journal: AppendFile) -> None:
+        self._index = index
+        self._queue = queue
+        self._journal = journal
+        self._frames = _WholeLines(journal, is_whole)
+        self._known = index.journal_commit
+        self._next: tuple[int, JournalRecord, int] | None = None
+        self.torn: list[Torn] = []
+
+    def run(self) -> None:
+        self._index.settle()
+        self._pull()
+        self._read_queue()
+        self._read_journal(None)
+        if self._frames.torn_at is not None and not any(t.file is self._journal for t in self.torn):
+            self.torn.append(Torn(self._journal, self._frames.torn_at, is_damaged=True))
+
+    def _read_queue(self) -> None:
+        lines = _WholeLines(self._queue, lambda line: is_whole(line) or is_foreign(line))
+        commit: list[tuple[int, int, QueueRecord]] = []
+        begun_at = 0
+        for offset, line in lines:
+            if not is_whole(line):
+                self._index.foreign.append((offset, len(line)))
+                self._queue.end = offset + len(line) + 1
+                continue
+            record = queue_record(line)
+            if not commit:
+                begun_at = offset
+            elif record.commit != commit[0][2].commit:
+                raise _corrupt(self._queue, begun_at, "lines of its commit are missing")
+            commit.append((offset, len(line), record))
+            if record.more == 0:
+                self._read_journal(record.commit)
+                for each in commit:
+                    self._put(*each)
+                commit = []
+                self._queue.end = offset + len(line) + 1
+        if commit:
+            self.torn.append(Torn(self._queue, begun_at, is_damaged=lines.torn_at is not None))
+        elif lines.torn_at is not None:
+            self.torn.append(Torn(self._queue, lines.torn_at, is_damaged=True))
+
+    def _put(self, offset: int, size: int, record: QueueRecord) -> None:
+        index, raw = self._index, bytes(record.delivery)
+        delivery = decode_delivery(raw)
+        index.put(delivery)
+        index.packed.pack(delivery.id, raw)
+        before = index.places.place(delivery.id)
+        payload = (0, 0, 0) if before is None else before[3:6]
+        results = (0, 0) if before is None else before[6:8]
+        if text := bytes(record.payload):
+            payload = (offset, size, _decoded_size(text))
+        if text := bytes(record.results):
+            results = (0, 0) if text == b"{}" else (offset, size)
+        index.places.put_place(delivery.id, Place(offset, size, record.head, *payload, *results))
+        index.last_commit = record.commit
+
+    def _read_journal(self, up_to: int | None) -> None:
+        """Apply what belongs to the commits up to this one; with None, what is left."""
+        while self._next is not None:
+            offset, record, size = self._next
+            if up_to is not None and record.commit > up_to:
+                return
+            if record.lines and up_to is None:
+                # Its lines never came into the queue: neither this commit nor a later one of the
+                # same group was answered. Or they were damaged there.
+                is_damaged = any(torn.is_damaged for torn in self.torn)
+                self.torn.append(Torn(self._journal, offset, is_damaged))
+                return
+            # A journal that was compacted begins with what it has said before.
+            if record.commit > self._known:
+                self._apply(record)
+            self._journal.end = offset + size + 1
+            self._pull()
+
+    def _pull(self) -> None:
+        found = next(self._frames, None)
+        self._next = None if found is None else (found[0], journal_record(found[1]), len(found[1]))
+
+    def _apply(self, record: JournalRecord) -> None:
+        index = self._index
+        for key in record.keys:
+            index.put_key(key)
+        for name in record.keys_gone:
+            index.drop_key(*name)
+        for route, attempt in record.attempts:
+            index.put_attempts(route, (attempt,))
+        for place in record.attempts_gone:
+            index.drop_attempt(*place)
+        for fact in record.facts:
+            index.put_fact(fact)
+        for kind_and_key in record.facts_gone:
+            index.drop_fact(*kind_and_key)
+        self._apply_to_deliveries(record)
+        index.journal_commit = record.commit
+        index.last_commit = max(index.last_commit, record.commit)
+
+    def _apply_to_deliveries(self, record: JournalRecord) -> None:
+        index = self._index
+        for delivery_id, until_ms in record.leases:
+            if (leased := index.deliveries.get(delivery_id)) is not None:
+                index.renew(leased, until_ms)
+        for delivery_id in record.gone:
+            if delivery_id in index.deliveries:
+                index.remove(delivery_id)
+                index.gone.add(delivery_id)
+        for delivery_id in record.emptied:
+            if delivery_id in index.deliveries:
+                index.places.empty(delivery_id)
+                index.emptied.add(delivery_id)
+
+
+class _WholeLines(Iterator[tuple[int, bytes]]):
+    """The lines of a file that are whole; `torn_at` is where its unreadable end begins.
+
+    Damage that is followed by a whole line is not the end of the file, and raises.
+    """
+
+    def __init__(self, file: AppendFile, is_good: Callable[[bytes], bool]) -> None:
+        self._file = file
+        self._is_good = is_good
+        self._lines = file.lines()
+        self.torn_at: int | None = None
+
+    def __next__(self) -> tuple[int, bytes]:
+        for offset, line, is_complete in self._lines:
+            if not (is_complete and self._is_good(line)):
+                if self.torn_at is None:
+                    self.torn_at = offset
+            elif self.torn_at is not None:
+                raise _corrupt(self._file, self.torn_at, "it was changed after it was written")
+            else:
+                return offset, line
+        raise StopIteration
+
+
+def _corrupt(file: AppendFile, offset: int, why: str) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"{file.path.name}: the line at byte {offset} is damaged ({why});"
+        " restore it from a backup, or take it out of the file to go on without it"
+    )
+
+
+def _decoded_size(text: bytes) -> int:
+    """How many bytes a JSON string of base64 stands for."""
+    return (len(text) - 2) // 4 * 3 - text[-3:-1].count(b"=")

@@ -1,0 +1,110 @@
+"""Columns of values as PostgreSQL arrays, in its binary format.
+
+psycopg turns a list into an array value by value, in Python: five times the work of the statement
+that gets it. Here a column is packed whole, and a value that all rows share is packed once.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+from psycopg import abc, adapt, pq
+
+Kind: TypeAlias = Literal["text", "bigint", "bytea"]
+
+_HEADER = struct.Struct("!iiIii")
+_LENGTH = struct.Struct("!i")
+_BIGINT = struct.Struct("!iq")
+_NULL = _LENGTH.pack(-1)
+_ELEMENT_OIDS: dict[Kind, int] = {"text": 25, "bigint": 20, "bytea": 17}
+
+
+class Array(Struct, frozen=True, gc=False):
+    """One column of a statement's rows, for any driver."""
+
+    kind: Kind
+    values: Sequence[Any]
+
+
+class _Packed(bytes):
+    """The binary form of an array."""
+
+
+class TextArray(_Packed): ...
+
+
+class BigintArray(_Packed): ...
+
+
+class ByteaArray(_Packed): ...
+
+
+_PACKED: dict[Kind, type[_Packed]] = {
+    "text": TextArray,
+    "bigint": BigintArray,
+    "bytea": ByteaArray,
+}
+
+
+def pack(array: Array) -> _Packed:
+    kind, values = array.kind, array.values
+    number = len(values)
+    made = _PACKED[kind]
+    if not number:
+        return made(_HEADER.pack(0, 0, _ELEMENT_OIDS[kind], 0, 0)[:12])
+    first = values[0]
+    has_null = 0
+    if values.count(first) == number:
+        body = _element(kind, first) * number
+        has_null = int(first is None)
+    elif None in values:
+        has_null = 1
+        body = b"".join([_element(kind, value) for value in values])
+    elif kind == "bigint":
+        body = struct.pack("!" + "iq" * number, *[part for value in values for part in (8, value)])
+    else:
+        parts = []
+        for value in values:
+            data = value.encode() if kind == "text" else value
+            parts.append(_LENGTH.pack(len(data)))
+            parts.append(data)
+        body = b"".join(parts)
+    return made(_HEADER.pack(1, has_null, _ELEMENT_OIDS[kind], number, 1) + body)
+
+
+def _element(kind: Kind, value: Any) -> bytes:
+    if value is None:
+        return _NULL
+    if kind == "bigint":
+        return _BIGINT.pack(8, value)
+    data: bytes = value.encode() if kind == "text" else value
+    return _LENGTH.pack(len(data)) + data
+
+
+class _Dumper(adapt.Dumper):
+    format = pq.Format.BINARY
+
+    def dump(self, obj: Any) -> Any:
+        return obj
+
+
+class _TextArrayDumper(_Dumper):
+    oid = 1009
+
+
+class _BigintArrayDumper(_Dumper):
+    oid = 1016
+
+
+class _ByteaArrayDumper(_Dumper):
+    oid = 1001
+
+
+def teach(context: abc.AdaptContext) -> None:
+    """Let this connection, or this cursor, take packed arrays as parameters."""
+    context.adapters.register_dumper(TextArray, _TextArrayDumper)
+    context.adapters.register_dumper(BigintArray, _BigintArrayDumper)
+    context.adapters.register_dumper(ByteaArray, _ByteaArrayDumper)

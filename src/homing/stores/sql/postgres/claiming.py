@@ -1,0 +1,113 @@
+"""A claim is one statement: it finds, locks, takes and returns what is due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import force_setattr
+
+from homing.domain.delivery import FIRST_PRIORITY, LAST_PRIORITY, Content, Delivery
+from homing.ports import Claim, Claimed
+from homing.stores.codec import decode_deliveries
+from homing.stores.sql.columns import FRESH, Row, overlay_columns
+from homing.stores.sql.postgres.arrays import Array
+from homing.stores.sql.postgres.rows import CARRIES_RESULTS
+from homing.stores.sql.postgres.statement import Statement, bind
+from homing.stores.sql.statements import load
+
+PRIORITIES = range(FIRST_PRIORITY, LAST_PRIORITY + 1)
+
+
+def _parts() -> dict[str, str]:
+    ready = load(__package__, "claim.sql")["ready"]
+    before = {
+        priority: " + ".join(
+            f"(select count(*) from ready_{earlier})"  # noqa: S608 - a number of ours
+            for earlier in PRIORITIES[: priority - 1]
+        )
+        for priority in PRIORITIES
+    }
+    return {
+        "ready": ",\n".join(
+            ready.replace(":priority:", str(priority)).replace(
+                ":taken_before:", before[priority] or "0"
+            )
+            for priority in PRIORITIES
+        ),
+        "all_ready": "\nunion all\n".join(
+            f"select * from ready_{priority}"  # noqa: S608 - a number of ours
+            for priority in PRIORITIES
+        ),
+        "fresh_as": ", ".join(f"d.{name}" for name in FRESH),
+        "fresh_of_taken": ", ".join(f"t.{name}" for name in FRESH),
+    }
+
+
+_SQL = load(__package__, "claim.sql", _parts())
+_FRESH_END = 3 + len(FRESH)
+# What a claim changes, of the fields whose columns it returns.
+_CLAIMED = tuple(
+    (name, FRESH.index(name))
+    for name in (
+        "state",
+        "version",
+        "unsettled_claims",
+        "holder",
+        "due_at_ms",
+        "claimed_at_ms",
+        "open_children",
+    )
+)
+
+
+def claim_statement(claim: Claim) -> Statement:
+    return bind(
+        _SQL["claim"],
+        {
+            "worker": claim.worker,
+            "now_ms": claim.now_ms,
+            "lease_until_ms": claim.lease_until_ms,
+            "limit": claim.limit,
+            "limit_bytes": claim.limit_bytes,
+            "lanes": Array("text", list(dict.fromkeys(claim.lanes))),
+            "spare": Array("text", sorted(claim.spare)),
+        },
+    )
+
+
+def results_statement(rows: Sequence[Row]) -> Statement | None:
+    """Reads the results of those claimed that have any."""
+    ids = [row[0] for row in rows if row[2] & CARRIES_RESULTS]
+    return bind(_SQL["results"], {"ids": Array("text", ids)}) if ids else None
+
+
+def claimed_of(rows: Sequence[Row], results: Sequence[Row]) -> Iterator[Claimed]:
+    """What the worker gets: the stored record with the claim applied."""
+    kept: dict[str, dict[str, bytes]] = {}
+    for delivery_id, name, data in results:
+        kept.setdefault(delivery_id, {})[name] = data
+    deliveries = decode_deliveries(f"[{','.join([row[-2] for row in rows])}]")
+    for row, delivery in zip(rows, deliveries, strict=True):
+        fresh = row[3:_FRESH_END]
+        if row[1]:
+            overlay_columns(delivery, fresh)
+        else:
+            _overlay_claim(delivery, fresh)
+        yield Claimed(delivery, Content(row[-1] or b"", kept.get(row[0], {})))
+
+
+def _overlay_claim(delivery: Delivery, fresh: Row) -> None:
+    for name, place in _CLAIMED:
+        force_setattr(delivery, name, fresh[place])
+
+
+def renew_statement(holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int) -> Statement:
+    return bind(
+        _SQL["renew"],
+        {
+            "holder": holder,
+            "lease_until_ms": lease_until_ms,
+            "ids": Array("text", [delivery_id for delivery_id, _ in held]),
+            "versions": Array("bigint", [version for _, version in held]),
+        },
+    )

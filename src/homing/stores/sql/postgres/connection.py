@@ -1,0 +1,205 @@
+"""One connection to the server: opened when it is first needed, and again after it was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg import AsyncConnection, AsyncRawCursor, conninfo
+from psycopg.types.numeric import Int8
+
+from homing.stores.sql.columns import Row
+from homing.stores.sql.postgres.arrays import Array, pack, teach
+from homing.stores.sql.postgres.faults import ConnectionLost, ends_session, is_standby
+from homing.stores.sql.postgres.statement import Statement
+
+Postgres: TypeAlias = AsyncConnection[Row]
+
+CONNECT_S = 5
+STATEMENT_S = 6.0
+# The server itself ends a statement earlier than that.
+ANSWER_S = 7.5
+LOCK_S = 3.0
+# Plans must not depend on what the statistics say of a queue, which is empty at one moment and
+# long at the next: each statement of ours has one right plan, by the indexes.
+PLANS = {
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",
+    "enable_material": "off",
+    "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
+}
+LIMITS = {
+    "statement_timeout": f"{STATEMENT_S:g}s",
+    "lock_timeout": f"{LOCK_S:g}s",
+    "idle_in_transaction_session_timeout": "30s",
+}
+# Listings of people and counts may take longer.
+SLOW_LIMITS = LIMITS | {"statement_timeout": "30s"}
+SLOW_ANSWER_S = 35.0
+_KEEPALIVES = {
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "7000",
+}
+
+
+async def connect(url: str) -> Postgres:
+    given: dict[str, Any] = {"application_name": "homing", "connect_timeout": CONNECT_S}
+    given |= _KEEPALIVES | conninfo.conninfo_to_dict(url)
+    if "," in str(given.get("host", "")):
+        # Of several servers, the one that takes writes: after a failover that is another one.
+        given.setdefault("target_session_attrs", "read-write")
+    return await AsyncConnection.connect(
+        conninfo.make_conninfo(**given), autocommit=True, cursor_factory=AsyncRawCursor
+    )
+
+
+async def is_pooled(connection: Postgres) -> bool:
+    """Whether a pooler such as PgBouncer stands between: then the session is not ours alone."""
+    pid = await (await connection.execute("select pg_backend_pid()")).fetchone()
+    return pid != (connection.info.backend_pid,)
+
+
+class Connection:
+    """Statements one after the other, each in a transaction of its own or several in one.
+
+    Behind PgBouncer in transaction mode the settings are made anew in every transaction, and no
+    statement is kept prepared. A server or a network that says nothing for `answer_s` is given up.
+    """
+
+    def __init__(
+        self, url: str, settings: Mapping[str, str] = PLANS | LIMITS, answer_s: float = ANSWER_S
+    ) -> None:
+        self._url = url
+        self._settings = dict(settings)
+        self._answer_s = answer_s
+        self._turn = asyncio.Lock()
+        self._connection: Postgres | None = None
+        self._is_pooled = False
+        self._waits_for_disk = True
+
+    async def run(self, statement: Statement, *, durable: bool = True) -> list[Row]:
+        """One statement in a transaction of its own, which is committed when this returns."""
+        async with self._turn:
+            connection = await self._opened()
+            if self._is_pooled:
+                async with self._transaction(connection) as session:
+                    return await session.run(statement)
+            with self._watched(connection):
+                if durable is not self._waits_for_disk:
+                    await self._wait_for_disk(connection, durable=durable)
+                return await _execute(connection, statement)
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Session]:
+        """Several statements, committed together."""
+        async with self._turn, self._transaction(await self._opened()) as session:
+            yield session
+
+    @contextlib.asynccontextmanager
+    async def _transaction(self, connection: Postgres) -> AsyncIterator[Session]:
+        with self._watched(connection):
+            if not self._waits_for_disk:
+                await self._wait_for_disk(connection, durable=True)
+            async with connection.transaction():
+                if self._is_pooled:
+                    await _apply(connection, self._settings, is_local=True)
+                yield Session(connection)
+
+    async def _wait_for_disk(self, connection: Postgres, *, durable: bool) -> None:
+        await connection.execute(f"set synchronous_commit to {'default' if durable else 'off'}")
+        self._waits_for_disk = durable
+
+    async def _opened(self) -> Postgres:
+        connection = self._connection
+        if connection is None or connection.closed:
+            self._connection = None
+            connection = await connect(self._url)
+            teach(connection)
+            self._waits_for_disk = True
+            self._is_pooled = await is_pooled(connection)
+            connection.prepare_threshold = None if self._is_pooled else 1
+            if not self._is_pooled:
+                await _apply(connection, self._settings, is_local=False)
+            self._connection = connection
+        return connection
+
+    @contextlib.contextmanager
+    def _watched(self, connection: Postgres) -> Iterator[None]:
+        """A connection that is lost in use leaves it open whether the server has committed."""
+        timer = asyncio.get_running_loop().call_later(self._answer_s, cut, connection)
+        try:
+            yield
+        except psycopg.Error as error:
+            if connection.closed or ends_session(error):
+                self._abandon()
+                text = str(error).strip().partition("\n")[0]
+                raise ConnectionLost(text or "the connection was lost") from error
+            if is_standby(error):
+                self._abandon()
+            raise
+        finally:
+            timer.cancel()
+
+    def _abandon(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.pgconn.finish()
+
+    async def close(self) -> None:
+        async with self._turn:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                await connection.close()
+
+
+class Session:
+    """Statements inside one transaction."""
+
+    def __init__(self, connection: Postgres) -> None:
+        self._connection = connection
+
+    async def run(self, statement: Statement) -> list[Row]:
+        return await _execute(self._connection, statement)
+
+
+async def _execute(connection: Postgres, statement: Statement) -> list[Row]:
+    parameters = [_bound(value) for value in statement.parameters]
+    cursor = await connection.execute(statement.sql, parameters, binary=True)
+    return await cursor.fetchall() if cursor.description else []
+
+
+def cut(connection: Postgres) -> None:
+    """To whoever waits for the answer it looks as if the server had closed the connection.
+
+    A cancelled task would have psycopg ask the server to cancel, and wait for its answer.
+    """
+    with (
+        contextlib.suppress(OSError, psycopg.Error),
+        socket.socket(fileno=os.dup(connection.fileno())) as same,
+    ):
+        same.shutdown(socket.SHUT_RDWR)
+
+
+def _bound(value: Any) -> Any:
+    if type(value) is Array:
+        return pack(value)
+    # One type for all numbers: a statement is prepared for the types of its parameters.
+    return Int8(value) if type(value) is int else value
+
+
+async def _apply(connection: Postgres, settings: Mapping[str, str], *, is_local: bool) -> None:
+    calls = ", ".join(
+        f"set_config('{name}', '{value}', {str(is_local).lower()})"
+        for name, value in settings.items()
+    )
+    await connection.execute(f"select {calls}", prepare=False)

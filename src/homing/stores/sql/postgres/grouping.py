@@ -1,0 +1,82 @@
+"""Requests that arrive while others are being written share the next statement."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from homing.domain.errors import (
+    StoreCorrupt,
+    StoreOutcomeUnknown,
+    StoreUnavailable,
+)
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+
+LARGEST_GROUP = 4096
+# After these errors each request of a group would fail alone, too.
+HOPELESS = (StoreUnavailable, StoreOutcomeUnknown, StoreCorrupt)
+
+
+class Groups(Generic[Request, Answer]):
+    """One group at a time. A request that fails does not make the others fail.
+
+    A caller that is cancelled takes nothing back: its request may or may not be stored.
+    """
+
+    def __init__(
+        self,
+        execute: Callable[[Sequence[Request]], Awaitable[Sequence[Answer]]],
+        size: Callable[[Request], int],
+    ) -> None:
+        self._execute = execute
+        self._size = size
+        self._waiting: deque[tuple[Request, asyncio.Future[Answer]]] = deque()
+        self._running: asyncio.Task[None] | None = None
+
+    async def submit(self, request: Request) -> Answer:
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append((request, future))
+        if self._running is None:
+            self._running = asyncio.ensure_future(self._run())
+        return await future
+
+    async def finish(self) -> None:
+        """Until all that was submitted is answered."""
+        if self._running is not None:
+            await asyncio.wait([self._running])
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                group = self._gather()
+                await self._answer(group)
+        finally:
+            self._running = None
+
+    def _gather(self) -> list[tuple[Request, asyncio.Future[Answer]]]:
+        group = []
+        size = 0
+        while self._waiting and size < LARGEST_GROUP:
+            group.append(self._waiting.popleft())
+            size += self._size(group[-1][0])
+        return group
+
+    async def _answer(self, group: list[tuple[Request, asyncio.Future[Answer]]]) -> None:
+        try:
+            answers = await self._execute([request for request, _ in group])
+        except Exception as error:
+            if len(group) > 1 and not isinstance(error, HOPELESS):
+                for one in group:
+                    await self._answer([one])
+                return
+            for _, future in group:
+                if not future.done():
+                    future.set_exception(type(error)(*error.args) if len(group) > 1 else error)
+            return
+        for (_, future), answer in zip(group, answers, strict=True):
+            if not future.done():  # its caller was cancelled
+                future.set_result(answer)

@@ -1,0 +1,150 @@
+"""Reads, each one statement: it sees one state of the database."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+
+from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
+from homing.ports import Cursor, FactCursor, FactOrder, GroupBy, Page, Query
+from homing.stores.codec import decode_attempt, decode_fact_value
+from homing.stores.queries import page_of
+from homing.stores.sql import filters
+from homing.stores.sql.columns import FRESH, Row, delivery_of
+from homing.stores.sql.filters import ABOVE, BELOW, GROUPS, OF_RECIPIENT, ORDERS
+from homing.stores.sql.ledger import implied_attempt
+from homing.stores.sql.postgres.arrays import Array
+from homing.stores.sql.postgres.connection import Connection
+from homing.stores.sql.postgres.rows import KINDS, PARTS
+from homing.stores.sql.postgres.statement import bind
+from homing.stores.sql.statements import load
+
+_SQL = load(
+    __package__,
+    "read.sql",
+    PARTS | {"no_fresh": ", ".join(f"null::{KINDS[name]}" for name in FRESH)},
+)
+_RECORDS = "cross join lateral (select * from homing_records as r where r.id = d.id) as r"
+_WHERE = {
+    OF_RECIPIENT: "from homing_recipients as a cross join homing_deliveries as d",
+}
+_OF_RECIPIENT = "d.id = a.id and a.address = :recipient"
+_PARAMETER = re.compile(r"(?<!:):(\w+)")
+_FIRST_SURROGATE, _FIRST_AFTER_SURROGATES = 0xD800, 0xE000
+# Before every fact in this order.
+_FIRST_FACT = {"oldest": FactCursor("", -(2**63)), "newest": FactCursor("", 2**63 - 1)}
+
+
+async def get_many(connection: Connection, ids: Sequence[str]) -> list[Delivery | None]:
+    rows = await connection.run(bind(_SQL["get"], {"ids": Array("text", ids)}))
+    found = {delivery.id: delivery for delivery in map(_delivery, rows)}
+    return [found.get(delivery_id) for delivery_id in ids]
+
+
+def _delivery(row: Row) -> Delivery:
+    return delivery_of(row[0], row[1:])
+
+
+async def content(connection: Connection, delivery_id: str) -> Content | None:
+    rows = await connection.run(bind(_SQL["content"], {"id": delivery_id}))
+    if not rows:
+        return None
+    results = {name: data for _, name, data in rows if name is not None}
+    return Content(rows[0][0] or b"", results)
+
+
+async def find(connection: Connection, source: str, key: str) -> Key | None:
+    rows = await connection.run(bind(_SQL["find"], {"source": source, "key": key}))
+    return Key(*rows[0]) if rows else None
+
+
+def _conditions(query: Query) -> tuple[str, list[str], dict[str, object]]:
+    where, wanted, values = filters.conditions(query)
+    if where == OF_RECIPIENT:
+        wanted.append(_OF_RECIPIENT)
+    return _WHERE.get(where, where), wanted, values
+
+
+async def page(connection: Connection, query: Query, cursor: Cursor | None, limit: int) -> Page:
+    where, wanted, values = _conditions(query)
+    newer = cursor is not None and cursor.newer
+    if cursor is not None:
+        wanted.append(ABOVE if newer else BELOW)
+        values |= {"seen_at_ms": cursor.created_at_ms, "seen_id": cursor.delivery_id}
+    values["limit"] = max(limit, 0) + 1
+    rows = await _ask(connection, [_SQL["page"], where, _RECORDS], wanted, ORDERS[newer], values)
+    return page_of([_delivery(row) for row in rows], cursor, limit)
+
+
+async def count(
+    connection: Connection, query: Query, by: tuple[GroupBy, ...]
+) -> dict[tuple[str, ...], int]:
+    where, wanted, values = _conditions(query)
+    groups = [GROUPS[name] for name in by]
+    selected = [f"select {', '.join([*groups, 'count(*)'])}", where]
+    grouped = f"group by {', '.join(groups)}" if groups else ""
+    rows = await _ask(connection, selected, wanted, grouped, values)
+    return {row[:-1]: row[-1] for row in rows}
+
+
+async def _ask(
+    connection: Connection,
+    selected: list[str],
+    wanted: list[str],
+    order: str,
+    values: dict[str, object],
+) -> list[Row]:
+    where = f"where {' and '.join(wanted)}" if wanted else ""
+    statement = _PARAMETER.sub(r"@\1", " ".join([*selected, where, order]))
+    return await connection.run(bind(statement, values))
+
+
+async def attempts(connection: Connection, delivery_id: str) -> list[Attempt]:
+    rows = await connection.run(bind(_SQL["attempts"], {"id": delivery_id}))
+    found = [
+        decode_attempt(record)
+        if record is not None
+        else implied_attempt(delivery_of(delivery, fresh), done_by, done_since_ms)
+        for record, done_by, done_since_ms, delivery, *fresh in rows
+    ]
+    return sorted(found, key=lambda attempt: attempt.number)
+
+
+async def facts(
+    connection: Connection,
+    kind: str,
+    prefix: str,
+    limit: int,
+    after: FactCursor | None,
+    order: FactOrder,
+) -> list[Fact]:
+    values: dict[str, object] = {"kind": kind, "prefix": prefix, "limit": max(limit, 0)}
+    if order == "key":
+        name = "facts"
+        values |= {"until": _behind(prefix), "after": None if after is None else after.key}
+    else:
+        name = f"{order}_facts"
+        start = _FIRST_FACT[order] if after is None else after
+        values |= {"at_ms": start.at_ms, "after": start.key}
+    rows = await connection.run(bind(_SQL[name], values))
+    return [Fact(kind, key, at_ms, decode_fact_value(value)) for kind, key, at_ms, value in rows]
+
+
+def _behind(prefix: str) -> str | None:
+    """The first text behind all that start with the prefix; None if there is none."""
+    for place in range(len(prefix) - 1, -1, -1):
+        code = ord(prefix[place]) + 1
+        if code <= sys.maxunicode:
+            # No text has half of a surrogate pair.
+            code = _FIRST_AFTER_SURROGATES if code == _FIRST_SURROGATE else code
+            return prefix[:place] + chr(code)
+    return None
+
+
+async def next_due_ms(connection: Connection, lanes: Sequence[str]) -> int | None:
+    [(due_at_ms,)] = await connection.run(
+        bind(_SQL["next_due"], {"lanes": Array("text", list(dict.fromkeys(lanes)))})
+    )
+    found: int | None = due_at_ms
+    return found

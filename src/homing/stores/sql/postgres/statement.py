@@ -1,0 +1,32 @@
+"""A statement for any driver: parameters by number, and columns of rows as arrays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from msgspec import Struct
+
+_NAME = re.compile(r"@(\w+)")
+
+
+class Statement(Struct, frozen=True):
+    """`parameters` are those of `$1`, `$2` and so on: an `Array`, a text, a number or None."""
+
+    sql: str
+    parameters: Sequence[Any] = ()
+
+
+def bind(template: str, values: Mapping[str, Any]) -> Statement:
+    """`@name` in the template is the value of that name."""
+    sql, names = _numbered(template)
+    return Statement(sql, [values[name] for name in names])
+
+
+@cache
+def _numbered(template: str) -> tuple[str, tuple[str, ...]]:
+    names = tuple(dict.fromkeys(_NAME.findall(template)))
+    numbers = {name: number for number, name in enumerate(names, 1)}
+    return _NAME.sub(lambda found: f"${numbers[found[1]]}", template), names

@@ -1,0 +1,305 @@
+"""`PostgresStore`: the Store port over a PostgreSQL server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import psycopg
+from psycopg import conninfo
+
+from homing import forks
+from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
+from homing.domain.errors import StoreError, StoreUnavailable
+from homing.ports import (
+    Added,
+    Claim,
+    Claimed,
+    Cursor,
+    Existing,
+    FactCursor,
+    FactOrder,
+    Finding,
+    GroupBy,
+    Page,
+    PurgeRule,
+    Query,
+)
+from homing.stores.due_signal import DueSignal
+from homing.stores.sql.assembly_files import AssemblyFile, files_of
+from homing.stores.sql.postgres import opening, reading
+from homing.stores.sql.postgres.adding import AddRequest, add_request
+from homing.stores.sql.postgres.changes import HeldRecords, SaveRequest, save_request
+from homing.stores.sql.postgres.claiming import (
+    claim_statement,
+    claimed_of,
+    renew_statement,
+    results_statement,
+)
+from homing.stores.sql.postgres.connection import SLOW_ANSWER_S, SLOW_LIMITS, Connection, connect
+from homing.stores.sql.postgres.executing import add_all, save_all
+from homing.stores.sql.postgres.faults import store_error
+from homing.stores.sql.postgres.grouping import Groups
+from homing.stores.sql.postgres.listening import Listener
+from homing.stores.sql.postgres.once import OnceTransactions, known_facts
+from homing.stores.sql.postgres.presence import PostgresPresence
+from homing.stores.sql.postgres.purging import purge
+from homing.stores.sql.postgres.within import PostgresAsyncTransaction, PostgresTransaction
+from homing.stores.sql.postgres.within_tables import OwnTables
+
+T = TypeVar("T")
+
+
+class PostgresStore:
+    """Durable in a database, which the processes of many hosts may share.
+
+    Use it from the event loop in which it was opened. A call that is cancelled may or may not have
+    been stored.
+    """
+
+    def __init__(self, url: str, *, allows_weak_durability: bool = False) -> None:
+        self._url, weak = _own_options(url)
+        self._allows_weak_durability = allows_weak_durability or weak
+        self._assembly_files: list[AssemblyFile] = []
+        self._server = _shown(self._url)
+        self._own_tables = OwnTables(
+            self._url, self._server, allows_weak_durability=self._allows_weak_durability
+        )
+        self._be_closed()
+        forks.forget_in_child(self)
+
+    def _be_closed(self) -> None:
+        self._news = DueSignal()
+        self._held = HeldRecords()
+        self.presence = PostgresPresence()
+        self._parts: _Parts | None = None
+
+    forget_parent = _be_closed
+
+    async def open(self) -> None:
+        if self._parts is not None:
+            raise StoreUnavailable(f"{self._server}: the store is already open")
+        with self._meaning():
+            connection = await connect(self._url)
+            async with connection:
+                if not self._allows_weak_durability:
+                    await opening.check_durability(connection)
+                await opening.migrate(connection, self._assembly_files)
+                self.presence.meet_in(await opening.database_id(connection))
+        self._parts = _Parts(self._url, self._news.tell, self.presence)
+
+    async def close(self) -> None:
+        """Requests that were made before are finished first."""
+        parts, self._parts = self._parts, None
+        if parts is not None:
+            await parts.close()
+            self._news.tell()
+
+    def add_sql_files(self, assembly: str, package: str) -> None:
+        self._assembly_files += files_of(assembly, package)
+
+    async def findings(self) -> list[Finding]:
+        try:
+            with self._meaning():
+                async with await connect(self._url) as connection:
+                    return await opening.findings(
+                        connection, allows_weak_durability=self._allows_weak_durability
+                    )
+        except StoreError as error:
+            return [Finding("server", "bad", str(error))]
+
+    async def pending_migrations(self) -> list[str]:
+        with self._meaning():
+            async with await connect(self._url) as connection:
+                own = await opening.pending_migrations(connection)
+                files = await opening.pending_files(connection, self._assembly_files)
+        names = [f"{each.number:04}_{each.name}" for each in own]
+        return names + [f"{file.assembly}/{file.name}" for file in files]
+
+    def within(self, connection: object) -> PostgresTransaction:
+        return PostgresTransaction(connection, self._own_tables)
+
+    def within_async(self, connection: object) -> PostgresAsyncTransaction:
+        return PostgresAsyncTransaction(connection, self._own_tables)
+
+    async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
+        request = add_request(new, facts)
+        answers, wakes = await self._asked(self._open.adds.submit(request))
+        for entry, added in zip(request.entries, answers, strict=True):
+            # Stored already claimed: its outcome will be saved here.
+            delivery = entry.write.delivery
+            if delivery.state == "in_flight" and isinstance(added, Added):
+                self._held.remember(delivery)
+        if wakes:
+            self._news.tell()
+        return answers
+
+    async def claim(self, claim: Claim) -> list[Claimed]:
+        self._news.look()
+        if claim.limit <= 0 or not claim.lanes:
+            return []
+        connection = self._open.claims
+        rows = await self._kept(connection.run(claim_statement(claim), durable=claim.durable))
+        if not rows:
+            return []
+        reading_results = results_statement(rows)
+        results = []
+        if reading_results is not None:
+            results = await self._kept(connection.run(reading_results))
+        claimed = list(claimed_of(rows, results))
+        for one in claimed:
+            self._held.remember(one.delivery)
+        return claimed
+
+    async def renew(
+        self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
+    ) -> list[bool]:
+        if not held:
+            return []
+        statement = renew_statement(holder, held, lease_until_ms)
+        renewed = {*await self._kept(self._open.claims.run(statement))}
+        return [pair in renewed for pair in held]
+
+    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
+        request = save_request(changes, facts, self._held)
+        wakes = await self._asked(self._open.saves.submit(request))
+        self._held.saved(request.entries)
+        if wakes:
+            self._news.tell()
+        return [entry.kept for entry in request.entries]
+
+    async def purge(self, rule: PurgeRule) -> int:
+        async def purge_once() -> int:
+            async with self._open.purges.transaction() as session:
+                return await purge(session, rule)
+
+        return await self._kept(purge_once())
+
+    async def get(self, delivery_id: str) -> Delivery | None:
+        [found] = await self.get_many([delivery_id])
+        return found
+
+    async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
+        return await self._read(reading.get_many, delivery_ids)
+
+    async def content(self, delivery_id: str) -> Content | None:
+        return await self._read(reading.content, delivery_id)
+
+    async def find(self, source: str, key: str) -> Key | None:
+        return await self._read(reading.find, source, key)
+
+    async def attempts(self, delivery_id: str) -> list[Attempt]:
+        return await self._read(reading.attempts, delivery_id)
+
+    async def facts(
+        self,
+        kind: str,
+        prefix: str = "",
+        limit: int = 1000,
+        *,
+        after: FactCursor | None = None,
+        order: FactOrder = "key",
+    ) -> list[Fact]:
+        return await self._read(reading.facts, kind, prefix, limit, after, order)
+
+    async def known_facts(self, kind: str, keys: Sequence[str]) -> Collection[str]:
+        return await self._read(known_facts, kind, keys)
+
+    def once(self, fact: Fact) -> AbstractAsyncContextManager[object | None]:
+        return self._open.for_handlers.begin(fact)
+
+    async def next_due_ms(self, lanes: Sequence[str]) -> int | None:
+        return await self._read(reading.next_due_ms, lanes)
+
+    async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
+        return await self._kept(reading.page(self._open.listings, query, cursor, limit))
+
+    async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
+        return await self._kept(reading.count(self._open.listings, query, by))
+
+    async def wait(self, timeout_s: float) -> None:
+        """Commits of others are noticed at once where the server sends notifications, and behind a
+        pooler within 250 ms."""
+        await self._news.wait(self._open.listener.bounded(timeout_s))
+
+    async def _read(self, question: Callable[..., Awaitable[T]], *given: Any) -> T:
+        return await self._kept(question(self._open.reads, *given))
+
+    async def _kept(self, work: Awaitable[T]) -> T:
+        """A caller that gives up leaves the connection in order: the work goes on without it."""
+        return await self._asked(asyncio.shield(asyncio.ensure_future(work)))
+
+    async def _asked(self, work: Awaitable[T]) -> T:
+        with self._meaning():
+            return await work
+
+    @contextlib.contextmanager
+    def _meaning(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            raise store_error(error, self._server) from error
+
+    @property
+    def _open(self) -> _Parts:
+        if self._parts is None:
+            raise StoreUnavailable(f"{self._server}: the store is not open")
+        return self._parts
+
+
+class _Parts:
+    """What is there while the store is open. A connection is made when it is first used.
+
+    Claims, saves and adds do not wait for each other; listings and counts may be slow.
+    """
+
+    def __init__(self, url: str, tell: Callable[[], None], presence: PostgresPresence) -> None:
+        self.claims = Connection(url)
+        self.reads = Connection(url)
+        self.purges = Connection(url)
+        self.listings = Connection(url, SLOW_LIMITS, SLOW_ANSWER_S)
+        self._adding = Connection(url)
+        self._saving = Connection(url)
+        self.for_handlers = OnceTransactions(url)
+        self.listener = Listener(url, tell, presence)
+        self.adds: Groups[AddRequest, tuple[list[Added | Existing], bool]] = Groups(
+            lambda requests: add_all(self._adding, requests), lambda one: len(one.entries)
+        )
+        self.saves: Groups[SaveRequest, bool] = Groups(
+            lambda requests: save_all(self._saving, requests), lambda one: len(one.entries)
+        )
+
+    async def close(self) -> None:
+        await self.adds.finish()
+        await self.saves.finish()
+        await self.listener.close()
+        await self.for_handlers.close()
+        for connection in (
+            self.claims,
+            self.reads,
+            self.purges,
+            self.listings,
+            self._adding,
+            self._saving,
+        ):
+            await connection.close()
+
+
+def _own_options(url: str) -> tuple[str, bool]:
+    """The URL without the options that only Homing knows, and what they say."""
+    parts = urlsplit(url)
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    theirs = [(name, value) for name, value in options if name != "durability"]
+    is_weak = ("durability", "weak") in options
+    return urlunsplit(parts._replace(query=urlencode(theirs))), is_weak
+
+
+def _shown(url: str) -> str:
+    """The database in messages: without user and password."""
+    given = conninfo.conninfo_to_dict(url)
+    host = given.get("host") or "localhost"
+    return f"postgresql://{host}:{given.get('port') or 5432}/{given.get('dbname') or ''}"

@@ -1,0 +1,80 @@
+"""The outbox as a SQL client sees it, and a Homing that works on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from homing import Homing
+from homing.testing.clocks import ManualClock
+
+
+class Outbox:
+    """A database, a plain connection to it, and programs on it."""
+
+    def __init__(self, url: str, connection: psycopg.Connection[Any]) -> None:
+        self.url = url
+        self.connection = connection
+
+    def homing(self, **options: Any) -> Homing:
+        return Homing(self.url, **{"worker": False, **options})
+
+    def sql(self, statement: str, *given: object) -> list[dict[str, Any]]:
+        with self.connection.cursor(row_factory=dict_row) as cursor:
+            cursor.execute(statement.encode(), given or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def value(self, statement: str, *given: object) -> Any:
+        [row] = self.sql(statement, *given)
+        [value] = row.values()
+        return value
+
+    def row(self, event_id: object) -> dict[str, Any]:
+        [row] = self.sql("select * from core.outbox where event_id = %s", event_id)
+        return row
+
+    def enqueue(self, key: str = "k", event_type: str = "invoice.paid", **more: object) -> str:
+        names = "".join(f", p_{name} => %s" for name in more)
+        return str(
+            self.value(
+                f"select core.outbox_enqueue(%s, '{{\"n\": 1}}', %s{names})",
+                event_type,
+                key,
+                *more.values(),
+            )
+        )
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """A transaction that is rolled back."""
+        with self.connection.transaction(force_rollback=True):
+            yield
+
+    def replay(self, event_id: object, generation: int = 0, by: str = "ann") -> None:
+        self.sql("select core.outbox_replay(%s, %s, %s)", event_id, generation, by)
+
+
+async def work(homing: Homing) -> None:
+    """All that is due now."""
+    await homing.engine.run_until_idle()
+
+
+async def work_until_failed(homing: Homing, clock: ManualClock, times: int = 5) -> None:
+    for _ in range(times):
+        await work(homing)
+        clock.advance(400)
+
+
+def failing(*errors: Exception) -> Callable[[Any], Any]:
+    """A handler that raises these in turn, and then works."""
+    left = list(errors)
+
+    async def handle(event: object) -> None:
+        if left:
+            raise left.pop(0)
+
+    return handle

@@ -1,0 +1,46 @@
+"""The JSONL store keeps the contract, with its own lines and with those of a foreign Shape."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from homing.domain.shown import Projection
+from homing.ports import Store
+from homing.stores.jsonl import JsonlStore
+from homing.testing.contract import StoreContract
+from homing.testing.contract.foreign import foreign_projection
+
+
+class JsonlOpener:
+    factory = "homing.stores.jsonl:JsonlStore"
+
+    def __init__(self, path: Path, projection: Projection | None = None) -> None:
+        self.url = str(path)
+        self._projection = projection
+        self._opened: list[JsonlStore] = []
+
+    async def open(self) -> Store:
+        store = JsonlStore(self.url)
+        if self._projection is not None:
+            store.show(self._projection)
+        await store.open()
+        self._opened.append(store)
+        return store
+
+    async def close_all(self) -> None:
+        for store in self._opened:
+            await store.close()
+
+
+class TestJsonlStore(StoreContract):
+    @pytest.fixture
+    def opener(self, tmp_path: Path) -> JsonlOpener:
+        return JsonlOpener(tmp_path / "queue.jsonl")
+
+
+class TestJsonlStoreWithForeignShape(StoreContract):
+    @pytest.fixture
+    def opener(self, tmp_path: Path) -> JsonlOpener:
+        return JsonlOpener(tmp_path / "queue.jsonl", foreign_projection())

@@ -1,0 +1,189 @@
+"""The PostgreSQL store behind a pooler, over cut and mute connections, and without free ones."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+
+import psycopg
+import pytest
+
+from homing.domain.delivery import Change
+from homing.domain.errors import StoreUnavailable
+from homing.ports import Added, Query
+from homing.stores.sql.postgres import PostgresStore, executing
+from homing.testing import samples
+from tests import servers
+from tests.faults.proxy import Proxy, proxy_to
+
+BOUND_S = 30.0
+EMPTY = """truncate homing_open, homing_ended, homing_records, homing_results, homing_recipients,
+homing_keys, homing_attempts, homing_facts, homing_sessions"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[servers.Server]:
+    with servers.postgres("max_connections=20") as server:
+        asyncio.run(_make_schema(server.url))
+        yield server
+
+
+async def _make_schema(url: str) -> None:
+    store = PostgresStore(url)
+    await store.open()
+    await store.close()
+
+
+@pytest.fixture(autouse=True)
+def emptied(server: servers.Server) -> Iterator[None]:
+    yield
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(EMPTY)
+
+
+@contextlib.asynccontextmanager
+async def opened(url: str) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore(url)
+    await store.open()
+    try:
+        async with asyncio.timeout(BOUND_S):
+            yield store
+    finally:
+        await store.close()
+
+
+@contextlib.asynccontextmanager
+async def through_proxy(server: servers.Server) -> AsyncIterator[tuple[PostgresStore, Proxy]]:
+    async with proxy_to(server.port) as proxy:
+        url = server.url.replace(f":{server.port}", f":{proxy.port}")
+        async with opened(url) as store:
+            yield store, proxy
+
+
+async def test_pgbouncer_in_transaction_mode(server: servers.Server) -> None:
+    """Two server connections for all clients: no statement may rely on a session of its own."""
+    with servers.pgbouncer(server, "default_pool_size=2") as bouncer:
+        async with opened(bouncer.url) as store, opened(bouncer.url) as other:
+            for start in range(0, 60, 10):
+                news = [samples.keyed(f"d{start + n:03}", f"k{start + n}") for n in range(10)]
+                await asyncio.gather(*(store.add([new]) for new in news))
+            mine, theirs = await asyncio.gather(
+                store.claim(samples.claim("w1", limit=40)),
+                other.claim(samples.claim("w2", limit=40)),
+            )
+            saves = [store.save([samples.ended(one.delivery)]) for one in mine]
+            saves += [other.save([samples.ended(one.delivery)]) for one in theirs]
+            assert all(saved == [True] for saved in await asyncio.gather(*saves))
+            left = await store.claim(samples.claim("w1"))
+            assert len({one.delivery.id for one in mine + theirs + left}) == 60
+
+            # There are no notifications here: what another process adds is found by looking.
+            await store.wait(0.01)
+            waiting = asyncio.ensure_future(store.wait(BOUND_S))
+            await other.add([samples.new("late")])
+            await waiting
+        with psycopg.connect(bouncer.url, autocommit=True, prepare_threshold=None) as connection:
+            for _ in range(4):
+                for name in ("enable_seqscan", "statement_timeout", "synchronous_commit"):
+                    row = connection.execute(
+                        "select setting = reset_val from pg_settings where name = %s", (name,)
+                    ).fetchone()
+                    assert row == (True,), f"{name} leaks to other clients of the pooler"
+
+
+async def test_an_add_whose_answer_is_lost_is_found_by_its_id(server: servers.Server) -> None:
+    async with through_proxy(server) as (store, proxy):
+        await store.add([samples.new("first")])
+        proxy.cut_before_answer = True
+
+        assert await store.add([samples.keyed("d1", "k"), samples.new("d2")]) == [
+            Added("d1"),
+            Added("d2"),
+        ]
+
+        assert not proxy.cut_before_answer
+        assert await store.count(Query()) == {(): 3}
+        again = samples.keyed("d3", "k")
+        [answer] = await store.add([again])
+        assert answer.delivery_id == "d1"
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+async def test_a_save_whose_answer_is_lost_is_found_by_its_version(
+    server: servers.Server, *, is_held: bool
+) -> None:
+    async with through_proxy(server) as (store, proxy), opened(server.url) as other:
+        await store.add(samples.many(3))
+        held = [one.delivery for one in await store.claim(samples.claim())]
+        if not is_held:  # a new handle knows nothing of the claims: it reads before it writes
+            await store.close()
+            await store.open()
+        await store.save([], [samples.fact("opens the connection")])
+        assert await other.save([Change(samples.changed(held[2], topic="taken over"))]) == [True]
+        proxy.cut_before_answer = True
+
+        changes = [samples.ended(held[0]), samples.retry(held[1]), samples.ended(held[2])]
+        assert await store.save(changes) == [True, True, False]
+
+        assert not proxy.cut_before_answer
+        states = [one.state for one in await store.get_many([one.id for one in held]) if one]
+        assert states == ["delivered", "pending", "in_flight"]
+
+
+async def test_a_cut_connection_is_opened_again(server: servers.Server) -> None:
+    async with through_proxy(server) as (store, proxy):
+        await store.add(samples.many(2))
+        (held, _) = await store.claim(samples.claim())
+        proxy.cut()
+
+        assert await store.save([samples.ended(held.delivery)]) == [True]
+        assert await store.add([samples.new("after")]) == [Added("after")]
+        with contextlib.suppress(StoreUnavailable):  # only told that the connection was lost
+            await store.get("after")
+        assert await store.get("after") is not None
+
+
+async def test_a_mute_connection_is_given_up(
+    server: servers.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half open: the other side never closes it, and never answers."""
+    async with through_proxy(server) as (store, proxy):
+        await store.add(samples.many(1))
+        store._open._adding._answer_s = 0.5
+        proxy.is_mute = True
+        adding = asyncio.ensure_future(store.add([samples.new("after")]))
+        await asyncio.sleep(0.05)
+        proxy.is_mute = False  # the old connection has lost its bytes; a new one would work
+
+        assert await adding == [Added("after")]
+        assert await store.get("after") is not None
+
+
+async def test_nothing_is_promised_while_the_server_cannot_be_reached(
+    server: servers.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executing, "RECOVER_S", 0.2)
+    async with through_proxy(server) as (store, proxy):
+        await store.add(samples.many(1))
+        await proxy.stop()
+
+        with pytest.raises(Exception, match="postgresql://127"):
+            await store.add([samples.new("lost")])
+        with pytest.raises(StoreUnavailable):
+            await store.add([samples.new("lost")])
+        with pytest.raises(StoreUnavailable):
+            await store.claim(samples.claim())
+
+
+async def test_a_server_without_free_connections(server: servers.Server) -> None:
+    async with opened(server.url) as store:
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(psycopg.OperationalError):
+                while True:
+                    stack.enter_context(psycopg.connect(server.url))
+
+            with pytest.raises(StoreUnavailable, match="too many clients"):
+                await store.add([samples.new("d1")])
+
+        assert await store.add([samples.new("d1")]) == [Added("d1")]
