@@ -94,7 +94,7 @@ async def test_by_http_a_token_decides_who_may_read_and_who_may_replay(tmp_path:
 
 
 def status(url: str, **headers: str) -> int:
-    return httpx2.post(url, json={}, headers=headers).status_code
+    return httpx2.post(url, json={}, headers=headers, timeout=30).status_code
 
 
 async def make_tokens(folder: Path) -> dict[str, str]:
