@@ -154,7 +154,3 @@ def test_the_worker_says_what_it_lacks(
     cli("events", "migrate", "--app", "events_shop")
     monkeypatch.setenv("HOMING_TIME_SCALE", "60")
     assert "time_scale (HOMING_TIME_SCALE) has no effect" in cli(*work, code=2).err
-
-
-def test_other_assemblies_take_no_application(cli: Cli) -> None:
-    assert "--app is not for mail" in cli("mail", "worker", "--app", "shop", code=2).err

@@ -132,6 +132,22 @@ async def test_an_effect_is_undone_with_its_record(outbox: Outbox, problem: obje
     assert len(outbox.sql(HANDLED)) == 1
 
 
+async def test_a_connection_that_the_server_has_ended_costs_no_attempt(outbox: Outbox) -> None:
+    homing, calls = with_effects(outbox)
+    async with homing:
+        outbox.enqueue("a", "paid")
+        await work(homing)
+        outbox.sql(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where query like 'COMMIT%%' and application_name = 'homing'"
+        )
+        event_id = outbox.enqueue("b", "paid")
+        await work(homing)
+
+    assert len(calls) == 2
+    assert (outbox.row(event_id)["status"], outbox.row(event_id)["attempts"]) == ("delivered", 1)
+
+
 async def test_a_crash_after_the_commit_does_not_repeat_the_effect(outbox: Outbox) -> None:
     """E-056"""
     homing, calls = with_effects(outbox)
