@@ -3,6 +3,8 @@
 PYTHON ?= python3
 SEEDS ?= 0-19
 MINUTES ?= 5
+STORE ?= sqlite
+ROWS ?= 10000000
 ARGS ?=
 
 UV := .venv-tools/bin/uv
@@ -13,7 +15,7 @@ export UV_HTTP_TIMEOUT ?= 180
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check audit format simulate kill-sweep bench profile peers docs lock clean system
+.PHONY: help run test check audit format simulate kill-sweep claim-cost bench profile peers docs lock clean system
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,8 +43,11 @@ format: .venv/.ready ## rewrite the code as `check` wants it
 simulate: .venv/.ready ## run the engine under seeded faults (SEEDS=100-119)
 	.venv/bin/python -m tests.simulation.simulator $(SEEDS)
 
-kill-sweep: .venv/.ready system ## kill, freeze and stop worker processes for MINUTES=5 and compare every ledger
-	.venv/bin/python -m tests.faults.sweep --minutes $(MINUTES)
+kill-sweep: .venv/.ready system ## kill, freeze and stop worker processes for MINUTES=5 (STORE=sqlite|postgresql) and compare every ledger
+	.venv/bin/python -m tests.faults.sweep --minutes $(MINUTES) --store $(STORE)
+
+claim-cost: .venv/.ready system ## compare a claim from PostgreSQL before and after ROWS=10000000 delivered rows
+	ROWS=$(ROWS) .venv/bin/pytest tests/faults/test_postgres_plans.py -n 0 -q -s -k cost
 
 bench: .venv/.ready .venv-peers/.ready system ## measure Homing beside its peers
 	.venv/bin/python -m benchmarks $(ARGS)

@@ -76,6 +76,7 @@ def _answer(contestant: Contestant, plan: Plan, loopback: Loopback) -> dict[str,
     with _folder(None) as folder, _folder(MEMORY) as counts:
         own = replace(
             plan,
+            measures=tuple(name for name in plan.measures if name in contestant.measures),
             folder=folder,
             counts=counts,
             servers=addresses,

@@ -44,7 +44,7 @@ class Loopback:
 
     def _start_postgres(self) -> None:
         server = self._stack.enter_context(servers.postgres())
-        self._addresses["postgres"] = server.url
+        self._addresses |= {"postgres": server.url, "postgres_pid": str(server.pid)}
 
     def _start_redis(self) -> None:
         server = self._stack.enter_context(servers.redis(*REDIS_OPTIONS))

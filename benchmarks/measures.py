@@ -21,6 +21,12 @@ MEASURES = (
     Measure("enqueue_concurrent", "enqueue, 64 concurrent callers", "deliveries/s"),
     Measure("enqueue_bulk", "enqueue, bulk call", "deliveries/s"),
     Measure("drain", "drain of no-op deliveries", "deliveries/s"),
+    Measure("drain_20k", "drain from 20,000 queued", "deliveries/s"),
+    Measure("drain_100k", "drain from 100,000 queued", "deliveries/s"),
+    Measure("second_process", "drain by two worker processes against one", "times"),
+    Measure(
+        "snapshot_loss", "throughput lost at the end of a snapshot held for 60 s", "%", "least"
+    ),
     Measure("latency_p50", "enqueue to start at 50/s, median", "ms", "least"),
     Measure("latency_p99", "enqueue to start at 50/s, p99", "ms", "least"),
     Measure("worker_rss", "worker memory under load", "MB RSS", "least"),

@@ -17,6 +17,7 @@ QUEUE = (
     "latency_p99",
 )
 MAIL = ("mail_accept", "mail_end_to_end")
+FULL_QUEUE = ("drain_20k", "drain_100k")
 OURS = "homing"
 
 
@@ -57,6 +58,12 @@ CONTESTANTS = (
         name=OURS,
         store="sqlite",
         module="benchmarks.ours.sqlite_queue",
+    ),
+    Contestant(
+        name=OURS,
+        store="postgres",
+        module="benchmarks.ours.postgres_queue",
+        needs=("postgres",),
     ),
     Contestant(
         name=OURS,
@@ -186,6 +193,34 @@ CONTESTANTS = (
         module="benchmarks.peers.huey_peer",
         options={"store": "redis"},
         needs=("redis",),
+    ),
+    *(
+        Contestant(
+            name=name,
+            store="postgres",
+            module=module,
+            options=options,
+            measures=measures,
+            needs=("postgres",),
+            once=once,
+            in_quick=False,
+            limit_s=600.0,
+        )
+        for measures, once in ((FULL_QUEUE, False), (("snapshot_loss",), True))
+        for name, module, options in (
+            (OURS, "benchmarks.ours.postgres_queue", {}),
+            ("pgqueuer", "benchmarks.peers.pgqueuer_peer", {}),
+            ("graphile-worker", "benchmarks.peers.node_peers", {"peer": "graphile-worker"}),
+        )
+    ),
+    Contestant(
+        name=OURS,
+        store="postgres",
+        module="benchmarks.ours.second_process",
+        measures=("second_process",),
+        needs=("postgres",),
+        once=True,
+        in_quick=False,
     ),
     Contestant(
         name="postfix",

@@ -174,6 +174,12 @@ def _postgres_binaries() -> Path:
     return program.parent
 
 
+def run_as_servant(command: Sequence[str], home: Path) -> None:
+    """Run a program of PostgreSQL to its end, as the user that runs its servers."""
+    with _home(home, owner=(user := _servant())):
+        subprocess.run(command, cwd=home, user=user, stdout=subprocess.DEVNULL, check=True)
+
+
 def _servant() -> str | None:
     """Who runs what refuses to run as root: PostgreSQL and smtp-sink."""
     if os.geteuid() != 0:

@@ -30,6 +30,8 @@ class Plan:
     options: Mapping[str, str] = field(default_factory=dict)
     budget_s: float = 1.5
     callers: int = 64
+    drain_s: float = 20.0
+    snapshot_s: float = 60.0
     latency_s: float = 6.0
     rate_per_s: float = 50.0
     mails: int = 5_000

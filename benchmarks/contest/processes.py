@@ -87,12 +87,22 @@ def rss_mb(pid: int) -> float:
 
 def cpu_s(pid: int) -> float:
     """What it has used so far, in user and system mode."""
+    return sum(_cpu_s(pid)[:2])
+
+
+def server_cpu_s(pid: int) -> float:
+    """What a server and all its processes have used so far, those that have ended included."""
+    return sum(_cpu_s(pid)) + sum(map(cpu_s, family(pid)[1:]))
+
+
+def _cpu_s(pid: int) -> list[float]:
+    """In user and system mode, by itself and by its children that have ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return 0.0
+        return [0.0] * 4
     fields = stat.rpartition(")")[2].split()  # the name before it may hold spaces
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return [int(ticks) / os.sysconf("SC_CLK_TCK") for ticks in fields[11:15]]
 
 
 def _kill(pid: int) -> None:

@@ -19,6 +19,7 @@ from benchmarks.contest.stopwatch import Enqueue
 WARM_JOBS = 200
 CHUNK = 1_000
 MAX_JOBS = 200_000
+FULL_QUEUES = {"drain_20k": 20_000, "drain_100k": 100_000}
 START_S = 30.0
 SETTLE_S = 15.0
 POLL_S = 0.05
@@ -64,7 +65,17 @@ def compete(queue: Queue, plan: Plan) -> None:
         queue.reset()
         fastest = max(sizes, key=sizes.__getitem__)
         ways[fastest](sizes[fastest])
-        values |= _drain(queue, sizes[fastest], plan, config)
+        values |= _drain(queue, "drain", sizes[fastest], plan, config)
+    for name, jobs in FULL_QUEUES.items():
+        if plan.wants(name):
+            queue.reset()
+            ways["bulk"](jobs)
+            values |= _drain(queue, name, jobs, plan, config)
+    if plan.wants("snapshot_loss"):
+        # psycopg is there wherever a contestant uses PostgreSQL, and nowhere else.
+        from benchmarks.contest.snapshot import loss_percent
+
+        values["snapshot_loss"] = loss_percent(queue, plan, config)
     if plan.wants("latency_p50", "latency_p99"):
         values |= _latency(queue, ways["single"], plan, config)
     report({name: value for name, value in values.items() if plan.wants(name)}, config)
@@ -77,20 +88,32 @@ def _affordable(queue: Queue, enqueue: Enqueue, budget_s: float, *, warm: int) -
     return min(MAX_JOBS, math.ceil(rate_per_s * budget_s / warm) * warm)
 
 
-def _drain(queue: Queue, jobs: int, plan: Plan, config: dict[str, object]) -> dict[str, float]:
+def _drain(
+    queue: Queue, name: str, jobs: int, plan: Plan, config: dict[str, object]
+) -> dict[str, float]:
     """Work off what is in the queue, or as much of it as the time allows."""
     tally.clear(plan.tallies)
+    server = int(plan.servers.get("postgres_pid", 0))
+    server_cpu_s = processes.server_cpu_s(server) if server else 0.0
     with processes.running(queue.worker_commands(), plan.data) as workers:
-        worked = work_off(jobs, workers, plan.tallies, limit_s=3 * plan.budget_s)
+        worked = work_off(
+            jobs,
+            workers,
+            plan.tallies,
+            limit_s=plan.drain_s if name in FULL_QUEUES else 3 * plan.budget_s,
+        )
         count = tally.read(plan.tallies)
         if count.jobs >= jobs:
-            config["drain_left"] = _settled(queue)
+            config[f"{name}_left"] = _settled(queue)
         config |= {
-            "drain_jobs": count.jobs,
-            "drain_cpu_us": round(worked.cpu_us_per_job, 1),
+            f"{name}_jobs": count.jobs,
+            f"{name}_cpu_us": round(worked.cpu_us_per_job, 1),
             "worker_processes": len(workers.pids()),
         }
-    return {"drain": count.rate_per_s, "worker_rss": worked.peak_mb}
+        if server:
+            server_cpu_s = processes.server_cpu_s(server) - server_cpu_s
+            config[f"{name}_server_cpu_us"] = round(server_cpu_s / max(count.jobs, 1) * 1e6, 1)
+    return {name: count.rate_per_s, "worker_rss": worked.peak_mb}
 
 
 @dataclass(frozen=True, slots=True)

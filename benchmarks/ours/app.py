@@ -17,9 +17,9 @@ BULK = 1_000
 Handle = Callable[[Assignment], None]
 
 
-def open_homing(file: Path, handle: Handle | None = None) -> Homing:
+def open_homing(store: str | Path, handle: Handle | None = None) -> Homing:
     """With a handler it works; without one it only accepts."""
-    homing = Homing(f"sqlite:///{file}", worker=handle is not None)
+    homing = Homing(store, worker=handle is not None)
     if handle is not None:
         call = handle
 

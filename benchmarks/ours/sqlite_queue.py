@@ -1,79 +1,19 @@
-"""Homing on SQLite, in the contest that every peer runs; one worker process."""
+"""Homing on SQLite, in the contest; one worker process."""
 
-import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from benchmarks.contest.plan import Plan
 from benchmarks.contest.queues import compete
-from benchmarks.contest.stopwatch import Enqueue, by_tasks, paced_async
-from benchmarks.ours import worker
-from benchmarks.ours.app import BULK, event, keys, open_homing, remove, unsettled
-from homing import Homing
+from benchmarks.ours.app import remove
+from benchmarks.ours.queue import HomingQueue
 
 
-async def one_by_one(homing: Homing, jobs: int, callers: int) -> float:
-    unique = keys()
-    return await by_tasks(lambda: homing.submit(event(), key=next(unique)), jobs, callers)
-
-
-async def in_bulk(homing: Homing, jobs: int) -> float:
-    unique = keys()
-
-    def chunk() -> Awaitable[object]:
-        return homing.submit_many([(next(unique), event()) for _ in range(BULK)])
-
-    return await by_tasks(chunk, jobs // BULK)
-
-
-class HomingQueue:
-    config: Mapping[str, object] = {
-        "worker": "1 process",
-        "sqlite": f"{sqlite3.sqlite_version}, WAL, synchronous=FULL",
-        "keys": "one idempotency key per delivery",
-        "bulk": f"submit_many of {BULK} at a time",
-    }
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._file = plan.data / "homing.db"
-
-    async def _use(self, use: Callable[[Homing], Awaitable[float]]) -> float:
-        async with open_homing(self._file) as homing:
-            return await use(homing)
-
-    def reset(self) -> None:
-        remove(self._file)
-
-    def ways(self) -> Mapping[str, Enqueue]:
-        def callers(count: int) -> Enqueue:
-            return lambda jobs: asyncio.run(
-                self._use(lambda homing: one_by_one(homing, jobs, count))
-            )
-
-        return {
-            "single": callers(1),
-            "concurrent": callers(self._plan.callers),
-            "bulk": lambda jobs: asyncio.run(self._use(lambda homing: in_bulk(homing, jobs))),
-        }
-
-    def pace(self, rate_per_s: float, span_s: float) -> int:
-        unique = keys()
-
-        async def paced(homing: Homing) -> float:
-            return await paced_async(
-                lambda now_s: homing.submit(event(now_s), key=next(unique)), rate_per_s, span_s
-            )
-
-        return int(asyncio.run(self._use(paced)))
-
-    def worker_commands(self) -> Sequence[Sequence[str]]:
-        return [worker.command(self._file)]
-
-    def remaining(self) -> int:
-        return int(asyncio.run(self._use(unsettled)))
+def sqlite_queue(plan: Plan) -> HomingQueue:
+    file = plan.data / "homing.db"
+    about = {"sqlite": f"{sqlite3.sqlite_version}, WAL, synchronous=FULL"}
+    return HomingQueue(plan, file, lambda: remove(file), about=about)
 
 
 if __name__ == "__main__":
     PLAN = Plan.from_environment()
-    compete(HomingQueue(PLAN), PLAN)
+    compete(sqlite_queue(PLAN), PLAN)

@@ -1,4 +1,7 @@
-"""One worker process: `python -m benchmarks.ours.worker FILE`, until SIGTERM."""
+"""One worker process: `python -m benchmarks.ours.worker URL`, until SIGTERM.
+
+It runs as `homing worker` does.
+"""
 
 import asyncio
 import signal
@@ -8,21 +11,23 @@ from pathlib import Path
 from benchmarks.contest.plan import Plan
 from benchmarks.contest.tally import Tally
 from benchmarks.ours.app import Handle, open_homing
-from homing import Assignment, Homing
+from homing import Assignment, Homing, long_running
 
 
-def command(file: Path) -> list[str]:
-    return [sys.executable, "-m", "benchmarks.ours.worker", str(file)]
+def command(store: str | Path) -> list[str]:
+    url = f"sqlite:///{store}" if isinstance(store, Path) else store
+    return [sys.executable, "-m", "benchmarks.ours.worker", url]
 
 
-async def work(file: Path, handle: Handle) -> None:
-    await until_told_to_end(open_homing(file, handle))
+async def work(url: str, handle: Handle) -> None:
+    await until_told_to_end(open_homing(url, handle))
 
 
 async def until_told_to_end(homing: Homing) -> None:
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     async with homing:
+        long_running.has_started()
         await ended.wait()
 
 
@@ -32,7 +37,7 @@ def main() -> None:
     def count(assignment: Assignment) -> None:
         tally.tick(assignment.data["ts"])
 
-    asyncio.run(work(Path(sys.argv[1]), count))
+    long_running.run(work(sys.argv[1], count))
 
 
 if __name__ == "__main__":

@@ -21,10 +21,11 @@ from homing.domain.failure import Failure, Refusal
 from homing.domain.message import Attachment, Email, Event, Invitation, Job
 from homing.domain.policy import Exponential, FullJitter, Ladder, Retry, RetryAfter
 from homing.engine.bulk import BulkProgress, Prediction
-from homing.engine.desk import ErrorGroup
+from homing.engine.error_groups import ErrorGroup
 from homing.engine.function_step import Assignment
 from homing.engine.request import Request, SubmitOptions, Ticket
 from homing.engine.route import Route
+from homing.engine.search import SearchResult
 from homing.ports import Cursor, Facet, Page, Query
 
 __version__ = "0.1.0"
@@ -65,6 +66,7 @@ __all__ = [
     "Retry",
     "RetryAfter",
     "Route",
+    "SearchResult",
     "SettingsError",
     "StoreError",
     "SubmitOptions",

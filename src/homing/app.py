@@ -19,6 +19,7 @@ from homing.domain.delivery import Delivery, Fact, FactValue
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
 from homing.domain.message import Email, Event, Job, Message
 from homing.domain.policy import OnDoubt, Retention, Retry
+from homing.domain.redaction import mask_addresses
 from homing.engine.admission import Admission, Request, Ticket
 from homing.engine.bulk import BulkActions
 from homing.engine.desk import Desk
@@ -28,10 +29,11 @@ from homing.engine.handler_names import names_of, store_names
 from homing.engine.handler_retry import RetryPolicy
 from homing.engine.handler_step import Validate
 from homing.engine.handlers import EVENT_ROUTE, Handlers, job_route
+from homing.engine.masking import without_reason
 from homing.engine.request import SubmitOptions
 from homing.engine.request_checks import plain_message, plain_text
 from homing.engine.route import Route, routes_by_name
-from homing.engine.sessions import Sessions
+from homing.engine.search import SearchResult, search
 from homing.engine.tokens import Tokens
 from homing.engine.users import Users
 from homing.engine.why import explain
@@ -46,9 +48,11 @@ from homing.ports import (
     Observer,
     Provider,
     Store,
+    TakesLines,
     TransactionalStore,
     WritesShapes,
 )
+from homing.stores.foreign_lines import take_lines
 from homing.stores.projecting import ShapeProjection
 from homing.stores.shape import Shape
 from homing.sync import SyncHoming
@@ -130,6 +134,7 @@ class Homing:
         self._known = {route.name: route for route in known if route.name not in self._routes}
         if shapes and isinstance(self.store, WritesShapes):
             self.store.show(ShapeProjection(shapes, self._retention_of))
+        self._shapes = shapes or {}
         self._worker_commands = worker_commands or {}
         self._route_owner = route_owner
         self._worker = worker
@@ -279,7 +284,20 @@ class Homing:
             about={"host": host, "pid": pid},
             time_scale=self.time_scale,
             known=[route for route in self._known.values() if not self.works_on(route.name)],
+            take_lines=self.take_lines if isinstance(self.store, TakesLines) else None,
         )
+
+    async def take_lines(self) -> int:
+        """Take over what other programs have written into the file of the store, by the Shapes of
+        the routes that are worked on here; how many deliveries that made."""
+        engine, number = self.engine, 0
+        for name, route in self._routes.items():
+            shape = self._shapes.get(name)
+            if shape is not None and shape.read is not None:
+                number += await take_lines(
+                    self.store, route, shape, engine.admission, self._clock, engine.alerts.sound
+                )
+        return number
 
     async def stop(self, grace_s: float | None = None) -> None:
         """Finish or give back claimed work, then close. Nothing happens if it is not started."""
@@ -348,15 +366,11 @@ class Homing:
         """People who may sign in, or are named by a proxy, and their roles."""
         return Users(self.store, self._clock, self._dice)
 
-    def sessions(self, *, idle_s: float, max_s: float) -> Sessions:
-        """The sessions of people who have signed in; both times are real ones."""
-        scale = self.time_scale
-        return Sessions(
-            self.store, self._clock, self._dice, idle_s=idle_s * scale, max_s=max_s * scale
-        )
+    async def explain(self, delivery_id: str, *, personal: bool = True) -> list[str]:
+        """What happened to a delivery, what comes next and when, in plain sentences.
 
-    async def explain(self, delivery_id: str) -> list[str]:
-        """What happened to a delivery, what comes next and when, in plain sentences."""
+        Without `personal` data addresses are masked, and what operators wrote is left out.
+        """
         engine = self.engine
         delivery = await engine.desk.show(delivery_id)
         await engine.parking.refresh()
@@ -368,7 +382,10 @@ class Homing:
             engine.routes.get(delivery.route),
             now_ms=self._clock.now_ms(),
             parked=engine.parking.fact(delivery.route),
-            audit=await engine.desk.audit(delivery_id),
+            audit=[
+                fact if personal else without_reason(fact)
+                for fact in await engine.desk.audit(delivery_id)
+            ],
             children=await engine.desk.unfinished_children(delivery),
             handler=handlers.get(delivery.id),
             start_with=(
@@ -379,7 +396,16 @@ class Homing:
         )
         if delivery.route not in engine.routes:
             lines.append(f"Here it can only be read: {engine.desk.no_route(delivery.route)}.")
-        return lines
+        return lines if personal else [mask_addresses(line) for line in lines]
+
+    async def search(self, text: str, limit: int = 50) -> SearchResult:
+        """Deliveries by an id, a recipient, a key, or words of the error of a dead letter."""
+        from homing.content.addresses import as_stored
+
+        text = plain_text("text", text).strip()
+        if not text:
+            raise InvalidRequest("text", "must not be empty")
+        return await search(self.store, self.desk, text, as_stored(text), limit)
 
     @property
     def sync(self) -> SyncHoming:

@@ -380,6 +380,14 @@ class TakesSqlFiles(Protocol):
         """Apply the files of this package at `open`; called before it."""
 
 
+@runtime_checkable
+class Compacting(Protocol):
+    """A store whose file keeps what was replaced until a person has it removed."""
+
+    async def compact(self) -> tuple[int, int]:
+        """Remove it; the size of the file in bytes before and after."""
+
+
 class AcceptedLog(Protocol):
     """What a design has noted, outside the store, of what was accepted."""
 

@@ -32,6 +32,7 @@ from tests.docs.following import Following
 # Tested with servers that they need, or by tests that they show only parts of.
 TESTED_ELSEWHERE = {
     "rest.md": "tests/unit/web/test_guide.py",
+    "postgresql.md": "tests/docs/test_postgresql_guide.py",
     "writing-a-store.md": "tests/contract/test_guide.py",
     "writing-a-provider.md": "tests/docs/test_provider_guide.py",
     "writing-an-assembly.md": "tests/docs/test_assembly_guide.py",

@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from itertools import count, islice
 
 from homing.domain.errors import StoreError
-from homing.stores.sql.sqlite import SqliteStore
+from homing.ports import Store
 from homing.testing import samples
+from tests.faults.stores import store_at
 
 
-async def add_many(store: SqliteStore, prefix: str, callers: int, wanted: int | None) -> None:
+async def add_many(store: Store, prefix: str, callers: int, wanted: int | None) -> None:
     ids: Iterator[str] = (f"{prefix}{number:07}" for number in islice(count(), wanted))
 
     async def call() -> None:
@@ -40,7 +41,7 @@ def say(line: str) -> None:
 
 
 async def main(path: str, prefix: str, callers: str, wanted: str) -> None:
-    store = SqliteStore(path)
+    store = store_at(path)
     try:
         await store.open()
     except StoreError as error:

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from homing.stores.sql.sqlite import SqliteStore
+from homing.ports import Store
 from homing.testing.samples import SOURCE
+from tests.faults.stores import store_at
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,7 +45,7 @@ def acknowledged(said: Iterable[str]) -> list[str]:
 
 async def missing(path: Path, ids: Iterable[str]) -> list[str]:
     """Which of these the store does not have whole: record, payload and key (I1, I2)."""
-    store = SqliteStore(path)
+    store = store_at(path)
     await store.open()
     try:
         return [delivery_id for delivery_id in ids if not await _has(store, delivery_id)]
@@ -52,7 +53,7 @@ async def missing(path: Path, ids: Iterable[str]) -> list[str]:
         await store.close()
 
 
-async def _has(store: SqliteStore, delivery_id: str) -> bool:
+async def _has(store: Store, delivery_id: str) -> bool:
     content = await store.content(delivery_id)
     key = await store.find(SOURCE, delivery_id)
     return (

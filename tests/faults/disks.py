@@ -6,6 +6,7 @@ import contextlib
 import resource
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -99,3 +100,11 @@ def _succeeds(*command: str) -> bool:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
     except FileNotFoundError:
         return False
+
+
+@contextlib.contextmanager
+def in_memory() -> Iterator[Path]:
+    """A folder whose files need no disk, for many lives in a row that no power cut ends."""
+    shared = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None) as folder:
+        yield Path(folder)

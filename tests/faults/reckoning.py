@@ -14,9 +14,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from homing.domain.delivery import Attempt, Delivery, Fact
-from homing.ports import Query
+from homing.ports import Query, Store
 from homing.providers.stub import Entry, read_ledger
-from homing.stores.sql.sqlite import SqliteStore
+from tests.faults.stores import store_at
 
 PAGE = 500
 MAX_CRASHES = 5
@@ -60,16 +60,17 @@ class Books(Struct):
         return sum(record.duplicates for record in self.records.values())
 
 
-def read_books(store: Path, ledger: Path) -> Books:
+def read_books(store: Path | str, ledger: Path) -> Books:
+    """`store` is the file, or the URL of a server."""
     return asyncio.run(_read(store, ledger))
 
 
-async def _read(path: Path, ledger: Path) -> Books:
+async def _read(place: Path | str, ledger: Path) -> Books:
     entries = read_ledger(ledger)
     accepted: dict[str, list[Entry]] = {}
     for entry in entries:
         accepted.setdefault(entry.delivery_id, []).append(entry)
-    store = SqliteStore(path)
+    store = store_at(place)
     await store.open()
     try:
         found = await _all(store)
@@ -87,7 +88,7 @@ async def _read(path: Path, ledger: Path) -> Books:
         await store.close()
 
 
-async def _all(store: SqliteStore) -> list[Delivery]:
+async def _all(store: Store) -> list[Delivery]:
     page = await store.page(Query(), limit=PAGE)
     found = list(page.items)
     while page.next is not None:

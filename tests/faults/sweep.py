@@ -1,8 +1,8 @@
 """The long proof: workers are killed, frozen and stopped for minutes, then ledgers are compared.
 
-    python -m tests.faults.sweep --minutes 10 [--seed N]
+    python -m tests.faults.sweep --minutes 10 [--seed N] [--store sqlite|postgresql]
 
-Two workers share one file under load. Again and again one of them is killed (at a random moment
+Two workers share one store under load. Again and again one of them is killed (at a random moment
 or at a named point), frozen beyond its lease and thawed, or stopped gracefully;
 a worker that has ended is replaced. The last line is the result; the exit code is 1
 if anything was lost or is not explained.
@@ -11,6 +11,7 @@ if anything was lost or is not explained.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import tempfile
 import time
@@ -21,6 +22,7 @@ from random import Random
 
 from msgspec.structs import replace
 
+from tests import servers
 from tests.faults.killing import Callers, figures, kill_at_random
 from tests.faults.processes import WorkerProcess, lives, until
 from tests.faults.reckoning import contradictions, lost, read_books
@@ -34,14 +36,24 @@ SHOWN = 20
 
 
 class Sweep:
-    def __init__(self, folder: Path, seed: int, start: Callable[[Setup], WorkerProcess]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        seed: int,
+        start: Callable[[Setup], WorkerProcess],
+        store_url: str | None = None,
+    ) -> None:
         self._random = Random(seed)
         self._start = start
         self._folder = folder
         self._callers = Callers()
         self.faults: Counter[str] = Counter()
         self._setup = Setup(
-            folder=folder, store=folder / "outbox.db", time=folder / "time", lease_s=LEASE_S
+            folder=folder,
+            store=folder / "outbox.db",
+            store_url=store_url,
+            time=folder / "time",
+            lease_s=LEASE_S,
         )
         SharedTime(self._setup.time)
         self._faults_to_draw = (
@@ -74,7 +86,7 @@ class Sweep:
         last.order("end")
         last.until_said("ended")
         self._note_stop(last, last.stop())
-        books = read_books(self._setup.store, self._setup.ledger)
+        books = read_books(self._setup.store_url or self._setup.store, self._setup.ledger)
         wrong = [*self._callers.contradicted, *contradictions(books)]
         for line in wrong[:SHOWN]:
             say(line)
@@ -144,10 +156,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--store", choices=("sqlite", "postgresql"), default="sqlite")
     chosen = parser.parse_args()
-    end_s = time.monotonic() + chosen.minutes * 60
-    with tempfile.TemporaryDirectory() as folder, lives() as start:
-        sweep = Sweep(Path(folder), chosen.seed, start)
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        start = stack.enter_context(lives())
+        url = None
+        if chosen.store == "postgresql":
+            url = stack.enter_context(servers.postgres()).url
+        end_s = time.monotonic() + chosen.minutes * 60
+        sweep = Sweep(Path(folder), chosen.seed, start, url)
         while time.monotonic() < end_s:
             sweep.step()
             say(" ".join(f"{name}={number}" for name, number in sorted(sweep.faults.items())))

@@ -53,16 +53,34 @@ async def test_a_kill_at_any_write_of_the_rotation_leaves_a_whole_file(tmp_path:
         assert not fake.env_file.with_name(".env.new").exists()
 
 
+@pytest.mark.parametrize(("call", "error"), [("write", "ENOSPC"), ("fsync", "EIO")])
+def test_a_disk_that_fails_tears_no_file_and_stops_no_mail(
+    tmp_path: Path, call: str, error: str
+) -> None:
+    """O-070, O-071."""
+    with fake_graph(tmp_path) as fake:
+        process = sender(fake, tracer=at_call(fake, call, f"error={error}"))
+        _, said = process.communicate(timeout=BOUND_S)
+
+        assert process.returncode == 0, said
+        assert b"graph_token_not_stored" in said
+        assert len(fake.state.ledger()) == 1
+        assert fake.env_file.read_text() == ENV
+
+
+def at_call(fake: Fake, call: str, what: str) -> list[str]:
+    """Do this at a system call on the `.env` file, the one beside it, or their folder."""
+    tracer = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}"]
+    for name in (".env", ".env.new", ""):
+        tracer += ["-P", str(fake.env_file.parent / name)]
+    return [*tracer, "-e", f"inject={call}:{what}"]
+
+
 def kills(fake: Fake, call: str) -> int:
     """Kill a process at its n-th call of this kind, until one gets by without."""
-    folder = fake.env_file.parent
     for nth in range(1, MOST_CALLS + 1):
-        write_env(folder)
-        tracer = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}"]
-        for path in (fake.env_file, folder / ".env.new", folder):
-            tracer += ["-P", str(path)]
-        tracer += ["-e", f"inject={call}:signal=KILL:when={nth}"]
-        code = ended(sender(fake, tracer=tracer))
+        write_env(fake.env_file.parent)
+        code = ended(sender(fake, tracer=at_call(fake, call, f"signal=KILL:when={nth}")))
 
         text = fake.env_file.read_text()
         tokens = (FIRST_TOKEN, fake.state.known.refresh_tokens[-1])

@@ -1,4 +1,4 @@
-"""The PostgreSQL store behind a pooler, over cut and mute connections, and when there is no room."""
+"""The PostgreSQL store behind a pooler, over cut and mute connections, and without free ones."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ async def test_a_mute_connection_is_given_up(
     """Half open: the other side never closes it, and never answers."""
     async with through_proxy(server) as (store, proxy):
         await store.add(samples.many(1))
-        store._open._adding._answer_s = 0.5  # noqa: SLF001 - not to wait for the whole time
+        store._open._adding._answer_s = 0.5
         proxy.is_mute = True
         adding = asyncio.ensure_future(store.add([samples.new("after")]))
         await asyncio.sleep(0.05)

@@ -20,6 +20,7 @@ from homing.domain.delivery import Change, Fact, New, Receipt
 from homing.domain.failure import Failure
 from homing.ports import Absent, Accepted, Added, Claim, Claimed, Envelope, Existing, Found
 from homing.providers.stub import StubProvider, StubSend, read_ledger
+from homing.stores.sql.postgres import PostgresStore
 from homing.stores.sql.sqlite import SqliteStore
 
 TRAPPED = "trapped"
@@ -69,23 +70,22 @@ def say(line: str) -> None:
     os.write(1, f"{line}\n".encode())
 
 
-class TrappedStore(SqliteStore):
-    """Nothing is claimed before `may_claim` is set."""
+class _Trapped:
+    """Nothing is claimed before `may_claim` is set. Comes before a store among the bases."""
 
-    def __init__(self, path: Path, traps: Traps, busy_timeout_s: float) -> None:
-        super().__init__(path, busy_timeout_s=busy_timeout_s)
+    def set_traps(self, traps: Traps) -> None:
         self._at = traps.reach
         self.may_claim = asyncio.Event()
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
         self._at("P0")
-        answers = await super().add(new, facts)
+        answers: list[Added | Existing] = await super().add(new, facts)  # type: ignore[misc] # the store's
         self._at("P1")
         return answers
 
     async def claim(self, claim: Claim) -> list[Claimed]:
         await self.may_claim.wait()
-        claimed = await super().claim(claim)
+        claimed: list[Claimed] = await super().claim(claim)  # type: ignore[misc] # the store's
         if claimed:
             self._at("P2")
         return claimed
@@ -94,10 +94,22 @@ class TrappedStore(SqliteStore):
         finished = any(_is_outcome(change) for change in changes)
         if finished:
             self._at("P6")
-        saved = await super().save(changes, facts)
+        saved: list[bool] = await super().save(changes, facts)  # type: ignore[misc] # the store's
         if finished:
             self._at("P7")
         return saved
+
+
+class TrappedStore(_Trapped, SqliteStore):
+    def __init__(self, path: Path, traps: Traps, busy_timeout_s: float) -> None:
+        super().__init__(path, busy_timeout_s=busy_timeout_s)
+        self.set_traps(traps)
+
+
+class TrappedPostgres(_Trapped, PostgresStore):
+    def __init__(self, url: str, traps: Traps) -> None:
+        super().__init__(url)
+        self.set_traps(traps)
 
 
 def _is_outcome(change: Change) -> bool:

@@ -44,7 +44,15 @@ from homing.observers.alert_log import AlertLog
 from homing.ports import Facet, Provider, Query
 from homing.stores.emergency import FileJournal
 from tests.faults.shared_time import SharedClock, SharedTime
-from tests.faults.traps import LookingStub, Trap, TrappedStore, TrappedStub, Traps, say
+from tests.faults.traps import (
+    LookingStub,
+    Trap,
+    TrappedPostgres,
+    TrappedStore,
+    TrappedStub,
+    Traps,
+    say,
+)
 
 CALLERS = 32
 OPEN = Query(facets=tuple(Facet(state=state) for state in sorted(CLAIMABLE_STATES)))
@@ -65,6 +73,8 @@ class Setup(Struct, frozen=True, kw_only=True):
     folder: Path
     store: Path
     time: Path
+    # Of a server, instead of the file `store`; the emergency journal is beside that path anyway.
+    store_url: str | None = None
     lease_s: float | None = None
     on_doubt: OnDoubt = "resend"
     can_look: bool = False
@@ -96,7 +106,9 @@ class BriskRoute(Route, frozen=True, kw_only=True):
         return self.brisk_lease_s
 
 
-def build(setup: Setup, store: TrappedStore, traps: Traps, released: asyncio.Event) -> Homing:
+def build(
+    setup: Setup, store: TrappedStore | TrappedPostgres, traps: Traps, released: asyncio.Event
+) -> Homing:
     stub = LookingStub if setup.can_look else TrappedStub
     provider = stub(traps, setup.ledger, setup.latency_ms / 1000)
     mail, burn = _mail(setup, provider), job_route(BURN, _burning(released), ("run",))
@@ -220,7 +232,11 @@ async def main(setup: Setup) -> None:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     traps, released = Traps(setup.traps), asyncio.Event()
-    store = TrappedStore(setup.store, traps, setup.busy_timeout_s)
+    store: TrappedStore | TrappedPostgres
+    if setup.store_url is None:
+        store = TrappedStore(setup.store, traps, setup.busy_timeout_s)
+    else:
+        store = TrappedPostgres(setup.store_url, traps)
     if not setup.claims_when_told:
         store.may_claim.set()
     homing = build(setup, store, traps, released)

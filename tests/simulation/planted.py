@@ -136,7 +136,7 @@ PLANTED: tuple[Planted, ...] = (
         "doubt is ignored",
         "I10",
         "engine/starting.py",
-        "if work.delivery.maybe_sent:",
+        "if work.delivery.maybe_sent or work.receipt is not None:",
         "if False:",
         faults="doubt,crash",
         routes="post",

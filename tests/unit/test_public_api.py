@@ -62,6 +62,7 @@ OFFERED = [
     "Retry",
     "RetryAfter",
     "Route",
+    "SearchResult",
     "SettingsError",
     "StoreError",
     "SubmitOptions",

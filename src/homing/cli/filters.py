@@ -13,7 +13,6 @@ from homing.app import Homing
 from homing.cli.options import OptionGroup
 from homing.cli.session import WrongUse
 from homing.domain.delivery import FailedBecause
-from homing.domain.errors import InvalidRequest
 from homing.engine.route import Route
 from homing.engine.status_words import facets_of, status_words
 from homing.ports import Facet, Query
@@ -119,13 +118,9 @@ def _because(word: str | None, facets: tuple[Facet, ...]) -> Iterator[Facet]:
 
 
 def address_as_stored(text: str) -> str:
-    """The domain in lower case, names in ASCII. Not every recipient is an e-mail address."""
-    from homing.content.addresses import parse
+    from homing.content.addresses import as_stored
 
-    try:
-        return parse(text, "address").spec
-    except InvalidRequest:
-        return text
+    return as_stored(text)
 
 
 def _moment(name: str, text: str | None, now_ms: int) -> int | None:

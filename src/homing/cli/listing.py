@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -10,12 +11,20 @@ from msgspec import Struct
 from homing.app import Homing
 from homing.cli.filters import DeadFilter, Filter
 from homing.cli.options import AsJson, Place, command
-from homing.cli.session import WrongUse, print_json, view_of, views_of, with_homing
+from homing.cli.session import WrongUse, print_json, print_raw, view_of, views_of, with_homing
 from homing.cli.terminal import STATE_COLORS, Colored, at, table
+from homing.domain.errors import NotFound
+from homing.engine.error_groups import ErrorGroup, Trend
 from homing.engine.views import DeliveryView
 from homing.ports import Cursor
 
-Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")]
+SHOWN = 50
+EXPORT_PAGE = 500
+FORMATS = ("table", "json", "csv")
+Limit = Annotated[int | None, typer.Option(min=1, help=f"How many at most; {SHOWN}, in CSV all.")]
+Format = Annotated[
+    str | None, typer.Option("--format", help=f"{', '.join(FORMATS)}; CSV has all that match.")
+]
 After = Annotated[
     str | None, typer.Option("--cursor", metavar="ID", help="Go on below this delivery.")
 ]
@@ -35,6 +44,10 @@ HEAD = (
     "handler",
     "to",
 )
+GROUP_HEAD = (
+    *("count", "route", "error", "because", "trend", "first seen", "last seen", "newest"),
+    *("came back", "what it said"),
+)
 FIRST_TO_GO = ("attempts", "route", "next", "handler", "key", "because", "created", "error")
 
 
@@ -42,6 +55,7 @@ def register(app: typer.Typer) -> None:
     app.command("list")(command(list_))
     app.command()(command(dead))
     app.command()(command(errors))
+    app.command()(command(search))
 
 
 def list_(
@@ -49,11 +63,16 @@ def list_(
     chosen: Filter,
     cursor: After = None,
     above: Before = None,
-    limit: Limit = 50,
+    limit: Limit = None,
+    format_: Format = None,
     as_json: AsJson = False,
 ) -> None:
     """Deliveries, newest first."""
-    _list(place, chosen, _place_of(cursor, above), limit, as_json=as_json)
+    if _is_csv(format_):
+        _export(place, chosen, _place_of(cursor, above), limit)
+    else:
+        as_json = as_json or format_ == "json"
+        _list(place, chosen, _place_of(cursor, above), limit or SHOWN, as_json=as_json)
 
 
 def dead(
@@ -61,14 +80,42 @@ def dead(
     chosen: DeadFilter,
     cursor: After = None,
     above: Before = None,
-    limit: Limit = 50,
+    limit: Limit = None,
+    format_: Format = None,
     as_json: AsJson = False,
 ) -> None:
     """The dead letters: what waits for a person."""
-    _list(place, chosen, _place_of(cursor, above), limit, as_json=as_json)
+    if _is_csv(format_):
+        _export(place, chosen, _place_of(cursor, above), limit)
+    else:
+        as_json = as_json or format_ == "json"
+        _list(place, chosen, _place_of(cursor, above), limit or SHOWN, as_json=as_json)
 
 
-class Group(Struct, frozen=True):
+def search(
+    place: Place,
+    text: Annotated[str, typer.Argument(metavar="TEXT")],
+    limit: Limit = None,
+    as_json: AsJson = False,
+) -> None:
+    """Deliveries by an id, a recipient, a key, or words of the error of a dead letter."""
+
+    async def act(homing: Homing) -> tuple[str, list[DeliveryView], bool]:
+        found = await homing.search(text, limit or SHOWN)
+        return found.matched, await views_of(homing, found.deliveries), found.more
+
+    matched, views, more = with_homing(place, act)
+    if as_json:
+        print_json({"matched": matched, "items": views, "more": more})
+        return
+    if not views:
+        raise NotFound(f"nothing is known of {text!r}")
+    typer.echo(table(HEAD, [_row(view) for view in views], first_to_go=FIRST_TO_GO))
+    if more:
+        typer.echo("(there are more: --limit)", err=True)
+
+
+class Group(Struct, frozen=True, kw_only=True):
     """Dead letters with the same error."""
 
     count: int
@@ -76,22 +123,21 @@ class Group(Struct, frozen=True):
     error_class: str
     failed_because: str
     newest: DeliveryView | None
+    first_seen_at_ms: int | None
+    last_seen_at_ms: int | None
+    trend: Trend
+    last_hour: int
+    hour_before: int
+    came_back_at_ms: int | None
+    came_back_delivery_id: str | None
 
 
-def errors(place: Place, chosen: DeadFilter, limit: Limit = 50, as_json: AsJson = False) -> None:
+def errors(place: Place, chosen: DeadFilter, limit: Limit = None, as_json: AsJson = False) -> None:
     """The dead letters grouped by their error, the largest group first."""
 
     async def act(homing: Homing) -> list[Group]:
-        return [
-            Group(
-                group.count,
-                group.route,
-                group.error_class,
-                group.failed_because,
-                None if group.newest is None else await view_of(homing, group.newest),
-            )
-            for group in await homing.desk.errors(await chosen.query(homing), limit)
-        ]
+        found = await homing.desk.errors(await chosen.query(homing), limit or SHOWN)
+        return [await _group(homing, group) for group in found]
 
     groups = with_homing(place, act)
     if as_json:
@@ -103,13 +149,68 @@ def errors(place: Place, chosen: DeadFilter, limit: Limit = 50, as_json: AsJson 
             each.route,
             each.error_class,
             each.failed_because,
+            each.trend,
+            at(each.first_seen_at_ms),
+            at(each.last_seen_at_ms),
             "" if each.newest is None else each.newest.delivery_id,
+            "" if each.came_back_at_ms is None else at(each.came_back_at_ms),
             "" if each.newest is None else each.newest.last_error or "",
         )
         for each in groups
     ]
-    head = ("count", "route", "error", "because", "newest", "what it said")
-    typer.echo(table(head, rows, first_to_go=("route", "because")))
+    typer.echo(table(GROUP_HEAD, rows, first_to_go=("route", "first seen", "because", "last seen")))
+
+
+async def _group(homing: Homing, group: ErrorGroup) -> Group:
+    return Group(
+        count=group.count,
+        route=group.route,
+        error_class=group.error_class,
+        failed_because=group.failed_because,
+        newest=None if group.newest is None else await view_of(homing, group.newest),
+        first_seen_at_ms=group.first_seen_at_ms,
+        last_seen_at_ms=group.last_seen_at_ms,
+        trend=group.trend,
+        last_hour=group.last_hour,
+        hour_before=group.hour_before,
+        came_back_at_ms=group.came_back_at_ms,
+        came_back_delivery_id=group.came_back_delivery_id,
+    )
+
+
+def _is_csv(wanted: str | None) -> bool:
+    if wanted not in (None, *FORMATS):
+        raise WrongUse(f"--format: {wanted!r} is not known; use one of {', '.join(FORMATS)}")
+    return wanted == "csv"
+
+
+def _export(
+    place: Place, chosen: DeadFilter, seen: tuple[str, bool] | None, limit: int | None
+) -> None:
+    """Everything that the filter chooses, unless there is a limit, page by page."""
+
+    async def act(homing: Homing) -> None:
+        from homing.engine.exporting import csv_head, csv_rows
+
+        query, cursor = await chosen.query(homing), await _cursor(homing, seen)
+        left = sys.maxsize if limit is None else limit
+        print_raw(csv_head())
+        while left > 0:
+            page = await homing.desk.list(query, cursor, min(left, EXPORT_PAGE))
+            print_raw(csv_rows(await views_of(homing, page.items)))
+            left -= len(page.items)
+            if page.next is None:
+                break
+            cursor = page.next
+
+    with_homing(place, act)
+
+
+async def _cursor(homing: Homing, seen: tuple[str, bool] | None) -> Cursor | None:
+    if seen is None:
+        return None
+    one = await homing.desk.show(seen[0])
+    return Cursor(one.created_at_ms, one.id, newer=seen[1])
 
 
 def _list(
@@ -117,11 +218,7 @@ def _list(
 ) -> None:
     async def act(homing: Homing) -> tuple[list[DeliveryView], str | None, str | None]:
         query = await chosen.query(homing)
-        cursor = None
-        if seen is not None:
-            one = await homing.desk.show(seen[0])
-            cursor = Cursor(one.created_at_ms, one.id, newer=seen[1])
-        page = await homing.desk.list(query, cursor, limit)
+        page = await homing.desk.list(query, await _cursor(homing, seen), limit)
         ends = [None if end is None else end.delivery_id for end in (page.next, page.previous)]
         return await views_of(homing, page.items), ends[0], ends[1]
 

@@ -13,12 +13,14 @@ from homing.cli import (
     amending,
     assemblies,
     bulk,
+    compacting,
     config,
     counters,
     demo,
     desk,
     doctor,
     listing,
+    mcp,
     migrating,
     mock_graph,
     plan,
@@ -45,6 +47,7 @@ EXTRAS = {
     "dkim": "smtp",
     "httpx2": "graph",
     "psycopg": "postgres",
+    "mcp": "mcp",
 }
 
 
@@ -63,6 +66,8 @@ def register_standard(app: typer.Typer) -> None:
         plan,
         doctor,
         migrating,
+        compacting,
+        mcp,
     ):
         module.register(app)
     app.add_typer(config.app, name="config")

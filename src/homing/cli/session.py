@@ -91,7 +91,7 @@ def with_homing(place: Place, act: Callable[[Homing], Awaitable[T]], *, creates:
         if creates:
             demand_folder(homing.store)
         else:
-            await _demand_store(homing, place)
+            await demand_store(homing, place)
         async with homing:
             try:
                 return await act(homing)
@@ -110,8 +110,8 @@ def demand_folder(store: Store) -> None:
         raise SettingsError("store", f"there is no folder {folder}: make it, or name another store")
 
 
-async def _demand_store(homing: Homing, place: Place) -> None:
-    if place.app is None and not isinstance(homing.store, Migrated):
+async def demand_store(homing: Homing, place: Place) -> None:
+    if place.app is None and not isinstance(homing.store, Migrated | InFile):
         raise WrongUse("the store `memory:` is seen by its own process only; name another one")
     await demand_schema(homing.store)
 
@@ -143,6 +143,12 @@ async def view_of(homing: Homing, delivery: Delivery) -> DeliveryView:
 def operator() -> str:
     """Who is at this terminal, for the audit."""
     return os.environ.get("SUDO_USER") or getpass.getuser()
+
+
+def print_raw(text: str) -> None:
+    """For programs: UTF-8 whatever the terminal uses."""
+    sys.stdout.buffer.write(text.encode())
+    sys.stdout.flush()
 
 
 def print_json(value: Any, *, indent: int = 2) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+import msgspec
 import typer
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,11 +29,11 @@ def register(app: typer.Typer) -> None:
     app.command()(command(show))
     app.command()(command(attempts))
     app.command()(command(why))
+    app.command()(command(audit))
 
 
 def show(place: Place, delivery_id: DeliveryId, as_json: AsJson = False) -> None:
     """One delivery, whole, with what operators did to it."""
-    import msgspec
 
     async def act(homing: Homing) -> tuple[DeliveryView, str | None, list[AuditView]]:
         delivery = await homing.desk.show(delivery_id)
@@ -147,6 +148,26 @@ def why(
         typer.echo(f"{visible(story.delivery_id)}: {status}")
         for line in story.lines:
             typer.echo(f"  {visible(line)}")
+
+
+def audit(
+    place: Place,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """What operators did to deliveries, routes and access, newest first."""
+
+    async def act(homing: Homing) -> list[tuple[str, AuditView]]:
+        facts = await homing.desk.audit_log(limit=limit)
+        return [(fact.key.rpartition("/")[0], audit_view(fact)) for fact in facts]
+
+    entries = with_homing(place, act)
+    if as_json:
+        items = [{"subject": subject, **msgspec.structs.asdict(e)} for subject, e in entries]
+        print_json({"items": items})
+        return
+    rows = [(at(e.at_ms), e.actor, e.verb, subject, e.reason) for subject, e in entries]
+    typer.echo(table(("at", "who", "did", "to", "why"), rows))
 
 
 async def _story(homing: Homing, delivery_id: str) -> Story:

@@ -8,7 +8,7 @@ import typer
 
 from homing.app import Homing
 from homing.cli.options import AsJson, Place, command
-from homing.cli.session import WrongUse, print_json, with_homing
+from homing.cli.session import WrongUse, operator, print_json, with_homing
 from homing.cli.terminal import at, table
 from homing.domain.redaction import visible
 from homing.engine.tokens import Role, Token
@@ -31,7 +31,10 @@ def make(
         raise WrongUse(f"--role: {role!r} is not a role; use one of {known}")
 
     async def act(homing: Homing) -> str:
-        return await homing.tokens.make(name, role)
+        made = await homing.tokens.make(name, role)
+        signed = {"actor": operator(), "reason": f"role {role}"}
+        await homing.desk.note_access("make token", f"token:{name}", **signed)
+        return made
 
     token = with_homing(place, act, creates=True)
     if as_json:
@@ -72,6 +75,8 @@ def revoke(place: Place, name: Name) -> None:
 
     async def act(homing: Homing) -> None:
         await homing.tokens.revoke(name)
+        signed = {"actor": operator(), "reason": "homing token revoke"}
+        await homing.desk.note_access("revoke token", f"token:{name}", **signed)
 
     with_homing(place, act)
     typer.echo(f"revoke: token {visible(name)} is revoked")

@@ -9,7 +9,7 @@ import typer
 
 from homing.app import Homing
 from homing.cli.options import AsJson, Place, command
-from homing.cli.session import WrongUse, print_json, with_homing
+from homing.cli.session import WrongUse, operator, print_json, with_homing
 from homing.cli.terminal import at, table
 from homing.domain.redaction import visible
 from homing.engine.users import PersonRole, User
@@ -36,6 +36,7 @@ def add(
 
     async def act(homing: Homing) -> None:
         await homing.users.add(name, role, password)
+        await _note(homing, "add user", name, f"role {role}")
 
     with_homing(place, act, creates=True)
     typer.echo(f"add: {visible(name)} is {role}")
@@ -82,6 +83,7 @@ def password(place: Place, name: Name) -> None:
 
     async def act(homing: Homing) -> None:
         await homing.users.set_password(name, given)
+        await _note(homing, "set password", name)
 
     with_homing(place, act)
     typer.echo(f"password: {visible(name)} has a new password, and is signed out everywhere")
@@ -94,6 +96,7 @@ def sign_out(place: Place, name: Name) -> None:
 
     async def act(homing: Homing) -> None:
         await homing.users.sign_out(name)
+        await _note(homing, "sign out", name)
 
     with_homing(place, act)
     typer.echo(f"sign-out: {visible(name)} is signed out everywhere")
@@ -106,9 +109,14 @@ def remove(place: Place, name: Name) -> None:
 
     async def act(homing: Homing) -> None:
         await homing.users.remove(name)
+        await _note(homing, "remove user", name)
 
     with_homing(place, act)
     typer.echo(f"remove: {visible(name)} is removed")
+
+
+async def _note(homing: Homing, verb: str, name: str, reason: str = "by the command line") -> None:
+    await homing.desk.note_access(verb, f"user:{name}", actor=operator(), reason=reason)
 
 
 def _password() -> str:

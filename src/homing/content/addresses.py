@@ -85,6 +85,14 @@ def parse(text: str, field: str = "address") -> Address:
     return Address(_normalise(spec, field), _name(before.strip(), field))
 
 
+def as_stored(text: str) -> str:
+    """The address of a recipient as it is stored. Not every recipient is an e-mail address."""
+    try:
+        return parse(text).spec
+    except InvalidRequest:
+        return text
+
+
 def normalise(address: str, field: str = "address") -> str:
     """One bare address, trimmed, with its domain in lower case; the local part keeps its case."""
     text = require_text(address, field)

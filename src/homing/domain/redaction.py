@@ -22,6 +22,11 @@ _SPOKEN = (
     r"(?!(?:auth|authentication|authorization|access|challenge|realm|token|tokens)\b(?![.~+/=-]))"
 )
 
+_ADDRESS = re.compile(
+    r"(?:\"[^\"@\r\n]{1,64}\"|(?<![\w.!#$%&'*+/=?^`{|}~-])[\w.!#$%&'*+/=?^`{|}~-]++)"
+    r"@(?:\[[^\]\s]{1,64}\]|[\w-]++(?:\.[\w-]++)*+)"
+)
+
 # Ordered: the first pattern that fits wins the text it covers.
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
@@ -62,13 +67,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         "[redacted]",
     ),
-    (
-        re.compile(
-            r"(?:\"[^\"@\r\n]{1,64}\"|(?<![\w.!#$%&'*+/=?^`{|}~-])[\w.!#$%&'*+/=?^`{|}~-]++)"
-            r"@(?:\[[^\]\s]{1,64}\]|[\w-]++(?:\.[\w-]++)*+)"
-        ),
-        "[address]",
-    ),
+    (_ADDRESS, "[address]"),
     (re.compile(r"(?i)(?<![\w.+-])[\w.+-]++%40[\w-]++(?:\.[\w-]++)*+"), "[address]"),
 )
 # A status, a date or the address of a machine is not a person's number.
@@ -101,6 +100,17 @@ def redact_trace(text: str) -> str:
 def visible(text: str) -> str:
     """Control and direction characters escaped, so that a terminal or log line cannot be forged."""
     return _HIDDEN.sub(_escape, text)
+
+
+def mask_address(address: str) -> str:
+    """Enough to recognise one that is known: `a***@example.org`."""
+    local, at, domain = address.rpartition("@")
+    return f"{local[:1]}***@{domain}" if at else f"{address[:1]}***"
+
+
+def mask_addresses(text: str) -> str:
+    """The text with each address in it masked."""
+    return _ADDRESS.sub(lambda found: mask_address(found.group()), text)
 
 
 def digest(text: str | bytes) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from homing.domain import transitions
-from homing.domain.delivery import Attempt, Change, Delivery, Fact, FailedBecause, State
+from homing.domain.delivery import Attempt, Change, Delivery, Fact, State
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.domain.message import Message
 from homing.engine.desk_children import DeskChildren
 from homing.engine.desk_writer import AUDIT, DeskWriter, Signed, demand, signed
+from homing.engine.error_groups import ErrorGroup, error_groups
 from homing.engine.family import is_current, pages_of_children
 from homing.engine.parking import Parking
 from homing.engine.preparing import prepare
@@ -21,21 +20,11 @@ from homing.engine.process import Process
 from homing.engine.request import Request
 from homing.engine.request_checks import plain_message
 from homing.engine.route import Route, Verb
-from homing.ports import Cursor, Facet, Page, Query, Transitioned
+from homing.ports import Cursor, Facet, FactCursor, Page, Query, Transitioned
 
 RESEND_SOURCE = "operator_resend"
 # By `address/delivery id`: an address that was amended away, so that its mail is still found.
 FORMER_RECIPIENT = "former_recipient"
-
-
-class ErrorGroup(Struct, frozen=True):
-    """Dead letters that failed in the same way, with the newest of them."""
-
-    route: str
-    error_class: str
-    failed_because: str
-    count: int
-    newest: Delivery | None
 
 
 class Desk:
@@ -91,6 +80,14 @@ class Desk:
         """What operators did to a delivery, oldest first."""
         return await self._store.facts(AUDIT, f"{delivery_id}/")
 
+    async def audit_log(self, after: FactCursor | None = None, limit: int = 50) -> Sequence[Fact]:
+        """What was done to deliveries, routes and access, newest first."""
+        return await self._store.facts(AUDIT, limit=limit, after=after, order="newest")
+
+    async def note_access(self, verb: str, subject: str, *, actor: str, reason: str) -> None:
+        """Keep who changed the access of a person or a token (`user:ann`, `token:shop`)."""
+        await self._writer.note(verb, subject, signed(actor, reason))
+
     async def formerly_for(self, address: str, limit: int) -> Sequence[str]:
         """The ids of deliveries that were amended to go to others than this address."""
         facts = await self._store.facts(FORMER_RECIPIENT, f"{address}/", limit, order="newest")
@@ -106,17 +103,7 @@ class Desk:
 
     async def errors(self, query: Query | None = None, limit: int = 50) -> Sequence[ErrorGroup]:
         """Dead letters grouped by route, error class and reason, the largest group first."""
-        asked = query or Query()
-        asked = replace(asked, facets=asked.facets or (Facet(state="failed"),))
-        counts = await self._store.count(asked, by=("route", "error_class", "failed_because"))
-        groups = []
-        for (route, error_class, because), count in sorted(counts.items(), key=_largest)[:limit]:
-            facet = Facet(state="failed", failed_because=cast(FailedBecause, because))
-            one = replace(asked, route=route, error_class=error_class or None, facets=(facet,))
-            page = await self._store.page(one, None, 1)
-            newest = page.items[0] if page.items else None
-            groups.append(ErrorGroup(route, error_class, because, count, newest))
-        return groups
+        return await error_groups(self._store, self._clock, query, limit)
 
     def predict(self, verb: Verb, delivery: Delivery) -> Delivery:
         """How `replay`, `dismiss` or `cancel` would leave it; NotAllowed if it would be refused."""
@@ -320,11 +307,6 @@ class Desk:
         after = await self._writer.use(verb, before, change, by)
         await self._children.look_again(after, by, generation)
         return after
-
-
-def _largest(group: tuple[tuple[str, ...], int]) -> tuple[int, tuple[str, ...]]:
-    names, count = group
-    return -count, names
 
 
 def _current(delivery: Delivery) -> list[Attempt]:

@@ -46,6 +46,7 @@ PURGE_EVERY_S = 60.0
 LOOK_FOR_UNSERVED_EVERY_S = 6.0
 COUNT_FAILED_EVERY_S = 60.0
 LOOK_AT_PARKS_EVERY_S = KNOWN_WITHIN_S / 2
+LOOK_FOR_LINES_EVERY_S = 15.0
 REVIVE_AFTER_S = 1.0
 STOP_GRACE_S = 20.0
 # After work that has used up the grace, the last writes of a stop still have this long.
@@ -70,8 +71,10 @@ class Engine:
         about: Mapping[str, str | int] | None = None,
         time_scale: float = 1.0,
         known: Sequence[Route] = (),
+        take_lines: Callable[[], Awaitable[int]] | None = None,
     ) -> None:
-        """`known` routes are only read and repaired here: other processes work on them."""
+        """`known` routes are only read and repaired here: other processes work on them.
+        `take_lines` stores what other programs have written into the file of the store."""
         self.store = store
         self.clock = clock
         worked = routes_by_name(routes)
@@ -133,6 +136,7 @@ class Engine:
         self._lease_s = min((route.lease_s for route in routes), default=60.0)
         self._tasks: list[asyncio.Task[None]] = []
         self._starting = asyncio.Lock()
+        self._take_lines = take_lines
 
     def _worker(self, route: Route) -> RouteWorker:
         return RouteWorker(
@@ -169,6 +173,8 @@ class Engine:
             self._repeat(f"notices of kind {notices.kind}", notices.give_due, notices.wait)
         purge_every_s = max(PURGE_EVERY_S / self.process.time_scale, 1.0)
         self._repeat("retention", self.housekeeping.purge, _rest(purge_every_s), rests_first=True)
+        if self._take_lines is not None:
+            self._repeat("lines of other programs", self._take_lines, self._until_news)
         for worker in self.workers.values():
             self._spawn(f"worker {worker.route.name}", worker.run)
 
@@ -258,6 +264,8 @@ class Engine:
         """For a timer, without `start`: attempt all that is due now; how many were attempted."""
         await self.ensure_beating()
         await self.housekeeping.look_around()  # what dead processes held is due at once
+        if self._take_lines is not None:
+            await self._take_lines()
         attempted = await self.run_until_idle()
         lanes = _lanes([worker.route for worker in self.workers.values()])
         await note_timed_run(self.store, self.clock, lanes)
@@ -326,6 +334,9 @@ class Engine:
         moment = self.wakeup.moment
         await asyncio.sleep(LOOK_AT_PARKS_EVERY_S / 2)
         await self.wakeup.after(moment, LOOK_AT_PARKS_EVERY_S / 2)
+
+    async def _until_news(self) -> None:
+        await self.wakeup.after(self.wakeup.moment, LOOK_FOR_LINES_EVERY_S)
 
     async def _refresh_if_stale(self) -> None:
         """Before claiming: store our own journaled outcomes, and know which processes are alive."""

@@ -9,7 +9,6 @@ from homing.domain.delivery import Fact, FactValue
 from homing.domain.errors import StoreError
 from homing.engine.tokens import digest_of
 from homing.engine.users import User, Users
-from homing.ports import Clock, Dice, Store
 
 SESSION = "session"
 SECRET_BYTES = 32
@@ -20,13 +19,11 @@ NOTED_PER_IDLE = 10
 class Sessions:
     """A session ends `idle_s` after its last use, `max_s` after its begin, and with its user."""
 
-    def __init__(
-        self, store: Store, clock: Clock, dice: Dice, *, idle_s: float, max_s: float
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._dice = dice
-        self._users = Users(store, clock, dice)
+    def __init__(self, users: Users, *, idle_s: float, max_s: float) -> None:
+        self._users = users
+        self._store = users.store
+        self._clock = users.clock
+        self._dice = users.dice
         self._idle_ms = round(idle_s * 1000)
         self._max_ms = round(max_s * 1000)
 

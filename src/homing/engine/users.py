@@ -36,9 +36,9 @@ class Users:
     """Adds, lists, removes and checks the people of one store."""
 
     def __init__(self, store: Store, clock: Clock, dice: Dice) -> None:
-        self._store = store
-        self._clock = clock
-        self._dice = dice
+        self.store = store
+        self.clock = clock
+        self.dice = dice
 
     async def add(self, name: str, role: str, password: str | None) -> User:
         if role not in get_args(PersonRole):
@@ -52,7 +52,7 @@ class Users:
         user = User(
             name=name,
             role=cast(PersonRole, role),
-            created_at_ms=self._clock.now_ms(),
+            created_at_ms=self.clock.now_ms(),
             password=await self._hashed(password),
             stamp=self._new_stamp(),
         )
@@ -73,17 +73,17 @@ class Users:
     async def remove(self, name: str) -> None:
         """Sessions end with their user."""
         user = await self._demand(name)
-        await self._store.save([], [Fact(USER, user.name, self._clock.now_ms(), None)])
+        await self.store.save([], [Fact(USER, user.name, self.clock.now_ms(), None)])
 
     async def all(self) -> list[User]:
-        return [_user(fact) for fact in await self._store.facts(USER)]
+        return [_user(fact) for fact in await self.store.facts(USER)]
 
     async def any(self) -> bool:
-        return bool(await self._store.facts(USER, limit=1))
+        return bool(await self.store.facts(USER, limit=1))
 
     async def get(self, name: str) -> User | None:
         # The shortest key with this prefix comes first: that of the name itself.
-        found = await self._store.facts(USER, name, limit=1)
+        found = await self.store.facts(USER, name, limit=1)
         return _user(found[0]) if found and found[0].key == name else None
 
     async def check(self, name: str, password: str) -> User | None:
@@ -101,7 +101,7 @@ class Users:
 
     async def _put(self, user: User) -> None:
         value: FactValue = {"role": user.role, "password": user.password, "stamp": user.stamp}
-        await self._store.save([], [Fact(USER, user.name, user.created_at_ms, value)])
+        await self.store.save([], [Fact(USER, user.name, user.created_at_ms, value)])
 
     async def _hashed(self, password: str | None) -> str | None:
         if password is None:
@@ -110,11 +110,11 @@ class Users:
             raise InvalidRequest(
                 "password", f"must have {passwords.MIN_CHARS} to {passwords.MAX_CHARS} characters"
             )
-        salt = self._dice.entropy(passwords.SALT_BYTES)
+        salt = self.dice.entropy(passwords.SALT_BYTES)
         return await asyncio.to_thread(passwords.hashed, password, salt)
 
     def _new_stamp(self) -> str:
-        return self._dice.entropy(12).hex()
+        return self.dice.entropy(12).hex()
 
 
 def _user(fact: Fact) -> User:

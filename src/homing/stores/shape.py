@@ -67,7 +67,8 @@ class Shape(Struct, frozen=True, kw_only=True):
     """The records that a design's document names. `names` are its tables, keys and files.
 
     The delivery's own record has exactly `fields`; those in `optional` may also occur in one that
-    is read. A design that is shown by SQL gives `write`, the record as its views must show it.
+    is read, and those in `raw` are read as bytes. A design that is shown by SQL gives `write`, the
+    record as its views must show it.
     For stores that write the record themselves it gives `key`, where the record lies, and two
     halves: `head`, from the request, and then `tail`, from the delivery as `as_shown` leaves it.
     `index` names the indexes under which the record is found. The other kinds of record are for
@@ -88,6 +89,7 @@ class Shape(Struct, frozen=True, kw_only=True):
     facts: Mapping[str, RecordKind[Fact]] = field(default_factory=dict)
     read: Callable[[Record], Foreign] | None = None
     optional: frozenset[str] = field(default_factory=frozenset)
+    raw: frozenset[str] = field(default_factory=frozenset)
 
     def __post_init__(self) -> None:
         if self.write is None and self.tail is None:

@@ -26,6 +26,7 @@ from homing.web.bodies import SHORT_BYTES, Bodies
 from homing.web.bulk import Bulk
 from homing.web.calls import Call, Endpoint
 from homing.web.console.table import Console
+from homing.web.exporting import Export
 from homing.web.filters import words_of
 from homing.web.health import Health
 from homing.web.intake import Intake
@@ -36,6 +37,7 @@ from homing.web.operations import OPERATIONS
 from homing.web.own_table import endpoint_for, gate_for
 from homing.web.people import People
 from homing.web.problems import CLOSE, answer_for
+from homing.web.records import Records
 from homing.web.resources import Resource, resources
 from homing.web.verbs import VERBS, Verbs
 
@@ -172,6 +174,7 @@ def _endpoints(
     bulk = Bulk(homing, listing, intake)
     health = Health(homing, listing, intake)
     people = People(homing, gate, intake)
+    records = Records(homing)
     return {
         "submit": intake.post,
         "submit_batch": intake.post_batch,
@@ -180,6 +183,8 @@ def _endpoints(
         "attempts": listing.attempts,
         "audit": listing.audit,
         "why": listing.why,
+        "content": records.content,
+        "audit_log": records.audit_log,
         **{verb: verbs.endpoint(verb) for verb in VERBS},
         **{f"{verb}_many": bulk.start(verb) for verb in BULK_VERBS},
         **{f"show_{verb}_many": bulk.show(verb) for verb in BULK_VERBS},
@@ -188,6 +193,8 @@ def _endpoints(
         "unpark": verbs.unpark,
         "stats": listing.stats,
         "counters": listing.counters,
+        "search": listing.search,
+        "export": Export(homing, listing).get,
         "errors": listing.errors,
         "events": live.stream,
         "me": people.me,

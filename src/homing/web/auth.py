@@ -17,6 +17,7 @@ from typing import Protocol
 from homing.app import Homing
 from homing.domain.errors import SettingsError
 from homing.domain.loopback import is_loopback
+from homing.engine.sessions import Sessions
 from homing.engine.tokens import PREFIX, Right, Role
 from homing.settings.tree import ServerSettings
 from homing.web import cookies
@@ -71,8 +72,12 @@ class Gate:
     ) -> None:
         self._tokens = homing.tokens
         self._users = homing.users
-        self._sessions = homing.sessions(
-            idle_s=server.session_idle.value, max_s=server.session_max.value
+        # The clock of the store may run faster; these times are real ones.
+        scale = homing.time_scale
+        self._sessions = Sessions(
+            self._users,
+            idle_s=server.session_idle.value * scale,
+            max_s=server.session_max.value * scale,
         )
         self._server = server
         self._steady_s = steady_s

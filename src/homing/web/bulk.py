@@ -11,7 +11,6 @@ from homing.engine.bulk import BulkProgress, BulkVerb, Prediction
 from homing.ports import Query
 from homing.web.answers import json_answer
 from homing.web.calls import Call, Endpoint
-from homing.web.filters import to_query
 from homing.web.intake import Intake
 from homing.web.listing import Listing
 from homing.web.problems import BadRequest
@@ -42,7 +41,7 @@ class Bulk:
     async def use(self, call: Call, verb: BulkVerb, given: BulkIn) -> BulkOut:
         """Begin, or with `dry_run` only say what would happen."""
         signed = who(call, given.actor, given.reason)
-        query = self._query(given)
+        query = self._query(call, given)
         if given.dry_run:
             return await self._tried(verb, query, given)
         pace = given.per_second or (REPLAYS_PER_SECOND if verb == "replay" else None)
@@ -83,13 +82,13 @@ class Bulk:
             raise NotFound(f"it is a bulk {progress.verb}")
         return progress
 
-    def _query(self, given: BulkIn) -> Query:
+    def _query(self, call: Call, given: BulkIn) -> Query:
         chosen = given.filter or Filter()
         if given.everything and chosen != Filter():
             raise BadRequest("is given beside a filter; give one of them", "all", 422)
         if not given.everything and chosen == Filter():
             raise BadRequest('has no condition; for everything, send "all": true', "filter", 422)
-        return to_query(chosen, self._homing.engine.routes, "filter.", 422)
+        return self._listing.query(call, chosen, "filter.", 422)
 
     async def _tried(self, verb: BulkVerb, query: Query, given: BulkIn) -> BulkOut:
         bulk, everything = self._homing.bulk, given.everything
@@ -98,7 +97,7 @@ class Bulk:
         preview = [
             BulkPreview(
                 delivery_id=each.delivery.id,
-                status=self._listing.view(each.delivery).status,
+                status=self._listing.word(each.delivery),
                 becomes=self._becomes(each),
                 refused_because=each.refused_because,
             )
@@ -115,7 +114,7 @@ class Bulk:
     def _becomes(self, each: Prediction) -> str | None:
         if each.is_cancelled:
             return "cancelled"
-        return None if each.after is None else self._listing.view(each.after).status
+        return None if each.after is None else self._listing.word(each.after)
 
 
 def _shown(progress: BulkProgress) -> BulkOut:

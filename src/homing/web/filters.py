@@ -7,9 +7,8 @@ from typing import cast, get_args
 
 from msgspec.structs import replace
 
-from homing.content.addresses import parse
+from homing.content.addresses import as_stored
 from homing.domain.delivery import FailedBecause, State
-from homing.domain.errors import InvalidRequest
 from homing.engine.labels import ENGINE_LABELS
 from homing.engine.route import Route
 from homing.engine.status_words import facets_of
@@ -69,7 +68,7 @@ def to_query(
         source=given.source,
         key=given.idempotency_key,
         topic=given.template_id,
-        recipient=_address(given.recipient),
+        recipient=None if given.recipient is None else as_stored(given.recipient),
         error_class=given.error_class,
         facets=facets,
         # Each request once; addresses and errors are those of its parts.
@@ -89,13 +88,3 @@ def _narrowed(facets: tuple[Facet, ...], because: FailedBecause) -> Iterable[Fac
     for facet in facets:
         if facet.state == "failed" and facet.failed_because in (None, because):
             yield replace(facet, failed_because=because)
-
-
-def _address(text: str | None) -> str | None:
-    """As it was stored: the bare address in its normal form. Not every recipient is one."""
-    if text is None:
-        return None
-    try:
-        return parse(text, "recipient").spec
-    except InvalidRequest:
-        return text

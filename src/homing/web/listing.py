@@ -9,6 +9,7 @@ from starlette.responses import Response
 from homing.app import Homing
 from homing.domain.delivery import Delivery, FailedBecause
 from homing.engine.counters import Span, history
+from homing.engine.masking import masked_attempt, masked_audit, masked_delivery
 from homing.engine.unserved import unserved_lanes
 from homing.engine.views import DeliveryView, attempt_view, audit_view, delivery_view
 from homing.ports import Query
@@ -26,12 +27,15 @@ from homing.web.schemas import (
     Filter,
     ListOut,
     RouteStats,
+    SearchOut,
     StatsOut,
     WhyOut,
 )
 
 LIST_FIELDS = frozenset({*Filter.__struct_fields__, "limit", "cursor"})
 NO_FILTERS: frozenset[str] = frozenset()
+SEARCH_FIELDS = frozenset({"q", "limit"})
+MAX_SEARCH_CHARS = 500
 COUNTER_FIELDS = frozenset({"span", "route"})
 
 
@@ -41,26 +45,34 @@ class Listing:
 
     async def list(self, call: Call) -> Response:
         fields = query_of(call.scope, LIST_FIELDS)
-        query = to_query(from_query(fields), self._homing.engine.routes)
+        query = self.query(call, from_query(fields))
         page = await self._homing.desk.list(query, cursor_of(fields), limit_of(fields))
-        items = [self.view(delivery) for delivery in page.items]
+        items = [self.view(call, delivery) for delivery in page.items]
         return json_answer(ListOut(items, encode_cursor(page.next), encode_cursor(page.previous)))
 
     async def show(self, call: Call) -> Response:
-        return json_answer(self.view(await self._homing.desk.show(id_of(call))))
+        return json_answer(self.view(call, await self._homing.desk.show(id_of(call))))
 
     async def attempts(self, call: Call) -> Response:
         attempts = await self._homing.desk.attempts(id_of(call))
-        return json_answer(AttemptsOut([attempt_view(attempt) for attempt in attempts]))
+        views = [attempt_view(attempt) for attempt in attempts]
+        if not call.let_in.sees_personal_data:
+            views = [masked_attempt(view) for view in views]
+        return json_answer(AttemptsOut(views))
 
     async def audit(self, call: Call) -> Response:
         delivery = await self._homing.desk.show(id_of(call))
         facts = await self._homing.desk.audit(delivery.id)
-        return json_answer(AuditOut([audit_view(fact) for fact in facts]))
+        views = [audit_view(fact) for fact in facts]
+        if not call.let_in.sees_personal_data:
+            views = [masked_audit(view) for view in views]
+        return json_answer(AuditOut(views))
 
     async def why(self, call: Call) -> Response:
         delivery_id = id_of(call)
-        return json_answer(WhyOut(delivery_id, await self._homing.explain(delivery_id)))
+        personal = call.let_in.sees_personal_data
+        lines = await self._homing.explain(delivery_id, personal=personal)
+        return json_answer(WhyOut(delivery_id, lines))
 
     async def stats(self, call: Call) -> Response:
         query_of(call.scope, NO_FILTERS)
@@ -102,13 +114,52 @@ class Listing:
                 route=group.route,
                 count=group.count,
                 newest_delivery_id=None if group.newest is None else group.newest.id,
+                newest_error=None
+                if group.newest is None
+                else self.view(call, group.newest).last_error,
+                first_seen_at_ms=group.first_seen_at_ms,
+                last_seen_at_ms=group.last_seen_at_ms,
+                trend=group.trend,
+                last_hour=group.last_hour,
+                hour_before=group.hour_before,
+                came_back_at_ms=group.came_back_at_ms,
+                came_back_delivery_id=group.came_back_delivery_id,
             )
             for group in await self._homing.desk.errors()
         ]
         return json_answer(ErrorsOut(groups))
 
-    def view(self, delivery: Delivery) -> DeliveryView:
-        return delivery_view(delivery, self._homing.engine.routes.get(delivery.route))
+    async def search(self, call: Call) -> Response:
+        fields = query_of(call.scope, SEARCH_FIELDS)
+        text = fields.get("q", "").strip()
+        if not 0 < len(text) <= MAX_SEARCH_CHARS:
+            raise BadRequest(f"must have 1 to {MAX_SEARCH_CHARS} characters", "q")
+        caller = call.let_in
+        if "@" in text and not caller.sees_personal_data:
+            raise BadRequest(f"role {caller.role} may not search for addresses", "q", 403)
+        found = await self._homing.search(text, limit_of(fields))
+        items = [self.view(call, delivery) for delivery in found.deliveries]
+        if found.matched == "recipient" and not caller.sees_personal_data:
+            return json_answer(SearchOut("nothing", [], more=False, filter=None))
+        listed = {"recipient": "recipient", "key": "idempotency_key"}.get(found.matched)
+        named = None if listed is None else {listed: text}
+        return json_answer(SearchOut(found.matched, items, found.more, named))
+
+    def query(self, call: Call, given: Filter, place: str = "", refusal: int = 400) -> Query:
+        """What the filter means. Who may not see addresses may not ask for one either."""
+        if given.recipient is not None and not call.let_in.sees_personal_data:
+            raise BadRequest("this role may not filter by address", f"{place}recipient", 403)
+        return to_query(given, self._homing.engine.routes, place, refusal)
+
+    def view(self, call: Call, delivery: Delivery) -> DeliveryView:
+        """As the caller may see it."""
+        view = delivery_view(delivery, self._homing.engine.routes.get(delivery.route))
+        return view if call.let_in.sees_personal_data else masked_delivery(view)
+
+    def word(self, delivery: Delivery) -> str:
+        """Its status."""
+        route = self._homing.engine.routes.get(delivery.route)
+        return delivery_view(delivery, route).status
 
 
 def id_of(call: Call) -> str:

@@ -20,11 +20,13 @@ from homing.web.schemas import (
     AcceptedOut,
     AtMs,
     AttemptsOut,
+    AuditLogOut,
     AuditOut,
     BatchIn,
     BatchOut,
     BulkIn,
     BulkOut,
+    ContentOut,
     CountersOut,
     DeliveryIn,
     ErrorsOut,
@@ -32,6 +34,7 @@ from homing.web.schemas import (
     ListOut,
     MeOut,
     ParkedOut,
+    SearchOut,
     SignInIn,
     SignOutIn,
     StatsOut,
@@ -85,6 +88,16 @@ KEY = Parameter(
     "Names this request: a repeat under the same key is answered with the first delivery.",
     required=True,
 )
+LIMIT = Parameter(
+    "limit",
+    Annotated[int, Meta(ge=1, le=MAX_LIMIT)],
+    f"How many at most; {DEFAULT_LIMIT} if not given.",
+)
+CURSOR = Parameter(
+    "cursor",
+    Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", max_length=1000)],
+    "The `next_cursor` of the page before, or the `previous_cursor` of the one after.",
+)
 FILTERS = (
     Parameter("recipient", str, "An address of the envelope."),
     Parameter("status", str, "The route's own word, such as `failed`."),
@@ -97,16 +110,8 @@ FILTERS = (
     Parameter("route", str, "The route."),
     Parameter("from_created_at_ms", AtMs, "Created at this time or later."),
     Parameter("to_created_at_ms", AtMs, "Created before this time."),
-    Parameter(
-        "limit",
-        Annotated[int, Meta(ge=1, le=MAX_LIMIT)],
-        f"How many at most; {DEFAULT_LIMIT} if not given.",
-    ),
-    Parameter(
-        "cursor",
-        Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", max_length=1000)],
-        "The `next_cursor` of the page before, or the `previous_cursor` of the one after.",
-    ),
+    LIMIT,
+    CURSOR,
 )
 EXAMPLE: dict[str, Any] = {
     "to": ["ann@example.org"],
@@ -252,6 +257,13 @@ OPERATIONS: tuple[Operation, ...] = (
         refuses=(404,),
     ),
     _reading(
+        "content",
+        f"{API}/deliveries/{{delivery_id}}/content",
+        "What a delivery carries; for roles that see personal data.",
+        ContentOut,
+        refuses=(404,),
+    ),
+    _reading(
         "why",
         f"{API}/deliveries/{{delivery_id}}/why",
         "What happened to a delivery and what comes next, in plain sentences.",
@@ -289,6 +301,30 @@ OPERATIONS: tuple[Operation, ...] = (
         ),
         refuses=(400,),
     ),
+    _reading(
+        "search",
+        f"{API}/search",
+        "Deliveries by an id, a recipient, a key, or words of the error of a dead letter.",
+        SearchOut,
+        query=(
+            Parameter(
+                "q", Annotated[str, Meta(min_length=1, max_length=500)], "The text.", required=True
+            ),
+            LIMIT,
+        ),
+        refuses=(400,),
+    ),
+    _reading(
+        "export",
+        f"{API}/export",
+        "All deliveries that the filters choose, newest first, as a file.",
+        "text/csv",
+        query=(
+            Parameter("format", Literal["csv", "json"], "`csv` if not given."),
+            *(each for each in FILTERS if each.name not in ("limit", "cursor")),
+        ),
+        refuses=(400,),
+    ),
     _reading("errors", f"{API}/errors", "Dead letters by error class.", ErrorsOut, refuses=(400,)),
     _reading(
         "events",
@@ -296,6 +332,14 @@ OPERATIONS: tuple[Operation, ...] = (
         "Every transition as it happens (server-sent events).",
         EventStreamOf(LiveEvent),
         query=(Parameter("route", str, "Of this route only."),),
+        refuses=(400,),
+    ),
+    _reading(
+        "audit_log",
+        f"{API}/audit",
+        "What operators did to deliveries, routes and access, newest first.",
+        AuditLogOut,
+        query=(LIMIT, CURSOR),
         refuses=(400,),
     ),
     _reading("me", f"{API}/me", "Who calls, and what they may do.", MeOut, refuses=(400,)),

@@ -9,7 +9,9 @@ from msgspec import Meta, Struct, field
 from homing.domain.delivery import DEFAULT_PRIORITY, FailedBecause, State
 from homing.engine.bulk import BulkVerb
 from homing.engine.counters import Point, Span
+from homing.engine.error_groups import Trend
 from homing.engine.passwords import MAX_CHARS
+from homing.engine.search import Matched
 from homing.engine.tokens import Right, Role
 from homing.engine.users import MAX_NAME_CHARS, PersonRole
 from homing.engine.views import AttemptView, AuditView, DeliveryView
@@ -245,20 +247,72 @@ class BulkOut(Struct, frozen=True, kw_only=True):
     preview: list[BulkPreview] = field(default_factory=list)
 
 
+class AuditEntry(Struct, frozen=True, kw_only=True):
+    """What was done to a delivery (its id), a route (`route:mail`), a person (`user:ann`) or a
+    token (`token:shop`)."""
+
+    subject: str
+    at_ms: int
+    verb: str
+    actor: str
+    reason: str
+
+
+class AuditLogOut(Struct, frozen=True):
+    """Newest first; send `next_cursor` as `cursor` for the next page."""
+
+    items: list[AuditEntry]
+    next_cursor: str | None
+
+
+class ContentPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """JSON as it is, anything else (a MIME message, say) as base64."""
+
+    json: Any = None
+    base64: bytes | None = None
+
+
+class ContentOut(Struct, frozen=True):
+    """What a delivery carries: the payload, and the kept results of its stages by name. Retention
+    may have removed both."""
+
+    payload: ContentPart | None
+    results: dict[str, ContentPart]
+
+
 class ErrorGroup(Struct, frozen=True, kw_only=True):
-    """Dead letters that failed in the same way."""
+    """Dead letters that failed in the same way. The trend compares the last hour with the hour
+    before; it came back if one that was replayed has failed again like this."""
 
     error_class: str
     failed_because: FailedBecause
     route: str
     count: int
     newest_delivery_id: str | None
+    newest_error: str | None
+    first_seen_at_ms: int | None
+    last_seen_at_ms: int | None
+    trend: Trend
+    last_hour: int
+    hour_before: int
+    came_back_at_ms: int | None
+    came_back_delivery_id: str | None
 
 
 class ErrorsOut(Struct, frozen=True):
     """Dead letters by their error class, the 50 most frequent, the largest group first."""
 
     items: list[ErrorGroup]
+
+
+class SearchOut(Struct, frozen=True):
+    """What the text was taken for, and the newest deliveries that it leads to. `filter` lists all
+    of them, where a filter can."""
+
+    matched: Matched
+    items: list[DeliveryView]
+    more: bool
+    filter: dict[str, str] | None
 
 
 class RouteStats(Struct, frozen=True):

@@ -11,7 +11,6 @@ from homing.content.characters import check_label
 from homing.domain.delivery import Delivery
 from homing.domain.errors import InvalidRequest
 from homing.engine.parking import KNOWN_WITHIN_S
-from homing.engine.views import DeliveryView
 from homing.web.answers import json_answer
 from homing.web.calls import Call, Endpoint
 from homing.web.intake import Intake, email_of, takes_emails
@@ -62,11 +61,11 @@ class Verbs:
         async def act(call: Call) -> Response:
             given = await self._intake.read(call, takes, limit_bytes)
             done = await self.use(call, verb, id_of(call), given)
-            return json_answer(done, 201 if verb == "resend" else 200)
+            return json_answer(self._listing.view(call, done), 201 if verb == "resend" else 200)
 
         return act
 
-    async def use(self, call: Call, verb: str, delivery_id: str, given: VerbIn) -> DeliveryView:
+    async def use(self, call: Call, verb: str, delivery_id: str, given: VerbIn) -> Delivery:
         """The verb on one delivery; it is returned as it is afterwards."""
         signed = who(call, given.actor, given.reason)
         desk = self._homing.desk
@@ -80,10 +79,11 @@ class Verbs:
             more["evidence"] = given.evidence
         if verb == "annotate":
             await desk.annotate(delivery_id, actor=signed["actor"], note=signed["reason"])
-            return self._listing.view(await desk.show(delivery_id))
+            return await desk.show(delivery_id)
         if isinstance(given, AmendIn):
-            return self._listing.view(await self._amended(delivery_id, given, signed))
-        return self._listing.view(await getattr(desk, verb)(delivery_id, **signed, **more))
+            return await self._amended(delivery_id, given, signed)
+        done: Delivery = await getattr(desk, verb)(delivery_id, **signed, **more)
+        return done
 
     async def _amended(self, delivery_id: str, given: AmendIn, signed: Signed) -> Delivery:
         """With the corrected e-mail, checked and frozen as if it were new."""

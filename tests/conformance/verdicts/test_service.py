@@ -6,8 +6,10 @@ import asyncio
 import json
 import logging
 import re
+import shutil
 from email import message_from_bytes, policy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -159,7 +161,8 @@ async def test_a_session_is_known_after_a_restart(tmp_path: Path, clock: ManualC
     """O-131, O-078"""
     async with Office(tmp_path, clock).open() as office:
         await office.post()
-    (tmp_path / "queue.db").unlink()
+    (tmp_path / "queue.jsonl").unlink()
+    shutil.rmtree(tmp_path / "queue.jsonl.d")
 
     async with Office(tmp_path, clock).open() as office:
         answer = await office.post()
@@ -226,7 +229,7 @@ async def test_a_missing_field_is_refused(tmp_path: Path, clock: ManualClock, fi
     ],
 )
 async def test_a_wrong_field_is_named(
-    tmp_path: Path, clock: ManualClock, changes: dict[str, object], named: str
+    tmp_path: Path, clock: ManualClock, changes: dict[str, Any], named: str
 ) -> None:
     """O-012, O-010"""
     async with Office(tmp_path, clock).open() as office:
@@ -376,8 +379,8 @@ async def test_an_unexpected_error_in_the_provider_is_an_attempt(
     tmp_path: Path, clock: ManualClock
 ) -> None:
     """O-109, O-106: other sessions go on."""
-    script = [RuntimeError("refresh token"), RuntimeError("refresh token"), "202"]
-    async with Office(tmp_path, clock, *script).open() as office:
+    surprise = RuntimeError("refresh token")
+    async with Office(tmp_path, clock, surprise, surprise, "202").open() as office:
         first = await office.post()
         second = await office.post(session_id="cs_2")
         found = await office.homing.desk.show(first.json()["retry_id"])
@@ -388,7 +391,7 @@ async def test_an_unexpected_error_in_the_provider_is_an_attempt(
 
 async def test_a_library_call_delivers_too(tmp_path: Path, clock: ManualClock) -> None:
     """O-007, O-033"""
-    verdict = Verdict(**PAID, verdict=ODD_JSON)  # type: ignore[arg-type]
+    verdict = Verdict(**PAID, verdict=ODD_JSON)
     async with Office(tmp_path, clock, "503").open() as office:
         queued = await enqueue(office.service, verdict)
         again = await deliver(office.service, verdict)

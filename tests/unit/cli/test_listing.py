@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 from pathlib import Path
 
 import pytest
@@ -155,3 +157,40 @@ def test_show_tells_the_subject_that_a_template_gave(
     delivery_id = cli(*sent).json["delivery_id"]
 
     assert cli("show", delivery_id, "--json").json["subject"] == "Grüße, Ann"
+
+
+def test_all_that_match_are_exported_as_csv(
+    cli: Cli, letters: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("homing.cli.listing.EXPORT_PAGE", 1)
+    rows = list(csv.DictReader(io.StringIO(cli("list", "--format", "csv").out)))
+    listed = cli("list", "--format", "json").json["items"]
+    assert [row["delivery_id"] for row in rows] == [item["delivery_id"] for item in listed]
+    assert len(rows) > 1
+    first = list(csv.DictReader(io.StringIO(cli("list", "--format", "csv", "--limit", "1").out)))
+    assert first == rows[:1]
+    assert "is not known; use one of" in cli("list", "--format", "xlsx", code=2).err
+
+
+def test_search_finds_by_whatever_is_known(cli: Cli, letters: dict[str, str]) -> None:
+    for name, delivery_id in letters.items():
+        found = cli("search", delivery_id, "--json").json
+        assert (found["matched"], len(found["items"])) == ("id", 1), name
+        assert delivery_id in cli("search", delivery_id).out
+    assert "nothing is known of 'nothing such'" in cli("search", "nothing such", code=1).err
+
+
+def test_pages_lead_both_ways(cli: Cli, letters: dict[str, str]) -> None:
+    first = cli("list", "--json", "--limit", "1").json
+    second = cli("list", "--json", "--limit", "1", "--cursor", first["next_cursor"]).json
+    back = cli("list", "--json", "--limit", "1", "--above", second["previous_cursor"]).json
+    assert back["items"] == first["items"]
+    both = ("--above", first["next_cursor"], "--cursor", first["next_cursor"])
+    assert "give one of them" in cli("list", *both, code=2).err
+
+
+def test_counters_are_shown(cli: Cli, letters: dict[str, str]) -> None:
+    shown = cli("counters", "--json").json
+    assert sum(point["accepted"] for point in shown["points"]) == len(letters)
+    assert cli("counters", "--span", "week").out.startswith("from")
+    assert "use one of hour, day, week" in cli("counters", "--span", "year", code=2).err

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import io
+import subprocess
+import sys
+from pathlib import Path
 
+import httpx2
 import pytest
 
 from homing.app import Homing
 from homing.engine import passwords
 from tests.unit.cli.conftest import Cli
+from tests.unit.cli.programs import clean_environ, serving, until
 
 PASSWORD = "correct horse battery"
 
@@ -34,6 +40,14 @@ def test_people_are_added_listed_and_removed(cli: Cli, monkeypatch: pytest.Monke
     ]
     assert PASSWORD not in cli("user", "list").out
     cli("user", "remove", "ann")
+    acts = cli("audit", "--json").json["items"]
+    assert [(act["verb"], act["subject"]) for act in acts] == [
+        ("remove user", "user:ann"),
+        ("add user", "user:bob@example.org"),
+        ("add user", "user:ann"),
+    ]
+    assert {act["actor"] for act in acts} == {getpass.getuser()}
+    assert "user:ann" in cli("audit").out
     assert [user["name"] for user in cli("user", "list", "--json").json["items"]] == [
         "bob@example.org"
     ]
@@ -74,3 +88,27 @@ def test_what_is_wrong_is_named(
     cli("user", "add", "eve", "--role", "viewer", "--by-proxy")
     type_in(monkeypatch, password)
     assert says in cli("user", *words, code=code).err
+
+
+def test_a_session_outlives_the_process_that_began_it(tmp_path: Path) -> None:
+    """`homing user add`, a real sign-in with the real cost of a password, and a restart."""
+    environ = clean_environ({})
+    command = [sys.executable, "-m", "homing", "user"]
+    subprocess.run(
+        [*command, "add", "ann", "--role", "operator"],
+        input=f"{PASSWORD}\n".encode(),
+        cwd=tmp_path,
+        env=environ,
+        check=True,
+    )
+    settings = {"HOMING_SERVER__AUTH": "session"}
+    with httpx2.Client() as browser:
+        with serving(tmp_path, **settings) as served:
+            assert browser.get(f"{served.url}/api/v1/stats").status_code == 401
+            given = {"name": "ann", "password": PASSWORD}
+            assert browser.post(f"{served.url}/api/v1/sign-in", json=given).status_code == 200
+            assert browser.get(f"{served.url}/api/v1/stats").status_code == 200
+        with serving(tmp_path, **settings) as served:
+            assert browser.get(f"{served.url}/api/v1/me").json()["name"] == "ann"
+            subprocess.run([*command, "remove", "ann"], cwd=tmp_path, env=environ, check=True)
+            until(lambda: browser.get(f"{served.url}/api/v1/me").status_code == 401)

@@ -131,6 +131,27 @@ async def test_a_token_that_was_not_stored_is_used_and_stored_at_the_next_refres
         await provider.close()
 
 
+async def test_a_token_that_was_not_stored_is_stored_at_the_end_at_the_latest(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """O-070."""
+
+    async def broken(kind: str, key: str, text: str) -> bool:
+        raise OSError("no line to the operator")
+
+    with fake_graph(tmp_path) as fake:
+        provider = fake.provider()
+        provider.sound_alerts(broken)
+        blocker = block_rotation(fake)
+        assert isinstance(await send(provider), Accepted)
+        assert "graph_alarm_failed" in caplog.text
+        blocker.rmdir()
+        await provider.close()
+
+        [issued] = fake.state.known.refresh_tokens
+        assert issued in fake.env_file.read_text()
+
+
 async def test_a_send_whose_time_is_over_does_not_lose_the_new_token(tmp_path: Path) -> None:
     with fake_graph(tmp_path, Behaviour(latency_s=0.1, revoke_used=True)) as fake:
         provider = fake.provider()

@@ -45,7 +45,7 @@ ELSEWHERE = {
         "::test_it_ends_after_its_longest_time_however_much_it_is_used"
     ),
     "server.personal_data": (
-        "unit/web/test_access_people.py::test_the_setting_says_which_roles_see_personal_data"
+        "security/test_web_access_masking.py::test_the_setting_says_which_roles_see"
     ),
     "server.tls_cert": "unit/web/test_tls.py::test_the_service_speaks_https",
     "server.tls_key": "unit/web/test_tls.py::test_the_service_speaks_https",

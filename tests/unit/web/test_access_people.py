@@ -297,14 +297,6 @@ async def test_an_assembly_with_access_by_session_serves_people_alone() -> None:
             assert posted.status_code == status
 
 
-async def test_the_setting_says_which_roles_see_personal_data() -> None:
-    for roles, sees in ((("admin",), False), (("viewer", "admin"), True)):
-        async with with_people(ServerSettings(auth="session", personal_data=roles)) as api:  # type: ignore[arg-type] # roles by their names
-            await sign_in(api.client, "the viewer")
-            me = (await api.client.get("/api/v1/me")).json()
-            assert me["sees_personal_data"] is sees
-
-
 async def actors(api: Api, delivery_id: str) -> list[str]:
     answer = await api.client.get(f"/api/v1/deliveries/{delivery_id}/audit")
     return [entry["actor"] for entry in answer.json()["items"]]

@@ -16,6 +16,7 @@ PORT = "8025"
 END = "--end of answer--"
 MASKS = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"), "ID"),
+    (re.compile(r'(_at_ms":)\d{13}'), r"\1MS"),
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ"), "TIME"),
 )
 

@@ -207,6 +207,7 @@ async def test_unknown_ids_are_404(api: Api) -> None:
 async def test_errors_are_grouped_by_class(api: Api) -> None:
     await api.dead("a")
     newest = await api.dead("b")
+    now_ms = api.clock.now_ms()
     groups = (await api.client.get("/api/v1/errors")).json()["items"]
     assert groups == [
         {
@@ -215,6 +216,14 @@ async def test_errors_are_grouped_by_class(api: Api) -> None:
             "route": "mail",
             "count": 2,
             "newest_delivery_id": newest,
+            "newest_error": "5.1.1 no such mailbox",
+            "first_seen_at_ms": now_ms,
+            "last_seen_at_ms": now_ms,
+            "trend": "rising",
+            "last_hour": 2,
+            "hour_before": 0,
+            "came_back_at_ms": None,
+            "came_back_delivery_id": None,
         }
     ]
 

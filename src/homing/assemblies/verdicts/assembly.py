@@ -12,20 +12,26 @@ from homing.assemblies.verdicts.route import NAME, verdict_plan, verdicts_route
 from homing.assemblies.verdicts.settings import (
     PREFIXES,
     VerdictSettings,
+    defaults,
     environ_with_file,
 )
 from homing.assemblies.verdicts.web import SERVICE
 from homing.assembly import Assembly, Setup
 from homing.engine.route import Route
+from homing.ports import AsksLog
 
 
 def routes(setup: Setup[VerdictSettings]) -> tuple[Route, ...]:
     settings = setup.settings
+    log = log_at(settings.delivery_log)
+    store: object = setup.store
+    if isinstance(store, AsksLog):
+        store.ask(log)
     return (
         verdicts_route(
             setup.provider,
             composer(setup.sender),
-            is_logged=log_at(settings.delivery_log).has,
+            is_logged=log.has,
             plan=verdict_plan(settings.max_attempts),
             allow_replay=settings.allow_replay,
             sign=setup.sign,
@@ -40,6 +46,7 @@ ASSEMBLY = Assembly(
     routes=routes,
     prefixes=PREFIXES,
     environ=environ_with_file,
+    defaults=defaults,
     shapes={NAME: SHAPE},
     notices=notices,
     web=SERVICE,

@@ -65,6 +65,7 @@ async def _take(service: Service[Any], verdict: Verdict, *, send: bool) -> Outco
     if await log_at(service.settings.delivery_log).has(verdict.session_id):
         return Outcome("sent")
     homing = service.homing
+    await homing.take_lines()  # another program may have queued this session
     request = request_for(verdict, retry_id=str(uuid.uuid4()))
     accept = homing.send if send else homing.submit
     try:

@@ -9,6 +9,7 @@ import re
 import threading
 from pathlib import Path
 
+from homing.domain.delivery import Delivery, Receipt
 from homing.observers.lines import LineFile
 
 _SESSION = re.compile(rb"^\S+ DELIVERED session=(\S+) ", re.MULTILINE)
@@ -35,6 +36,12 @@ class DeliveryLog:
         with self._reading:
             self._read_on()
             return session_id.encode() in self._sessions
+
+    def receipt_of(self, delivery: Delivery) -> Receipt | None:
+        """For a store that looks here before it gives out a delivery."""
+        if not self.holds(delivery.key or ""):
+            return None
+        return Receipt(evidence="lookup", detail="in the delivery log")
 
     def append(self, session_id: str, line: str) -> None:
         """Unless a line of this session is there already; OSError if it cannot be written."""

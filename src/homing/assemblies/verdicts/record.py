@@ -125,6 +125,7 @@ SHAPE = Shape(
     fields=FIELDS,
     # Only on lines that Homing wrote; a line without it is valid too.
     optional=frozenset({"_homing"}),
+    raw=frozenset({"verdict"}),
     labels=LABELS,
     write=_write,
     read=_read,

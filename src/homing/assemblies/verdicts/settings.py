@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -88,7 +89,7 @@ def defaults(own: VerdictSettings) -> Mapping[str, Any]:
     """What holds for store, provider and server unless HOMING_* says otherwise."""
     return {
         "store": f"jsonl:///{Path(own.queue).absolute()}",
-        "provider": "graph:",
+        "provider": f"graph:?env_file={quote(own.env_file)}",
         "sender": own.sender,
         "log.alerts": own.alert_log,
         "server.port": PORT,

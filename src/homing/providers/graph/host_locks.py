@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 TRY_AGAIN_S = 0.005
@@ -55,12 +54,3 @@ async def lock_one(paths: Sequence[Path]) -> FileLock:
             if lock is not None:
                 return lock
         await asyncio.sleep(TRY_AGAIN_S)
-
-
-@asynccontextmanager
-async def locked(path: Path) -> AsyncIterator[None]:
-    lock = await lock_one([path])
-    try:
-        yield
-    finally:
-        lock.release()

@@ -15,7 +15,7 @@ from homing.providers.graph.answers import UNAUTHORIZED, failure_of
 from homing.providers.graph.http import exchange, fields_of, said_by, wait_of
 from homing.providers.graph.retry_after import timestamp_of
 from homing.providers.graph.settings import GraphSettings
-from homing.providers.graph.tokens import Tokens
+from homing.providers.graph.tokens import AccessToken, Tokens
 
 # With it, the id of a draft stays the same when the message moves to the sent items.
 IMMUTABLE = {"Prefer": 'IdType="ImmutableId"'}
@@ -78,25 +78,25 @@ class Mailbox:
         return [_copy(each, now_ms) for each in found if isinstance(each, dict)]
 
     async def _call(
-        self, method: str, path: str, *, headers: dict[str, str], sends: bool = False, **words: Any
+        self, method: str, path: str, *, sends: bool = False, **words: Any
     ) -> httpx2.Response | Failure:
         """A refused access token is renewed once: the request was not carried out."""
         token = await self._tokens.current()
-        for is_last in (False, True):
-            if isinstance(token, Failure):
-                return token
-            answer = await exchange(
-                self._client,
-                method,
-                self._url + path,
-                sends=sends,
-                headers={**headers, "Authorization": f"Bearer {token.value}"},
-                **words,
-            )
-            if isinstance(answer, Failure) or answer.status_code != UNAUTHORIZED or is_last:
-                return answer
-            token = await self._tokens.renewed(token)
-        raise AssertionError("the second call returns")
+        if isinstance(token, Failure):
+            return token
+        answer = await self._authorized(token, method, path, sends=sends, **words)
+        if isinstance(answer, Failure) or answer.status_code != UNAUTHORIZED:
+            return answer
+        token = await self._tokens.renewed(token)
+        if isinstance(token, Failure):
+            return token
+        return await self._authorized(token, method, path, sends=sends, **words)
+
+    async def _authorized(
+        self, token: AccessToken, method: str, path: str, *, headers: dict[str, str], **words: Any
+    ) -> httpx2.Response | Failure:
+        headers = {**headers, "Authorization": f"Bearer {token.value}"}
+        return await exchange(self._client, method, self._url + path, headers=headers, **words)
 
 
 def failure_from(answer: httpx2.Response) -> Failure:

@@ -209,8 +209,12 @@ class GraphProvider:
         self._mailbox = Mailbox(self.settings, self._client, self._tokens)
 
     async def _token_lost(self, text: str) -> None:
-        if self._sound is not None:
+        if self._sound is None:
+            return
+        try:
             await self._sound(TOKEN_LOST, self.sender, text)
+        except Exception:  # the mail is sent all the same
+            log.exception("graph_alarm_failed")
 
 
 class _MailSend:

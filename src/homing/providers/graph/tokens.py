@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
@@ -15,7 +16,7 @@ from homing.domain.failure import Failure
 from homing.domain.known_secrets import mask_secret
 from homing.providers.graph.answers import TOKEN_REVOKED, token_failure
 from homing.providers.graph.env_file import EnvFile
-from homing.providers.graph.host_locks import FileLock, lock_one
+from homing.providers.graph.host_locks import lock_one
 from homing.providers.graph.http import exchange, fields_of, wait_of
 from homing.providers.graph.settings import REFRESH_TOKEN, GraphSettings
 
@@ -80,9 +81,12 @@ class Tokens:
         return await self._refreshed()
 
     async def close(self) -> None:
-        """Wait for a refresh: the refresh token that it brings must be stored."""
+        """Wait for a refresh, and try once more to store a token that only this process has."""
         if self._refreshing is not None:
             await asyncio.wait([self._refreshing])
+        if self._unsaved is not None:
+            async with self._locked():
+                await self._store(self._unsaved.token, self._unsaved.in_file)
 
     async def _refreshed(self) -> AccessToken | Failure:
         """One refresh at a time for all who wait; it goes on if their time is over."""
@@ -102,20 +106,22 @@ class Tokens:
             self._current, self.may_draft, self.problem = answer, answer.may_draft, None
 
     async def _refresh(self) -> AccessToken | Failure:
-        lock = await self._lock()
-        try:
+        async with self._locked():
             return await self._refresh_locked()
+
+    @asynccontextmanager
+    async def _locked(self) -> AsyncIterator[None]:
+        """Without a lock where there can be no lock file: then no token can be stored either."""
+        lock = None
+        try:
+            lock = await lock_one([self._lock_path])
+        except OSError as error:
+            log.warning("graph_token_not_locked file=%s error=%s", self._lock_path, error)
+        try:
+            yield
         finally:
             if lock is not None:
                 lock.release()
-
-    async def _lock(self) -> FileLock | None:
-        """None where there can be no lock file; then the new token cannot be stored either."""
-        try:
-            return await lock_one([self._lock_path])
-        except OSError as error:
-            log.warning("graph_token_not_locked file=%s error=%s", self._lock_path, error)
-            return None
 
     async def _refresh_locked(self) -> AccessToken | Failure:
         """Read anew under the lock: another process may have replaced the token."""

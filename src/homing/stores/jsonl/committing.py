@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
 from homing.domain.errors import StoreError, StoreFull, StoreLocked
 from homing.stores.jsonl.encoding import Commit
-from homing.stores.jsonl.index import LogIndex
 from homing.stores.jsonl.log import Log
 from homing.stores.os_errors import store_error
 
-Work: TypeAlias = Callable[[LogIndex], Any]
+# Reads and changes work on the index, maintenance on the log itself.
+Work: TypeAlias = Callable[[Any], Any]
+Kind: TypeAlias = Literal["read", "change", "maintenance"]
 
 
 class Job(Struct, eq=False):
@@ -27,8 +28,8 @@ class Job(Struct, eq=False):
     work: Work
     future: asyncio.Future[Any]
     until_s: float
+    kind: Kind = "change"
     size: int = 1
-    reads: bool = False
     durable: bool = True
     answer: Any = None
     error: BaseException | None = None
@@ -53,21 +54,21 @@ def run(log: Log, jobs: Sequence[Job]) -> bool:
 
 
 def _run(log: Log, jobs: Sequence[Job]) -> bool:
-    reads = [job for job in jobs if job.reads]
-    changes = [job for job in jobs if not job.reads]
-    if not changes and log.is_current:
-        _read(log, reads)
+    reads = [job for job in jobs if job.kind == "read"]
+    if len(reads) == len(jobs) and log.is_current:
+        _answer(reads, log.index)
         return False
     with log.locked(min(job.until_s for job in jobs)):
         # Before the changes: a read must not show what is not yet on the disk.
-        _read(log, reads)
-        return _change(log, changes)
+        _answer(reads, log.index)
+        _answer([job for job in jobs if job.kind == "maintenance"], log)
+        return _change(log, [job for job in jobs if job.kind == "change"])
 
 
-def _read(log: Log, jobs: Sequence[Job]) -> None:
+def _answer(jobs: Sequence[Job], subject: Any) -> None:
     for job in jobs:
         try:
-            job.answer = job.work(log.index)
+            job.answer = job.work(subject)
         except Exception as error:
             job.error = error
 

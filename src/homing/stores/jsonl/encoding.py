@@ -41,6 +41,7 @@ class Commit(Struct):
     changes: Changes
     lines: list[QueueLine]
     journal: bytes
+    gone: list[str]
     emptied: list[str]
 
 
@@ -66,24 +67,32 @@ class Encoder:
             return None
         self._heads.update(heads)
         if beside is None:
-            return Commit(changes, lines, b"", [])
-        return Commit(changes, lines, sealed(b"{", encode(beside)), beside.emptied)
+            return Commit(changes, lines, b"", [], [])
+        return Commit(changes, lines, sealed(b"{", encode(beside)), beside.gone, beside.emptied)
+
+    def whole_line(self, delivery_id: str, number: int) -> bytes:
+        """A line with all that is known of a delivery, so that its earlier ones are not needed."""
+        index = self._index
+        delivery, content = index.deliveries[delivery_id], index.contents[delivery_id]
+        shown, head = self._shown(delivery, self._head(delivery_id))
+        kept = QueueRecord(number, head, Raw(encode(delivery)))
+        kept.payload = Raw(encode(content.payload))
+        kept.results = Raw(encode(content.results))
+        return sealed(shown, encode(kept))
 
     def _line(
         self, changes: Changes, delivery_id: str, number: int, more: int, heads: dict[str, bytes]
     ) -> QueueLine:
-        index = self._index
-        delivery = index.deliveries[delivery_id]
+        delivery = self._index.deliveries[delivery_id]
         changed = changes.contents.get(delivery_id)
-        content = None if changed is None else index.contents[delivery_id]
         is_payload = changed is not None and changed.is_payload
-        known = None if is_payload else self._head(delivery_id)
-        shown, head = self._shown(delivery, known)
+        shown, head = self._shown(delivery, None if is_payload else self._head(delivery_id))
         heads[delivery_id] = shown[:head]
         record = encode(delivery)
         line = QueueLine(delivery_id, b"", head, record)
         kept = QueueRecord(number, head, Raw(record), more)
-        if content is not None:
+        if changed is not None:
+            content = self._index.contents[delivery_id]
             if is_payload:
                 line.payload_size = len(content.payload)
                 kept.payload = Raw(encode(content.payload))

@@ -52,6 +52,10 @@ class LogIndex(MemoryDisk):
         # Lines of other programs: where each begins, and its length.
         self.foreign: list[tuple[int, int]] = []
         self._read = read
+        # Removed deliveries and contents whose lines are still in the queue.
+        self.gone: set[str] = set()
+        self.emptied: set[str] = set()
+        self.journal_commit = 0
         self._changes: Changes | None = None
 
     def foreign_lines(self) -> list[ForeignLine]:

@@ -14,6 +14,7 @@ from homing.domain.delivery import Fact
 from homing.domain.errors import StoreError, StoreOutcomeUnknown
 from homing.domain.shown import Projection
 from homing.engine.alerts import QUARANTINED
+from homing.stores.jsonl.compacting import compact_journal, compact_queue
 from homing.stores.jsonl.encoding import Commit, Encoder
 from homing.stores.jsonl.files import AppendFile
 from homing.stores.jsonl.index import LogIndex
@@ -27,6 +28,8 @@ log = logging.getLogger("homing.stores")
 
 FOLDER = ".d"
 JOURNAL = "journal.jsonl"
+# With more than this, it is worth a look how much of the journal still counts.
+JOURNAL_BYTES = 8 * 1024 * 1024
 _OWNER_ONLY = 0o700
 
 
@@ -43,6 +46,7 @@ class Log:
         self._folder.mkdir(mode=_OWNER_ONLY, exist_ok=True)
         self._lock = QueueLock(path)
         self._is_stale = True
+        self._compact_journal_at = JOURNAL_BYTES
         self._facts: list[Fact] = []
         self._open_files()
 
@@ -65,6 +69,8 @@ class Log:
         with self._lock.held(until_s):
             self._refresh()
             yield
+            if self._journal.end > self._compact_journal_at:
+                self._compact_journal()
 
     def encoder(self) -> Encoder:
         return Encoder(self.index, self._projection)
@@ -91,6 +97,7 @@ class Log:
         self._journal.end += len(journal)
         for commit in commits:
             self._queue.end = self._place(commit, self._queue.end)
+        self.index.journal_commit = self.index.last_commit
         self.index.places.fresh.clear()
         if (
             self._queue.size != self._queue.end
@@ -109,6 +116,8 @@ class Log:
             offset += len(line.data)
         for delivery_id in commit.emptied:
             index.places.empty(delivery_id)
+        index.gone.update(commit.gone)
+        index.emptied.update(commit.emptied)
         return offset
 
     def _backed_out(self, error: OSError) -> StoreError:
@@ -127,21 +136,48 @@ class Log:
         self._journal = AppendFile(self._folder / JOURNAL)
         self.index = LogIndex(self._queue.read)
 
+    def compact(self) -> tuple[int, int]:
+        """Leave only the newest line of each delivery; the bytes before and after it."""
+        before = self._queue.size
+        compact_queue(self.index, self.encoder(), self.path, self._folder / JOURNAL)
+        self._is_stale = True
+        self._refresh()
+        return before, self._queue.size
+
     def _refresh(self) -> None:
-        if self._is_stale or self._queue.is_replaced or self._journal.is_replaced:
+        if self._is_stale or self._queue.is_replaced:
             self._queue.close()
             self._journal.close()
             self._open_files()
         elif self.is_current:
             return
         self._is_stale = True
+        if self._journal.is_replaced:
+            # The last lines of the old file may be new; then the new one is read for what follows.
+            self._replay()
+            self._journal.close()
+            self._journal = AppendFile(self._folder / JOURNAL)
+        self._replay()
+        self._is_stale = False
+        if self._facts:
+            self._note_facts()
+
+    def _replay(self) -> None:
         replay = Replay(self.index, self._queue, self._journal)
         replay.run()
         for torn in replay.torn:
             self._cut(torn)
-        self._is_stale = False
-        if self._facts:
-            self._note_facts()
+
+    def _compact_journal(self) -> None:
+        """Most of the journal is heartbeats and leases that later ones have replaced."""
+        try:
+            compact_journal(self.index, self._folder / JOURNAL)
+        except OSError as error:
+            log.warning("journal_not_compacted detail=%s", error.strerror)
+        self._journal.close()
+        self._journal = AppendFile(self._folder / JOURNAL)
+        self._journal.end = self._journal.size
+        self._compact_journal_at = max(JOURNAL_BYTES, 2 * self._journal.end)
 
     def _cut(self, torn: Torn) -> None:
         """Keep a copy of what no finished commit has written, then remove it."""

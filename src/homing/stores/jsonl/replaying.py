@@ -42,6 +42,7 @@ class Replay:
         self._queue = queue
         self._journal = journal
         self._frames = _WholeLines(journal, is_whole)
+        self._known = index.journal_commit
         self._next: tuple[int, JournalRecord, int] | None = None
         self.torn: list[Torn] = []
 
@@ -102,10 +103,13 @@ class Replay:
                 return
             if record.lines and up_to is None:
                 # Its lines never came into the queue: neither this commit nor a later one of the
-                # same group was answered.
-                self.torn.append(Torn(self._journal, offset, is_damaged=False))
+                # same group was answered. Or they were damaged there.
+                is_damaged = any(torn.is_damaged for torn in self.torn)
+                self.torn.append(Torn(self._journal, offset, is_damaged))
                 return
-            self._apply(record)
+            # A journal that was compacted begins with what it has said before.
+            if record.commit > self._known:
+                self._apply(record)
             self._journal.end = offset + size + 1
             self._pull()
 
@@ -128,6 +132,7 @@ class Replay:
         for kind_and_key in record.facts_gone:
             index.drop_fact(*kind_and_key)
         self._apply_to_deliveries(record)
+        index.journal_commit = record.commit
         index.last_commit = max(index.last_commit, record.commit)
 
     def _apply_to_deliveries(self, record: JournalRecord) -> None:
@@ -138,8 +143,11 @@ class Replay:
         for delivery_id in record.gone:
             if delivery_id in index.deliveries:
                 index.remove(delivery_id)
+                index.gone.add(delivery_id)
         for delivery_id in record.emptied:
-            index.places.empty(delivery_id)
+            if delivery_id in index.deliveries:
+                index.places.empty(delivery_id)
+                index.emptied.add(delivery_id)
 
 
 class _WholeLines(Iterator[tuple[int, bytes]]):

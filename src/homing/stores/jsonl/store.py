@@ -75,6 +75,10 @@ class JsonlStore:
     def ask(self, log: AcceptedLog) -> None:
         self._accepted = log
 
+    async def compact(self) -> tuple[int, int]:
+        answer: tuple[int, int] = await self._open.submit(Log.compact, "maintenance")
+        return answer
+
     async def foreign_lines(self) -> list[ForeignLine]:
         answer: list[ForeignLine] = await self._read(lambda index: index.foreign_lines())
         return answer
@@ -229,10 +233,10 @@ class JsonlStore:
     def _change(
         self, work: Callable[[LogIndex], Any], *, size: int, durable: bool = True
     ) -> asyncio.Future[Any]:
-        return self._open.submit(work, size=size, durable=durable)
+        return self._open.submit(work, "change", size=size, durable=durable)
 
     def _read(self, work: Callable[[LogIndex], Any]) -> asyncio.Future[Any]:
-        return self._open.submit(work, reads=True)
+        return self._open.submit(work, "read")
 
     @property
     def _open(self) -> StoreThread:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from homing.domain.errors import StoreUnavailable
-from homing.stores.jsonl.committing import Job, Work, run
+from homing.stores.jsonl.committing import Job, Kind, Work, run
 from homing.stores.jsonl.log import Log
 from homing.stores.os_errors import store_error
 
@@ -66,13 +66,13 @@ class StoreThread:
             raise
 
     def submit(
-        self, work: Work, *, size: int = 1, reads: bool = False, durable: bool = True
+        self, work: Work, kind: Kind, *, size: int = 1, durable: bool = True
     ) -> asyncio.Future[Any]:
         if self._closing:
             raise StoreUnavailable(f"{self._path.name}: the store is closed")
         future = self._loop.create_future()
         until_s = time.monotonic() + self._lock_within_s
-        self._queue.put(Job(work, future, until_s, size, reads, durable))
+        self._queue.put(Job(work, future, until_s, kind, size, durable))
         return future
 
     def listen(self, *, is_signalled: bool) -> None:
@@ -114,10 +114,10 @@ class StoreThread:
                 if may_be_due:
                     self._wake_others()
                 self._call(_answer, jobs, self._tell if may_be_due else None)
-            elif self._closing and self._queue.empty():
-                return
             elif self._look_every_s is not None and not log.is_current:
                 self._call(self._tell)
+            if self._closing and self._queue.empty():
+                return
 
     def _gather(self) -> list[Job]:
         """All waiting requests, or none when it is time to look for what others appended."""

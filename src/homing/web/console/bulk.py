@@ -106,7 +106,7 @@ class BulkPages:
             filter=given,
             back=urlencode(given),
             tried=tried,
-            rows=await self._deliveries.rows(await self._found(shown)),
+            rows=await self._deliveries.rows(visit, await self._found(shown)),
             becomes=becomes.most_common(),
             expected=[],
             per_second=REPLAYS_PER_SECOND if verb == "replay" else None,
@@ -115,7 +115,7 @@ class BulkPages:
     async def _preview_chosen(
         self, visit: Visit, verb: str, ids: Sequence[str], given: Mapping[str, str]
     ) -> Response:
-        expected = [await self._expected(verb, each) for each in await self._found(ids)]
+        expected = [await self._expected(visit, verb, each) for each in await self._found(ids)]
         return self._rendering.page(
             visit,
             "bulk_preview.html",
@@ -134,8 +134,8 @@ class BulkPages:
     async def _found(self, ids: Sequence[str]) -> list[Delivery]:
         return [each for each in await self._homing.store.get_many(ids[:PAGE]) if each is not None]
 
-    async def _expected(self, verb: str, delivery: Delivery) -> Expected:
-        [row] = await self._deliveries.rows([delivery])
+    async def _expected(self, visit: Visit, verb: str, delivery: Delivery) -> Expected:
+        [row] = await self._deliveries.rows(visit, [delivery])
         becomes: str | None = None
         refused: str | None = None
         if verb == "restore":
@@ -146,7 +146,7 @@ class BulkPages:
         else:
             try:
                 after = self._homing.desk.predict(cast(BulkVerb, verb), delivery)
-                becomes = self._listing.view(after).status
+                becomes = self._listing.word(after)
             except (NotAllowed, NotFound) as error:
                 refused = str(error)
         return Expected(row, becomes, refused, delivery.cycle)
@@ -193,7 +193,7 @@ class BulkPages:
             place="deliveries",
             verb=verb,
             past=PAST[verb],
-            rows=await self._deliveries.rows(await self._found(ids)),
+            rows=await self._deliveries.rows(visit, await self._found(ids)),
             refused=int(refused) if refused.isdigit() and len(refused) < 5 else 0,
             back=_back(fields),
             can_undo=verb in ("dismiss", "cancel"),

@@ -16,7 +16,8 @@ from homing.web.console import words
 from homing.web.console.rendering import Rendering
 from homing.web.console.summaries import Summaries
 from homing.web.console.visits import Page, Visit
-from homing.web.filters import from_query, to_query, words_of
+from homing.web.exporting import Export
+from homing.web.filters import from_query, words_of
 from homing.web.listing import Listing
 from homing.web.reading import cursor_of, encode_cursor
 from homing.web.schemas import Filter
@@ -74,28 +75,41 @@ class Deliveries:
         self._listing = listing
         self._rendering = rendering
         self._summaries = Summaries(homing.store)
+        self._export = Export(homing, listing)
 
     def pages(self) -> Iterable[Page]:
-        return (Page("GET", "/deliveries", "read", self.list),)
+        return (
+            Page("GET", "/deliveries", "read", self.list),
+            Page("GET", "/export", "read", self.export),
+        )
 
-    async def rows(self, deliveries: Iterable[Delivery]) -> list[Row]:
+    async def rows(self, visit: Visit, deliveries: Iterable[Delivery]) -> list[Row]:
+        """As the visitor may see them: a subject is content."""
         found = list(deliveries)
-        what = await self._summaries.of(found)
+        if visit.sees_personal_data:
+            what = await self._summaries.of(found)
+        else:
+            what = {each.id: each.topic or f"{each.route}, {each.id[-6:]}" for each in found}
         return [
-            Row(self._listing.view(each), what[each.id], words.color(each.state)) for each in found
+            Row(self._listing.view(visit.call, each), what[each.id], words.color(each.state))
+            for each in found
         ]
+
+    async def export(self, visit: Visit) -> Response:
+        """What the filter chooses, as a file."""
+        return await self._export.get(visit.call)
 
     async def list(self, visit: Visit) -> Response:
         fields = visit.query(FIELDS)
         given = {name: fields[name] for name in FILTERS if name in fields}
         routes = self._homing.engine.routes
-        query = to_query(from_query(given), routes)
+        query = self._listing.query(visit.call, from_query(given))
         page = await self._homing.desk.list(query, cursor_of(fields), PAGE)
         return self._rendering.page(
             visit,
             "deliveries.html",
             place="deliveries",
-            rows=await self.rows(page.items),
+            rows=await self.rows(visit, page.items),
             next=encode_cursor(page.next),
             previous=encode_cursor(page.previous),
             filter=given,

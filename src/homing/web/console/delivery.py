@@ -14,12 +14,13 @@ from homing.app import Homing
 from homing.domain.delivery import Delivery
 from homing.domain.errors import NotFound
 from homing.domain.message import Email
+from homing.engine.masking import masked_attempt, masked_audit
 from homing.engine.views import attempt_view, audit_view
 from homing.ports import Query
 from homing.web.answers import HTML, Answer
 from homing.web.console.actions import ACTIONS, offered
-from homing.web.console.deliveries import Deliveries
-from homing.web.console.payloads import carried, email_of, framed, mail_parts
+from homing.web.console.deliveries import Deliveries, Row
+from homing.web.console.payloads import MailParts, carried, email_of, framed, mail_parts
 from homing.web.console.rendering import Rendering
 from homing.web.console.timeline import timeline
 from homing.web.console.visits import Form, Page, Visit
@@ -74,10 +75,15 @@ class DeliveryPage:
         desk = self._homing.desk
         delivery = await desk.show(visit.param("delivery_id"))
         route = self._homing.engine.routes.get(delivery.route)
-        content = await self._homing.store.content(delivery.id)
+        content = None
         attempts = [attempt_view(each) for each in await desk.attempts(delivery.id)]
         audit = [audit_view(fact) for fact in await desk.audit(delivery.id)]
-        [row] = await self._deliveries.rows([delivery])
+        if visit.sees_personal_data:
+            content = await self._homing.store.content(delivery.id)
+        else:
+            attempts = [masked_attempt(each) for each in attempts]
+            audit = [masked_audit(each) for each in audit]
+        [row] = await self._deliveries.rows(visit, [delivery])
         carries = carried(content)
         return self._rendering.page(
             visit,
@@ -85,21 +91,23 @@ class DeliveryPage:
             place="deliveries",
             row=row,
             view=row.view,
-            why=await standing(self._homing, delivery.id),
-            moments=timeline(delivery, attempts, audit),
+            why=await standing(self._homing, visit, delivery.id),
+            moments=timeline(delivery, row.view, attempts, audit),
             carries=carries,
             shown=_shown(fields.get("view"), carries.mail),
             actions=offered(delivery, route),
             email=email_of(content),
             done=_done(fields.get("did")),
-            children=await self._rows(Query(parent_id=delivery.id)) if delivery.fanned_out else [],
-            copies=await self._rows(Query(clone_of=delivery.id)),
+            children=await self._rows(visit, Query(parent_id=delivery.id))
+            if delivery.fanned_out
+            else [],
+            copies=await self._rows(visit, Query(clone_of=delivery.id)),
             delivery=delivery,
         )
 
-    async def _rows(self, query: Query) -> list[Any]:
+    async def _rows(self, visit: Visit, query: Query) -> list[Row]:
         page = await self._homing.desk.list(query, None, CHILDREN)
-        return await self._deliveries.rows(page.items)
+        return await self._deliveries.rows(visit, page.items)
 
     async def frame(self, visit: Visit) -> Response:
         """The HTML of a mail, for a sandboxed frame."""
@@ -114,6 +122,7 @@ class DeliveryPage:
         raw = b"" if content is None else content.results.get("frozen", b"")
         if not raw:
             raise NotFound("its source is made at its first attempt")
+        visit.demand_personal_data()
         return _file(raw, f"{delivery_id}.eml", "message/rfc822")
 
     async def file(self, visit: Visit) -> Response:
@@ -125,12 +134,13 @@ class DeliveryPage:
         found = email.attachments[int(number)]
         return _file(found.content, found.filename, "application/octet-stream")
 
-    async def _mail(self, visit: Visit) -> tuple[Email, Any]:
+    async def _mail(self, visit: Visit) -> tuple[Email, MailParts]:
         delivery_id = visit.param("delivery_id")
         content = await self._homing.store.content(delivery_id)
         email = email_of(content)
         if email is None or content is None:
             raise NotFound(f"{delivery_id} carries no mail")
+        visit.demand_personal_data()
         return email, mail_parts(email, content)
 
     def _use(self, verb: str) -> Any:
@@ -140,7 +150,7 @@ class DeliveryPage:
             before = await self._homing.desk.show(delivery_id)
             given = await self._given(verb, before, form, visit.person)
             after = await self._verbs.use(visit.call, verb, delivery_id, given)
-            return visit.see("deliveries", after.delivery_id, did=verb)
+            return visit.see("deliveries", after.id, did=verb)
 
         return act
 
@@ -160,9 +170,10 @@ class DeliveryPage:
             raise BadRequest(_readable(str(error)), "form", 422) from None
 
 
-async def standing(homing: Homing, delivery_id: str) -> list[str]:
+async def standing(homing: Homing, visit: Visit, delivery_id: str) -> list[str]:
     """The sentences of `why` on where it stands now and what comes next; its parts come last."""
-    lines = [line for line in await homing.explain(delivery_id) if not _PAST.match(line)]
+    said = await homing.explain(delivery_id, personal=visit.sees_personal_data)
+    lines = [line for line in said if not _PAST.match(line)]
     return sorted(lines, key=lambda line: line.startswith("  "))
 
 
@@ -170,7 +181,7 @@ def _done(verb: str | None) -> str | None:
     return next((text for name, (_, _, text) in ACTIONS.items() if name == verb), None)
 
 
-def _shown(asked: str | None, mail: Any) -> str:
+def _shown(asked: str | None, mail: MailParts | None) -> str:
     if mail is None:
         return ""
     default = "text" if mail.text else "html"

@@ -25,7 +25,7 @@ class Failures:
         visit.query(frozenset())
         groups = await self._homing.desk.errors()
         newest = [group.newest for group in groups if group.newest is not None]
-        rows = {row.view.delivery_id: row for row in await self._deliveries.rows(newest)}
+        rows = {row.view.delivery_id: row for row in await self._deliveries.rows(visit, newest)}
         return self._rendering.page(
             visit, "failures.html", place="failures", groups=groups, rows=rows
         )

@@ -46,12 +46,12 @@ class Outbox:
 
     async def show(self, visit: Visit) -> Response:
         fields = visit.query(FIELDS)
-        routes = local_routes(self._homing)
+        routes = local_routes(self._homing) if visit.sees_personal_data else []
         facets = tuple(Facet(state="delivered", route=route.name) for route in routes)
         query = Query(facets=facets)
         page = await self._homing.desk.list(query, cursor_of(fields), PAGE) if routes else None
         items = () if page is None else page.items
-        rows = await self._deliveries.rows(items)
+        rows = await self._deliveries.rows(visit, items)
         return self._rendering.page(
             visit,
             "outbox.html",

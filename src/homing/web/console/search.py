@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from starlette.responses import Response
 
 from homing.app import Homing
-from homing.ports import Query
+from homing.engine.search import SearchResult
 from homing.web.console.deliveries import PAGE, Deliveries
 from homing.web.console.delivery import standing
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit
-from homing.web.filters import from_query, to_query
+from homing.web.listing import MAX_SEARCH_CHARS, Listing
 from homing.web.reading import cursor_of, encode_cursor
+from homing.web.schemas import Filter
 
 FIELDS = frozenset({"q"})
 ADDRESS_FIELDS = frozenset({"a", "cursor"})
@@ -22,8 +23,11 @@ EXPLAINED = 3
 
 
 class Search:
-    def __init__(self, homing: Homing, deliveries: Deliveries, rendering: Rendering) -> None:
+    def __init__(
+        self, homing: Homing, listing: Listing, deliveries: Deliveries, rendering: Rendering
+    ) -> None:
         self._homing = homing
+        self._listing = listing
         self._deliveries = deliveries
         self._rendering = rendering
 
@@ -34,29 +38,33 @@ class Search:
         )
 
     async def show(self, visit: Visit) -> Response:
-        asked = visit.query(FIELDS).get("q", "").strip()
-        if await self._homing.store.get(asked) is not None:
-            return visit.see("deliveries", asked)
+        """A single delivery, or an address, is shown at once."""
+        asked = visit.query(FIELDS).get("q", "").strip()[:MAX_SEARCH_CHARS]
         if "@" in asked and " " not in asked:
             return visit.see("address", a=asked)
-        found = await self._homing.desk.list(Query(key=asked), None, PAGE) if asked else None
-        if found is not None and len(found.items) == 1:
-            return visit.see("deliveries", found.items[0].id)
+        found = await self._homing.search(asked, PAGE) if asked else SearchResult("nothing")
+        if found.matched == "recipient":
+            return visit.see("address", a=asked)
+        if found.matched in ("id", "key") and len(found.deliveries) == 1:
+            return visit.see("deliveries", found.deliveries[0].id)
         return self._rendering.page(
             visit,
             "search.html",
             place=None,
             asked=asked,
-            rows=await self._deliveries.rows(found.items if found is not None else ()),
+            found=found,
+            rows=await self._deliveries.rows(visit, found.deliveries),
         )
 
     async def address(self, visit: Visit) -> Response:
         """Every delivery to one address, newest first, with where the newest ones stand."""
         fields = visit.query(ADDRESS_FIELDS)
         given = fields.get("a", "")
-        query = to_query(from_query({"recipient": given}), self._homing.engine.routes)
+        if not given:
+            return visit.see("search")
+        query = self._listing.query(visit.call, Filter(recipient=given))
         page = await self._homing.desk.list(query, cursor_of(fields), PAGE)
-        rows = await self._deliveries.rows(page.items)
+        rows = await self._deliveries.rows(visit, page.items)
         newest = rows[:EXPLAINED] if "cursor" not in fields else []
         former: list[str] = []
         if not rows and query.recipient is not None:
@@ -67,7 +75,9 @@ class Search:
             place=None,
             address=given,
             rows=rows,
-            stories=[(row, await standing(self._homing, row.view.delivery_id)) for row in newest],
+            stories=[
+                (row, await standing(self._homing, visit, row.view.delivery_id)) for row in newest
+            ],
             former=former,
             next=encode_cursor(page.next),
             previous=encode_cursor(page.previous),

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from homing.app import Homing
 from homing.doctor import examine_running
 from homing.engine.desk_writer import AUDIT
+from homing.engine.masking import masked_audit
 from homing.engine.tokens import RIGHTS
 from homing.engine.views import AuditView, audit_view
 from homing.from_settings import Program, settings_in_force
@@ -62,6 +63,8 @@ class System:
             about = fact.key.rpartition("/")[0]
             route = about.removeprefix("route:") if about.startswith("route:") else None
             entry = audit_view(fact)
+            if not visit.sees_personal_data:
+                entry = masked_audit(entry)
             does = DOES.get(entry.verb, f"used {entry.verb}")
             acts.append(Act(entry, does, about if route is None else None, route))
         last = facts[-1] if len(facts) == PAGE else None

@@ -9,6 +9,7 @@ from homing.domain.errors import HomingError, StoreError
 from homing.from_settings import Program
 from homing.settings.tree import Settings
 from homing.web import calls
+from homing.web.answers import Answer
 from homing.web.auth import Gate
 from homing.web.bodies import Bodies
 from homing.web.bulk import Bulk
@@ -64,7 +65,7 @@ class Console:
             DeliveryPage(homing, listing, verbs, deliveries, rendering),
             BulkPages(homing, listing, verbs, bulk, deliveries, rendering),
             Failures(homing, deliveries, rendering),
-            Search(homing, deliveries, rendering),
+            Search(homing, listing, deliveries, rendering),
             Routes(homing, listing, verbs, rendering),
             Outbox(homing, deliveries, rendering),
             System(homing, program, rendering),
@@ -79,6 +80,10 @@ class Console:
             gate = PageGate(self._gate, self._rendering, self._bodies, page.path)
             resource = table.setdefault(prefix + page.path, Resource(gate, takes_forms=True))
             resource.serve(page.method, page.right, self._endpoint(page))
+        if prefix:
+            # Without its slash, relative links would lead out of the console.
+            bare = table[prefix] = Resource(self._gate)
+            bare.serve("GET", PUBLIC, _to_slash)
         stream = Resource(self._gate)
         stream.serve("GET", "read", self._stream)
         table[f"{prefix}/live"] = stream
@@ -116,3 +121,8 @@ class Console:
             return self._rendering.static(name)
 
         return act
+
+
+async def _to_slash(call: Call) -> Response:
+    last = call.scope["path"].rpartition("/")[2]
+    return Answer(b"", 308, b"text/plain", ((b"location", f"{last}/".encode()),))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from homing.domain.delivery import Delivery
-from homing.engine.views import AttemptView, AuditView
+from homing.engine.views import AttemptView, AuditView, DeliveryView
 from homing.web.console.words import because, took
 
 ENDED = {
@@ -48,10 +48,13 @@ class Moment(Struct, frozen=True, kw_only=True):
 
 
 def timeline(
-    delivery: Delivery, attempts: Sequence[AttemptView], audit: Sequence[AuditView]
+    delivery: Delivery,
+    view: DeliveryView,
+    attempts: Sequence[AttemptView],
+    audit: Sequence[AuditView],
 ) -> list[Moment]:
     """Oldest first; what is scheduled or running comes last."""
-    past = [_accepted(delivery)]
+    past = [_accepted(view)]
     past += [_attempt(each) for each in attempts if each.ended_at_ms is not None]
     past += [_act(each, delivery) for each in audit]
     if delivery.state == "failed" and delivery.ended_at_ms is not None:
@@ -66,11 +69,11 @@ def timeline(
     return [*past, *(_attempt(each) for each in attempts if each.ended_at_ms is None)]
 
 
-def _accepted(delivery: Delivery) -> Moment:
-    source = f"from {delivery.source}" if delivery.source else ""
-    key = f"under key {delivery.key}" if delivery.key else ""
+def _accepted(view: DeliveryView) -> Moment:
+    source = f"from {view.source}" if view.source else ""
+    key = f"under key {view.idempotency_key}" if view.idempotency_key else ""
     return Moment(
-        at_ms=delivery.created_at_ms,
+        at_ms=view.created_at_ms,
         title="accepted and stored",
         color="off",
         note=" ".join(part for part in (source, key) if part),

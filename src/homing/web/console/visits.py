@@ -52,6 +52,16 @@ class Visit:
         return self.caller is not None and self.caller.may(right)
 
     @property
+    def sees_personal_data(self) -> bool:
+        return self.call.let_in.sees_personal_data
+
+    def demand_personal_data(self) -> None:
+        """For what is nothing but addresses and contents."""
+        if not self.sees_personal_data:
+            role = self.call.let_in.role
+            raise BadRequest(f"role {role} may not see addresses and contents", None, 403)
+
+    @property
     def csrf_token(self) -> str:
         """What every form of this page carries."""
         return (self.caller.csrf_token if self.caller is not None else None) or ""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
-from psycopg import AsyncConnection, adapt, pq
+from psycopg import abc, adapt, pq
 
 Kind: TypeAlias = Literal["text", "bigint", "bytea"]
 
@@ -103,8 +103,8 @@ class _ByteaArrayDumper(_Dumper):
     oid = 1001
 
 
-def teach(connection: AsyncConnection[Any]) -> None:
-    """Let this connection take packed arrays as parameters."""
-    connection.adapters.register_dumper(TextArray, _TextArrayDumper)
-    connection.adapters.register_dumper(BigintArray, _BigintArrayDumper)
-    connection.adapters.register_dumper(ByteaArray, _ByteaArrayDumper)
+def teach(context: abc.AdaptContext) -> None:
+    """Let this connection, or this cursor, take packed arrays as parameters."""
+    context.adapters.register_dumper(TextArray, _TextArrayDumper)
+    context.adapters.register_dumper(BigintArray, _BigintArrayDumper)
+    context.adapters.register_dumper(ByteaArray, _ByteaArrayDumper)

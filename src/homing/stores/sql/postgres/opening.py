@@ -9,19 +9,26 @@ from typing import Any
 import psycopg
 
 from homing.domain.errors import StoreError, StoreUnsafe
+from homing.ports import Finding
 from homing.stores.sql.assembly_files import AssemblyFile, outstanding_files
 from homing.stores.sql.migrate import Migration, check_old_workers, outstanding, shipped
-from homing.stores.sql.postgres.connection import Postgres
+from homing.stores.sql.postgres.connection import Postgres, is_pooled
 from homing.stores.sql.statements import load
 
 _SQL = load(__package__, "open.sql")
 _BEATS_WITHIN_S = 60.0
+LONG_SNAPSHOT_S = 300.0
 # What a server must not have switched off, or it may lose what it has acknowledged.
 _UNSAFE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
 async def weak_settings(connection: Postgres) -> list[str]:
     [row] = await _ask(connection, "durability")
+    return weak_of(row)
+
+
+def weak_of(row: Sequence[str]) -> list[str]:
+    """Of the three settings in this order, those that are too weak."""
     found = dict(zip(_UNSAFE, row, strict=True))
     return [f"{name}={value}" for name, value in found.items() if value == _UNSAFE[name]]
 
@@ -33,6 +40,25 @@ async def check_durability(connection: Postgres) -> None:
             f"the server has {', '.join(weak)}: a power cut may undo what was acknowledged. Switch"
             " it on, or allow this with ?durability=weak in the URL of the store"
         )
+
+
+async def findings(connection: Postgres, *, allows_weak_durability: bool) -> list[Finding]:
+    version = connection.info.server_version
+    detail = f"PostgreSQL {version // 10000}.{version % 10000}"
+    if await is_pooled(connection):
+        detail += ", behind a pooler: no notifications, so work is looked for every 250 ms"
+    found = [Finding("server", "good", detail)]
+    weak = await weak_settings(connection)
+    if weak:
+        detail = f"the server has {', '.join(weak)}: a power cut may undo what was acknowledged"
+        found.append(Finding("durability", "warning" if allows_weak_durability else "bad", detail))
+    else:
+        found.append(Finding("durability", "good", "commits wait for the disk"))
+    [(open_s,)] = await _ask(connection, "oldest_snapshot")
+    if open_s is not None and open_s > LONG_SNAPSHOT_S:
+        detail = f"a transaction has been open for {open_s:.0f} s: dead rows cannot be removed"
+        found.append(Finding("server", "warning", detail))
+    return found
 
 
 async def database_id(connection: Postgres) -> str:

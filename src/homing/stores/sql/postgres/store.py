@@ -14,7 +14,7 @@ from psycopg import conninfo
 
 from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
-from homing.domain.errors import StoreUnavailable
+from homing.domain.errors import StoreError, StoreUnavailable
 from homing.ports import (
     Added,
     Claim,
@@ -23,6 +23,7 @@ from homing.ports import (
     Existing,
     FactCursor,
     FactOrder,
+    Finding,
     GroupBy,
     Page,
     PurgeRule,
@@ -47,6 +48,8 @@ from homing.stores.sql.postgres.listening import Listener
 from homing.stores.sql.postgres.once import OnceTransactions, known_facts
 from homing.stores.sql.postgres.presence import PostgresPresence
 from homing.stores.sql.postgres.purging import purge
+from homing.stores.sql.postgres.within import PostgresAsyncTransaction, PostgresTransaction
+from homing.stores.sql.postgres.within_tables import OwnTables
 
 T = TypeVar("T")
 
@@ -63,6 +66,9 @@ class PostgresStore:
         self._allows_weak_durability = allows_weak_durability or weak
         self._assembly_files: list[AssemblyFile] = []
         self._server = _shown(self._url)
+        self._own_tables = OwnTables(
+            self._url, self._server, allows_weak_durability=self._allows_weak_durability
+        )
         self._be_closed()
         forks.forget_in_child(self)
 
@@ -96,6 +102,16 @@ class PostgresStore:
     def add_sql_files(self, assembly: str, package: str) -> None:
         self._assembly_files += files_of(assembly, package)
 
+    async def findings(self) -> list[Finding]:
+        try:
+            with self._meaning():
+                async with await connect(self._url) as connection:
+                    return await opening.findings(
+                        connection, allows_weak_durability=self._allows_weak_durability
+                    )
+        except StoreError as error:
+            return [Finding("server", "bad", str(error))]
+
     async def pending_migrations(self) -> list[str]:
         with self._meaning():
             async with await connect(self._url) as connection:
@@ -103,6 +119,12 @@ class PostgresStore:
                 files = await opening.pending_files(connection, self._assembly_files)
         names = [f"{each.number:04}_{each.name}" for each in own]
         return names + [f"{file.assembly}/{file.name}" for file in files]
+
+    def within(self, connection: object) -> PostgresTransaction:
+        return PostgresTransaction(connection, self._own_tables)
+
+    def within_async(self, connection: object) -> PostgresAsyncTransaction:
+        return PostgresAsyncTransaction(connection, self._own_tables)
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
         request = add_request(new, facts)

@@ -1,5 +1,13 @@
 -- name: durability
-select current_setting('fsync'), current_setting('synchronous_commit'), current_setting('full_page_writes');
+select
+    current_setting('fsync'),
+    current_setting('synchronous_commit'),
+    current_setting('full_page_writes');
+
+-- name: oldest_snapshot
+select extract(epoch from max(now() - xact_start))::float8
+from pg_stat_activity
+where datname = current_database() and backend_xmin is not null;
 
 -- name: database
 select id from homing_database;

@@ -57,6 +57,11 @@ on homing_deliveries (created_at_ms, id);
 create index homing_deliveries_failed
 on homing_deliveries (created_at_ms, id) where state = 'failed';
 
+-- Dead letters in groups: how many there are, since when, and the first and last of each.
+create index homing_deliveries_errors
+on homing_deliveries (route, error_class, failed_because, created_at_ms, id, updated_at_ms)
+where state = 'failed';
+
 create index homing_deliveries_owing
 on homing_deliveries (created_at_ms, id) where owing = 1;
 

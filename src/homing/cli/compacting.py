@@ -1,0 +1,43 @@
+"""`homing compact`: drop the superseded lines of a queue file, which nothing does by itself."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from homing.app import Homing
+from homing.cli.options import AsJson, Place, command
+from homing.cli.progress import working
+from homing.cli.session import WrongUse, print_json, with_homing
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(command(compact))
+
+
+def compact(
+    place: Place,
+    i_consent: Annotated[
+        bool,
+        typer.Option("--i-consent", help="Lines that later ones have replaced are removed."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Leave only the newest line of each delivery in the queue file."""
+    from homing.ports import Compacting
+
+    if not i_consent:
+        raise WrongUse("this removes the history of the queue file: confirm with --i-consent")
+
+    async def act(homing: Homing) -> tuple[int, int]:
+        if not isinstance(homing.store, Compacting):
+            raise WrongUse("only a store in a queue file (jsonl:) is compacted")
+        return await homing.store.compact()
+
+    with working("compacting the queue"):
+        before, after = with_homing(place, act)
+    if as_json:
+        print_json({"bytes_before": before, "bytes_after": after})
+    else:
+        typer.echo(f"compacted: {before} bytes before, {after} bytes after")

@@ -1,0 +1,108 @@
+"""Dead letters in groups that failed in the same way: how many, since when, and how it goes on."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from homing.domain.delivery import Delivery, Fact, FailedBecause
+from homing.engine.counters import CAME_BACK, group_key
+from homing.ports import Clock, Cursor, Facet, GroupBy, Query, Store
+
+HOUR_MS = 3_600_000
+BY: tuple[GroupBy, ...] = ("route", "error_class", "failed_because")
+FROM_BELOW = Cursor(0, "", newer=True)
+
+Trend: TypeAlias = Literal["rising", "steady", "falling", "quiet"]
+
+
+class ErrorGroup(Struct, frozen=True, kw_only=True):
+    """Dead letters that failed in the same way, with the newest of them as an example.
+
+    First and last seen are those of the oldest and the newest one. It came back if one that was
+    replayed has failed again like this, and is still a dead letter.
+    """
+
+    route: str
+    error_class: str
+    failed_because: str
+    count: int
+    newest: Delivery | None = None
+    first_seen_at_ms: int | None = None
+    last_seen_at_ms: int | None = None
+    last_hour: int = 0
+    hour_before: int = 0
+    came_back_at_ms: int | None = None
+    came_back_delivery_id: str | None = None
+
+    @property
+    def trend(self) -> Trend:
+        """The failures of the last hour beside those of the hour before."""
+        if not self.last_hour:
+            return "quiet"
+        if self.last_hour == self.hour_before:
+            return "steady"
+        return "rising" if self.last_hour > self.hour_before else "falling"
+
+
+async def error_groups(
+    store: Store, clock: Clock, query: Query | None, limit: int
+) -> list[ErrorGroup]:
+    """The largest first."""
+    asked = query or Query()
+    asked = replace(asked, facets=asked.facets or (Facet(state="failed"),))
+    counts = await store.count(asked, by=BY)
+    now_ms = clock.now_ms()
+    last_hour = await store.count(replace(asked, updated_from_ms=now_ms - HOUR_MS), by=BY)
+    two_hours = await store.count(replace(asked, updated_from_ms=now_ms - 2 * HOUR_MS), by=BY)
+    back = {fact.key: fact for fact in await store.facts(CAME_BACK)}
+    groups = []
+    for words, count in sorted(counts.items(), key=_largest)[:limit]:
+        route, error_class, because = words
+        facet = Facet(state="failed", failed_because=cast(FailedBecause, because))
+        one = replace(asked, route=route, error_class=error_class or None, facets=(facet,))
+        newest = (await store.page(one, None, 1)).items
+        oldest = (await store.page(one, FROM_BELOW, 1)).items
+        returned = await _still_dead(store, back.get(group_key(*words)))
+        groups.append(
+            ErrorGroup(
+                route=route,
+                error_class=error_class,
+                failed_because=because,
+                count=count,
+                newest=newest[0] if newest else None,
+                first_seen_at_ms=_first_failed(oldest[0], error_class) if oldest else None,
+                last_seen_at_ms=newest[0].ended_at_ms if newest else None,
+                last_hour=last_hour.get(words, 0),
+                hour_before=two_hours.get(words, 0) - last_hour.get(words, 0),
+                came_back_at_ms=None if returned is None else returned.at_ms,
+                came_back_delivery_id=None
+                if returned is None
+                else str((returned.value or {}).get("delivery_id")),
+            )
+        )
+    return groups
+
+
+async def _still_dead(store: Store, fact: Fact | None) -> Fact | None:
+    if fact is None:
+        return None
+    delivery = await store.get(str((fact.value or {}).get("delivery_id")))
+    return fact if delivery is not None and delivery.state == "failed" else None
+
+
+def _first_failed(delivery: Delivery, error_class: str) -> int | None:
+    """When it failed like this for the first time, perhaps before a replay."""
+    earlier = [
+        cycle.failed_at_ms
+        for cycle in delivery.failure_history
+        if (cycle.error_class or "") == error_class and cycle.failed_at_ms is not None
+    ]
+    return min([*earlier, *([delivery.ended_at_ms] if delivery.ended_at_ms else [])], default=None)
+
+
+def _largest(group: tuple[tuple[str, ...], int]) -> tuple[int, tuple[str, ...]]:
+    names, count = group
+    return -count, names

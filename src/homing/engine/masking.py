@@ -1,0 +1,50 @@
+"""Views without personal data, for callers who may not see it: addresses are masked, and texts of
+others' choice are left out."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from homing.domain.delivery import Fact
+from homing.domain.redaction import mask_address, mask_addresses
+from homing.engine.views import AttemptView, AuditView, DeliveryView
+
+HIDDEN = "[hidden]"
+
+
+def masked_delivery(view: DeliveryView) -> DeliveryView:
+    receipt = view.receipt
+    return replace(
+        view,
+        idempotency_key=_masked(view.idempotency_key),
+        last_error=_masked(view.last_error),
+        recipients=tuple(
+            replace(each, address=mask_address(each.address), detail=_masked(each.detail))
+            for each in view.recipients
+        ),
+        receipt=None if receipt is None else replace(receipt, detail=_masked(receipt.detail)),
+        failure_history=tuple(
+            replace(cycle, last_error=_masked(cycle.last_error), reason=HIDDEN)
+            for cycle in view.failure_history
+        ),
+        metadata=dict.fromkeys(view.metadata, HIDDEN),
+    )
+
+
+def masked_attempt(view: AttemptView) -> AttemptView:
+    return replace(view, detail=_masked(view.detail))
+
+
+def masked_audit(view: AuditView) -> AuditView:
+    """Reasons and notes are free text about a person's mail."""
+    more = {name: mask_addresses(text) for name, text in view.more.items()}
+    return replace(view, reason=HIDDEN, more=more)
+
+
+def without_reason(fact: Fact) -> Fact:
+    """An entry of the audit, for sentences that are made of it."""
+    return replace(fact, value={**(fact.value or {}), "reason": HIDDEN})
+
+
+def _masked(text: str | None) -> str | None:
+    return None if text is None else mask_addresses(text)

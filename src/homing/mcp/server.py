@@ -1,0 +1,110 @@
+"""The MCP server: the tools by the names and with the descriptions that agents see."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, ParamSpec
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import ToolAnnotations
+from pydantic import Field
+
+from homing.app import Homing
+from homing.domain.errors import HomingError
+from homing.domain.redaction import redact
+from homing.mcp.tools import MOST_LISTED, NOTICE, DeadLetterTools
+from homing.web.callers import Caller
+
+P = ParamSpec("P")
+
+# Where the HTTP front puts the caller that it has let in. On stdio there is none.
+CALLER = "homing.caller"
+READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+CHANGES = ToolAnnotations(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
+)
+
+EventId = Annotated[str, Field(description="The event_id of an event or delivery.", max_length=200)]
+Word = Annotated[str | None, Field(max_length=200)]
+
+
+def mcp_server(homing: Homing, *, allow_replay: bool = False) -> MCPServer:
+    tools = DeadLetterTools(homing, allow_replay=allow_replay)
+    server = MCPServer(
+        "homing",
+        title="Homing",
+        instructions=f"Dead letters of Homing, and why they failed. {NOTICE}",
+        version=importlib.metadata.version("homing"),
+        log_level="ERROR",
+    )
+
+    @server.tool(annotations=READS)
+    @refusing
+    async def list_dlq_events(
+        limit: Annotated[int, Field(ge=1, le=MOST_LISTED)] = 20,
+        cursor: Word = None,
+        route: Word = None,
+        event_type: Word = None,
+        error_class: Word = None,
+    ) -> dict[str, Any]:
+        """The dead letters, newest first: events, mails and jobs that wait for a person."""
+        return await tools.list_events(limit, cursor, route, event_type, error_class)
+
+    @server.tool(annotations=READS)
+    @refusing
+    async def get_dlq_event_detail(event_id: EventId) -> dict[str, Any]:
+        """One event: its payload, attempts, handlers, earlier cycles and what operators did."""
+        return await tools.detail(event_id)
+
+    @server.tool(annotations=CHANGES)
+    @refusing
+    async def replay_dlq_event(
+        event_id: EventId,
+        replayed_by: Annotated[str, Field(description="Who asks for it; kept in the audit.")],
+        reason: Annotated[str, Field(description="Why it will work now; kept in the audit.")],
+        ctx: Context,
+        generation: Annotated[
+            int | None, Field(ge=0, description="Handle it with code of this generation.")
+        ] = None,
+    ) -> dict[str, Any]:
+        """Try one dead letter again. Refused unless the server was started with --allow-replay."""
+        request: Any = ctx.request_context.request
+        actor = replayed_by
+        if request is not None:
+            caller: Caller = request.scope[CALLER]
+            if not caller.may("operate"):
+                raise ToolError(f"role {caller.role} may not operate")
+            actor = caller.signed(replayed_by)
+        return await tools.replay(event_id, actor, reason, generation)
+
+    @server.tool(annotations=READS)
+    @refusing
+    async def why(
+        id_or_address: Annotated[str, Field(description="An event_id, or a mail address.")],
+    ) -> dict[str, Any]:
+        """What happened to a delivery, or to mail for an address, and what comes next."""
+        return await tools.why(id_or_address)
+
+    @server.tool(annotations=READS)
+    @refusing
+    async def stats() -> dict[str, Any]:
+        """Deliveries by route and state, parked routes, live workers, and unserved work."""
+        return await tools.stats()
+
+    return server
+
+
+def refusing(tool: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
+    """What Homing refuses is an answer that the agent can read; of other errors it sees nothing."""
+
+    @functools.wraps(tool)
+    async def run(*args: P.args, **words: P.kwargs) -> Any:
+        try:
+            return await tool(*args, **words)
+        except HomingError as error:
+            raise ToolError(redact(str(error))) from error
+
+    return run

@@ -1,0 +1,185 @@
+"""Adding inside the caller's own transaction, on a connection of any of the known libraries.
+
+What is said to the server is decided once, by `_adding`, as a sequence of statements; they are run
+on the caller's connection, awaited or not. A savepoint surrounds them: a key that another
+transaction takes at the same moment, or any other refusal, leaves the caller's transaction usable,
+with nothing half written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Generator, Iterator, Sequence
+from typing import TypeAlias
+
+import psycopg
+
+from homing.domain.delivery import Fact, New
+from homing.domain.errors import (
+    HomingError,
+    InvalidRequest,
+    StoreError,
+    StoreLocked,
+    StoreUnavailable,
+)
+from homing.ports import Added, Existing
+from homing.stores.sql.columns import Row
+from homing.stores.sql.postgres.adding import Adding, add_request
+from homing.stores.sql.postgres.faults import MEANINGS
+from homing.stores.sql.postgres.statement import Statement
+from homing.stores.sql.postgres.within_connections import (
+    AsyncConnection,
+    Connection,
+    is_awaited,
+    open_async,
+    open_sync,
+)
+from homing.stores.sql.postgres.within_tables import SEEN_TABLES, OwnTables
+
+_SAVEPOINT = Statement("savepoint homing")
+_UNDO = Statement("rollback to savepoint homing")
+_RELEASE = Statement("release savepoint homing")
+
+# A second look sees what another transaction has committed meanwhile, unless the isolation level of
+# the caller shows nothing new: then the unique index refuses again.
+_LOOKS = 3
+_UNIQUE_VIOLATION = "23505"
+_NO_TRANSACTION = "25P01"
+_FAILED_TRANSACTION = "25P02"
+
+Answers: TypeAlias = list[Added | Existing]
+Steps: TypeAlias = Generator[Statement, list[Row], Answers]
+
+
+class PostgresTransaction:
+    """The caller's open transaction. What is added is committed or rolled back with it."""
+
+    def __init__(self, connection: object, own: OwnTables) -> None:
+        self._connection = connection
+        self._own = own
+
+    def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> Answers:
+        connection = open_sync(self._connection)
+        return _run(connection, _adding(new, facts, self._own))
+
+
+class PostgresAsyncTransaction:
+    """The same for an event loop, which goes on meanwhile: a driver that blocks is run in a thread.
+
+    If the call is cancelled there, the statement under way is cancelled, too, and awaited: what
+    follows it would run in the caller's next transaction.
+    """
+
+    def __init__(self, connection: object, own: OwnTables) -> None:
+        self._connection = connection
+        self._own = own
+
+    async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> Answers:
+        if is_awaited(self._connection):
+            awaited = await open_async(self._connection)
+            await self._own.look_async()
+            return await _run_async(awaited, _adding(new, facts, self._own))
+        connection = open_sync(self._connection)
+        steps = _adding(new, facts, self._own)
+        running = asyncio.ensure_future(asyncio.to_thread(_run, connection, steps))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            connection.cancel()
+            await asyncio.wait([running])
+            raise
+
+
+def _adding(new: Sequence[New], facts: Sequence[Fact], own: OwnTables) -> Steps:
+    """Each statement to run. The rows that it returned are sent back; its error is thrown."""
+    adding = Adding([add_request(new, facts)])
+    with _in_our_words():
+        yield _SAVEPOINT
+        try:
+            own.refuse_others((yield SEEN_TABLES))
+            looks = 0
+            while (statement := adding.statement()) is not None:
+                try:
+                    adding.learn((yield statement))
+                except Exception as error:
+                    looks += 1
+                    if looks == _LOOKS or _code(error) != _UNIQUE_VIOLATION:
+                        raise
+                    yield _UNDO
+                    adding.collide()
+        except Exception:
+            with contextlib.suppress(Exception):  # the connection is lost; the first error says it
+                yield _UNDO
+                yield _RELEASE
+            raise
+        yield _RELEASE
+    return adding.answers[0]
+
+
+def _run(connection: Connection, steps: Steps) -> Answers:
+    try:
+        statement = next(steps)
+        while True:
+            try:
+                rows = connection.run(statement)
+            except Exception as error:
+                statement = steps.throw(error)
+            else:
+                statement = steps.send(rows)
+    except StopIteration as end:
+        answers: Answers = end.value
+        return answers
+
+
+async def _run_async(connection: AsyncConnection, steps: Steps) -> Answers:
+    try:
+        statement = next(steps)
+        while True:
+            try:
+                rows = await connection.run(statement)
+            except Exception as error:
+                statement = steps.throw(error)
+            else:
+                statement = steps.send(rows)
+    except StopIteration as end:
+        answers: Answers = end.value
+        return answers
+
+
+@contextlib.contextmanager
+def _in_our_words() -> Iterator[None]:
+    try:
+        yield
+    except HomingError:
+        raise
+    except Exception as error:
+        meaning = _meaning(error)
+        if meaning is None:
+            raise
+        raise meaning from error
+
+
+def _meaning(error: Exception) -> HomingError | None:
+    """Of an error of any driver; None for a bug of ours."""
+    code, text = _code(error), str(error).strip().partition("\n")[0]
+    if code == _NO_TRANSACTION:
+        return InvalidRequest("within", "no transaction is open on this connection")
+    if code == _FAILED_TRANSACTION:
+        return InvalidRequest("within", "the transaction has failed already: roll it back")
+    if code == _UNIQUE_VIOLATION:
+        return StoreLocked(
+            "another transaction has stored this key since yours began: roll back and try again"
+        )
+    if code is not None:
+        kind = MEANINGS.get(code) or MEANINGS.get(code[:2], StoreError)
+        return kind(f"your connection: {text} ({code})")
+    is_of_driver = isinstance(error, psycopg.Error | OSError)
+    if is_of_driver or type(error).__module__.startswith("asyncpg"):
+        return StoreUnavailable(f"your connection: {text or type(error).__name__}")
+    return None
+
+
+def _code(error: Exception) -> str | None:
+    code = getattr(error, "sqlstate", None)
+    return code if isinstance(code, str) else None

@@ -1,0 +1,50 @@
+"""The operator console as a part of another ASGI application."""
+
+from __future__ import annotations
+
+import time
+
+from msgspec.structs import replace
+from starlette.applications import Starlette
+from starlette.types import Receive, Scope, Send
+
+from homing.app import Homing
+from homing.domain.errors import StoreError
+from homing.settings.tree import ServerSettings, Settings
+from homing.web.application import Application
+from homing.web.auth import Gate
+from homing.web.bodies import Bodies
+from homing.web.console.table import Console
+from homing.web.live import Live
+
+
+def console(homing: Homing, server: ServerSettings | None = None) -> Starlette:
+    """`app.mount("/homing", console(homing))`: the console over a Homing that your application
+    starts and stops. People sign in (`homing user add`), unless `server` says otherwise: an
+    application that others can reach must not be open.
+    """
+    server = server or ServerSettings(auth="session")
+    return _Mounted(homing, replace(Settings(), server=server))
+
+
+class _Mounted(Application):
+    """Knows no start of its own: it begins to watch with the first request."""
+
+    def __init__(self, homing: Homing, settings: Settings) -> None:
+        live = Live()
+        gate = Gate(homing, settings.server, steady_s=time.monotonic)
+        table = Console(homing, settings, live, Bodies(), gate).resources("")
+
+        def met(error: StoreError) -> None:
+            homing.engine.health.met(error)
+
+        super().__init__(table, live, gate, None, met)
+        self._homing = homing
+        self._watched: object = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self._watched is not self._homing.engine:
+            self._watched = self._homing.engine
+            self._homing.engine.add_observer(self.live)
+            self.live.begin()
+        await super().__call__(scope, receive, send)

@@ -1,0 +1,128 @@
+"""Compaction: of the queue by consent alone, of the journal beside it at any time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from typer.testing import CliRunner
+
+from homing.cli.main import app
+from homing.domain.delivery import Change
+from homing.ports import Existing, PurgeRule, Query
+from homing.stores.jsonl import JsonlStore, log
+from homing.testing import samples
+from homing.testing.samples import LEASE_MS, NOW_MS
+
+
+async def filled(queue: Path) -> JsonlStore:
+    """One delivered, one in flight with a longer lease, one removed, one without its payload."""
+    store = JsonlStore(queue)
+    await store.open()
+    await store.add([samples.keyed(name, name, payload=name.encode()) for name in "abcde"])
+    held = {one.delivery.id: one.delivery for one in await store.claim(samples.claim(limit=4))}
+    done = replace(samples.ended(held["a"]), results={"send": b"x"}, ended=(samples.attempt("a"),))
+    await store.save([done, replace(samples.ended(held["c"]), forget=True)])
+    await store.renew("w1", [("b", held["b"].version)], NOW_MS + 7 * LEASE_MS)
+    await store.save([samples.ended(held["d"], "failed")], facts=[samples.fact("noted")])
+    rule = PurgeRule(what="payload", before_ms=NOW_MS + 1, states=("failed",))
+    assert await store.purge(rule) == 1
+    return store
+
+
+async def picture(store: JsonlStore) -> list[object]:
+    ids = list("abcde")
+    return [
+        await store.get_many(ids),
+        [await store.content(one) for one in ids],
+        [await store.attempts(one) for one in ids],
+        [await store.find(samples.SOURCE, one) for one in ids],
+        await store.facts("note"),
+        await store.count(Query(), by=("state",)),
+        await store.next_due_ms((samples.LANE,)),
+    ]
+
+
+async def test_nothing_that_counts_is_lost(tmp_path: Path) -> None:
+    store = await filled(tmp_path / "queue.jsonl")
+    other = JsonlStore(tmp_path / "queue.jsonl")
+    await other.open()
+    before = await picture(store)
+
+    larger, smaller = await store.compact()
+
+    assert smaller < larger
+    assert await picture(store) == before
+    assert await picture(other) == before
+    assert await other.add([samples.keyed("z", "a")]) == [
+        Existing("a", await other.find(samples.SOURCE, "a"))
+    ]
+    [held] = await other.claim(samples.claim("w2", limit=1))
+    assert await store.get("e") == held.delivery
+    await other.close()
+    await store.close()
+    again = JsonlStore(tmp_path / "queue.jsonl")
+    await again.open()
+    assert (await picture(again))[1:5] == before[1:5]
+    await again.close()
+
+
+async def test_lines_of_others_that_were_not_taken_stay(tmp_path: Path) -> None:
+    queue = tmp_path / "queue.jsonl"
+    store = await filled(queue)
+    with queue.open("ab") as file:
+        file.write(b'{"number":"f1"}\n{"number":"f2"}\n')
+    [first, second] = await store.foreign_lines()
+    await store.save([], facts=[first.taken])
+
+    await store.compact()
+
+    assert [line.data for line in await store.foreign_lines()] == [second.data]
+    await store.close()
+
+
+async def test_the_journal_is_compacted_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "JOURNAL_BYTES", 20_000)
+    queue = tmp_path / "queue.jsonl"
+    store = await filled(queue)
+    other = JsonlStore(queue)
+    await other.open()
+    before, size = await picture(store), queue.stat().st_size
+
+    for beat in range(300):
+        await store.save([], facts=[samples.fact("beat", kind="worker", n=beat)])
+
+    journal = tmp_path / "queue.jsonl.d" / "journal.jsonl"
+    assert journal.stat().st_size < 30_000
+    assert queue.stat().st_size == size
+    assert await picture(store) == before
+    assert await picture(other) == before
+    assert await other.facts("worker") == [samples.fact("beat", kind="worker", n=299)]
+    again = JsonlStore(queue)
+    await again.open()
+    assert await picture(again) == before
+    [taken] = await again.claim(samples.claim(limit=1))
+    assert await store.save([Change(taken.delivery)]) == [True]
+    for opened in (again, other, store):
+        await opened.close()
+
+
+def test_only_with_consent_o_077(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    at = ["--store", "jsonl:///queue.jsonl"]
+    run = CliRunner().invoke
+    mail = ["send", "--to", "ann@example.org", "--subject", "Hi", "--text", "Hi"]
+    assert run(app, [*mail, *at]).exit_code == 0
+    before = (tmp_path / "queue.jsonl").read_bytes()
+
+    refused = run(app, ["compact", *at])
+
+    assert refused.exit_code != 0
+    assert "--i-consent" in str(refused.exception)
+    assert (tmp_path / "queue.jsonl").read_bytes() == before
+    done = run(app, ["compact", "--i-consent", *at])
+    assert done.exit_code == 0
+    assert "bytes after" in done.output

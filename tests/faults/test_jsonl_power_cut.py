@@ -1,0 +1,108 @@
+"""A power cut loses nothing that a JSONL store has acknowledged (I1).
+
+Where mounting is allowed the power is really cut (see `test_sqlite_power_cut`); where it is not, a
+trace shows that both files were synced before each answer. The trace is looked at in any case.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from homing.domain import transitions
+from homing.stores.jsonl import JsonlStore
+from homing.testing import samples
+from tests.faults.adder import add_many
+from tests.faults.adding import acknowledged, adder, missing, run
+from tests.faults.disks import MountRefused
+from tests.faults.test_sqlite_power_cut import after_the_cut, powered
+
+CUTS = 5
+SYSTEM_CALL = re.compile(r"^\d+ +(\w+)\((\d+)<([^>]*)>")
+
+
+async def test_nothing_acknowledged_is_lost_i1(tmp_path: Path) -> None:
+    try:
+        with powered(tmp_path) as (image, place):
+            store = JsonlStore(place / "queue.jsonl")
+            await store.open()
+            for cut in range(CUTS):
+                await add_many(store, f"{cut}-", callers=16, wanted=40)
+                with after_the_cut(image) as found:
+                    ids = [f"{life}-{n:07}" for life in range(cut + 1) for n in range(40)]
+                    assert await missing(found / "queue.jsonl", ids) == []
+            await store.close()
+    except MountRefused:
+        assert_synced_before_each_answer(tmp_path)
+
+
+async def test_a_cut_may_undo_a_claim_but_no_mark(tmp_path: Path) -> None:
+    """That the claim is gone shows that the cut is a real one."""
+    try:
+        with powered(tmp_path) as (image, place):
+            store = JsonlStore(place / "queue.jsonl")
+            await store.open()
+            await store.add(samples.many(1))
+            [held] = await store.claim(samples.claim(durable=False))
+            with after_the_cut(image) as found:
+                assert await state(found) == ("pending", False)
+            mark = transitions.mark_committing(held.delivery, now_ms=samples.NOW_MS, frozen={})
+            assert await store.save([mark]) == [True]
+            with after_the_cut(image) as found:
+                assert await state(found) == ("in_flight", True)
+            await store.close()
+    except MountRefused:
+        assert_synced_before_each_answer(tmp_path)
+
+
+async def state(place: Path) -> tuple[str, bool]:
+    store = JsonlStore(place / "queue.jsonl")
+    await store.open()
+    try:
+        found = await store.get("d00000")
+        assert found is not None
+        return found.state, found.committing
+    finally:
+        await store.close()
+
+
+def test_both_files_are_synced_before_each_answer_i1(tmp_path: Path) -> None:
+    assert_synced_before_each_answer(tmp_path)
+
+
+def assert_synced_before_each_answer(folder: Path) -> None:
+    """The journal is on the disk before a byte of the queue is written, and then the queue."""
+    trace = folder / "trace"
+    tracer = ["strace", "-f", "-y", "-o", str(trace), "-e", "trace=write,fdatasync"]
+    said = run([*tracer, *adder(folder / "traced.jsonl", "d", callers=1, count=30)])
+
+    assert len(acknowledged(said)) == 30
+    calls = "".join(letters(trace.read_text().splitlines()))
+    assert re.fullmatch("(JjQqa){30}", calls), calls
+
+
+def letters(trace: list[str]) -> list[str]:
+    """J, Q: the journal or the queue is written; in small letters it is synced. a: an answer."""
+    found: list[str] = []
+    for line in trace:
+        call = SYSTEM_CALL.match(line)
+        if call is None:
+            continue
+        name, descriptor, file = call.groups()
+        if file.endswith("journal.jsonl"):
+            found.append("J" if name == "write" else "j")
+        elif file.endswith("traced.jsonl"):
+            found.append("Q" if name == "write" else "q")
+        elif descriptor == "1" and "ready" not in line:
+            found.append("a")
+    return found
+
+
+def test_concurrent_callers_share_their_syncs(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    tracer = ["strace", "-f", "-y", "-o", str(trace), "-e", "trace=fdatasync"]
+
+    said = run([*tracer, *adder(tmp_path / "traced.jsonl", "d", callers=64, count=640)])
+
+    assert len(acknowledged(said)) == 640
+    assert 0 < trace.read_text().count("traced.jsonl>") < 640 / 8

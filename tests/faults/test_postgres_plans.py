@@ -1,0 +1,132 @@
+"""Plans and costs of the PostgreSQL store: the same whatever statistics and history say."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+import pytest_asyncio
+
+from homing.ports import Query
+from homing.stores.sql.postgres import PostgresStore
+from homing.stores.sql.postgres.adding import Adding, add_request
+from homing.stores.sql.postgres.changes import save_request
+from homing.stores.sql.postgres.claiming import claim_statement
+from homing.stores.sql.postgres.connection import Connection
+from homing.stores.sql.postgres.rows import Facts
+from homing.stores.sql.postgres.settling import settle_statement
+from homing.stores.sql.postgres.statement import Statement
+from homing.testing import samples
+from tests import servers
+
+# `make claim-cost ROWS=10000000` takes minutes; this many are enough to see a scan.
+ROWS = int(os.environ.get("ROWS", "20000"))
+BATCH = 256
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[servers.Server]:
+    """No vacuum: the statistics stay those of empty tables."""
+    with servers.postgres("autovacuum=off", "fsync=off", "full_page_writes=off") as server:
+        yield server
+
+
+@pytest_asyncio.fixture
+async def store(server: servers.Server) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore(f"{server.url}?durability=weak")
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def plan(connection: Connection, statement: Statement, options: str = "") -> list[str]:
+    explained = Statement(f"explain ({options}costs off) {statement.sql}", statement.parameters)
+    return [line for (line,) in await connection.run(explained)]
+
+
+async def test_every_statement_of_the_hot_path_goes_by_the_indexes(store: PostgresStore) -> None:
+    """Planned on empty tables that were analysed when they were empty."""
+    await store.save([], [samples.fact("opens the connections")])
+    parts = store._open  # the connections whose settings are tested
+    with psycopg.connect(store._url, autocommit=True) as connection:
+        connection.execute("analyze")
+    await store.add(samples.many(BATCH))
+    held = await store.claim(samples.claim(limit=BATCH))
+    ended = [samples.ended(one.delivery) for one in held]
+    saving = save_request(ended, (), store._held)
+    assert all(entry.is_held for entry in saving.entries)
+    adding = Adding([add_request([samples.keyed("k", "k")])]).statement()
+    settling = settle_statement(saving.entries, Facts(), wakes=True)
+    assert adding is not None
+    assert settling is not None
+
+    claim = await plan(parts.claims, claim_statement(samples.claim()))
+    others = await plan(parts._saving, settling) + await plan(parts._adding, adding)
+
+    assert not [line for line in claim + others if "Seq Scan" in line]
+    assert not [line for line in claim + others if "Hash Join" in line or "Merge Join" in line]
+    text = "\n".join(claim)
+    assert text.count("Index Scan using homing_open_ready") == 4
+    assert text.count("Index Scan using homing_open_leases") == 1
+    assert "Tid Scan on homing_open" in text
+    assert "Index Scan using homing_records_pkey" in text
+
+
+async def test_the_cost_of_a_claim_does_not_depend_on_what_was_delivered(
+    store: PostgresStore,
+) -> None:
+    """Counted in pages: the same with an empty history and with ROWS delivered rows."""
+    lane: dict[str, Any] = {"lane": "cost", "route": "cost"}
+    await store.add([samples.new("first", **lane)])
+
+    async def pages_of_a_batch(name: str) -> int:
+        news = samples.many(BATCH, prefix=name, **lane)
+        await store.add(news)
+        claim = samples.claim(lanes=("cost",), limit=BATCH)
+        lines = await plan(store._open.claims, claim_statement(claim), "analyze, buffers, ")
+        [buffers] = [line for line in lines if line.strip().startswith("Buffers")][:1]
+        words = buffers.replace("=", " ").split()
+        return sum(int(words[words.index(kind) + 1]) for kind in ("hit",) if kind in words)
+
+    await pages_of_a_batch("warm")
+    before = await pages_of_a_batch("a")
+    await asyncio.to_thread(fill_history, store._url, ROWS)
+    after = await pages_of_a_batch("b")
+
+    assert (await store.count(Query(route="history")))[()] == ROWS
+    # A longer index is a level or two deeper; a scan would read as many pages as there are.
+    assert after <= before * 1.5
+
+
+def fill_history(url: str, rows: int) -> None:
+    """Delivered rows, made by the server."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        columns = [
+            name
+            for (name,) in connection.execute(
+                "select attname from pg_attribute"
+                " where attrelid = 'homing_open'::regclass and attnum > 0"
+            )
+        ]
+        values = {name: name for name in columns} | {
+            "id": "'h' || lpad(n::text, 12, '0')",
+            "route": "'history'",
+            "state": "'delivered'",
+            "ended_at_ms": "created_at_ms + n",
+            "created_at_ms": "created_at_ms + n",
+        }
+        connection.execute(
+            f"insert into homing_ended ({', '.join(columns)})"
+            f" select {', '.join(values[name] for name in columns)}"
+            " from homing_open cross join generate_series(1, %s) as n"
+            " where id = 'first'".replace("%s", str(rows))
+        )
+        connection.execute(
+            "insert into homing_records (id, record, payload)"
+            " select 'h' || lpad(n::text, 12, '0'), record, payload"
+            f" from homing_records cross join generate_series(1, {rows}) as n where id = 'first'"
+        )

@@ -1,0 +1,230 @@
+"""The PostgreSQL server is killed, stopped at once, and replaced by its standby."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from homing.domain.errors import StoreError, StoreUnsafe
+from homing.ports import Added
+from homing.stores.sql.postgres import PostgresStore
+from homing.testing import samples
+from tests import servers
+
+BOUND_S = 60.0
+RESUMES_WITHIN_S = 10.0
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Not pytest's own folder: only root may enter that, and the server runs as another user."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+class Load:
+    """Adds one after the other, claims and ends; whatever the store refuses is asked for again."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+        self._numbers = iter(range(10**6))
+        self.acknowledged: list[str] = []
+        self.delivered: list[str] = []
+        self.resumed = asyncio.Event()
+        self.is_busy = asyncio.Event()
+        self.is_over = False
+
+    async def run(self) -> None:
+        await asyncio.gather(*(self._add() for _ in range(4)), self._work())
+
+    async def _add(self) -> None:
+        while not self.is_over:
+            name = f"d{next(self._numbers):06}"
+            while True:
+                try:
+                    [answer] = await self._store.add([samples.keyed(name, name)])
+                except StoreError:
+                    await asyncio.sleep(0.02)
+                    continue
+                self.acknowledged.append(answer.delivery_id)
+                self.resumed.set()
+                break
+
+    async def _work(self) -> None:
+        now_ms = samples.NOW_MS
+        while not self.is_over:
+            try:
+                now_ms += samples.LEASE_MS  # what was lost with a claim's answer is due again
+                claimed = await self._store.claim(samples.claim(at_ms=now_ms, limit=50))
+                ended = [samples.ended(one.delivery) for one in claimed]
+                saved = await self._store.save(ended)
+            except StoreError:
+                await asyncio.sleep(0.02)
+                continue
+            self.delivered += [
+                one.delivery.id for one, kept in zip(claimed, saved, strict=True) if kept
+            ]
+            if len(self.delivered) >= 50:
+                self.is_busy.set()
+            await asyncio.sleep(0.005)
+
+
+@contextlib.asynccontextmanager
+async def under_load(url: str) -> AsyncIterator[tuple[PostgresStore, Load]]:
+    store = PostgresStore(url)
+    await store.open()
+    load = Load(store)
+    running = asyncio.ensure_future(load.run())
+    try:
+        async with asyncio.timeout(BOUND_S):
+            await load.is_busy.wait()
+            yield store, load
+    finally:
+        load.is_over = True
+        await asyncio.wait([running])
+        await store.close()
+    running.result()
+
+
+async def nothing_is_lost(store: PostgresStore, load: Load) -> None:
+    acknowledged, delivered = [*load.acknowledged], [*load.delivered]
+    found = await store.get_many(acknowledged)
+    assert [one.id for one in found if one] == acknowledged
+    ended = await store.get_many(delivered)
+    assert {one.state for one in ended if one} == {"delivered"}
+    assert len(delivered) == len({*delivered})
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGQUIT])
+async def test_a_server_that_dies_in_mid_flight(how: signal.Signals, home: Path) -> None:
+    """SIGQUIT is what `pg_ctl stop -m immediate` sends: no shutdown, recovery at the next start."""
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(servers.postgres(folder=home / "server"))
+        async with under_load(first.url) as (store, load):
+            os.kill(first.pid, how)
+            await asyncio.to_thread(stack.close)
+            load.resumed.clear()
+            await asyncio.to_thread(until_free, home / "server")
+            with servers.postgres(folder=home / "server", port=first.port):
+                async with asyncio.timeout(RESUMES_WITHIN_S):
+                    await load.resumed.wait()
+                await nothing_is_lost(store, load)
+                assert await store.add([samples.new("last")]) == [Added("last")]
+
+
+def until_free(home: Path) -> None:
+    """The children of a killed postmaster end by themselves, a little later."""
+    look = ["pgrep", "-f", str(home / "data")]
+    ends_at_s = time.monotonic() + BOUND_S
+    while subprocess.run(look, stdout=subprocess.DEVNULL, check=False).returncode == 0:
+        assert time.monotonic() < ends_at_s, "the old server's processes do not end"
+        time.sleep(0.05)
+    (home / "data" / "postmaster.pid").unlink(missing_ok=True)
+
+
+async def test_failover_to_a_synchronous_standby(home: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        primary = stack.enter_context(servers.postgres(folder=home / "one"))
+        make_standby(primary, home / "two")
+        standby = stack.enter_context(servers.postgres(folder=home / "two"))
+        await_synchronous(primary)
+        ports = f"127.0.0.1:{primary.port},127.0.0.1:{standby.port}"
+        async with under_load(f"postgresql://postgres@{ports}/postgres") as (store, load):
+            os.kill(primary.pid, signal.SIGQUIT)
+            with psycopg.connect(standby.url, autocommit=True) as connection:
+                connection.execute("select pg_promote(true, 30)")
+            load.resumed.clear()
+            async with asyncio.timeout(RESUMES_WITHIN_S):
+                await load.resumed.wait()
+            await nothing_is_lost(store, load)
+
+
+def make_standby(primary: servers.Server, home: Path) -> None:
+    with psycopg.connect(primary.url, autocommit=True) as connection:
+        [(binaries,)] = connection.execute(
+            "select setting from pg_config where name = 'BINDIR'"
+        ).fetchall()
+    source = f"host=127.0.0.1 port={primary.port} user=postgres application_name=standby"
+    servers.run_as_servant(
+        [f"{binaries}/pg_basebackup", "-D", str(home / "data"), "-d", source, "-R", "-X", "stream"],
+        home,
+    )
+
+
+def await_synchronous(primary: servers.Server) -> None:
+    with psycopg.connect(primary.url, autocommit=True) as connection:
+        connection.execute("alter system set synchronous_standby_names = 'standby'")
+        connection.execute("select pg_reload_conf()")
+        ends_at_s = time.monotonic() + BOUND_S
+        question = "select sync_state from pg_stat_replication"
+        while connection.execute(question).fetchall() != [("sync",)]:
+            assert time.monotonic() < ends_at_s, "the standby does not follow"
+            time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def careless() -> Iterator[servers.Server]:
+    with servers.postgres("fsync=off", "synchronous_commit=off") as server:
+        yield server
+
+
+async def test_a_server_that_may_lose_commits_is_refused(careless: servers.Server) -> None:
+    store = PostgresStore(careless.url)
+
+    with pytest.raises(StoreUnsafe, match=r"fsync=off, synchronous_commit=off.*durability=weak"):
+        await store.open()
+
+    [finding] = [one for one in await store.findings() if one.check == "durability"]
+    assert (finding.verdict, "fsync=off" in finding.detail) == ("bad", True)
+
+
+async def test_weak_durability_can_be_allowed_and_is_still_reported(
+    careless: servers.Server,
+) -> None:
+    store = PostgresStore(f"{careless.url}?durability=weak")
+    await store.open()
+    try:
+        await store.add([samples.new("d1")])
+        [finding] = [one for one in await store.findings() if one.check == "durability"]
+        assert finding.verdict == "warning"
+    finally:
+        await store.close()
+
+
+async def test_several_processes_may_migrate_at_once(careless: servers.Server) -> None:
+    with psycopg.connect(careless.url, autocommit=True) as connection:
+        connection.execute("create database fresh")
+    url = careless.url.rpartition("/")[0] + "/fresh" + "?durability=weak"
+    stores = [PostgresStore(url) for _ in range(6)]
+    assert await stores[0].pending_migrations() == ["0001_deliveries"]
+
+    await asyncio.gather(*(store.open() for store in stores))
+
+    assert await stores[0].pending_migrations() == []
+    for store in stores:
+        await store.close()
+
+
+async def test_a_newer_schema_is_refused(careless: servers.Server) -> None:
+    with psycopg.connect(careless.url, autocommit=True) as connection:
+        connection.execute("create database newer")
+    plain = careless.url.rpartition("/")[0] + "/newer"
+    store = PostgresStore(f"{plain}?durability=weak")
+    await store.open()
+    await store.close()
+    with psycopg.connect(plain, autocommit=True) as connection:
+        connection.execute("insert into homing_migrations values (99, 'later', 'x')")
+
+    with pytest.raises(StoreUnsafe, match="opened by a newer version"):
+        await store.open()
