@@ -54,6 +54,8 @@ class DeadFilter(OptionGroup, frozen=True, kw_only=True):
             recipient=None if self.recipient is None else address_as_stored(self.recipient),
             error_class=self.error_class,
             facets=self.facets(homing.engine.routes),
+            # Each request once; addresses and errors are those of its parts.
+            top_only=self.recipient is None and self.error_class is None,
             created_from_ms=_moment("since", self.since, now_ms),
             created_before_ms=_moment("until", self.until, now_ms),
         )
