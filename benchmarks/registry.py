@@ -124,6 +124,21 @@ CONTESTANTS = (
     ),
     Contestant(
         name=OURS,
+        store="jsonl",
+        module="benchmarks.ours.jsonl",
+        measures=(
+            "append_concurrent",
+            "append_bulk",
+            "open_million",
+            "open_memory",
+            "idle_cpu",
+            "reaction",
+        ),
+        once=True,
+        limit_s=600.0,
+    ),
+    Contestant(
+        name=OURS,
         store="sqlite",
         module="benchmarks.ours.mail",
         measures=(*MAIL, "mail_from_queue"),

@@ -10,7 +10,15 @@ from homing.domain.shown import Projection
 from homing.ports import Store
 from homing.stores.jsonl import JsonlStore
 from homing.testing.contract import StoreContract
+from homing.testing.contract.adding import Adding
+from homing.testing.contract.carrying import Carrying
+from homing.testing.contract.claiming import Claiming, Renewing
+from homing.testing.contract.expiring import PurgingPayloads
+from homing.testing.contract.families import FanningOut
 from homing.testing.contract.foreign import foreign_projection
+from homing.testing.contract.histories import Histories
+from homing.testing.contract.reopening import Reopening
+from homing.testing.contract.saving import Saving
 
 
 class JsonlOpener:
@@ -40,7 +48,12 @@ class TestJsonlStore(StoreContract):
         return JsonlOpener(tmp_path / "queue.jsonl")
 
 
-class TestJsonlStoreWithForeignShape(StoreContract):
+@pytest.mark.asyncio
+class TestJsonlStoreWithForeignShape(
+    Adding, Claiming, Renewing, Saving, Carrying, FanningOut, PurgingPayloads, Reopening, Histories
+):
+    """What writes lines; the rest does not see the Shape."""
+
     @pytest.fixture
     def opener(self, tmp_path: Path) -> JsonlOpener:
         return JsonlOpener(tmp_path / "queue.jsonl", foreign_projection())

@@ -147,6 +147,31 @@ async def test_lines_of_other_programs_are_taken_once(store: JsonlStore, queue: 
     await again.close()
 
 
+async def test_the_log_is_asked_under_the_lock_of_the_queue_o_103_o_114(queue: Path) -> None:
+    free: list[bool] = []
+
+    class Asking:
+        def receipt_of(self, delivery: Delivery) -> Receipt | None:
+            del delivery
+            with (queue.parent / "queue.jsonl.lock").open() as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    free.append(False)
+                else:
+                    free.append(True)
+            return None
+
+    store = JsonlStore(queue)
+    store.ask(Asking())
+    await store.open()
+    await store.add([samples.new("d1"), samples.new("d2", state="in_flight")])
+    await store.claim(samples.claim())
+    await store.close()
+
+    assert free == [False, False, False]
+
+
 class Noted:
     """All mail to Ann was accepted before."""
 

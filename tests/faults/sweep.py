@@ -1,6 +1,6 @@
 """The long proof: workers are killed, frozen and stopped for minutes, then ledgers are compared.
 
-    python -m tests.faults.sweep --minutes 10 [--seed N] [--store sqlite|postgresql]
+    python -m tests.faults.sweep --minutes 10 [--seed N] [--store sqlite|jsonl|postgresql]
 
 Two workers share one store under load. Again and again one of them is killed (at a random moment
 or at a named point), frozen beyond its lease and thawed, or stopped gracefully;
@@ -42,6 +42,7 @@ class Sweep:
         seed: int,
         start: Callable[[Setup], WorkerProcess],
         store_url: str | None = None,
+        file: str = "outbox.db",
     ) -> None:
         self._random = Random(seed)
         self._start = start
@@ -50,7 +51,7 @@ class Sweep:
         self.faults: Counter[str] = Counter()
         self._setup = Setup(
             folder=folder,
-            store=folder / "outbox.db",
+            store=folder / file,
             store_url=store_url,
             time=folder / "time",
             lease_s=LEASE_S,
@@ -156,7 +157,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--store", choices=("sqlite", "postgresql"), default="sqlite")
+    parser.add_argument("--store", choices=("sqlite", "jsonl", "postgresql"), default="sqlite")
     chosen = parser.parse_args()
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -165,7 +166,8 @@ def main() -> int:
         if chosen.store == "postgresql":
             url = stack.enter_context(servers.postgres()).url
         end_s = time.monotonic() + chosen.minutes * 60
-        sweep = Sweep(Path(folder), chosen.seed, start, url)
+        file = "queue.jsonl" if chosen.store == "jsonl" else "outbox.db"
+        sweep = Sweep(Path(folder), chosen.seed, start, url, file)
         while time.monotonic() < end_s:
             sweep.step()
             say(" ".join(f"{name}={number}" for name, number in sorted(sweep.faults.items())))

@@ -20,6 +20,7 @@ from homing.domain.delivery import Change, Fact, New, Receipt
 from homing.domain.failure import Failure
 from homing.ports import Absent, Accepted, Added, Claim, Claimed, Envelope, Existing, Found
 from homing.providers.stub import StubProvider, StubSend, read_ledger
+from homing.stores.jsonl import JsonlStore
 from homing.stores.sql.postgres import PostgresStore
 from homing.stores.sql.sqlite import SqliteStore
 
@@ -103,6 +104,12 @@ class _Trapped:
 class TrappedStore(_Trapped, SqliteStore):
     def __init__(self, path: Path, traps: Traps, busy_timeout_s: float) -> None:
         super().__init__(path, busy_timeout_s=busy_timeout_s)
+        self.set_traps(traps)
+
+
+class TrappedJsonl(_Trapped, JsonlStore):
+    def __init__(self, path: Path, traps: Traps, busy_timeout_s: float) -> None:
+        super().__init__(path, lock_within_s=busy_timeout_s)
         self.set_traps(traps)
 
 

@@ -24,7 +24,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -47,6 +47,7 @@ from tests.faults.shared_time import SharedClock, SharedTime
 from tests.faults.traps import (
     LookingStub,
     Trap,
+    TrappedJsonl,
     TrappedPostgres,
     TrappedStore,
     TrappedStub,
@@ -54,6 +55,7 @@ from tests.faults.traps import (
     say,
 )
 
+AnyTrapped: TypeAlias = TrappedStore | TrappedJsonl | TrappedPostgres
 CALLERS = 32
 OPEN = Query(facets=tuple(Facet(state=state) for state in sorted(CLAIMABLE_STATES)))
 RETRY = Retry(Ladder((0.05,)), max_attempts=7)
@@ -106,9 +108,7 @@ class BriskRoute(Route, frozen=True, kw_only=True):
         return self.brisk_lease_s
 
 
-def build(
-    setup: Setup, store: TrappedStore | TrappedPostgres, traps: Traps, released: asyncio.Event
-) -> Homing:
+def build(setup: Setup, store: AnyTrapped, traps: Traps, released: asyncio.Event) -> Homing:
     stub = LookingStub if setup.can_look else TrappedStub
     provider = stub(traps, setup.ledger, setup.latency_ms / 1000)
     mail, burn = _mail(setup, provider), job_route(BURN, _burning(released), ("run",))
@@ -232,11 +232,12 @@ async def main(setup: Setup) -> None:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     traps, released = Traps(setup.traps), asyncio.Event()
-    store: TrappedStore | TrappedPostgres
-    if setup.store_url is None:
-        store = TrappedStore(setup.store, traps, setup.busy_timeout_s)
-    else:
+    store: AnyTrapped
+    if setup.store_url is not None:
         store = TrappedPostgres(setup.store_url, traps)
+    else:
+        kind = TrappedJsonl if setup.store.suffix == ".jsonl" else TrappedStore
+        store = kind(setup.store, traps, setup.busy_timeout_s)
     if not setup.claims_when_told:
         store.may_claim.set()
     homing = build(setup, store, traps, released)

@@ -14,18 +14,19 @@ from homing.stores.jsonl.places import Place
 from homing.stores.memory import reading
 
 
-class QueueLine(Struct):
+class QueueLine(Struct, gc=False):
     """`payload_size` and `has_results` are None where the line leaves them as they were."""
 
     delivery_id: str
-    data: bytes
+    size: int
     head: int
-    record: bytes
     payload_size: int | None = None
     has_results: bool | None = None
+    # With its line feed; not where the line was read.
+    data: bytes = b""
 
     def place_at(self, offset: int, before: Place | None) -> Place:
-        size = len(self.data) - 1
+        size = self.size
         payload = (0, 0, 0) if before is None else before[3:6]
         results = (0, 0) if before is None else before[6:8]
         if self.payload_size is not None:
@@ -88,17 +89,18 @@ class Encoder:
         is_payload = changed is not None and changed.is_payload
         shown, head = self._shown(delivery, None if is_payload else self._head(delivery_id))
         heads[delivery_id] = shown[:head]
-        record = encode(delivery)
-        line = QueueLine(delivery_id, b"", head, record)
-        kept = QueueRecord(number, head, Raw(record), more)
+        line = QueueLine(delivery_id, 0, head)
+        kept = QueueRecord(number, head, Raw(encode(delivery)), more)
         if changed is not None:
             content = self._index.contents[delivery_id]
             if is_payload:
                 line.payload_size = len(content.payload)
                 kept.payload = Raw(encode(content.payload))
-            line.has_results = bool(content.results)
-            kept.results = Raw(encode(content.results))
+            if content.results or not changed.is_new:
+                line.has_results = bool(content.results)
+                kept.results = Raw(encode(content.results))
         line.data = sealed(shown, encode(kept))
+        line.size = len(line.data) - 1
         return line
 
     def _head(self, delivery_id: str) -> bytes:

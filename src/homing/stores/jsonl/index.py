@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.ports import ForeignLine
-from homing.stores.jsonl.places import Contents, PackedDeliveries, Place
+from homing.stores.jsonl.places import Contents, FileDeliveries, PackedKeys, Place
 from homing.stores.memory.disk import MemoryDisk
 
 # The fact that says how far the lines of other programs were taken.
@@ -17,12 +17,16 @@ LINES_TAKEN = "lines_taken"
 QUEUE = "queue"
 
 
-class ContentBefore(Struct):
+class ContentBefore(Struct, gc=False):
     """`is_payload`: the commit changes the payload, not only the results."""
 
     place: Place | None
     fresh: Content | None
     is_payload: bool
+
+    @property
+    def is_new(self) -> bool:
+        return self.place is None and self.fresh is None
 
 
 class Changes(Struct):
@@ -37,17 +41,18 @@ class Changes(Struct):
 
 
 class LogIndex(MemoryDisk):
-    """The memory store's data with the records packed and the contents left in the file.
+    """The memory store's data with records and contents left in the file.
 
     From `begin` on it notes what is changed, until `undo` or `settle`.
     """
 
     def __init__(self, read: Callable[[int, int], bytes]) -> None:
         super().__init__()
-        self.packed = PackedDeliveries()
-        self.deliveries = self.packed
         self.places = Contents(read)
         self.contents = self.places
+        self.records = FileDeliveries(self.places)
+        self.deliveries = self.records
+        self.keys = PackedKeys()
         self.last_commit = 0
         # Lines of other programs: where each begins, and its length.
         self.foreign: list[tuple[int, int]] = []
@@ -131,10 +136,10 @@ class LogIndex(MemoryDisk):
         super().remove(delivery_id)
 
     def put_content(self, delivery_id: str, content: Content) -> None:
-        known = self.places.get(delivery_id)
-        is_payload = known is None or known.payload != content.payload
+        places = self.places
+        is_payload = delivery_id not in places or places[delivery_id].payload != content.payload
         self._touch_content(delivery_id, is_payload=is_payload)
-        super().put_content(delivery_id, content)
+        places.fresh[delivery_id] = content
 
     def has_content(self, delivery_id: str) -> bool:
         return not self.places.is_empty(delivery_id)

@@ -17,7 +17,7 @@ _SEAL = b',"sum":"%08x"}}'
 _SEAL_BYTES = len(_SEAL % 0)
 
 
-class QueueRecord(Struct, omit_defaults=True):
+class QueueRecord(Struct, omit_defaults=True, gc=False):
     """What Homing keeps of a delivery in its line, beside the fields that its Shape shows.
 
     All lines of a commit have its number, and `more` of them follow. The first `head` bytes of
@@ -59,7 +59,7 @@ class KeptContent(Struct):
     results: dict[str, bytes] | None = None
 
 
-class _QueueLine(Struct):
+class _QueueLine(Struct, gc=False):
     homing: QueueRecord = field(name="_homing")
 
 

@@ -112,7 +112,7 @@ class Log:
             if line.delivery_id in index.deliveries:
                 before = index.places.place(line.delivery_id)
                 index.places.put_place(line.delivery_id, line.place_at(offset, before))
-                index.packed.pack(line.delivery_id, line.record)
+                index.records.written(line.delivery_id)
             offset += len(line.data)
         for delivery_id in commit.emptied:
             index.places.empty(delivery_id)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from homing.domain.delivery import Content, Delivery
+from homing.domain.delivery import Content, Delivery, Key
 from homing.stores.codec import decode_delivery
-from homing.stores.jsonl.lines import kept_content
+from homing.stores.jsonl.lines import QueueRecord, kept_content, queue_record
 
 
 class Place(NamedTuple):
@@ -53,6 +53,17 @@ class Contents(MutableMapping[str, Content]):
             self._places.pop(delivery_id, None)
         else:
             self._places[delivery_id] = _PLACE.pack(*place)
+
+    def has_place(self, delivery_id: object) -> bool:
+        return delivery_id in self._places
+
+    def placed(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def line(self, delivery_id: str) -> QueueRecord:
+        """What its last line keeps of it."""
+        place = self._known(delivery_id)
+        return queue_record(self._read(place.line, place.line_bytes))
 
     def empty(self, delivery_id: str) -> None:
         """Its payload and its results are gone; its line still shows what follows from them."""
@@ -111,6 +122,9 @@ class Contents(MutableMapping[str, Content]):
         self.fresh.pop(delivery_id, None)
         self.put_place(delivery_id, None)
 
+    def __contains__(self, delivery_id: object) -> bool:
+        return delivery_id in self._places or delivery_id in self.fresh
+
     def __iter__(self) -> Iterator[str]:
         return iter({**self._places, **self.fresh})
 
@@ -118,33 +132,93 @@ class Contents(MutableMapping[str, Content]):
         return len({**self._places, **self.fresh})
 
 
-class PackedDeliveries(MutableMapping[str, Delivery]):
-    """Records by id. Most are kept as JSON, which takes a third of the memory."""
+class FileDeliveries(MutableMapping[str, Delivery]):
+    """Records by id, read from their last lines. What is in flight, and what is not in the file
+    yet, is in memory: it changes again soon, and a longer lease is in no line."""
 
-    def __init__(self) -> None:
-        self._records: dict[str, Delivery | bytes] = {}
+    def __init__(self, places: Contents) -> None:
+        self._places = places
+        self._near: dict[str, Delivery] = {}
 
-    def pack(self, delivery_id: str, record: bytes) -> None:
-        """Keep this JSON of what is there. What is in flight changes again soon."""
-        known = self._records.get(delivery_id)
-        if isinstance(known, Delivery) and known.state != "in_flight":
-            self._records[delivery_id] = record
+    def written(self, delivery_id: str) -> None:
+        """Its last line says what is known of it."""
+        known = self._near.get(delivery_id)
+        if known is not None and known.state != "in_flight":
+            del self._near[delivery_id]
 
     def __getitem__(self, delivery_id: str) -> Delivery:
-        found = self._records[delivery_id]
-        return decode_delivery(found) if isinstance(found, bytes) else found
+        near = self._near.get(delivery_id)
+        if near is not None:
+            return near
+        return decode_delivery(self._places.line(delivery_id).delivery)
+
+    def get(self, delivery_id: str, default: Any = None) -> Any:
+        if delivery_id in self:
+            return self[delivery_id]
+        return default
 
     def __setitem__(self, delivery_id: str, delivery: Delivery) -> None:
-        self._records[delivery_id] = delivery
+        self._near[delivery_id] = delivery
 
     def __delitem__(self, delivery_id: str) -> None:
-        del self._records[delivery_id]
+        self._near.pop(delivery_id, None)
+        self._places.put_place(delivery_id, None)
 
     def __contains__(self, delivery_id: object) -> bool:
-        return delivery_id in self._records
+        return delivery_id in self._near or self._places.has_place(delivery_id)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._records)
+        yield from self._places.placed()
+        yield from [one for one in self._near if not self._places.has_place(one)]
 
     def __len__(self) -> int:
-        return len(self._records)
+        return sum(1 for _ in self)
+
+
+class PackedKeys(MutableMapping[tuple[str, str], Key]):
+    """Keys by their names, each as two texts: five objects take twice the memory.
+
+    The texts may hold any character, so lengths stand before them.
+    """
+
+    def __init__(self) -> None:
+        self._packed: dict[str, str] = {}
+
+    def __getitem__(self, name: tuple[str, str]) -> Key:
+        return _unpacked(name, self._packed[_name(*name)])
+
+    def get(self, name: tuple[str, str], default: Any = None) -> Any:
+        packed = self._packed.get(_name(*name))
+        return default if packed is None else _unpacked(name, packed)
+
+    def __setitem__(self, name: tuple[str, str], key: Key) -> None:
+        lengths = f"{len(key.delivery_id)},{len(key.fingerprint)}"
+        expires = "" if key.expires_at_ms is None else key.expires_at_ms
+        self._packed[_name(*name)] = f"{lengths} {key.delivery_id}{key.fingerprint}{expires}"
+
+    def __delitem__(self, name: tuple[str, str]) -> None:
+        del self._packed[_name(*name)]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, tuple) and _name(*name) in self._packed
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        for packed in self._packed:
+            length, _, joined = packed.partition(" ")
+            yield joined[: int(length)], joined[int(length) :]
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+
+def _name(source: str, key: str) -> str:
+    return f"{len(source)} {source}{key}"
+
+
+def _unpacked(name: tuple[str, str], packed: str) -> Key:
+    lengths, _, joined = packed.partition(" ")
+    id_length, _, fingerprint_length = lengths.partition(",")
+    first = int(id_length)
+    second = first + int(fingerprint_length)
+    expires = joined[second:]
+    return Key(*name, joined[:first], joined[first:second], int(expires) if expires else None)

@@ -6,12 +6,13 @@ first and its lines of the queue last, so it is complete once its last line is i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from msgspec import Struct
 
 from homing.domain.errors import StoreCorrupt
 from homing.stores.codec import decode_delivery
+from homing.stores.jsonl.encoding import QueueLine
 from homing.stores.jsonl.files import AppendFile
 from homing.stores.jsonl.index import LogIndex
 from homing.stores.jsonl.lines import (
@@ -22,7 +23,6 @@ from homing.stores.jsonl.lines import (
     journal_record,
     queue_record,
 )
-from homing.stores.jsonl.places import Place
 
 
 class Torn(Struct):
@@ -41,7 +41,7 @@ class Replay:
         self._index = index
         self._queue = queue
         self._journal = journal
-        self._frames = _WholeLines(journal, is_whole)
+        self._frames = _WholeLines(journal)
         self._known = index.journal_commit
         self._next: tuple[int, JournalRecord, int] | None = None
         self.torn: list[Torn] = []
@@ -55,11 +55,11 @@ class Replay:
             self.torn.append(Torn(self._journal, self._frames.torn_at, is_damaged=True))
 
     def _read_queue(self) -> None:
-        lines = _WholeLines(self._queue, lambda line: is_whole(line) or is_foreign(line))
+        lines = _WholeLines(self._queue, takes_foreign=True)
         commit: list[tuple[int, int, QueueRecord]] = []
         begun_at = 0
         for offset, line in lines:
-            if not is_whole(line):
+            if lines.is_foreign:
                 self._index.foreign.append((offset, len(line)))
                 self._queue.end = offset + len(line) + 1
                 continue
@@ -81,18 +81,19 @@ class Replay:
             self.torn.append(Torn(self._queue, lines.torn_at, is_damaged=True))
 
     def _put(self, offset: int, size: int, record: QueueRecord) -> None:
-        index, raw = self._index, bytes(record.delivery)
-        delivery = decode_delivery(raw)
+        index = self._index
+        delivery = decode_delivery(record.delivery)
         index.put(delivery)
-        index.packed.pack(delivery.id, raw)
-        before = index.places.place(delivery.id)
-        payload = (0, 0, 0) if before is None else before[3:6]
-        results = (0, 0) if before is None else before[6:8]
-        if text := bytes(record.payload):
-            payload = (offset, size, _decoded_size(text))
-        if text := bytes(record.results):
-            results = (0, 0) if text == b"{}" else (offset, size)
-        index.places.put_place(delivery.id, Place(offset, size, record.head, *payload, *results))
+        payload, results = memoryview(record.payload), memoryview(record.results)
+        line = QueueLine(
+            delivery.id,
+            size,
+            record.head,
+            payload_size=_decoded_size(payload) if payload else None,
+            has_results=bytes(results) != b"{}" if results else None,
+        )
+        index.places.put_place(delivery.id, line.place_at(offset, index.places.place(delivery.id)))
+        index.records.written(delivery.id)
         index.last_commit = record.commit
 
     def _read_journal(self, up_to: int | None) -> None:
@@ -156,15 +157,21 @@ class _WholeLines(Iterator[tuple[int, bytes]]):
     Damage that is followed by a whole line is not the end of the file, and raises.
     """
 
-    def __init__(self, file: AppendFile, is_good: Callable[[bytes], bool]) -> None:
+    def __init__(self, file: AppendFile, *, takes_foreign: bool = False) -> None:
         self._file = file
-        self._is_good = is_good
+        self._takes_foreign = takes_foreign
+        # Of the last line: another program wrote it.
+        self.is_foreign = False
         self._lines = file.lines()
         self.torn_at: int | None = None
 
     def __next__(self) -> tuple[int, bytes]:
         for offset, line, is_complete in self._lines:
-            if not (is_complete and self._is_good(line)):
+            is_ours = is_complete and is_whole(line)
+            self.is_foreign = (
+                not is_ours and is_complete and self._takes_foreign and is_foreign(line)
+            )
+            if not (is_ours or self.is_foreign):
                 if self.torn_at is None:
                     self.torn_at = offset
             elif self.torn_at is not None:
@@ -181,6 +188,6 @@ def _corrupt(file: AppendFile, offset: int, why: str) -> StoreCorrupt:
     )
 
 
-def _decoded_size(text: bytes) -> int:
+def _decoded_size(text: memoryview) -> int:
     """How many bytes a JSON string of base64 stands for."""
-    return (len(text) - 2) // 4 * 3 - text[-3:-1].count(b"=")
+    return (len(text) - 2) // 4 * 3 - bytes(text[-3:-1]).count(b"=")

@@ -27,7 +27,7 @@ class MemoryDisk:
     def __init__(self) -> None:
         self.deliveries: MutableMapping[str, Delivery] = {}
         self.contents: MutableMapping[str, Content] = {}
-        self.keys: dict[tuple[str, str], Key] = {}
+        self.keys: MutableMapping[tuple[str, str], Key] = {}
         # With the route it was written under: an attempt may outlive its delivery.
         self.attempts: dict[str, dict[int, tuple[str, Attempt]]] = {}
         self.facts: dict[str, dict[str, Fact]] = {}
