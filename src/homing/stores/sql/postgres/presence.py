@@ -9,7 +9,9 @@ sessions.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -61,9 +63,12 @@ class PostgresPresence:
     def meet_in(self, database: str) -> None:
         """Where the processes of this host that use the same database put their lock files."""
         folder = Path(tempfile.gettempdir()) / f"homing-{os.getuid()}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        if folder.stat().st_uid == os.getuid():  # else somebody else has made it, for his own ends
-            self._locks = ProcessLocks(folder / database)
+        with contextlib.suppress(OSError):  # heartbeats remain
+            folder.mkdir(mode=0o700, exist_ok=True)
+            found = folder.lstat()
+            # What somebody else has put there is not used.
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+                self._locks = ProcessLocks(folder / database)
 
     def announce(self, holder: str, boot: str) -> None:
         self.holders.add(holder)
