@@ -14,6 +14,7 @@ MOST_ROWS = 3
 ROWS: Mapping[str, tuple[str, ...]] = {
     "events": tuple(f"E-{number:03}" for number in range(1, 66)),
     "bookings": tuple(f"B-{number:03}" for number in range(1, 124)),
+    "verdicts": tuple(f"O-{number:03}" for number in range(1, 136)),
 }
 
 

@@ -118,6 +118,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/STATE_MACHINE.md": state_machine,
     "docs/reference/settings.md": lambda: reference(defaults()),
     "docs/conformance/bookings.md": lambda: conformance("bookings"),
+    "docs/conformance/verdicts.md": lambda: conformance("verdicts"),
     "docs/conformance/events.md": lambda: conformance("events"),
 }
 
