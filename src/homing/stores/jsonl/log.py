@@ -43,7 +43,9 @@ class Log:
         self.path = path
         self._folder = folder_of(path)
         self._projection = projection
-        self._folder.mkdir(mode=_OWNER_ONLY, exist_ok=True)
+        if not self._folder.exists():
+            self._folder.mkdir(mode=_OWNER_ONLY, exist_ok=True)
+            sync_folder(self._folder.parent)
         self._lock = QueueLock(path)
         self._is_stale = True
         self._compact_journal_at = JOURNAL_BYTES
