@@ -15,7 +15,7 @@ export UV_HTTP_TIMEOUT ?= 180
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check audit format simulate kill-sweep claim-cost smoke-verdicts bench profile peers docs lock clean system
+.PHONY: help run test check audit format simulate kill-sweep claim-cost console-load smoke-verdicts screenshots bench profile peers docs lock clean system
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,12 @@ claim-cost: .venv/.ready system ## compare a claim from PostgreSQL before and af
 
 smoke-verdicts: .venv/.ready ## before a deployment of verdict mails: retries and dead letter against a fake of Graph
 	.venv/bin/pytest -n 0 -q tests/conformance/verdicts/test_programs.py -k "ver_02 or ver_03"
+
+console-load: .venv/.ready system ## the console with many rows, much traffic and many viewers (ARGS="--rows 1000000 --minutes 10")
+	.venv/bin/python -m tests.browser.load $(ARGS)
+
+screenshots: .venv/.ready system ## take the pictures of the console guide again (ARGS="--all FOLDER" for all pages)
+	.venv/bin/python -m tests.browser.screenshots $(ARGS)
 
 bench: .venv/.ready .venv-peers/.ready system ## measure Homing beside its peers
 	.venv/bin/python -m benchmarks $(ARGS)

@@ -489,7 +489,8 @@ class Homing:
     ) -> Ticket:
         """As `submit(within=…)`, without awaiting: it runs in the caller's own thread.
 
-        Homing need not be started for it. A missing schema is made in the same transaction.
+        Homing need not be started for it. A store may make a missing schema in the same
+        transaction, or refuse.
         """
         chosen = self._route_for(message, route)
         if not isinstance(self.store, TransactionalStore):

@@ -516,6 +516,13 @@ class GroupProvider(Protocol):
 
 
 @runtime_checkable
+class LimitedProvider(Protocol):
+    """A provider with room for few sends at once. More would wait there, on their time limit."""
+
+    most_at_once: int
+
+
+@runtime_checkable
 class StaysLocal(Protocol):
     """A provider that knows whether what it is given can leave this machine."""
 

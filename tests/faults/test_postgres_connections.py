@@ -10,9 +10,10 @@ import psycopg
 import pytest
 
 from homing.domain.delivery import Change
-from homing.domain.errors import StoreUnavailable
+from homing.domain.errors import StoreLocked, StoreUnavailable
 from homing.ports import Added, Query
 from homing.stores.sql.postgres import PostgresStore, executing
+from homing.stores.sql.postgres.statement import Statement
 from homing.testing import samples
 from tests import servers
 from tests.faults.proxy import Proxy, proxy_to
@@ -20,6 +21,8 @@ from tests.faults.proxy import Proxy, proxy_to
 BOUND_S = 30.0
 EMPTY = """truncate homing_open, homing_ended, homing_records, homing_results, homing_recipients,
 homing_keys, homing_attempts, homing_facts, homing_sessions"""
+HOLD_KEY = """insert into homing_keys (hash, source, key, delivery_id, fingerprint)
+values (homing_key_hash('shop', 'held'), 'shop', 'held', 'first', '')"""
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +177,27 @@ async def test_nothing_is_promised_while_the_server_cannot_be_reached(
             await store.add([samples.new("lost")])
         with pytest.raises(StoreUnavailable):
             await store.claim(samples.claim())
+
+
+async def test_a_key_that_another_transaction_holds_delays_nobody_else(
+    server: servers.Server,
+) -> None:
+    """As a caller does that submits inside a transaction and leaves it open."""
+    async with opened(server.url) as store, opened(server.url) as other:
+        store._open._adding._settings["lock_timeout"] = "300ms"
+        async with other._open.reads.transaction() as session:
+            await session.run(Statement(HOLD_KEY))
+            answers = await asyncio.gather(
+                *(store.add([samples.new(f"free{n}")]) for n in range(3)),
+                store.add([samples.keyed("late", "held")]),
+                *(store.add([samples.new(f"free{n}")]) for n in range(3, 6)),
+                return_exceptions=True,
+            )
+
+        assert isinstance(answers.pop(3), StoreLocked)
+        assert answers == [[Added(f"free{n}")] for n in range(6)]
+        [answer] = await store.add([samples.keyed("late", "held")])
+        assert answer.delivery_id == "first"
 
 
 async def test_a_server_without_free_connections(server: servers.Server) -> None:

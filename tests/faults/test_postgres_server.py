@@ -14,15 +14,20 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from homing.domain.errors import StoreError, StoreUnsafe
 from homing.ports import Added
-from homing.stores.sql.postgres import PostgresStore
+from homing.stores.sql import migrate
+from homing.stores.sql.migrate import Migration
+from homing.stores.sql.postgres import PostgresStore, opening
 from homing.testing import samples
 from tests import servers
+from tests.faults.disks import MountRefused, cut_power, make_image, mounted
 
 BOUND_S = 60.0
 RESUMES_WITHIN_S = 10.0
+IMAGE_BYTES = 256 * 1024 * 1024
 
 
 @pytest.fixture
@@ -173,6 +178,36 @@ def await_synchronous(primary: servers.Server) -> None:
             time.sleep(0.05)
 
 
+async def test_a_power_cut_loses_nothing_acknowledged_i1(home: Path) -> None:
+    """The server lies on an image; a copy of it holds what a disk would hold at that moment."""
+    image, copy = home / "live.img", home / "cut.img"
+    try:
+        make_image(image, IMAGE_BYTES)
+        with (
+            mounted(home / "live", "-o", "loop", str(image)) as place,
+            servers.postgres("min_wal_size=32MB", folder=place) as server,
+        ):
+            # The cluster was made without syncing; what is proved is what follows.
+            await asyncio.to_thread(os.sync)
+            async with under_load(server.url) as (_, load):
+                pass
+            acknowledged, delivered = load.acknowledged, load.delivered
+            # The server is idle: what it has not synced is only in memory.
+            cut_power(image, copy)
+    except MountRefused:
+        pytest.skip("nobody may mount here; the server that is killed loses nothing either")
+    with mounted(home / "cut", "-o", "loop", str(copy)) as place:
+        (place / "data" / "postmaster.pid").unlink()
+        with servers.postgres(folder=place) as server:
+            store = PostgresStore(server.url)
+            await store.open()
+            found = await store.get_many(acknowledged)
+            assert [one.id for one in found if one] == acknowledged
+            ended = await store.get_many(delivered)
+            assert {one.state for one in ended if one} == {"delivered"}
+            await store.close()
+
+
 @pytest.fixture(scope="module")
 def careless() -> Iterator[servers.Server]:
     with servers.postgres("fsync=off", "synchronous_commit=off") as server:
@@ -228,3 +263,27 @@ async def test_a_newer_schema_is_refused(careless: servers.Server) -> None:
 
     with pytest.raises(StoreUnsafe, match="opened by a newer version"):
         await store.open()
+
+
+async def test_workers_of_the_version_before_are_named_before_a_migration_that_stops_them(
+    careless: servers.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with psycopg.connect(careless.url, autocommit=True) as connection:
+        connection.execute("create database older")
+    store = PostgresStore(careless.url.rpartition("/")[0] + "/older?durability=weak")
+    await store.open()
+    beat = samples.fact("worker-7", kind="worker", at_ms=round(time.time() * 1000))
+    await store.save([], [beat])
+    await store.close()
+    shipped = migrate.shipped("homing.stores.sql.postgres")
+    later = Migration(2, "later", f"{migrate.MUST_STOP}alter table homing_open add extra text;")
+    monkeypatch.setattr(opening, "shipped", lambda _: (*shipped, later))
+
+    with pytest.raises(StoreUnsafe, match=r"0002_later .* stop them first.*worker-7"):
+        await store.open()
+
+    harmless = replace(later, script=later.script.replace("must stop", "go on"))
+    monkeypatch.setattr(opening, "shipped", lambda _: (*shipped, harmless))
+    await store.open()
+    assert await store.pending_migrations() == []
+    await store.close()

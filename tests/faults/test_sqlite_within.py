@@ -207,6 +207,25 @@ async def test_sqlalchemy_core(store: SqliteStore) -> None:
     assert await store.get("done") is not None
 
 
+async def test_the_first_statement_of_a_transaction_of_sqlalchemy_belongs_to_it(
+    store: SqliteStore,
+) -> None:
+    engine = sqlalchemy.create_engine(f"sqlite:///{store.path}")
+    with engine.connect() as connection:
+        store.within(connection).add([samples.new("undone")])
+        connection.rollback()
+        store.within(connection).add([samples.new("done")])
+        connection.commit()
+    engine.dispose()
+    async_engine = create_async_engine(f"sqlite+aiosqlite:///{store.path}")
+    async with async_engine.connect() as awaited:
+        store.within(awaited).add([samples.new("done, too")])
+        await awaited.commit()
+    await async_engine.dispose()
+
+    assert await store.count(Query()) == {(): 2}
+
+
 async def test_sqlalchemy_session(store: SqliteStore) -> None:
     engine = sqlalchemy.create_engine(f"sqlite:///{store.path}")
     with Session(engine) as session:

@@ -45,6 +45,7 @@ OFFERED = [
     "Label",
     "LabelTable",
     "Ladder",
+    "LimitedProvider",
     "Lookup",
     "Migrated",
     "New",

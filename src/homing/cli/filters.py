@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, get_args
+from typing import Annotated, cast, get_args
 
 import typer
 from msgspec import structs
@@ -12,13 +12,14 @@ from msgspec import structs
 from homing.app import Homing
 from homing.cli.options import OptionGroup
 from homing.cli.session import WrongUse
-from homing.domain.delivery import FailedBecause
+from homing.domain.delivery import FailedBecause, State
 from homing.engine.route import Route
 from homing.engine.status_words import facets_of, status_words
 from homing.ports import Facet, Query
 from homing.settings import seconds
 
 REASONS = get_args(FailedBecause)
+STATES = get_args(State)
 
 
 class DeadFilter(OptionGroup, frozen=True, kw_only=True):
@@ -53,6 +54,8 @@ class DeadFilter(OptionGroup, frozen=True, kw_only=True):
             recipient=None if self.recipient is None else address_as_stored(self.recipient),
             error_class=self.error_class,
             facets=self.facets(homing.engine.routes),
+            # Each request once; addresses and errors are those of its parts.
+            top_only=self.recipient is None and self.error_class is None,
             created_from_ms=_moment("since", self.since, now_ms),
             created_before_ms=_moment("until", self.until, now_ms),
         )
@@ -77,6 +80,9 @@ class Filter(DeadFilter, frozen=True, kw_only=True):
     """Which deliveries, of any status."""
 
     status: Annotated[str | None, typer.Option(help="A status word.")] = None
+    state: Annotated[str | None, typer.Option(help=f"The engine's state: {', '.join(STATES)}.")] = (
+        None
+    )
 
     @classmethod
     def of(cls, conditions: Sequence[str]) -> Filter:
@@ -94,6 +100,17 @@ class Filter(DeadFilter, frozen=True, kw_only=True):
         return cls(**given)
 
     def facets(self, routes: Mapping[str, Route]) -> tuple[Facet, ...] | None:
+        found = self._by_status(routes)
+        if self.state is None:
+            return found
+        if self.state not in STATES:
+            raise WrongUse(
+                f"--state: {self.state!r} is not a state; use one of {', '.join(STATES)}"
+            )
+        named = (Facet(state=cast(State, self.state)),) if found is None else found
+        return tuple(facet for facet in named if facet.state == self.state)
+
+    def _by_status(self, routes: Mapping[str, Route]) -> tuple[Facet, ...] | None:
         if self.status is None:
             return None if self.because is None else super().facets(routes)
         facets = facets_of(self.status, routes, self.route)

@@ -90,7 +90,8 @@ async def counts(homing: Homing) -> list[Count]:
             found += [Count(name, state, number) for state, number in states if number]
             continue
         for word in words_of(route):
-            query = Query(route=name, facets=facets_of(word, homing.engine.routes, name))
+            facets = facets_of(word, homing.engine.routes, name)
+            query = Query(route=name, facets=facets, top_only=True)
             number = sum((await homing.store.count(query)).values())
             found += [Count(name, word, number)] if number else []
     return found

@@ -85,14 +85,16 @@ class Alerts:
 
     async def tell_many_failed(self) -> None:
         """A route with more dead letters of a week than it should have is told once."""
-        if not self._is_mine():
+        limits = {
+            name: route.most_failed_a_week
+            for name, route in self._routes.items()
+            if route.most_failed_a_week is not None
+        }
+        if not limits or not self._is_mine():
             return
         now_ms, facts = self._clock.now_ms(), []
         told = {fact.key for fact in await self._store.facts(MANY_FAILED)}
-        for name, route in self._routes.items():
-            most = route.most_failed_a_week
-            if most is None:
-                continue
+        for name, most in limits.items():
             number = await failed_since(self._store, name, now_ms - WEEK_MS)
             text = f"route {name} has {number} dead letters of the last 7 days, more than {most}"
             if number <= most:

@@ -80,9 +80,11 @@ class Desk:
         """What operators did to a delivery, oldest first."""
         return await self._store.facts(AUDIT, f"{delivery_id}/")
 
-    async def audit_log(self, after: FactCursor | None = None, limit: int = 50) -> Sequence[Fact]:
-        """What was done to deliveries, routes and access, newest first."""
-        return await self._store.facts(AUDIT, limit=limit, after=after, order="newest")
+    async def audit_log(self, after: Fact | None = None, limit: int = 50) -> Sequence[Fact]:
+        """What was done to deliveries, routes and access, newest first; `after` is the last one
+        seen."""
+        seen = None if after is None else FactCursor(after.key, after.at_ms)
+        return await self._store.facts(AUDIT, limit=limit, after=seen, order="newest")
 
     async def note_access(self, verb: str, subject: str, *, actor: str, reason: str) -> None:
         """Keep who changed the access of a person or a token (`user:ann`, `token:shop`)."""

@@ -7,6 +7,7 @@ kind `event_handled` says it.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -96,7 +97,9 @@ class OnceStep(HandlerStep):
             async with self._once(fact) as connection:
                 if connection is None:
                     return NOTHING_TO_KEEP
-                returned = await self._function(event, connection)
+                returned = self._function(event, connection)
+                if inspect.isawaitable(returned):
+                    returned = await returned
                 return NOTHING_TO_KEEP if returned is None else _kept(outcome_of(returned))
         except _Undo as undo:
             return undo.failure

@@ -19,7 +19,7 @@ from homing.engine.admitted import Admitted
 from homing.engine.labels import ENGINE_LABELS, LabelTable
 from homing.engine.lanes import lane_in_generation, lane_name
 from homing.engine.steps import SendStep
-from homing.ports import Lookup, PermittedLookup, Provider, Step
+from homing.ports import LimitedProvider, Lookup, PermittedLookup, Provider, Step
 
 Verb: TypeAlias = Literal[
     "replay",
@@ -146,6 +146,14 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     @functools.cached_property
     def lease_s(self) -> float:
         return max(s.timeout_s for plan in self.all_plans for s in plan.stages) + LEASE_MARGIN_S
+
+    @functools.cached_property
+    def most_at_once(self) -> int:
+        """`concurrency`, or less where the provider has room for less."""
+        provider: object = self.provider
+        if isinstance(provider, LimitedProvider):
+            return min(self.concurrency, provider.most_at_once)
+        return self.concurrency
 
     @property
     def lookup(self) -> Lookup | None:

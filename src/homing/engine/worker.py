@@ -64,7 +64,7 @@ class RouteWorker:
         self._inbox = Inbox()
         self._suspects = SuspectQueue(runner.process.suspects, self._put_suspects_first)
         # Limits the attempts of all slots together.
-        self._room = Permits(route.concurrency)
+        self._room = Permits(route.most_at_once)
         # The start of each running attempt, by id.
         self._running: dict[str, float] = {}
         self._inline: dict[str, ClaimedWork] = {}
@@ -156,7 +156,7 @@ class RouteWorker:
         return (
             bool(self._slots)
             and not self._stopping
-            and len(self._held) < self.route.concurrency
+            and len(self._held) < self.route.most_at_once
             and not self._parking.is_parked(self.route.name)
         )
 
@@ -215,7 +215,7 @@ class RouteWorker:
         loop, name = asyncio.get_running_loop(), self.route.name
         self._slots = [
             loop.create_task(self._slot(), name=f"{name} slot {number}")
-            for number in range(self.route.concurrency)
+            for number in range(self.route.most_at_once)
         ]
         self._slots.append(loop.create_task(self._suspects.run(), name=f"{name} suspects"))
 
@@ -264,7 +264,7 @@ class RouteWorker:
         sends = batch[0].stage.sends
         most = min(len(batch), most_at_once(batch[0])) if sends else 1
         # Sends share the writes of their marks and outcomes: half a room is worth waiting for.
-        taken = await self._room.take(most, worth=min(most, max(self.route.concurrency // 2, 1)))
+        taken = await self._room.take(most, worth=min(most, max(self.route.most_at_once // 2, 1)))
         if sends and taken < len(batch):
             self.put_back(batch[taken:])
             batch = batch[:taken]
@@ -358,7 +358,7 @@ class RouteWorker:
     def _capacity(self) -> int:
         quick = self._slowest_s < self.route.lease_s * QUICK_SHARE_OF_LEASE
         may_wait = quick and not self.route.plan.interrupted_counts
-        return self.route.concurrency + (READ_AHEAD if may_wait else 0)
+        return self.route.most_at_once + (READ_AHEAD if may_wait else 0)
 
     def _in_use(self) -> int:
         """Suspects that wait for permits take no room: healthy work is claimed beside them."""

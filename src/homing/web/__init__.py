@@ -1,1 +1,1 @@
-"""The HTTP side of `homing serve`: REST intake, operator REST, the status page."""
+"""The HTTP side of `homing serve`: REST intake, operator REST, the operator console."""

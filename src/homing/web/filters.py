@@ -71,6 +71,8 @@ def to_query(
         recipient=None if given.recipient is None else as_stored(given.recipient),
         error_class=given.error_class,
         facets=facets,
+        # Each request once; addresses and errors are those of its parts.
+        top_only=given.recipient is None and given.error_class is None,
         created_from_ms=first,
         created_before_ms=last,
     )

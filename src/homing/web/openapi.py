@@ -115,11 +115,17 @@ def _set_words(schema: dict[str, Any], words: Iterable[str]) -> None:
 def _types(operations: tuple[Operation, ...]) -> list[Any]:
     found: list[Any] = [Problem]
     for operation in operations:
-        found += [_bare(kind) for kind in operation.gives.values() if not isinstance(kind, str)]
+        for given in operation.gives.values():
+            found += [_bare(kind) for kind in _kinds(given) if not isinstance(kind, str)]
         found += [parameter.kind for parameter in (*operation.query, *operation.headers)]
         if operation.takes is not None:
             found.append(operation.takes)
     return list({_key(kind): kind for kind in found}.values())
+
+
+def _kinds(given: Any) -> tuple[Any, ...]:
+    """The kinds of content of one answer."""
+    return given if isinstance(given, tuple) else (given,)
 
 
 def _bare(kind: Any) -> Any:
@@ -169,7 +175,9 @@ def _parameter(parameter: Parameter, where: str, schema_of: dict[str, Any]) -> d
 def _responses(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
     responses: dict[int, Any] = {}
     for status, kind in operation.gives.items():
-        content = _content(kind, schema_of)
+        content: dict[str, Any] = {}
+        for one in _kinds(kind):
+            content |= _content(one, schema_of)
         responses[status] = {"description": PHRASES[status], "content": content}
         if links := _links(kind):
             responses[status]["links"] = links

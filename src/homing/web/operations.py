@@ -30,6 +30,7 @@ from homing.web.schemas import (
     CountersOut,
     DeliveryIn,
     ErrorsOut,
+    ExportOut,
     HealthOut,
     ListOut,
     MeOut,
@@ -67,7 +68,8 @@ class EventStreamOf(Struct, frozen=True):
 
 
 class Operation(Struct, frozen=True, kw_only=True):
-    """`gives` maps a status to a type (JSON), a stream, or the name of another kind of content."""
+    """`gives` maps a status to a type (JSON), a stream, or the name of another kind of content;
+    a tuple of these are alternatives."""
 
     name: str
     method: Method
@@ -318,7 +320,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "export",
         f"{API}/export",
         "All deliveries that the filters choose, newest first, as a file.",
-        "text/csv",
+        ("text/csv", ExportOut),
         query=(
             Parameter("format", Literal["csv", "json"], "`csv` if not given."),
             *(each for each in FILTERS if each.name not in ("limit", "cursor")),

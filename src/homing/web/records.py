@@ -10,9 +10,9 @@ from starlette.responses import Response
 from homing.app import Homing
 from homing.domain.delivery import Fact
 from homing.domain.errors import NotFound
+from homing.engine.desk_writer import AUDIT
 from homing.engine.masking import masked_audit
 from homing.engine.views import audit_view
-from homing.ports import FactCursor
 from homing.web.answers import json_answer
 from homing.web.calls import Call, query_of
 from homing.web.listing import id_of
@@ -75,7 +75,7 @@ def _encoded(fact: Fact) -> str:
     return base64.urlsafe_b64encode(f"{fact.at_ms}:{fact.key}".encode()).rstrip(b"=").decode()
 
 
-def _decoded(text: str) -> FactCursor:
+def _decoded(text: str) -> Fact:
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True).decode()
         at_ms, _, key = raw.partition(":")
@@ -83,4 +83,4 @@ def _decoded(text: str) -> FactCursor:
         at_ms = key = ""
     if not key or not at_ms.isascii() or not at_ms.isdigit() or len(at_ms) > MAX_DIGITS:
         raise BadRequest("is not a cursor; use one of an earlier answer", "cursor")
-    return FactCursor(key, int(at_ms))
+    return Fact(AUDIT, key, int(at_ms))

@@ -137,6 +137,12 @@ class ListOut(Struct, frozen=True):
     previous_cursor: str | None
 
 
+class ExportOut(Struct, frozen=True):
+    """All that the filters choose, newest first."""
+
+    items: list[DeliveryView]
+
+
 class AttemptsOut(Struct, frozen=True):
     """Every ended attempt, then the scheduled or running one."""
 

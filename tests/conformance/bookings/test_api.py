@@ -9,9 +9,10 @@ import httpx2
 import pytest
 
 from homing.assemblies.bookings import outbox
-from homing.assemblies.bookings.app.sessions import COOKIE, FAILURES, SESSION_S, WINDOW_S, Sessions
+from homing.assemblies.bookings.app.sessions import COOKIE, SESSION_S, Sessions
 from homing.assemblies.bookings.settings import BookingsSettings
 from homing.testing.clocks import ManualClock
+from homing.web.login_limits import FAILURES, WINDOW_S
 from tests.conformance.bookings.site import ANN, PASSWORD, Site
 from tests.conformance.bookings.test_outbox import ENTRY, FAILED, insert
 

@@ -14,11 +14,11 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, async_playwright, expect
 
-from homing.assemblies.bookings.app.sessions import FAILURES
 from homing.assemblies.bookings.settings import BookingsSettings
 from homing.stores.shape import iso_utc
 from homing.system import SystemClock
 from homing.testing.clocks import ManualClock
+from homing.web.login_limits import FAILURES
 from tests.conformance.bookings.pages import (
     REFRESH_MS,
     App,

@@ -142,6 +142,21 @@ def test_replay_states_its_generation_and_who(shop: Path, cli: Cli) -> None:
     assert "it is pending" in cli(*replay, "--by", "ann", "--generation", "1", code=1).err
 
 
+def test_a_database_without_the_schema_is_named(
+    cli: Cli, tmp_path: Path, empty_database: str
+) -> None:
+    (tmp_path / "events_pg.py").write_text(
+        f"from homing import Homing\nhoming = Homing({empty_database!r})\n"
+    )
+    told = cli("events", "worker", "--app", "events_pg", code=2).err
+    assert "0001_deliveries, events/20260401000000_core_outbox.sql" in told
+    assert "`homing events migrate` adds it" in told
+    assert (
+        "`homing events migrate` adds it"
+        in cli("events", "dlq", "list", "--store", empty_database, code=2).err
+    )
+
+
 def test_the_worker_says_what_it_lacks(
     shop: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,7 +169,3 @@ def test_the_worker_says_what_it_lacks(
     cli("events", "migrate", "--app", "events_shop")
     monkeypatch.setenv("HOMING_TIME_SCALE", "60")
     assert "time_scale (HOMING_TIME_SCALE) has no effect" in cli(*work, code=2).err
-
-
-def test_other_assemblies_take_no_application(cli: Cli) -> None:
-    assert "--app is not for mail" in cli("mail", "worker", "--app", "shop", code=2).err

@@ -132,6 +132,44 @@ async def test_an_effect_is_undone_with_its_record(outbox: Outbox, problem: obje
     assert len(outbox.sql(HANDLED)) == 1
 
 
+async def test_a_wrong_payload_leaves_no_record(outbox: Outbox) -> None:
+    """E-017"""
+    homing, calls = outbox.homing(), list[int]()
+
+    async def book(event: Any, connection: object) -> None:
+        calls.append(event.data)
+
+    homing.on("paid", validate=lambda data: int(data["sum"]))(book)
+    event_id = outbox.enqueue("a", "paid")
+    outbox.sql("select core.outbox_enqueue('paid', '{\"sum\": \"many\"}', 'b')")
+    outbox.sql("select core.outbox_enqueue('paid', '{\"sum\": \"7\"}', 'c')")
+    async with homing:
+        await work(homing)
+
+    assert calls == [7]
+    assert [row["idempotency_key"] for row in outbox.sql(HANDLED)] == ["c"]
+    # A missing name is no ValueError.
+    assert outbox.row(event_id)["status"] == "pending"
+    failed = outbox.sql("select attempts from core.outbox where status = 'failed'")
+    assert failed == [{"attempts": 1}]
+
+
+async def test_a_connection_that_the_server_has_ended_costs_no_attempt(outbox: Outbox) -> None:
+    homing, calls = with_effects(outbox)
+    async with homing:
+        outbox.enqueue("a", "paid")
+        await work(homing)
+        outbox.sql(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where query like 'COMMIT%%' and application_name = 'homing'"
+        )
+        event_id = outbox.enqueue("b", "paid")
+        await work(homing)
+
+    assert len(calls) == 2
+    assert (outbox.row(event_id)["status"], outbox.row(event_id)["attempts"]) == ("delivered", 1)
+
+
 async def test_a_crash_after_the_commit_does_not_repeat_the_effect(outbox: Outbox) -> None:
     """E-056"""
     homing, calls = with_effects(outbox)

@@ -140,6 +140,28 @@ async def test_an_event_written_in_sql_is_handled_and_its_key_is_one_for_all(
     assert outbox.row(first)["status"] == "delivered"
 
 
+async def test_sql_and_python_store_the_same_delivery(outbox: Outbox) -> None:
+    """E-002"""
+    async with outbox.homing(generation=2) as homing:
+        by_sql = outbox.enqueue("k", "a/b@c%", source="shop", target="ledger", generation=2)
+        outbox.sql("truncate homing_keys")
+        ticket = await homing.submit(
+            Event("a/b@c%", {"n": 1}),
+            key="k",
+            source="shop",
+            generation=2,
+            metadata={"target": "ledger"},
+        )
+        sql, python = [await homing.desk.show(id_) for id_ in (by_sql, ticket.delivery_id)]
+        assert asdict(plain(sql)) == asdict(plain(python))
+    own = "id, created_at_ms, updated_at_ms, due_at_ms"
+    for table in ("homing_open", "homing_records"):
+        one, other = outbox.sql(f"select * from {table} order by id")
+        for name in (*own.split(", "), "record"):
+            one.pop(name, None), other.pop(name, None)
+        assert one == other
+
+
 async def test_a_plain_insert_does_what_the_function_does(outbox: Outbox) -> None:
     """E-001, E-046"""
     homing, seen = outbox.homing(generation=2), list[Any]()

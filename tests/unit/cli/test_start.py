@@ -5,7 +5,10 @@ import sys
 
 HEAVY = {
     "email_validator",
-    "homing.assemblies",
+    *(
+        f"homing.assemblies.{name}"
+        for name in ("bookings", "events", "mail", "reviews", "verdicts")
+    ),
     "homing.assembly",
     "homing.default_service",
     "icalendar",

@@ -122,7 +122,8 @@ def test_a_wrong_place_is_usage_and_says_what_was_looked_for(
 
 def test_the_options_that_need_an_app(shop: Path) -> None:
     assert "--generation needs --app" in run(shop, "worker", "--generation", "3", code=2).stderr
-    assert "without an assembly" in run(shop, "bookings", "worker", "--app", "shop", code=2).stderr
+    refused = run(shop, "bookings", "worker", "--app", "shop", code=2).stderr
+    assert "--app is not for bookings" in refused
 
 
 def test_readers_and_verbs_know_the_jobs_of_an_app(shop: Path) -> None:

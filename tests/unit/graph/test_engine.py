@@ -1,18 +1,22 @@
 """The real engine over the provider: doubt is settled by a lookup where that is permitted."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from homing import Homing, Job
 from homing.domain import identity
 from homing.domain.delivery import Content, Delivery
+from homing.domain.failure import Failure
 from homing.domain.policy import Plan
 from homing.engine.admitted import Admitted
 from homing.engine.route import Route
 from homing.engine.steps import SendStep
 from homing.mock_graph import Behaviour
-from homing.providers.graph import GraphProvider
+from homing.ports import Envelope, Ready
+from homing.providers.graph import GraphProvider, settings_from
 from tests.unit.engine.world import Bell, World, stage
 from tests.unit.graph.fakes import Fake, fake_graph
 from tests.unit.graph.sending import MIME, TOKEN
@@ -109,3 +113,30 @@ async def test_a_token_that_cannot_be_stored_reaches_the_alarm_of_the_program(
         assert (await here.get(accepted.id)).state == "delivered"
         [alert] = bell.alerts
         assert (alert.kind, alert.at_ms) == ("token_lost", here.now_ms)
+
+
+class Watched(GraphProvider):
+    """Counts the sends that are in `prepare` at once: their time limits run while they wait."""
+
+    now = most = 0
+
+    async def prepare(self, envelope: Envelope) -> Ready | Failure:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            return await super().prepare(envelope)
+        finally:
+            self.now -= 1
+
+
+async def test_a_backlog_does_not_wait_on_the_time_limits_of_its_attempts(tmp_path: Path) -> None:
+    with fake_graph(tmp_path, Behaviour(latency_s=0.02)) as fake:
+        provider = Watched(settings_from(fake.environ()))
+        async with Homing("memory:", routes=[mail_route(provider)]) as homing:
+            for _ in range(48):
+                await homing.submit(Job("mail"))
+            async with asyncio.timeout(60):
+                while len(fake.state.ledger()) < 48:  # noqa: ASYNC110 - in the fake's thread
+                    await asyncio.sleep(0.02)
+
+        assert 1 < provider.most <= provider.most_at_once

@@ -76,7 +76,7 @@ def serving(folder: Path, *more: str) -> Iterator[str]:
     def answers() -> bool:
         assert program.process.poll() is None, program.said()
         try:
-            return bool(httpx2.post(url, json={}).status_code)
+            return bool(httpx2.post(url, json={}, timeout=30).status_code)
         except httpx2.TransportError:
             return False
 

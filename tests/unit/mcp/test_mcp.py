@@ -94,7 +94,7 @@ async def test_by_http_a_token_decides_who_may_read_and_who_may_replay(tmp_path:
 
 
 def status(url: str, **headers: str) -> int:
-    return httpx2.post(url, json={}, headers=headers).status_code
+    return httpx2.post(url, json={}, headers=headers, timeout=30).status_code
 
 
 async def make_tokens(folder: Path) -> dict[str, str]:
@@ -130,9 +130,9 @@ async def test_what_is_asked_wrongly_is_answered_in_words(tmp_path: Path) -> Non
         assert "limit" in await refused(client, "list_dlq_events", limit=1000)
 
 
-def test_what_cannot_work_is_refused_at_the_start(tmp_path: Path) -> None:
-    store = ("--store", f"sqlite:///{tmp_path}/outbox.db")
-    assert "homing:" in run(tmp_path, "mcp", *store, code=2).stderr
+def test_without_a_token_it_is_not_served_to_other_machines(tmp_path: Path) -> None:
     asyncio.run(fill(tmp_path))
-    said = run(tmp_path, "mcp", *store, "--http", "--host", "0.0.0.0", code=1).stderr
+    store = f"sqlite:///{tmp_path}/outbox.db"
+    said = run(tmp_path, "mcp", "--store", store, "--http", "--host", "0.0.0.0", code=1).stderr
+
     assert "no API tokens" in said

@@ -49,6 +49,8 @@ def _check_senders() -> list[CheckMessage]:
 
 
 def _check_database(alias: str) -> list[CheckMessage]:
+    if connections[alias].vendor != "sqlite":
+        return []
     options = connections[alias].settings_dict.get("OPTIONS", {})
     if str(options.get("transaction_mode", "")).upper() == "IMMEDIATE":
         return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from django.apps import apps
 from django.conf import settings
@@ -17,7 +18,7 @@ from homing.domain.errors import SettingsError
 
 NAMES = ("STORE", "PROVIDER", "SENDER", "SENDERS", "WORKER")
 APP = "homing.contrib.django"
-_SQLITE = "django.db.backends.sqlite3"
+_DEFAULT_PORT = 5432
 
 
 class Configured(Struct, frozen=True):
@@ -66,7 +67,8 @@ def own_database() -> str | None:
         return None
     store = configured().store
     for alias in connections:
-        if _store_in(connections[alias].settings_dict) == store:
+        found = _store_in(connections[alias])
+        if found is not None and _place(found) == _place(store):
             return str(alias)
     return None
 
@@ -74,21 +76,52 @@ def own_database() -> str | None:
 def _default_store() -> str | None:
     if is_test_run():  # the test database is mostly in memory, and not used
         return "memory:"
-    return _store_in(connections["default"].settings_dict)
+    return _store_in(connections["default"])
 
 
-def _store_in(database: dict[str, Any]) -> str | None:
-    """The store in this database; None if it is not a file of SQLite."""
+def _store_in(connection: Any) -> str | None:
+    """The store in the database of this connection; None if there can be none."""
+    database: dict[str, Any] = connection.settings_dict
     name = str(database["NAME"])
-    if database["ENGINE"] != _SQLITE or ":memory:" in name or "mode=memory" in name:
+    if connection.vendor == "postgresql":
+        return _server_url(database) if name else None  # else a service file names the database
+    if connection.vendor != "sqlite" or ":memory:" in name or "mode=memory" in name:
         return None
     return _absolute(f"sqlite:///{name}")
+
+
+def _server_url(database: dict[str, Any]) -> str:
+    """A host that is a folder, that of a socket, has no place in the first part of a URL."""
+    user, password = quote(database["USER"], safe=""), quote(database["PASSWORD"], safe="")
+    login = f"{user}:{password}@" if password else f"{user}@" if user else ""
+    host, port, options = database["HOST"], str(database["PORT"]), dict[str, str]()
+    if host.startswith("/"):
+        host, options["host"] = "", host
+    if port and not host:
+        port, options["port"] = "", port
+    given = database.get("OPTIONS", {})
+    options |= {name: str(value) for name, value in given.items() if name.startswith("ssl")}
+    where = f"{host}:{port}" if port else host
+    query = f"?{urlencode(options)}" if options else ""
+    return f"postgresql://{login}{where}/{quote(str(database['NAME']), safe='')}{query}"
+
+
+def _place(store: str) -> tuple[str, ...]:
+    """What two URLs of one database have in common: they may log in differently."""
+    parts = urlsplit(store)
+    if not parts.scheme.startswith("postgres"):
+        return (store,)
+    options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    host = parts.hostname or options.get("host", "")
+    port = str(parts.port or options.get("port") or _DEFAULT_PORT)
+    return ("postgresql", host, port, parts.path)
 
 
 def _absolute(store: str) -> str:
     """So that it stays the same file, and is recognised as one of the project's databases."""
     scheme, separator, path = store.partition(":///")
-    return f"{scheme}{separator}{Path(path).absolute()}" if path else store
+    is_file = scheme == "sqlite" and path
+    return f"{scheme}{separator}{Path(path).absolute()}" if is_file else store
 
 
 def _text(given: dict[str, Any], name: str, default: str | None) -> str:

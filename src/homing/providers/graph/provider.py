@@ -22,7 +22,7 @@ from homing.providers.graph.http import exchange, new_client
 from homing.providers.graph.mailbox import TIDY_UP_S, Mailbox, failure_from
 from homing.providers.graph.recipients import mime_for
 from homing.providers.graph.settings import ENV_FILE, GraphSettings, settings_from
-from homing.providers.graph.slots import Slot, Slots
+from homing.providers.graph.slots import MOST_REQUESTS, Slot, Slots
 from homing.providers.graph.tokens import Tokens
 
 log = logging.getLogger("homing.graph")
@@ -42,6 +42,8 @@ class GraphProvider:
     """
 
     token_window_s = 0.0
+    # As many again wait for a slot, so that none is idle between two sends.
+    most_at_once = 2 * MOST_REQUESTS
 
     def __init__(self, settings: GraphSettings) -> None:
         self.settings = settings

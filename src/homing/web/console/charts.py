@@ -13,7 +13,7 @@ from homing.web.console.words import span
 
 WIDTH = 400
 HEIGHT = 130
-LEFT = 44
+LEFT = 56
 BOTTOM = 18
 
 
@@ -103,7 +103,7 @@ def _x(at: int, count: int) -> float:
 
 
 def _y(value: float, top: float) -> float:
-    return round(6 + (1 - value / top) * (HEIGHT - BOTTOM - 12), 1)
+    return round(10 + (1 - value / top) * (HEIGHT - BOTTOM - 16), 1)
 
 
 def _round_up(value: float) -> float:

@@ -67,7 +67,9 @@ class Outbox:
     async def _mail(self, delivery_id: str) -> MailParts | None:
         content = await self._homing.store.content(delivery_id)
         email = email_of(content)
-        return None if email is None or content is None else mail_parts(email, content)
+        if email is None or content is None:
+            return None
+        return mail_parts(email, content, whole=False)
 
     async def samples(self, visit: Visit) -> Response:
         """One mail to each address that has a behaviour of its own."""

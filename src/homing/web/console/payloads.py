@@ -103,17 +103,20 @@ def email_of(content: Content | None) -> Email | None:
     return message if isinstance(message, Email) else None
 
 
-def mail_parts(email: Email, content: Content) -> MailParts:
-    """Of a template, what was rendered for sending."""
+def mail_parts(email: Email, content: Content, *, whole: bool = True) -> MailParts:
+    """Of a template, what was rendered for sending. Unless `whole`, the headers of other mails
+    are not read: that takes milliseconds."""
     raw = content.results.get(FROZEN) or content.results.get(FROZEN_ORIGINAL) or b""
+    if not whole and email.template_id is None:
+        raw = b""
     text, html, subject = email.text, email.html, email.subject
     headers: tuple[tuple[str, str], ...] = tuple(email.headers.items())
     if raw:
         parsed = BytesParser(policy=policy.default).parsebytes(_head(raw))
         headers = tuple((name, str(value)) for name, value in parsed.items())
         if email.template_id is not None:
-            whole = BytesParser(policy=policy.default).parsebytes(raw)
-            text, html = _body(whole, "plain") or "", _body(whole, "html")
+            message = BytesParser(policy=policy.default).parsebytes(raw)
+            text, html = _body(message, "plain") or "", _body(message, "html")
             subject = str(parsed["subject"] or "")
     return MailParts(
         subject=subject,

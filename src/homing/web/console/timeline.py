@@ -14,7 +14,7 @@ ENDED = {
     "done": ("accepted", "good"),
     "suppressed": ("suppressed on purpose", "off"),
     "rejected": ("refused for good", "bad"),
-    "failed": ("failed, to be tried again", "wait"),
+    "failed": ("failed", "wait"),
     "timed_out": ("got no answer in time", "wait"),
     "interrupted": ("cut off: its worker ended", "wait"),
     "route_fault": ("met a fault of the route", "bad"),

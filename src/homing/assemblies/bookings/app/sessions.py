@@ -16,15 +16,12 @@ from fastapi import Depends, HTTPException, Request
 from fastapi.responses import Response
 
 from homing.domain.loopback import is_loopback
+from homing.web.login_limits import LoginLimits
 
 COOKIE = "bookings_session"
 FORM_TOKEN = "form_token"  # noqa: S105 - the name of a field
 SESSION_S = 12 * 3600.0
 MAX_SESSIONS = 100
-# Of one address, and of all together: a guesser with many addresses is slowed down as well.
-FAILURES = 5
-ALL_FAILURES = 50
-WINDOW_S = 60.0
 MAX_BODY_BYTES = 16_384
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 NO_PASSWORD = "BOOKINGS_ADMIN_PASSWORD is not set: there is no admin access"  # noqa: S105 - a message
@@ -37,7 +34,7 @@ class Sessions:
         self._password = None if password is None else _digest(password)
         self._steady_s = steady_s
         self._until_s: dict[bytes, float] = {}
-        self._failures: list[tuple[float, str]] = []
+        self._limits = LoginLimits(steady_s)
 
     @property
     def are_possible(self) -> bool:
@@ -45,20 +42,14 @@ class Sessions:
 
     def retry_after_s(self, client: str) -> int | None:
         """How long this client must wait before the next try; None: not at all."""
-        now_s = self._steady_s()
-        self._failures = [each for each in self._failures if each[0] > now_s - WINDOW_S]
-        of_all = [at_s for at_s, _ in self._failures]
-        own = [at_s for at_s, who in self._failures if who == client]
-        for failures, allowed in ((own, FAILURES), (of_all, ALL_FAILURES)):
-            if len(failures) >= allowed:
-                return int(failures[0] + WINDOW_S - now_s) + 1
-        return None
+        return self._limits.retry_after_s(client)
 
     def log_in(self, password: str, client: str) -> str | None:
         """The token of a new session, or None."""
+        succeeded = self._limits.begin(client)
         if self._password is None or not hmac.compare_digest(_digest(password), self._password):
-            self._failures.append((self._steady_s(), client))
             return None
+        succeeded()
         while len(self._until_s) >= MAX_SESSIONS:
             del self._until_s[next(iter(self._until_s))]
         token = secrets.token_urlsafe(32)

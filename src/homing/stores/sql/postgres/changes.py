@@ -102,7 +102,7 @@ def _entry(write: Write, before: Delivery | None) -> ChangeEntry:
         ]
     if write.children:
         entry.children = [new_entry(child) for child in write.children]
-    if before is not None and is_simple(entry):
+    if before is not None and _is_simple(entry):
         entry.fresh, record_changes = column_change(before, delivery)
         entry.is_held = not record_changes or addresses(before) == addresses(delivery)
         if not record_changes:
@@ -112,7 +112,7 @@ def _entry(write: Write, before: Delivery | None) -> ChangeEntry:
     return entry
 
 
-def is_simple(entry: ChangeEntry) -> bool:
+def _is_simple(entry: ChangeEntry) -> bool:
     """One row of each kind at most, and nothing that has to be read first."""
     write = entry.write
     return (

@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import force_setattr
 
-from homing.domain.delivery import FIRST_PRIORITY, LAST_PRIORITY, Content, Delivery
+from homing.domain.delivery import Content, Delivery
 from homing.ports import Claim, Claimed
 from homing.stores.codec import decode_deliveries
 from homing.stores.sql.columns import FRESH, Row, overlay_columns
 from homing.stores.sql.postgres.arrays import Array
+from homing.stores.sql.postgres.low_water import FROM_THE_START, PRIORITIES, LowWater
 from homing.stores.sql.postgres.rows import CARRIES_RESULTS
 from homing.stores.sql.postgres.statement import Statement, bind
 from homing.stores.sql.statements import load
-
-PRIORITIES = range(FIRST_PRIORITY, LAST_PRIORITY + 1)
 
 
 def _parts() -> dict[str, str]:
@@ -44,7 +43,9 @@ def _parts() -> dict[str, str]:
 
 
 _SQL = load(__package__, "claim.sql", _parts())
-_FRESH_END = 3 + len(FRESH)
+# A row: id, is_stale, carries, when it was due, the fresh columns, record, payload.
+_WAS_DUE, _FRESH_START = 3, 4
+_FRESH_END = _FRESH_START + len(FRESH)
 # What a claim changes, of the fields whose columns it returns.
 _CLAIMED = tuple(
     (name, FRESH.index(name))
@@ -60,19 +61,36 @@ _CLAIMED = tuple(
 )
 
 
-def claim_statement(claim: Claim) -> Statement:
+def claim_statement(claim: Claim, low_water: LowWater | None = None) -> Statement:
+    """With `low_water` it begins at the marks, else at the start."""
+    lanes = list(dict.fromkeys(claim.lanes))
+    starts = {
+        f"from_{priority}_ms": Array(
+            "bigint",
+            low_water.starts(lanes, priority) if low_water else [FROM_THE_START] * len(lanes),
+        )
+        for priority in PRIORITIES
+    }
     return bind(
         _SQL["claim"],
-        {
+        starts
+        | {
+            "leases_from_ms": low_water.leases_from_ms if low_water else FROM_THE_START,
             "worker": claim.worker,
             "now_ms": claim.now_ms,
             "lease_until_ms": claim.lease_until_ms,
             "limit": claim.limit,
             "limit_bytes": claim.limit_bytes,
-            "lanes": Array("text", list(dict.fromkeys(claim.lanes))),
+            "lanes": Array("text", lanes),
             "spare": Array("text", sorted(claim.spare)),
         },
     )
+
+
+def taken_of(rows: Sequence[Row], claimed: Sequence[Claimed]) -> Iterator[tuple[str, int, int]]:
+    """Lane, priority and due time of what was claimed."""
+    for row, one in zip(rows, claimed, strict=True):
+        yield one.delivery.lane, one.delivery.priority, row[_WAS_DUE]
 
 
 def results_statement(rows: Sequence[Row]) -> Statement | None:
@@ -88,7 +106,7 @@ def claimed_of(rows: Sequence[Row], results: Sequence[Row]) -> Iterator[Claimed]
         kept.setdefault(delivery_id, {})[name] = data
     deliveries = decode_deliveries(f"[{','.join([row[-2] for row in rows])}]")
     for row, delivery in zip(rows, deliveries, strict=True):
-        fresh = row[3:_FRESH_END]
+        fresh = row[_FRESH_START:_FRESH_END]
         if row[1]:
             overlay_columns(delivery, fresh)
         else:

@@ -86,8 +86,11 @@ async def save_all(connection: Connection, requests: Sequence[SaveRequest]) -> l
 async def _save_alone(connection: Connection, request: SaveRequest) -> None:
     for entry in request.entries:
         entry.kept = False
-    async with connection.transaction() as session:
-        await save_exactly(session, request)
+    try:
+        async with connection.transaction() as session:
+            await save_exactly(session, request)
+    except UniqueViolation as error:  # of a child that another process adds at the same moment
+        raise Collision(str(error)) from error
 
 
 class _Together:

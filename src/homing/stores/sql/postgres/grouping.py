@@ -7,11 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
-from homing.domain.errors import (
-    StoreCorrupt,
-    StoreOutcomeUnknown,
-    StoreUnavailable,
-)
+from homing.domain.errors import StoreCorrupt, StoreLocked, StoreOutcomeUnknown, StoreUnavailable
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -69,7 +65,9 @@ class Groups(Generic[Request, Answer]):
         try:
             answers = await self._execute([request for request, _ in group])
         except Exception as error:
-            if len(group) > 1 and not isinstance(error, HOPELESS):
+            # A lock that another transaction holds stands in the way of one of them.
+            is_hopeless = isinstance(error, HOPELESS) and not isinstance(error, StoreLocked)
+            if len(group) > 1 and not is_hopeless:
                 for one in group:
                     await self._answer([one])
                 return

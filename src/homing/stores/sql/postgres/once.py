@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from psycopg import AsyncConnection, AsyncCursor
+from psycopg import AsyncConnection, AsyncCursor, OperationalError
 from psycopg.pq import TransactionStatus
 
 from homing.domain.delivery import Fact
@@ -34,7 +34,7 @@ class OnceTransactions:
     async def begin(self, fact: Fact) -> AsyncIterator[AsyncConnection[Any] | None]:
         """None: the fact is stored already, and the block has nothing to do."""
         async with self._room:
-            connection = self._idle.pop() if self._idle else await self._connected()
+            connection = await self._taken()
             try:
                 async with connection.transaction():
                     given = (fact.kind, fact.key, fact.at_ms, encode(fact.value).decode())
@@ -45,6 +45,16 @@ class OnceTransactions:
                     self._idle.append(connection)
                 else:  # it was lost, or is left in the middle of something
                     await connection.close()
+
+    async def _taken(self) -> AsyncConnection[Any]:
+        """One that still answers: the server may have ended it while it was idle."""
+        while self._idle:
+            connection = self._idle.pop()
+            with contextlib.suppress(OperationalError):
+                await connection.execute(b"")
+                return connection
+            await connection.close()
+        return await self._connected()
 
     async def _connected(self) -> AsyncConnection[Any]:
         connection: AsyncConnection[Any] = await connect(self._url)

@@ -6,10 +6,12 @@ returns the ids of the rows that it wrote, and the claims of the others were los
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from operator import itemgetter
+from typing import Any
 
-from homing.stores.sql.columns import COLUMNS, FRESH, Row
+from homing.stores.sql.columns import COLUMNS, FRESH, PLACES, Row
 from homing.stores.sql.postgres.arrays import Array
 from homing.stores.sql.postgres.changes import ChangeEntry
 from homing.stores.sql.postgres.rows import (
@@ -47,7 +49,7 @@ def settle_statement(
         return bind(_template((), (), (), tuple(tail), wakes=False), values) if tail else None
     only_fresh = all(entry.fresh is not None for entry in entries)
     brought = _FRESH if only_fresh else _ALL
-    extras = tuple(part for part in _EXTRAS if any(_has(entry, part) for entry in entries))
+    extras = _extras_of(entries)
     ends: list[Row] = []
     goes_on: list[Row] = []
     for entry in entries:
@@ -66,52 +68,47 @@ def _columns(brought: tuple[str, ...], extras: tuple[str, ...]) -> tuple[str, ..
     return ("id", "over", *brought, *_TOO, *[name for part in extras for name in _EXTRAS[part]])
 
 
-def _has(entry: ChangeEntry, part: str) -> bool:
-    write = entry.write
-    return bool(
-        {
-            "record": entry.record is not None,
-            "attempt": entry.attempts,
-            "result": write.results,
-            "term": write.terms,
-            "fact": entry.facts,
-        }[part]
-    )
-
-
-_FRESH_PLACES = [FRESH.index(name) for name in _FRESH]
-_ALL_PLACES = [[column.name for column in COLUMNS].index(name) for name in _ALL]
+_fresh: Callable[[Any], Row] = itemgetter(*(FRESH.index(name) for name in _FRESH))
+_all: Callable[[Any], Row] = itemgetter(*(PLACES[name] for name in _ALL))
 
 
 def _row(entry: ChangeEntry, extras: tuple[str, ...], *, only_fresh: bool) -> Row:
     write = entry.write
-    if only_fresh and entry.fresh is not None:
-        brought = [entry.fresh[place] for place in _FRESH_PLACES]
-    else:
-        row = entry.row or delivery_row(write.delivery)
-        brought = [row[place] for place in _ALL_PLACES]
+    brought = _fresh(entry.fresh) if only_fresh else _all(entry.row or delivery_row(write.delivery))
     is_stale = 0 if entry.record is not None else 1
-    saved = [write.delivery.id, write.over, *brought, entry.carries, *entry.done, is_stale]
-    for part in extras:
-        saved += _extra(entry, part)
-    return tuple(saved)
+    row = (write.delivery.id, write.over, *brought, entry.carries, *entry.done, is_stale)
+    if not extras:
+        return row
+    return (*row, *[value for part in extras for value in _extra(entry, part)])
+
+
+def _extras_of(entries: Sequence[ChangeEntry]) -> tuple[str, ...]:
+    found = {
+        "record": any(entry.record is not None for entry in entries),
+        "attempt": any(entry.attempts for entry in entries),
+        "result": any(entry.write.results for entry in entries),
+        "term": any(entry.write.terms for entry in entries),
+        "fact": any(entry.facts for entry in entries),
+    }
+    return tuple(part for part in _EXTRAS if found[part])
 
 
 def _extra(entry: ChangeEntry, part: str) -> Sequence[object]:
-    if not _has(entry, part):
-        return (None,) * len(_EXTRAS[part])
+    write = entry.write
     if part == "record":
         return (entry.record,)
-    if part == "attempt":
+    if part == "attempt" and entry.attempts:
         _, number, _, ended_at_ms, record = entry.attempts[0]
         return (number, ended_at_ms, record)
-    if part == "result":
-        [(name, data)] = entry.write.results.items()
+    if part == "result" and write.results:
+        [(name, data)] = write.results.items()
         return (name, data)
-    if part == "term":
-        [key] = entry.write.terms
+    if part == "term" and write.terms:
+        [key] = write.terms
         return (key.source, key.key, key.expires_at_ms)
-    return entry.facts[0]
+    if part == "fact" and entry.facts:
+        return entry.facts[0]
+    return (None,) * len(_EXTRAS[part])
 
 
 @cache

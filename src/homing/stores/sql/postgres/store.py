@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
@@ -31,6 +32,7 @@ from homing.ports import (
 )
 from homing.stores.due_signal import DueSignal
 from homing.stores.sql.assembly_files import AssemblyFile, files_of
+from homing.stores.sql.columns import Row
 from homing.stores.sql.postgres import opening, reading
 from homing.stores.sql.postgres.adding import AddRequest, add_request
 from homing.stores.sql.postgres.changes import HeldRecords, SaveRequest, save_request
@@ -39,12 +41,14 @@ from homing.stores.sql.postgres.claiming import (
     claimed_of,
     renew_statement,
     results_statement,
+    taken_of,
 )
 from homing.stores.sql.postgres.connection import SLOW_ANSWER_S, SLOW_LIMITS, Connection, connect
 from homing.stores.sql.postgres.executing import add_all, save_all
 from homing.stores.sql.postgres.faults import store_error
 from homing.stores.sql.postgres.grouping import Groups
 from homing.stores.sql.postgres.listening import Listener
+from homing.stores.sql.postgres.low_water import LowWater
 from homing.stores.sql.postgres.once import OnceTransactions, known_facts
 from homing.stores.sql.postgres.presence import PostgresPresence
 from homing.stores.sql.postgres.purging import purge
@@ -90,7 +94,7 @@ class PostgresStore:
                     await opening.check_durability(connection)
                 await opening.migrate(connection, self._assembly_files)
                 self.presence.meet_in(await opening.database_id(connection))
-        self._parts = _Parts(self._url, self._news.tell, self.presence)
+        self._parts = _Parts(self._url, self._news.tell, self.presence, self._asked)
 
     async def close(self) -> None:
         """Requests that were made before are finished first."""
@@ -128,7 +132,7 @@ class PostgresStore:
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
         request = add_request(new, facts)
-        answers, wakes = await self._asked(self._open.adds.submit(request))
+        answers, wakes = await self._open.adds.submit(request)
         for entry, added in zip(request.entries, answers, strict=True):
             # Stored already claimed: its outcome will be saved here.
             delivery = entry.write.delivery
@@ -142,15 +146,18 @@ class PostgresStore:
         self._news.look()
         if claim.limit <= 0 or not claim.lanes:
             return []
-        connection = self._open.claims
-        rows = await self._kept(connection.run(claim_statement(claim), durable=claim.durable))
-        if not rows:
-            return []
+        connection, low_water = self._open.claims, self._open.low_water
+        looks_at_all = low_water.looks_at_all(claim)
+        statement = claim_statement(claim, None if looks_at_all else low_water)
+        asked_at_s = time.monotonic()
+        rows = await self._kept(connection.run(statement, durable=claim.durable))
+        took_s = time.monotonic() - asked_at_s
+        results: list[Row] = []
         reading_results = results_statement(rows)
-        results = []
         if reading_results is not None:
-            results = await self._kept(connection.run(reading_results))
+            results = await self._kept(connection.run(reading_results, durable=claim.durable))
         claimed = list(claimed_of(rows, results))
+        low_water.learn(claim, taken_of(rows, claimed), took_s, looked_at_all=looks_at_all)
         for one in claimed:
             self._held.remember(one.delivery)
         return claimed
@@ -161,12 +168,13 @@ class PostgresStore:
         if not held:
             return []
         statement = renew_statement(holder, held, lease_until_ms)
-        renewed = {*await self._kept(self._open.claims.run(statement))}
+        # A lease that was not renewed just ends earlier: that need not outlast a power cut.
+        renewed = {*await self._kept(self._open.claims.run(statement, durable=False))}
         return [pair in renewed for pair in held]
 
     async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
         request = save_request(changes, facts, self._held)
-        wakes = await self._asked(self._open.saves.submit(request))
+        wakes = await self._open.saves.submit(request)
         self._held.saved(request.entries)
         if wakes:
             self._news.tell()
@@ -257,8 +265,16 @@ class _Parts:
     Claims, saves and adds do not wait for each other; listings and counts may be slow.
     """
 
-    def __init__(self, url: str, tell: Callable[[], None], presence: PostgresPresence) -> None:
+    def __init__(
+        self,
+        url: str,
+        tell: Callable[[], None],
+        presence: PostgresPresence,
+        asked: Callable[[Awaitable[Any]], Awaitable[Any]],
+    ) -> None:
+        """`asked` turns the server's errors into those of stores."""
         self.claims = Connection(url)
+        self.low_water = LowWater(time.monotonic)
         self.reads = Connection(url)
         self.purges = Connection(url)
         self.listings = Connection(url, SLOW_LIMITS, SLOW_ANSWER_S)
@@ -267,10 +283,10 @@ class _Parts:
         self.for_handlers = OnceTransactions(url)
         self.listener = Listener(url, tell, presence)
         self.adds: Groups[AddRequest, tuple[list[Added | Existing], bool]] = Groups(
-            lambda requests: add_all(self._adding, requests), lambda one: len(one.entries)
+            lambda requests: asked(add_all(self._adding, requests)), lambda one: len(one.entries)
         )
         self.saves: Groups[SaveRequest, bool] = Groups(
-            lambda requests: save_all(self._saving, requests), lambda one: len(one.entries)
+            lambda requests: asked(save_all(self._saving, requests)), lambda one: len(one.entries)
         )
 
     async def close(self) -> None:

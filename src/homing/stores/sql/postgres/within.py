@@ -30,7 +30,7 @@ from homing.stores.sql.postgres.faults import MEANINGS
 from homing.stores.sql.postgres.statement import Statement
 from homing.stores.sql.postgres.within_connections import (
     AsyncConnection,
-    Connection,
+    Psycopg,
     is_awaited,
     open_async,
     open_sync,
@@ -117,7 +117,7 @@ def _adding(new: Sequence[New], facts: Sequence[Fact], own: OwnTables) -> Steps:
     return adding.answers[0]
 
 
-def _run(connection: Connection, steps: Steps) -> Answers:
+def _run(connection: Psycopg, steps: Steps) -> Answers:
     try:
         statement = next(steps)
         while True:

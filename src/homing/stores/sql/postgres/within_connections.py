@@ -36,15 +36,6 @@ _ASYNCPG = frozenset({"asyncpg.connection.Connection", "asyncpg.pool.PoolConnect
 _BEGIN = "select 1"
 
 
-class Connection(Protocol):
-    """A driver's connection."""
-
-    def run(self, statement: Statement) -> list[Row]: ...
-
-    def cancel(self) -> None:
-        """End the statement that is running, from any thread."""
-
-
 class AsyncConnection(Protocol):
     """A driver's connection whose statements are awaited."""
 
@@ -56,7 +47,10 @@ class Psycopg:
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
-        self.cancel = connection.cancel
+
+    def cancel(self) -> None:
+        """End the statement that is running, from any thread."""
+        self._connection.cancel()
 
     def run(self, statement: Statement) -> list[Row]:
         with psycopg.RawCursor(self._connection, row_factory=tuple_row) as cursor:

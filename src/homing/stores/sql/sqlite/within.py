@@ -162,6 +162,8 @@ def _sqlite_connection(connection: object) -> sqlite3.Connection:
             return inner
         if hasattr(inner, "ensure_connection"):  # Django connects when it must
             inner.ensure_connection()
+        if _is_sqlalchemy(inner) and not inner.in_transaction():
+            inner.begin()  # it would not commit what it has not begun
         name = next((name for name in _INNER if getattr(inner, name, None) is not None), None)
         if name is None:
             break
@@ -170,3 +172,8 @@ def _sqlite_connection(connection: object) -> sqlite3.Connection:
             inner = inner()
     kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
     raise InvalidRequest("within", f"a {kind} holds no SQLite connection")
+
+
+def _is_sqlalchemy(connection: object) -> bool:
+    """A connection of SQLAlchemy Core, not the async one around it."""
+    return hasattr(connection, "exec_driver_sql") and not hasattr(connection, "sync_connection")

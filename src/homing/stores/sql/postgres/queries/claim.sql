@@ -4,12 +4,13 @@
 -- name: ready
 ready_:priority: as materialized (
     select x.place, x.priority, x.due_at_ms, x.id, x.payload_bytes
-    from unnest(@lanes::text[]) as l (lane)
+    from unnest(@lanes::text[], @from_:priority:_ms::bigint[]) as l (lane, from_ms)
     cross join lateral (
         select o.ctid as place, o.priority, o.due_at_ms, o.id, o.payload_bytes
         from homing_open as o
         where
-            o.lane = l.lane and o.priority = :priority: and o.due_at_ms <= @now_ms::bigint
+            o.lane = l.lane and o.priority = :priority:
+            and o.due_at_ms >= l.from_ms and o.due_at_ms <= @now_ms::bigint
             and o.state in ('pending', 'waiting') and o.due_at_ms is not null
         order by o.due_at_ms, o.id
         limit greatest(@limit::bigint - (:taken_before:), 0)
@@ -28,7 +29,8 @@ expired as materialized (
         select o.ctid as place, o.priority, o.due_at_ms, o.id, o.payload_bytes
         from homing_open as o
         where
-            o.lane = l.lane and o.state = 'in_flight' and o.due_at_ms <= @now_ms::bigint
+            o.lane = l.lane and o.state = 'in_flight'
+            and o.due_at_ms >= @leases_from_ms::bigint and o.due_at_ms <= @now_ms::bigint
             and (o.holder is null or o.holder <> all(@spare::text[]))
         order by o.priority, o.due_at_ms, o.id
         limit @limit::bigint
@@ -67,7 +69,7 @@ taken as (
     where d.ctid = a.place
     returning a.priority, a.due_at_ms as was_due_at_ms, d.id, d.is_stale, d.carries, :fresh_as:
 )
-select t.id, t.is_stale, t.carries, :fresh_of_taken:, r.record, r.payload
+select t.id, t.is_stale, t.carries, t.was_due_at_ms, :fresh_of_taken:, r.record, r.payload
 from taken as t
 cross join lateral (select * from homing_records as r where r.id = t.id) as r
 order by t.priority, t.was_due_at_ms, t.id;
