@@ -37,7 +37,7 @@ def test_the_default_service_needs_no_name(cli: Cli) -> None:
     assert "No such command" in cli("default", "serve", code=2).err
 
 
-@pytest.mark.parametrize("name", ["bookings", "reviews", "verdicts"])
+@pytest.mark.parametrize("name", ["bookings", "reviews"])
 def test_its_worker_runs(tmp_path: Path, name: str) -> None:
     with started(tmp_path, ["-m", "homing", name, "worker"]) as worker:
         until(lambda: "Homing worker is running" in worker.said(), what=worker.log.name)
@@ -46,6 +46,7 @@ def test_its_worker_runs(tmp_path: Path, name: str) -> None:
 
 def test_a_worker_that_lacks_what_it_needs_names_it(cli: Cli) -> None:
     assert "MAIL_TEMPLATE_DIR" in cli("mail", "worker", code=1).err
+    assert "GRAPH_ENV_FILE" in cli("verdicts", "worker", code=1).err
 
 
 def test_settings_of_any_known_route_are_accepted(
