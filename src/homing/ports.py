@@ -45,10 +45,9 @@ class Existing(Struct, frozen=True, gc=False):
 class Claim(Struct, frozen=True, gc=False, kw_only=True):
     """A worker asks for work: what is due in its lanes, by priority, then due time.
 
-    `spare` names holders known to be alive: their leases are left alone even when the wall clock
-    says that they have ended. `limit_bytes` bounds the sum of the payloads; the first one is
-    always given. Unless it is `durable`, a claim may be undone by a power cut: it is then as if
-    nobody had claimed.
+    Leases of `alive_holders` are left alone even when the wall clock says that they have ended.
+    `limit_bytes` bounds the sum of the payloads; the first one is always given. Unless it is
+    `durable`, a power cut may undo the claim.
     """
 
     worker: str
@@ -56,7 +55,7 @@ class Claim(Struct, frozen=True, gc=False, kw_only=True):
     lease_until_ms: int
     limit: int
     lanes: tuple[str, ...]
-    spare: frozenset[str] = frozenset()
+    alive_holders: frozenset[str] = frozenset()
     limit_bytes: int | None = None
     durable: bool = True
 
@@ -92,7 +91,8 @@ class Facet(Struct, frozen=True, kw_only=True):
 class Query(Struct, frozen=True, kw_only=True):
     """Which deliveries; all conditions hold together. `facets` are alternatives.
 
-    `top_only` leaves out children, so that a listing shows each request once.
+    `top_only` leaves out children, so that a listing shows each request once. `notices_due` asks
+    whether any notice of a delivery is still to be given.
     """
 
     route: str | None = None
@@ -104,7 +104,7 @@ class Query(Struct, frozen=True, kw_only=True):
     parent_id: str | None = None
     clone_of: str | None = None
     holder: str | None = None
-    owing: bool | None = None
+    notices_due: bool | None = None
     facets: tuple[Facet, ...] | None = None
     top_only: bool = False
     created_from_ms: int | None = None

@@ -138,7 +138,7 @@ def test_questions_about_one_delivery_scan_nothing(database: sqlite3.Connection)
             Query(facets=(Facet(state="failed", stage="a"), Facet(state="failed", stage="b"))),
             "failed",
         ),
-        (Query(owing=True), "owing"),
+        (Query(notices_due=True), "notices_due"),
         (Query(parent_id="p", facets=(Facet(state="failed"),)), "parent"),
         (Query(clone_of="d"), "clone"),
     ],

@@ -27,7 +27,7 @@ async def test_a_long_listing_delays_nobody_else(tmp_path: Path) -> None:
     in_flight = (Facet(state="in_flight"),)
     async with asyncio.timeout(BOUND_S / 2):
         assert await store.get("d1") is not None
-        assert len((await store.page(Query(owing=True))).items) == 1
+        assert len((await store.page(Query(notices_due=True))).items) == 1
         assert (await store.page(Query(holder="w1", facets=in_flight))).items == ()
         assert await store.count(Query(), by=("route", "state")) != {}
         assert await store.count(Query(facets=in_flight), by=("lane",)) == {}

@@ -44,7 +44,7 @@ class DueWork:
                 limit_bytes=limit_bytes,
                 lanes=route.served_lanes,
                 # Never our own: housekeeping finds claims of ours that no task knows.
-                spare=self._liveness.alive | {process.holder},
+                alive_holders=self._liveness.alive | {process.holder},
                 durable=self._counts_interruptions,
             )
         )

@@ -86,7 +86,7 @@ class Notices:
         else:
             given = await self._give_noted()
             since_ms = self._looked_at_ms - round(CLOCKS_DIFFER_S * 1000)
-            given += await self._look_through(Query(owing=True, updated_from_ms=since_ms))
+            given += await self._look_through(Query(notices_due=True, updated_from_ms=since_ms))
             given += await self._try_refused()
         self._looked_at_ms = now_ms
         return given
@@ -95,7 +95,7 @@ class Notices:
         """Look through all that is due; how many were taken."""
         self._noted.clear()
         self._refused.clear()
-        return await self._look_through(Query(owing=True))
+        return await self._look_through(Query(notices_due=True))
 
     async def _give_noted(self) -> int:
         given = 0

@@ -63,8 +63,8 @@ def predicate(
         tests.append(lambda d: any(r.address == query.recipient for r in d.recipients))
     if query.error_class is not None:
         tests.append(lambda d: error_class(d) == query.error_class)
-    if query.owing is not None:
-        tests.append(lambda d: bool(d.notices_due) is query.owing)
+    if query.notices_due is not None:
+        tests.append(lambda d: bool(d.notices_due) is query.notices_due)
     if query.top_only:
         tests.append(lambda d: d.parent_id is None)
     if (facets := query.facets) is not None:

@@ -67,7 +67,8 @@ async def _settle(world: World, bound_s: float, *, until_ms: int) -> None:
         if process is not None and not unparked:
             world.operators.unpark_all(process)
             unparked = True
-        if not _overdue(world, until_ms) and not world.clients.unsettled and not _owing(world):
+        unfinished = _overdue(world, until_ms) or world.clients.unsettled or _notices_due(world)
+        if not unfinished:
             return
     for delivery in _overdue(world, until_ms):
         world.findings.breach("I14", delivery.id, f"due and not ended: {_where(delivery)}")
@@ -91,7 +92,7 @@ def _is_far_off(world: World, delivery: Delivery, until_ms: int) -> bool:
     return False
 
 
-def _owing(world: World) -> bool:
+def _notices_due(world: World) -> bool:
     return any(d.notices_due for d in map(world.disk.deliveries.__getitem__, world.disk.dead))
 
 

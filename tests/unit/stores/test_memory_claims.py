@@ -43,7 +43,7 @@ def claims(draw: st.DrawFn) -> Claim:
         lease_until_ms=now_ms + draw(st.integers(0, 3)),
         limit=draw(st.integers(0, 4)),
         lanes=draw(st.sampled_from((("a",), ("b", "a"), ("a", "a"), ("none",)))),
-        spare=draw(st.sampled_from((frozenset[str](), frozenset({"w1"}), frozenset(HOLDERS)))),
+        alive_holders=frozenset(draw(st.sampled_from(((), ("w1",), HOLDERS)))),
         limit_bytes=draw(st.none() | st.integers(0, 30)),
     )
 
@@ -54,7 +54,7 @@ def _is_due(delivery: Delivery, claim: Claim) -> bool:
         and delivery.lane in claim.lanes
         and delivery.due_at_ms is not None
         and delivery.due_at_ms <= claim.now_ms
-        and not (delivery.state == "in_flight" and delivery.holder in claim.spare)
+        and not (delivery.state == "in_flight" and delivery.holder in claim.alive_holders)
     )
 
 

@@ -46,8 +46,8 @@ def test_a_row_says_what_the_delivery_says() -> None:
     row = dict(zip(NAMES, row_maker(None)(whole), strict=True))
 
     same = {name for name in NAMES if getattr(whole, name, row) == row[name]}
-    assert set(NAMES) - same == {"error_class", "owing", "accepted_at_ms"}
-    assert (row["error_class"], row["owing"]) == ("mailbox_full", 1)
+    assert set(NAMES) - same == {"error_class", "has_notices_due", "accepted_at_ms"}
+    assert (row["error_class"], row["has_notices_due"]) == ("mailbox_full", 1)
     # Its receipt says more than a time: it is read from the record alone.
     assert row["accepted_at_ms"] is None
 

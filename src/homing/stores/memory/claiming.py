@@ -59,12 +59,15 @@ def _take(disk: MemoryDisk, claim: Claim) -> list[Delivery]:
     while len(taken) < claim.limit:
         ids = disk.due.take(claim.lanes, claim.now_ms, claim.limit - len(taken))
         found = [disk.deliveries[delivery_id] for delivery_id in ids]
-        spared = [d for d in found if d.state == "in_flight" and d.holder in claim.spare]
-        if not spared:
-            taken += found
+        held: list[Delivery] = []
+        free: list[Delivery] = []
+        for delivery in found:
+            is_held = delivery.state == "in_flight" and delivery.holder in claim.alive_holders
+            (held if is_held else free).append(delivery)
+        taken += free
+        left += held
+        if not held:
             break
-        left += spared
-        taken += [d for d in found if not (d.state == "in_flight" and d.holder in claim.spare)]
     number = _affordable(disk, taken, claim.limit_bytes)
     for delivery in left + taken[number:]:
         disk.due.add(delivery)

@@ -40,7 +40,7 @@ class MemoryDisk:
         self._waiters: dict[asyncio.Future[None], None] = {}
         self._children: dict[str, dict[str, None]] = {}
         self._held: dict[str, dict[str, None]] = {}
-        self._owing: dict[str, None] = {}
+        self._with_notices_due: dict[str, None] = {}
 
     def put(self, delivery: Delivery) -> None:
         """Write one record over what was there."""
@@ -129,8 +129,8 @@ class MemoryDisk:
             ids = self._children.get(query.parent_id, {})
         elif query.holder is not None:
             ids = self._held.get(query.holder, {})
-        elif query.owing:
-            ids = self._owing
+        elif query.notices_due:
+            ids = self._with_notices_due
         else:
             return self.deliveries.values()
         return (self.deliveries[delivery_id] for delivery_id in ids)
@@ -159,7 +159,7 @@ class MemoryDisk:
         if delivery.holder is not None:
             self._held.setdefault(delivery.holder, {})[delivery.id] = None
         if delivery.notices_due:
-            self._owing[delivery.id] = None
+            self._with_notices_due[delivery.id] = None
 
     def _drop_from_indexes(self, delivery: Delivery) -> None:
         if delivery.parent_id is not None:
@@ -167,7 +167,7 @@ class MemoryDisk:
         if delivery.holder is not None:
             _drop(self._held, delivery.holder, delivery.id)
         if delivery.notices_due:
-            del self._owing[delivery.id]
+            del self._with_notices_due[delivery.id]
 
 
 def _drop(index: dict[str, dict[str, None]], name: str, delivery_id: str) -> None:

@@ -60,7 +60,7 @@ COLUMNS = (
     Column("ended_at_ms", "integer", nullable=True, fresh=True),
     Column("committed_at_ms", "integer", nullable=True, fresh=True),
     Column("error_class", "text", nullable=True, taken="d.failure and d.failure.error_class"),
-    Column("owing", "integer", taken="1 if d.notices_due else 0"),
+    Column("has_notices_due", "integer", taken="1 if d.notices_due else 0"),
     Column("required", "integer", taken="1 if d.required else 0"),
     Column("committing", "integer", taken="1 if d.committing else 0", fresh=True),
     Column(

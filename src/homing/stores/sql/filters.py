@@ -21,7 +21,7 @@ CONDITIONS = {name: f"d.{name} = :{name}" for name in (*EQUAL_FIELDS, "error_cla
     "updated_from_ms": "d.updated_at_ms >= :updated_from_ms",
 }
 # Literals, not parameters: otherwise a database does not use a partial index.
-OWING = {True: "d.owing = 1", False: "d.owing = 0"}
+NOTICES_DUE = {True: "d.has_notices_due = 1", False: "d.has_notices_due = 0"}
 ATTEMPTED = {True: "d.attempts_spent > 0", False: "d.attempts_spent = 0"}
 TOP_ONLY = "d.parent_id is null"
 _A_RETRYING_CHILD = (
@@ -68,8 +68,8 @@ def conditions(query: Query) -> tuple[str, list[str], dict[str, Any]]:
         if value is not None:
             wanted.append(condition)
             values[name] = value
-    if query.owing is not None:
-        wanted.append(OWING[query.owing])
+    if query.notices_due is not None:
+        wanted.append(NOTICES_DUE[query.notices_due])
     if query.top_only:
         wanted.append(TOP_ONLY)
     if query.facets is not None:

@@ -162,18 +162,18 @@ class Claiming(Opened):
         assert second.delivery.holder == "w2"
         assert second.delivery.version == first.delivery.version + 1
 
-    async def test_spared_holders_keep_an_ended_lease_i15(self, store: Store) -> None:
+    async def test_live_holders_keep_an_ended_lease_i15(self, store: Store) -> None:
         await store.add(samples.many(4))
         await store.claim(samples.claim("alive", limit=1))
         await store.claim(samples.claim("dead", limit=1))
         late_ms = NOW_MS + LEASE_MS
-        spare = frozenset({"alive", "also alive"})
+        alive = frozenset({"alive", "also alive"})
 
-        taken = await store.claim(samples.claim("w3", at_ms=late_ms, spare=spare, limit=2))
+        taken = await store.claim(samples.claim("w3", at_ms=late_ms, alive_holders=alive, limit=2))
 
-        # The pending ones and the dead one's lease are taken; the spared one costs no place.
+        # The pending ones and the dead one's lease are taken. The live one's lease costs no place.
         assert [c.delivery.id for c in taken] == ["d00002", "d00003"]
-        again = samples.claim("w3", at_ms=late_ms, spare=spare | {"w3"})
+        again = samples.claim("w3", at_ms=late_ms, alive_holders=alive | {"w3"})
         assert await claimed_ids(store, again) == ["d00001"]
         assert await claimed_ids(store, again) == []
         assert await claimed_ids(store, samples.claim("w4", at_ms=late_ms)) == ["d00000"]
@@ -185,14 +185,14 @@ class Claiming(Opened):
         (held,) = await store.claim(samples.claim("dead"))
         assert await store.save([transitions.end_lease(held.delivery, now_ms=NOW_MS)]) == [True]
 
-        taken = await store.claim(samples.claim("w2", spare=frozenset({"w2", "alive"})))
+        taken = await store.claim(samples.claim("w2", alive_holders=frozenset({"w2", "alive"})))
 
         assert [(c.delivery.holder, c.delivery.unsettled_claims) for c in taken] == [("w2", 2)]
 
-    async def test_sparing_protects_leases_not_what_is_pending(self, store: Store) -> None:
+    async def test_alive_holders_protect_leases_not_what_is_pending(self, store: Store) -> None:
         await store.add([samples.new("d1", holder="alive")])
 
-        assert await claimed_ids(store, samples.claim(spare=frozenset({"alive"}))) == ["d1"]
+        assert await claimed_ids(store, samples.claim(alive_holders=frozenset({"alive"}))) == ["d1"]
 
     async def test_a_lease_that_ends_at_once_is_claimed_once_per_call(self, store: Store) -> None:
         await store.add(samples.many(2))

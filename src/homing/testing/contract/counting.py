@@ -21,7 +21,7 @@ class Counting(Opened):
     async def test_counts_by_each_group(self, store: Store, by: GroupBy) -> None:
         lot = population()
         await store.add(lot)
-        for conditions in ({}, {"route": "mail"}, {"owing": True, "topic": "a%"}):
+        for conditions in ({}, {"route": "mail"}, {"notices_due": True, "topic": "a%"}):
             counted = await store.count(Query(**conditions), by=(by,))
 
             assert counted == Counter((GROUPS[by](d),) for d in expected(lot, conditions))

@@ -77,7 +77,7 @@ class Take(Struct, frozen=True):
     limit: int
     lanes: tuple[int, ...]
     lease_ms: int
-    spares: bool
+    protects_w1: bool
     renews: bool
 
     async def happen(self, history: History) -> None:
@@ -87,7 +87,7 @@ class Take(Struct, frozen=True):
             lease_until_ms=history.now_ms + self.lease_ms,
             limit=self.limit,
             lanes=tuple(history.lane(number) for number in self.lanes),
-            spare=frozenset({"w1"} if self.spares else ()),
+            alive_holders=frozenset({"w1"} if self.protects_w1 else ()),
         )
         taken = await history.same(self.handle, "claim", wish)
         if self.renews:
@@ -111,7 +111,7 @@ class Edit(Struct, frozen=True):
     child: int | None
     closes: bool
     forgets: bool
-    owes: bool
+    has_notice_due: bool
 
     async def change(self, history: History, sign: int) -> Change | None:
         before = await history.reference.get(history.id_of(self.slot))
@@ -127,7 +127,7 @@ class Edit(Struct, frozen=True):
             updated_at_ms=history.now_ms,
             ended_at_ms=history.now_ms if has_ended else None,
             payload_no=before.payload_no + self.amends,
-            notices_due=("alert",) if self.owes else (),
+            notices_due=("alert",) if self.has_notice_due else (),
         )
         attempt = samples.attempt(before.id, self.attempt or 0, ended_at_ms=history.now_ms)
         made = str(history.now_ms).encode()

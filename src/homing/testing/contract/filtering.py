@@ -64,7 +64,7 @@ class Filtering(Opened):
             parent_id=whole.parent_id,
             clone_of=whole.clone_of,
             holder=whole.holder,
-            owing=True,
+            notices_due=True,
             facets=(facet,),
             created_from_ms=whole.created_at_ms,
             created_before_ms=whole.created_at_ms + 1,
@@ -78,7 +78,7 @@ class Filtering(Opened):
     async def test_filters_see_what_was_saved_last(self, store: Store) -> None:
         await store.add([samples.new("d1", recipients=(Recipient("ann"),), notices_due=("alert",))])
         (held,) = await store.claim(samples.claim("w1"))
-        assert await store.count(Query(holder="w1", owing=True, recipient="ann")) == {(): 1}
+        assert await store.count(Query(holder="w1", notices_due=True, recipient="ann")) == {(): 1}
         after = samples.changed(
             held.delivery,
             state="failed",
@@ -91,7 +91,7 @@ class Filtering(Opened):
 
         await store.save([Change(after)])
 
-        for gone in (Query(holder="w1"), Query(owing=True), Query(recipient="ann")):
+        for gone in (Query(holder="w1"), Query(notices_due=True), Query(recipient="ann")):
             assert await store.count(gone) == {(): 0}
         for come in (Query(error_class="timed_out"), Query(recipient="bob"), Query(topic="late")):
             assert await store.count(come) == {(): 1}

@@ -43,7 +43,7 @@ edits = st.builds(
     child=st.none() | slots,
     closes=flags,
     forgets=seldom,
-    owes=flags,
+    has_notice_due=flags,
 )
 events: st.SearchStrategy[Event] = st.one_of(
     st.builds(Add, handle=handles, drafts=st.lists(drafts, max_size=3).map(tuple)),
@@ -54,7 +54,7 @@ events: st.SearchStrategy[Event] = st.one_of(
         limit=st.integers(0, 4),
         lanes=st.sampled_from([(0,), (1,), (0, 1), (1, 0)]),
         lease_ms=offsets_ms,
-        spares=flags,
+        protects_w1=flags,
         renews=flags,
     ),
     st.builds(

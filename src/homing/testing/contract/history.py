@@ -54,7 +54,7 @@ class History:
         for worker in WORKERS:
             await self.same(0, "count", Query(route=self.name, holder=worker), ("state",))
         await self.same(0, "facts", self.name)
-        await self.same(0, "count", Query(route=self.name, owing=True), ("state", "lane"))
+        await self.same(0, "count", Query(route=self.name, notices_due=True), ("state", "lane"))
         await self.same(0, "next_due_ms", (self.lane(0), self.lane(1)))
 
     async def compare_records(self) -> None:

@@ -40,7 +40,7 @@ CONDITIONS: dict[str, tuple[tuple[Any, ...], Callable[[Delivery, Any], bool]]] =
     "parent_id": (("p1", "p2", "none"), lambda d, v: d.parent_id == v),
     "clone_of": (("c1", "none"), lambda d, v: d.clone_of == v),
     "holder": (("w1", "w2", "none"), lambda d, v: d.holder == v),
-    "owing": ((True, False), lambda d, v: (len(d.notices_due) > 0) == v),
+    "notices_due": ((True, False), lambda d, v: (len(d.notices_due) > 0) == v),
     "top_only": ((True, False), lambda d, v: not v or d.parent_id is None),
     "facets": (
         FACETS,

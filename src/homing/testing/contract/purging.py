@@ -134,7 +134,7 @@ class PurgingDeliveries(Opened):
         await store.purge(rule("delivery"))
 
         assert await store.next_due_ms((LANE,)) is None
-        for query in (Query(), Query(owing=True), Query(holder="w1"), Query(route="mail")):
+        for query in (Query(), Query(notices_due=True), Query(holder="w1"), Query(route="mail")):
             assert await store.count(query) == {(): 0}
 
 

@@ -239,7 +239,7 @@ returns homing_open
 language sql stable set search_path from current as $$
 select jsonb_populate_record(null::homing_open, jsonb_build_object(
     'version', 1, 'unsettled_claims', 0, 'attempts_ended', 0, 'attempts_spent', 0,
-    'open_children', 0, 'payload_bytes', payload_bytes, 'priority', 2, 'owing', 0,
+    'open_children', 0, 'payload_bytes', payload_bytes, 'priority', 2, 'has_notices_due', 0,
     'required', 1, 'committing', 0, 'carries', 1, 'is_stale', 0, 'phase', 'worker',
     'error_class', record #>> '{failure,error_class}'
 ) || record)

@@ -82,7 +82,7 @@ def claim_statement(claim: Claim, low_water: LowWater | None = None) -> Statemen
             "limit": claim.limit,
             "limit_bytes": claim.limit_bytes,
             "lanes": Array("text", lanes),
-            "spare": Array("text", sorted(claim.spare)),
+            "alive_holders": Array("text", sorted(claim.alive_holders)),
         },
     )
 

@@ -123,8 +123,8 @@ def _expired(session: Session, claim: Claim) -> dict[int, list[Due]]:
     """Leases that have ended, by priority, except those of live holders."""
     found: dict[int, list[Due]] = {}
     lanes = encode(list(dict.fromkeys(claim.lanes))).decode()
-    spared = encode(sorted(claim.spare)).decode()
-    for priority, *due in session.ask(_SQL["expired"], (lanes, claim.now_ms, spared)):
+    alive_holders = encode(sorted(claim.alive_holders)).decode()
+    for priority, *due in session.ask(_SQL["expired"], (lanes, claim.now_ms, alive_holders)):
         found.setdefault(priority, []).append(Due(*due))
     return found
 

@@ -23,7 +23,7 @@ from homing.stores.sql.statements import load
 _SQL = load(__package__, "read.sql", PARTS)
 # The planner does not know that few deliveries are in flight, and few owe a notice since lately.
 _IN_FLIGHT = f"{DELIVERIES} indexed by homing_deliveries_leases"
-_OWING_SINCE = f"{DELIVERIES} indexed by homing_deliveries_owing_since"
+_NOTICES_DUE_SINCE = f"{DELIVERIES} indexed by homing_deliveries_notices_due_since"
 _RECORDS = "cross join homing_records as r on r.seq = d.seq"
 # By these the numbers of deliveries are kept.
 COUNTED: frozenset[GroupBy] = frozenset({"route", "lane", "state"})
@@ -72,8 +72,8 @@ def _conditions(query: Query) -> tuple[str, list[str], dict[str, Any]]:
     where, wanted, values = filters.conditions(query)
     if where == DELIVERIES and query.holder is not None and STATES["in_flight"] in wanted:
         where = _IN_FLIGHT
-    if where == DELIVERIES and query.owing and query.updated_from_ms is not None:
-        where = _OWING_SINCE
+    if where == DELIVERIES and query.notices_due and query.updated_from_ms is not None:
+        where = _NOTICES_DUE_SINCE
     return where, wanted, values
 
 

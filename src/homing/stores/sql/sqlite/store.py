@@ -219,7 +219,7 @@ class SqliteStore:
 
     def _reader(self, query: Query) -> Reader:
         """What housekeeping looks for does not wait behind the listings of people."""
-        of_housekeeping = query.holder is not None or query.owing is not None
+        of_housekeeping = query.holder is not None or query.notices_due is not None
         return self._open.housekeeping if of_housekeeping else self._open.slow
 
     async def wait(self, timeout_s: float) -> None:

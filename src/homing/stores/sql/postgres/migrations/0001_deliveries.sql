@@ -22,7 +22,7 @@ create table homing_open (
     accepted_at_ms bigint, -- of a receipt that says no more than this
     done_since_ms bigint, -- with bit 4 of `carries`: since when that attempt ran
     priority smallint not null check (priority between 1 and 4),
-    owing smallint not null,
+    has_notices_due smallint not null,
     required smallint not null,
     committing smallint not null,
     carries smallint not null, -- bits: 1 a payload, 2 results of stages, 4 the attempt that delivered
@@ -67,8 +67,8 @@ on homing_open (parent_id, created_at_ms, id) where parent_id is not null;
 create index homing_open_clone
 on homing_open (clone_of, created_at_ms, id) where clone_of is not null;
 
-create index homing_open_owing
-on homing_open (created_at_ms, id) where owing = 1;
+create index homing_open_notices_due
+on homing_open (created_at_ms, id) where has_notices_due = 1;
 
 -- What has ended: written once, as a rule, and read by people and by retention.
 create table homing_ended (like homing_open including constraints, primary key (id));
@@ -79,12 +79,12 @@ on homing_ended (created_at_ms, id);
 create index homing_ended_failed
 on homing_ended (created_at_ms, id) where state = 'failed';
 
-create index homing_ended_owing
-on homing_ended (created_at_ms, id) where owing = 1;
+create index homing_ended_notices_due
+on homing_ended (created_at_ms, id) where has_notices_due = 1;
 
 -- What has come to owe a notice lately.
-create index homing_ended_owing_since
-on homing_ended (updated_at_ms) where owing = 1;
+create index homing_ended_notices_due_since
+on homing_ended (updated_at_ms) where has_notices_due = 1;
 
 create index homing_ended_parent
 on homing_ended (parent_id, created_at_ms, id) where parent_id is not null;

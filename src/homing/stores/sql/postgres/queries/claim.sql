@@ -31,7 +31,7 @@ expired as materialized (
         where
             o.lane = l.lane and o.state = 'in_flight'
             and o.due_at_ms >= @leases_from_ms::bigint and o.due_at_ms <= @now_ms::bigint
-            and (o.holder is null or o.holder <> all(@spare::text[]))
+            and (o.holder is null or o.holder <> all(@alive_holders::text[]))
         order by o.priority, o.due_at_ms, o.id
         limit @limit::bigint
         for update skip locked

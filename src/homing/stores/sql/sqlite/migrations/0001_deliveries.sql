@@ -31,7 +31,7 @@ create table homing_deliveries (
     ended_at_ms integer,
     committed_at_ms integer,
     error_class text,
-    owing integer not null,
+    has_notices_due integer not null,
     required integer not null,
     committing integer not null,
     accepted_at_ms integer, -- of a receipt that says no more than this
@@ -62,12 +62,12 @@ create index homing_deliveries_errors
 on homing_deliveries (route, error_class, failed_because, created_at_ms, id, updated_at_ms)
 where state = 'failed';
 
-create index homing_deliveries_owing
-on homing_deliveries (created_at_ms, id) where owing = 1;
+create index homing_deliveries_notices_due
+on homing_deliveries (created_at_ms, id) where has_notices_due = 1;
 
 -- What has come to owe a notice lately.
-create index homing_deliveries_owing_since
-on homing_deliveries (updated_at_ms) where owing = 1;
+create index homing_deliveries_notices_due_since
+on homing_deliveries (updated_at_ms) where has_notices_due = 1;
 
 create index homing_deliveries_waiting
 on homing_deliveries (route, lane, state) where state = 'waiting';
