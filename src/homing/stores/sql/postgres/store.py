@@ -8,10 +8,8 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import psycopg
-from psycopg import conninfo
 
 from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
@@ -52,6 +50,7 @@ from homing.stores.sql.postgres.low_water import LowWater
 from homing.stores.sql.postgres.once import OnceTransactions, known_facts
 from homing.stores.sql.postgres.presence import PostgresPresence
 from homing.stores.sql.postgres.purging import purge
+from homing.stores.sql.postgres.url import parse_url
 from homing.stores.sql.postgres.within import PostgresAsyncTransaction, PostgresTransaction
 from homing.stores.sql.postgres.within_tables import OwnTables
 
@@ -66,10 +65,10 @@ class PostgresStore:
     """
 
     def __init__(self, url: str, *, allows_weak_durability: bool = False) -> None:
-        self._url, weak = _own_options(url)
-        self._allows_weak_durability = allows_weak_durability or weak
+        parsed = parse_url(url)
+        self._url, self._server = parsed.url, parsed.shown
+        self._allows_weak_durability = allows_weak_durability or parsed.allows_weak_durability
         self._assembly_files: list[AssemblyFile] = []
-        self._server = _shown(self._url)
         self._own_tables = OwnTables(
             self._url, self._server, allows_weak_durability=self._allows_weak_durability
         )
@@ -303,19 +302,3 @@ class _Parts:
             self._saving,
         ):
             await connection.close()
-
-
-def _own_options(url: str) -> tuple[str, bool]:
-    """The URL without the options that only Homing knows, and what they say."""
-    parts = urlsplit(url)
-    options = parse_qsl(parts.query, keep_blank_values=True)
-    theirs = [(name, value) for name, value in options if name != "durability"]
-    is_weak = ("durability", "weak") in options
-    return urlunsplit(parts._replace(query=urlencode(theirs))), is_weak
-
-
-def _shown(url: str) -> str:
-    """The database in messages: without user and password."""
-    given = conninfo.conninfo_to_dict(url)
-    host = given.get("host") or "localhost"
-    return f"postgresql://{host}:{given.get('port') or 5432}/{given.get('dbname') or ''}"
