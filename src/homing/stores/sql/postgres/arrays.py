@@ -66,13 +66,17 @@ def pack(array: Array) -> _Packed:
     elif kind == "bigint":
         body = struct.pack("!" + "iq" * number, *[part for value in values for part in (8, value)])
     else:
-        parts = []
-        for value in values:
-            data = value.encode() if kind == "text" else value
-            parts.append(_LENGTH.pack(len(data)))
-            parts.append(data)
-        body = b"".join(parts)
+        datas = [value.encode() for value in values] if kind == "text" else values
+        body = _joined(datas)
     return made(_HEADER.pack(1, has_null, _ELEMENT_OIDS[kind], number, 1) + body)
+
+
+def _joined(datas: Sequence[bytes]) -> bytes:
+    """Each with its length before it. Ids, digests and often records are all of one length."""
+    if len(set(map(len, datas))) == 1:
+        length = _LENGTH.pack(len(datas[0]))
+        return length + length.join(datas)
+    return b"".join([part for data in datas for part in (_LENGTH.pack(len(data)), data)])
 
 
 def _element(kind: Kind, value: Any) -> bytes:
