@@ -16,7 +16,7 @@ on with the next one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -63,6 +63,8 @@ class AddRequest(Struct, gc=False):
 
     entries: list[NewEntry]
     facts: Sequence[Fact] = ()
+    # A lost transaction has perhaps stored it.
+    may_be_stored: bool = False
 
 
 def add_request(new: Sequence[New], facts: Sequence[Fact] = ()) -> AddRequest:
@@ -119,6 +121,10 @@ class NewRows:
         self._ids = set(ids)
         self._keys = dict(keys)
         self._known_keys = keys
+        self.wakes = False
+        self._begin()
+
+    def _begin(self) -> None:
         self._wanted_keys: dict[tuple[str, str], Row] = {}
         self._open: list[Row] = []
         self._ended: list[Row] = []
@@ -126,7 +132,6 @@ class NewRows:
         self._results: list[Row] = []
         self._recipients: list[Row] = []
         self.facts = Facts()
-        self.wakes = False
 
     def add(self, entry: NewEntry) -> Added | Existing:
         """All of it or nothing; but a child that is taken is left out and not counted."""
@@ -194,6 +199,26 @@ class NewRows:
         steps += [f"taken as materialized (\n{looked}\n)", _SQL["free"]]
         if any(row[-1] for row in self._wanted_keys.values()):
             steps.append(_SQL["keys"])
+        steps += self._steps(values)
+        answer = _SQL["answer_and_notify" if self.wakes else "answer"]
+        return bind(f"with {_COMMA.join(steps)}\n{answer}", values)
+
+    def statement_of_part(self) -> Statement | None:
+        """Writes what was added since the last one, without a look at what is taken."""
+        if not self._records and not self.facts:
+            return None
+        values: dict[str, Any] = {}
+        steps = [_SQL["free_at_once"]]
+        put = [row for row in self._wanted_keys.values() if row[-1]]
+        if put:
+            steps.append(_part("keys_unseen", "key", _KEY_COLUMNS, put, values))
+        steps += self._steps(values)
+        answer = _SQL["notify" if self.wakes else "no_answer"]
+        self._begin()
+        return bind(f"with {_COMMA.join(steps)}\n{answer}", values)
+
+    def _steps(self, values: dict[str, Any]) -> Iterator[str]:
+        """The parts of a statement that write all but the keys; their values are added."""
         for part, prefix, columns, rows in (
             ("records", "record", ("id", "record", "payload"), self._records),
             ("open", "open", NAMES, self._open),
@@ -202,10 +227,9 @@ class NewRows:
             ("recipients", "recipient", ("address", "id"), self._recipients),
         ):
             if rows:
-                steps.append(_part(part, prefix, columns, rows, values))
-        steps += [_SQL[part] for part in self.facts.parts(values)]
-        answer = _SQL["answer_and_notify" if self.wakes else "answer"]
-        return bind(f"with {_COMMA.join(steps)}\n{answer}", values)
+                yield _part(part, prefix, columns, rows, values)
+        for part in self.facts.parts(values):
+            yield _SQL[part]
 
 
 def _part(

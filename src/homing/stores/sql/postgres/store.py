@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
@@ -33,6 +33,7 @@ from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.sql.columns import Row
 from homing.stores.sql.postgres import opening, reading
 from homing.stores.sql.postgres.adding import AddRequest, add_request
+from homing.stores.sql.postgres.adding_in_parts import AddInParts
 from homing.stores.sql.postgres.changes import HeldRecords, SaveRequest, save_request
 from homing.stores.sql.postgres.claiming import (
     claim_statement,
@@ -78,6 +79,7 @@ class PostgresStore:
     def _be_closed(self) -> None:
         self._news = DueSignal()
         self._held = HeldRecords()
+        self._looks_at_keys = False
         self.presence = PostgresPresence()
         self._parts: _Parts | None = None
 
@@ -130,8 +132,29 @@ class PostgresStore:
         return PostgresAsyncTransaction(connection, self._own_tables)
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        request = add_request(new, facts)
+        return await self._add(add_request(new, facts))
+
+    async def add_in_parts(self, parts: Iterable[Sequence[New]]) -> list[Added | Existing]:
+        adding = AddInParts(parts)
+        answers = None
+        if not self._looks_at_keys:
+            answers = await self._kept(adding.write(self._open.adding))
+        if answers is None:
+            answers = await self._add(adding.rest())
+            # Who repeats keys does so again: the next add need not fail first.
+            self._looks_at_keys = any(isinstance(answer, Existing) for answer in answers)
+            return answers
+        self._remember(adding.request, answers, wakes=adding.wakes)
+        return answers
+
+    async def _add(self, request: AddRequest) -> list[Added | Existing]:
         answers, wakes = await self._open.adds.submit(request)
+        self._remember(request, answers, wakes=wakes)
+        return answers
+
+    def _remember(
+        self, request: AddRequest, answers: Sequence[Added | Existing], *, wakes: bool
+    ) -> None:
         for entry, added in zip(request.entries, answers, strict=True):
             # Stored already claimed: its outcome will be saved here.
             delivery = entry.write.delivery
@@ -139,7 +162,6 @@ class PostgresStore:
                 self._held.remember(delivery)
         if wakes:
             self._news.tell()
-        return answers
 
     async def claim(self, claim: Claim) -> list[Claimed]:
         self._news.look()
@@ -277,12 +299,12 @@ class _Parts:
         self.reads = Connection(url)
         self.purges = Connection(url)
         self.listings = Connection(url, SLOW_LIMITS, SLOW_ANSWER_S)
-        self._adding = Connection(url)
+        self.adding = Connection(url)
         self._saving = Connection(url)
         self.for_handlers = OnceTransactions(url)
         self.listener = Listener(url, tell, presence)
         self.adds: Groups[AddRequest, tuple[list[Added | Existing], bool]] = Groups(
-            lambda requests: asked(add_all(self._adding, requests)), lambda one: len(one.entries)
+            lambda requests: asked(add_all(self.adding, requests)), lambda one: len(one.entries)
         )
         self.saves: Groups[SaveRequest, bool] = Groups(
             lambda requests: asked(save_all(self._saving, requests)), lambda one: len(one.entries)
@@ -298,7 +320,7 @@ class _Parts:
             self.reads,
             self.purges,
             self.listings,
-            self._adding,
+            self.adding,
             self._saving,
         ):
             await connection.close()

@@ -86,6 +86,19 @@ put_keys as (
     where w.is_put = 1 and (select is_so from free) and (select count(*) from freed_keys) >= 0
 )
 
+-- Without a look first, for an add in parts: a key that is taken is a unique violation.
+-- name: keys_unseen
+put_keys as (
+    insert into homing_keys (hash, source, key, delivery_id, fingerprint, expires_at_ms)
+    select
+        homing_key_hash(w.source, w.name), w.source, w.name, w.delivery_id, w.fingerprint,
+        w.expires_at_ms
+    from :key_rows: as w (:key_columns:)
+)
+
+-- name: free_at_once
+free as materialized (select true as is_so)
+
 -- name: facts
 put_facts as (
     insert into homing_facts (kind, key, at_ms, value)
@@ -111,3 +124,9 @@ select * from taken
 select * from taken
 union all
 select null, null, null, pg_notify('homing', '')::text, null from free where is_so
+
+-- name: notify
+select pg_notify('homing', '')::text
+
+-- name: no_answer
+select where false
