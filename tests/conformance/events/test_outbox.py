@@ -218,11 +218,11 @@ def mute(outbox: Outbox) -> Iterator[None]:
     outbox.sql("create schema mute")
     outbox.sql("create function mute.pg_notify(text, text) returns void language sql as ''")
     put = outbox.value("select oid::regprocedure::text from pg_proc where proname = 'homing_put'")
-    outbox.sql(f"alter function {put} set search_path = mute, public, pg_catalog")
+    outbox.sql(f"alter function {put} set search_path = mute, public, pg_catalog, pg_temp")
     try:
         yield
     finally:
-        outbox.sql(f"alter function {put} set search_path = public")
+        outbox.sql(f"alter function {put} set search_path = public, pg_temp")
         outbox.sql("drop schema mute cascade")
 
 
@@ -581,6 +581,40 @@ async def test_setting_deleted_at_dismisses(outbox: Outbox, clock: ManualClock) 
         with pytest.raises(psycopg.Error, match=problem):
             outbox.sql(statement, pending)
     assert outbox.row(pending)["status"] == "pending"
+
+
+async def test_one_that_was_deleted_unhandled_is_a_dead_letter_once_that_is_taken_back(
+    outbox: Outbox,
+) -> None:
+    """E-005, E-046"""
+    homing, seen = outbox.homing(), list[str]()
+    homing.on("invoice.paid")(lambda event: seen.append(event.key))
+    insert = (
+        "insert into core.outbox (event_type, payload, idempotency_key, deleted_at)"
+        " values ('invoice.paid', '{}', 'adopted', now()) returning event_id"
+    )
+    adopted, cancelled = outbox.value(insert), outbox.enqueue("cancelled")
+    async with homing:
+        await homing.desk.cancel(cancelled, actor="ann", reason="not needed")
+        await work(homing)
+        assert seen == []
+        for event_id in (str(adopted), cancelled):
+            outbox.sql("update core.outbox set deleted_at = null where event_id = %s", event_id)
+            found = await homing.desk.show(event_id)
+            assert (found.state, found.failed_because) == ("failed", "rejected")
+            outbox.replay(event_id)
+        await work(homing)
+    assert sorted(seen) == ["adopted", "cancelled"]
+
+
+def test_a_plain_insert_returns_the_row(outbox: Outbox) -> None:
+    """E-027"""
+    [returned] = outbox.sql(
+        "insert into core.outbox (event_type, payload, idempotency_key)"
+        " values ('paid', '[1]', 'k') returning *"
+    )
+
+    assert returned == outbox.row(returned["event_id"])
 
 
 # Migrations
