@@ -14,6 +14,7 @@ from homing.domain.delivery import Delivery
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.engine.handler_names import names_of
 from homing.engine.parking import parked_routes
+from homing.engine.request_counts import count_requests
 from homing.engine.unserved import unserved_lanes
 from homing.engine.views import DeliveryView, attempt_view, audit_view, delivery_view
 from homing.mcp.redacted import payload_of, redacted
@@ -40,6 +41,7 @@ _LISTED = (
     "error_code",
     "last_error",
     "attempts",
+    "generation",
     "cycle",
     "created_at",
     "ended_at",
@@ -88,10 +90,15 @@ class DeadLetterTools:
         handlers = (await desk.list(Query(parent_id=event_id), limit=MOST_HANDLERS)).items
         [shown, *rows] = await self._shown([event, *handlers])
         content = await self._homing.store.content(event_id)
+        attempts = [
+            {"handler": named["handler"], **msgspec.to_builtins(attempt_view(attempt))}
+            for row, named in zip((event, *handlers), (shown, *rows), strict=True)
+            for attempt in await desk.attempts(row.id)
+        ]
         answer = {
             "event": shown,
             "handlers": [_short(row) for row in rows],
-            "attempts": [attempt_view(each) for each in await desk.attempts(event_id)],
+            "attempts": attempts,
             "audit": [audit_view(each) for each in await desk.audit(event_id)],
         }
         return {**_answer(answer), "payload": payload_of(content)}
@@ -123,8 +130,7 @@ class DeadLetterTools:
         store, liveness = self._homing.store, self._homing.engine.liveness
         await liveness.look()
         routes: dict[str, dict[str, int]] = {}
-        counted = await store.count(Query(), by=("route", "state"))
-        for (route, state), number in sorted(counted.items()):
+        for (route, state), number in sorted((await count_requests(store)).items()):
             routes.setdefault(route, {})[state] = number
         return _answer(
             {

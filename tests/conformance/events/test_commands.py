@@ -129,7 +129,15 @@ def test_a_failure_after_a_replay_alerts_again(shop: Path, cli: Cli) -> None:
     assert who == ["ann@example.org", "sql-direct"]
     assert event["history_entries"] == 2
     assert event["history_bytes"] > 100
-    assert "status:           delivered" in cli(*show).out
+    told_row = cli(*show).out
+    assert "status:           delivered" in told_row
+    tries = [line.split() for line in told_row.splitlines() if line.startswith("attempt:")]
+    assert [(line[1], line[3], line[6]) for line in tries] == [
+        ("void", "1", "rejected"),
+        ("void", "2", "rejected"),
+        ("void", "3", "done"),
+    ]
+    assert "TerminalHandlerError: no such invoice" in told_row
 
 
 def test_replay_states_its_generation_and_who(shop: Path, cli: Cli) -> None:
@@ -140,6 +148,12 @@ def test_replay_states_its_generation_and_who(shop: Path, cli: Cli) -> None:
     assert "--generation" in cli(*replay, "--by", "ann", code=2).err
     assert "--by" in cli(*replay, "--generation", "1", code=2).err
     assert "it is pending" in cli(*replay, "--by", "ann", "--generation", "1", code=1).err
+    assert (
+        "replayed_by: must not be empty"
+        in cli(*replay, "--by", "", "--generation", "1", code=2).err
+    )
+    missing = ["events", "dlq", "show", "missing", "--store", STORE]
+    assert "no event missing" in cli(*missing, code=1).err
 
 
 def test_a_database_without_the_schema_is_named(
