@@ -80,6 +80,7 @@ async def test_the_row_of_the_event_says_what_its_handlers_met(
         agent = await DeadLetterTools(homing, allow_replay=False).detail(event_id)
         assert agent["event"]["last_error"] == ERRORS
         assert attempts(agent, "handler") == TRIED
+        assert {attempt["ended_at"][-6:] for attempt in agent["attempts"]} == {"+00:00"}
         outbox.replay(event_id, 0, "ann")
         [cycle] = outbox.row(event_id)["failure_history"]
         assert (cycle["attempts"], cycle["last_error"]) == (2, ERRORS)
