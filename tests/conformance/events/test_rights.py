@@ -53,6 +53,21 @@ def test_a_producer_inserts_and_does_nothing_else(outbox: Outbox) -> None:
     assert outbox.value("select count(*) from core.outbox") == 1
 
 
+def test_an_operator_deletes_and_replays(outbox: Outbox) -> None:
+    """E-032, E-046"""
+    failed = outbox.value(
+        "insert into core.outbox (event_type, payload, idempotency_key, status)"
+        " values ('paid', '{}', 'failed', 'failed') returning event_id"
+    )
+    with as_role(outbox, "select, update on core.outbox", "execute on function core.outbox_replay"):
+        for at in ("now()", "null"):
+            outbox.sql(f"update core.outbox set deleted_at = {at} where event_id = %s", failed)
+        outbox.replay(failed, 0, "ann")
+        assert outbox.row(failed)["status"] == "pending"
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            outbox.sql(INSERT)
+
+
 def test_the_functions_are_granted_by_name(outbox: Outbox) -> None:
     """E-032"""
     with as_role(
