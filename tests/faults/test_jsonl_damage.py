@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import shutil
 import time
 from collections import Counter
@@ -14,8 +15,9 @@ from random import Random
 import pytest
 
 from homing import Email, Homing
-from homing.domain.errors import StoreCorrupt
+from homing.domain.errors import StoreCorrupt, StoreLocked
 from homing.engine.alerts import QUARANTINED
+from homing.engine.store_health import DAMAGED, REFUSES
 from homing.ports import Added, Alert
 from homing.stores.jsonl import JsonlStore
 from homing.stores.jsonl.correcting import corrected
@@ -174,6 +176,42 @@ async def test_a_line_that_is_damaged_while_the_store_is_open_is_not_believed(
     with pytest.raises(StoreCorrupt, match="damaged"):
         await store.content("d2")
     await store.close()
+
+
+class Heard:
+    """An alarm that keeps what it was given."""
+
+    def __init__(self) -> None:
+        self.alerts: list[Alert] = []
+
+    async def sound(self, alert: Alert) -> bool:
+        self.alerts.append(alert)
+        return True
+
+
+async def test_a_program_that_cannot_open_its_store_alerts(tmp_path: Path) -> None:
+    queue, heard = tmp_path / "queue.jsonl", Heard()
+    await make(queue, 6)
+    whole = queue.read_bytes()
+    queue.write_bytes(flipped(flipped(whole, 20, 1), 22, 1))
+    with pytest.raises(StoreCorrupt):
+        await Homing(f"jsonl:///{queue}", provider="stub:", alarm=heard).start()
+
+    queue.write_bytes(whole)
+    store = JsonlStore(queue, lock_within_s=0)
+    with held(queue), pytest.raises(StoreLocked):
+        await Homing(store, provider="stub:", alarm=heard).start()
+
+    assert [alert.kind for alert in heard.alerts] == [DAMAGED, REFUSES]
+    assert "the line at byte 0 is damaged" in heard.alerts[0].text
+
+
+@contextmanager
+def held(queue: Path) -> Iterator[None]:
+    """Its lock, as another process holds it."""
+    with queue.with_name(f"{queue.name}.lock").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def flipped(data: bytes, place: int, bit: int) -> bytes:
