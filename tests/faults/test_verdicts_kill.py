@@ -1,5 +1,5 @@
-"""The service and the worker of verdict mails, killed at every single write of theirs: to the queue,
-its journal, the dead-letter file, the delivery log and ALERT.log."""
+"""The service and the worker of verdict mails, killed at every single write of theirs: to the
+queue, its journal, the dead-letter file, the delivery log and ALERT.log."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -17,7 +18,7 @@ from homing.stores.jsonl import files
 from homing.testing.clocks import ManualClock
 from tests.conformance.verdicts.office import DAY_S, Office
 from tests.faults.disks import in_memory
-from tests.faults.test_jsonl_kill import Call, Trapped, after, halfway
+from tests.faults.test_jsonl_kill import Call, Trapped, _say, after, halfway
 
 ENDS = {"sent": "DELIVERED", "dead": "DEAD"}
 
@@ -45,7 +46,7 @@ async def check(folder: Path, said: list[str]) -> None:
 
     last = {line["session_id"]: line["status"] for line in office.lines()}
     for session_id, outcome in map(str.split, said):
-        assert last[session_id] in {ENDS.get(outcome, last[session_id])}
+        assert last[session_id] == ENDS.get(outcome, last[session_id])
     assert set(last.values()) <= set(ENDS.values())
     dead = Counter(session_id for session_id, word in last.items() if word == "DEAD")
     assert Counter(map(_session_of, _whole(folder / "dead.jsonl"))) == dead
@@ -92,7 +93,7 @@ def _in_a_child(folder: Path, nth: int, when: Call) -> tuple[list[str], bool]:
             trapped = Trapped(nth, when)
             setattr(files, "os", trapped)  # noqa: B010 - in this process alone
             setattr(lines, "os", trapped)  # noqa: B010 - as above
-            asyncio.run(life(folder, lambda line: os.write(writing, f"{line}\n".encode()) and None))
+            asyncio.run(life(folder, partial(_say, writing)))
         finally:
             os._exit(0)
     os.close(writing)
