@@ -16,7 +16,7 @@ from homing.domain.message import Email
 from homing.domain.policy import Stage
 from homing.engine.planning import Forecast, forecast
 from homing.engine.route import Route
-from homing.ports import Checked, Finding
+from homing.ports import Checked, Described, Finding
 from homing.settings import seconds
 from homing.web.console.charts import plan_picture
 from homing.web.console.rendering import Rendering
@@ -82,7 +82,12 @@ class Routes:
             "routes.html",
             place="routes",
             routes=[
-                (each, engine.routes.get(each.route), engine.parking.fact(each.route))
+                (
+                    each,
+                    route := engine.routes.get(each.route),
+                    engine.parking.fact(each.route),
+                    _described(route),
+                )
                 for each in stats.routes
             ],
             problems=engine.provider_problems,
@@ -109,6 +114,7 @@ class Routes:
             outage=outage,
             problem=self._homing.engine.provider_problems.get(name),
             checkup=self._checked.get(name),
+            provider=_described(route),
             can_check=route is not None and isinstance(route.provider, Checked),
             can_test=route is not None and takes_emails(route) and self._homing.works_on(name),
             done=DID.get(fields.get("did", "")),
@@ -161,6 +167,11 @@ class Routes:
         )
         ticket = await self._homing.submit(email, route=name, source="console")
         return visit.see("deliveries", ticket.delivery_id)
+
+
+def _described(route: Route | None) -> str | None:
+    provider: object = None if route is None else route.provider
+    return provider.description if isinstance(provider, Described) else None
 
 
 def _plans(route: Route, outage_s: float) -> Sequence[tuple[str, Sequence[StagePlan]]]:

@@ -128,6 +128,16 @@ def plural(count: int, word: str, more: str | None = None) -> str:
     return f"{count:,} {word if count == 1 else more or word + 's'}"
 
 
+def upper_first(text: str) -> str:
+    """As a sentence begins; the rest may hold names."""
+    return text[:1].upper() + text[1:]
+
+
+def error(error_class: str) -> str:
+    """`recipient_refused` as a title."""
+    return upper_first(error_class.replace("_", " "))
+
+
 def sentence(text: str) -> Markup:
     """A sentence of `why`: its times become local ones, its `words` are set apart."""
     safe = str(escape(text))
@@ -140,11 +150,13 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "attempt": attempt,
     "because": because,
     "color": color,
+    "error": error,
     "number": number,
     "sentence": sentence,
     "size": size,
     "span": span,
     "state_word": state_word,
+    "upper_first": upper_first,
     "utc": utc,
     "when": when,
 }
