@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from starlette.responses import Response
 
 from homing.app import Homing
+from homing.web.console.advice import advice
 from homing.web.console.deliveries import Deliveries
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit
@@ -33,5 +34,6 @@ class Failures:
             place="failures",
             groups=groups,
             rows=rows,
+            advice=advice,
             parkable=[name for name in engine.routes if engine.parking.fact(name) is None],
         )

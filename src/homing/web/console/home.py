@@ -22,7 +22,7 @@ from homing.web.console.words import plural, upper_first
 from homing.web.console.words import span as spelt
 from homing.web.listing import Listing
 from homing.web.problems import BadRequest
-from homing.web.schemas import StatsOut
+from homing.web.schemas import RouteStats, StatsOut
 
 # Due for longer than this and not tried: work is late.
 LATE_AFTER_S = 120.0
@@ -142,13 +142,19 @@ class Home:
         ]
         reasons += [
             Reason(
-                _parked(route.route, engine.parking.fact(route.route)),
+                _parked(route, engine.parking.fact(route.route)),
                 ("routes", route.route),
-                "Route",
+                f"Route {route.route}",
             )
             for route in stats.routes
             if route.parked
         ]
+        # A parked route has its reason already.
+        problems = {
+            route: problem
+            for route, problem in engine.provider_problems.items()
+            if not engine.parking.is_parked(route)
+        }
         if not stats.workers:
             reasons.append(
                 Reason("No worker is running: nothing is delivered.", ("workers",), "Workers")
@@ -162,9 +168,9 @@ class Home:
         if late_s > LATE_AFTER_S:
             text = f"Work is late: the oldest delivery has been due for {spelt(late_s)}."
             reasons.append(Reason(text, ("deliveries",), "Pending", query={"state": "pending"}))
-        for route, problem in engine.provider_problems.items():
+        for route, problem in problems.items():
             text = f"The provider of {route} fails: {problem}"
-            reasons.append(Reason(text, ("routes", route), "Route"))
+            reasons.append(Reason(text, ("routes", route), f"Route {route}"))
         rising = failures_rising(await self._history("hour"))
         if rising is not None:
             reasons.append(Reason(rising, ("failures",), "Failures"))
@@ -178,11 +184,15 @@ class Home:
         return reasons
 
 
-def _parked(route: str, fact: Fact | None) -> str:
+def _parked(route: RouteStats, fact: Fact | None) -> str:
     value: Mapping[str, Any] = (fact.value if fact is not None else None) or {}
-    by = "a fault" if value.get("by") == BY_FAULT else str(value.get("by") or "somebody")
     reason = value.get("reason") or value.get("error_class") or "no reason given"
-    return f"Route {route} is parked by {by}: {reason}"
+    if value.get("by") == BY_FAULT:
+        text = f"Route {route.route} stands still because of a fault: {reason}"
+    else:
+        text = f"Route {route.route} is parked by {value.get('by')}: {reason}"
+    waiting = route.states.get("pending", 0)
+    return f"{text} ({plural(waiting, 'delivery', 'deliveries')} waiting)" if waiting else text
 
 
 def failures_rising(points: Sequence[Point]) -> str | None:

@@ -145,10 +145,16 @@ def sentence(text: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", safe))  # noqa: S704 - escaped two lines above
 
 
+def code(text: str) -> Markup:
+    """Plain words in which `these` are set apart."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "ago": ago,
     "attempt": attempt,
     "because": because,
+    "code": code,
     "color": color,
     "error": error,
     "number": number,

@@ -172,5 +172,6 @@
     if (event.target.method !== "post") return;
     if (event.target.dataset.sent) event.preventDefault();
     event.target.dataset.sent = "yes";
+    event.submitter?.setAttribute("aria-busy", "true");
   });
 })();
