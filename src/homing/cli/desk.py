@@ -26,7 +26,6 @@ Actor = Annotated[
 MEANINGS = {
     "restart": "Try a dead letter again from its first stage.",
     "resend": "Send an ended delivery a second time, on purpose, as a delivery of its own.",
-    "restore": "Undo a dismissal or a cancellation.",
 }
 
 
