@@ -14,10 +14,10 @@ import httpx2
 from playwright.async_api import Browser, Page, expect
 
 from homing import Homing
+from homing.assemblies.bookings.app.settings import BookingsSettings
 from homing.assemblies.bookings.outbox import insert_outbox_entry
 from homing.assemblies.bookings.record import OutboxEntry, OutboxStatus
 from homing.assemblies.bookings.route import bookings_route
-from homing.assemblies.bookings.settings import BookingsSettings
 from homing.assembly import Service
 from homing.providers.stub import StubProvider
 from homing.settings import Settings

@@ -10,7 +10,7 @@ import pytest
 
 from homing.assemblies.bookings import outbox
 from homing.assemblies.bookings.app.sessions import COOKIE, SESSION_S, Sessions
-from homing.assemblies.bookings.settings import BookingsSettings
+from homing.assemblies.bookings.app.settings import BookingsSettings
 from homing.testing.clocks import ManualClock
 from homing.web.login_limits import FAILURES, WINDOW_S
 from tests.conformance.bookings.site import ANN, PASSWORD, Site

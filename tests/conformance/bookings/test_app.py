@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from homing.assemblies.bookings.app.settings import BookingsSettings
 from homing.assemblies.bookings.assembly import ASSEMBLY
 from homing.assemblies.bookings.payloads import Booking
-from homing.assemblies.bookings.settings import BookingsSettings
 from homing.domain.errors import StoreUnavailable
 from homing.observers.logs import LogObserver
 from homing.ports import Envelope

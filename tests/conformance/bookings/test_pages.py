@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, async_playwright, expect
 
-from homing.assemblies.bookings.settings import BookingsSettings
+from homing.assemblies.bookings.app.settings import BookingsSettings
 from homing.stores.shape import iso_utc
 from homing.system import SystemClock
 from homing.testing.clocks import ManualClock
