@@ -185,8 +185,8 @@ async def dismiss_outbox_entry(service: Service[Any], entry_id: str) -> None:
 
 
 async def _row(service: Service[Any], entry_id: str) -> Delivery:
-    found = await service.homing.desk.show(entry_id)
-    if found.route != NAME or LABELS.word(found) == HIDDEN:
+    found = await service.homing.store.get(entry_id)
+    if found is None or found.route != NAME or LABELS.word(found) == HIDDEN:
         raise NotFound(f"there is no row {entry_id}")
     return found
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from homing.assemblies.bookings.app.bookings import Bookings, Kind, Taken
@@ -97,8 +98,12 @@ class BookingDesk:
     async def get(self, booking_id: str) -> Booking | None:
         return await asyncio.to_thread(self._bookings.get, booking_id)
 
-    async def upcoming(self) -> list[Booking]:
+    async def upcoming(self) -> tuple[list[Booking], int]:
         return await asyncio.to_thread(self._bookings.upcoming, self.now_ms())
+
+    async def overlapping(self, start: datetime, end: datetime) -> list[Booking]:
+        times_ms = (round(at.timestamp() * 1000) for at in (start, end))
+        return await asyncio.to_thread(self._bookings.overlapping, *times_ms)
 
     def now_ms(self) -> int:
         return self.service.homing.engine.clock.now_ms()
