@@ -86,7 +86,10 @@ def _signer(dkim: Mapping[str, tuple[str, str]] | None) -> Callable[[bytes], byt
 
 
 class Mailing:
-    """How e-mails of one route are checked and made into bytes."""
+    """How e-mails of one route are checked and made into bytes.
+
+    With `needs_to`, mail that has recipients in Cc or Bcc alone is refused.
+    """
 
     def __init__(
         self,
@@ -95,6 +98,7 @@ class Mailing:
         catalog: Catalog | None = None,
         limits: Limits | None = None,
         senders: Sequence[str] = (),
+        needs_to: bool = False,
     ) -> None:
         # Late: what only mail needs is not loaded by `import homing`.
         from homing.content import mime, validation
@@ -106,6 +110,7 @@ class Mailing:
         self._reissue = mime.reissue
         self._limits = limits or DEFAULT
         self._catalog = catalog
+        self._needs_to = needs_to
         self._known = frozenset(() if catalog is None else catalog.locales())
         self._senders = Senders(sender or DEFAULT_SENDER, senders)
         self.envelope_sender = self._senders.envelope_sender
@@ -117,6 +122,8 @@ class Mailing:
         checked = self._senders.checked(self._validation.validate_email(email, self._limits))
         if checked.template_id is not None and checked.template_id not in self._known:
             raise InvalidRequest("template_id", "there is no such template")
+        if self._needs_to and not checked.to:
+            raise InvalidRequest("to", "is empty: give an address")
         return Admitted(
             message=checked,
             recipients=self._validation.envelope_of(checked),

@@ -14,9 +14,8 @@ from homing.content.senders import Senders
 from homing.content.templates import Rendered
 from homing.domain import identity
 from homing.domain.delivery import Content, Delivery
-from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
-from homing.domain.message import Email, decode_message
+from homing.domain.message import decode_email
 from homing.engine.steps import refuse
 from homing.ports import Done, Outcome, Work
 
@@ -35,7 +34,7 @@ class RenderStep:
         kept = work.content.results.get(RENDER)
         if kept is not None:
             return Done(result=kept)  # a clone sends what its original has sent
-        email = email_in(work.content)
+        email = decode_email(work.content.payload)
         try:
             # In a thread: a template may compute for a second.
             made = await asyncio.to_thread(
@@ -53,7 +52,7 @@ def composer(senders: Senders) -> Callable[[Delivery, Content], bytes]:
     """The bytes of a mail: the same for every attempt, with a Message-ID of its own."""
 
     def compose(delivery: Delivery, content: Content) -> bytes:
-        email = email_in(content)
+        email = decode_email(content.payload)
         rendered = rendered_in(content)
         sender = senders.sender_of(email)
         return mime.build(
@@ -69,10 +68,3 @@ def composer(senders: Senders) -> Callable[[Delivery, Content], bytes]:
 def rendered_in(content: Content) -> Rendered | None:
     made = content.results.get(RENDER)
     return None if made is None else msgspec.json.decode(made, type=Rendered)
-
-
-def email_in(content: Content) -> Email:
-    message = decode_message(content.payload)
-    if not isinstance(message, Email):
-        raise InvalidRequest("payload", "is not an e-mail")
-    return message
