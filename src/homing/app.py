@@ -38,7 +38,7 @@ from homing.engine.handler_step import Validate
 from homing.engine.handlers import EVENT_ROUTE, Handlers, job_route
 from homing.engine.masking import without_reason
 from homing.engine.request import SubmitOptions
-from homing.engine.request_checks import plain_message, plain_text
+from homing.engine.request_checks import plain_message, plain_text, whole_generation
 from homing.engine.route import Route, routes_by_name
 from homing.engine.search import SearchResult, search
 from homing.engine.store_health import DAMAGED, REFUSES
@@ -146,7 +146,7 @@ class Homing:
         self._worker_commands = worker_commands or {}
         self._route_owner = route_owner
         self._worker = worker
-        self._generation = generation
+        self._generation = whole_generation("generation", generation)
         if journal is None or isinstance(journal, str | Path):
             journal = journal_for(self.store, journal)
         self._journal = journal
@@ -199,7 +199,8 @@ class Homing:
         further observers. Its own alarm, if it has one, stays. `adapt` changes its routes."""
         self._not_started("use_as_worker")
         self._worker = True
-        self._generation = self._generation if generation is None else generation
+        if generation is not None:
+            self._generation = whole_generation("generation", generation)
         self._observers += observers
         self._notifiers += notifiers
         self._alarm = self._alarm or alarm
