@@ -203,9 +203,10 @@ def test_a_token_that_cannot_be_stored_is_alerted_and_one_that_is_revoked_is_nam
     with shop(tmp_path) as it:
         it.graph("--token-script", "200,revoked", "--token-life-s", "1")
         (tmp_path / ".env.new").mkdir()
-        it.serve()
+        service = it.serve()
         sent = it.post()
         assert sent.json() == {"outcome": "sent"}
+        assert "HTTP Request" not in service.said()  # one line of our own for each send
         assert "first-refresh-token" in (tmp_path / ".env").read_text()
         until(lambda: any("could not be stored" in line for line in it.text("ALERT.log")))
 
