@@ -255,10 +255,12 @@ def _enqueue(it: Shop) -> None:
 
 
 def test_a_dead_one_is_replayed_only_with_consent(tmp_path: Path) -> None:
-    """O-135"""
+    """O-135; and a service without Stripe's secret says so."""
     with shop(tmp_path) as it:
         it.graph("--script", "400")
+        del it.settings["STRIPE_WEBHOOK_SECRET"]
         service = it.serve()
+        assert "STRIPE_WEBHOOK_SECRET is not set: /webhook refuses all" in service.said()
         retry_id = it.post().json()["retry_id"]
         service.stop()
         words = ("verdicts", "replay", retry_id, "--reason", "address mended")
