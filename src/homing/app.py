@@ -16,7 +16,14 @@ from typing import Any, Self, TypeVar, Unpack
 
 from homing import forks
 from homing.domain.delivery import Delivery, Fact, FactValue
-from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
+from homing.domain.errors import (
+    IdempotencyConflict,
+    InvalidRequest,
+    NotAllowed,
+    NotFound,
+    StoreCorrupt,
+    StoreError,
+)
 from homing.domain.message import Email, Event, Job, Message
 from homing.domain.policy import OnDoubt, Retention, Retry
 from homing.domain.redaction import mask_addresses
@@ -34,6 +41,7 @@ from homing.engine.request import SubmitOptions
 from homing.engine.request_checks import plain_message, plain_text
 from homing.engine.route import Route, routes_by_name
 from homing.engine.search import SearchResult, search
+from homing.engine.store_health import DAMAGED, REFUSES
 from homing.engine.tokens import Tokens
 from homing.engine.users import Users
 from homing.engine.why import explain
@@ -253,7 +261,12 @@ class Homing:
             raise
 
     async def _start(self) -> None:
-        await self.store.open()
+        try:
+            await self.store.open()
+        except StoreError as error:
+            kind = DAMAGED if isinstance(error, StoreCorrupt) else REFUSES
+            await self._made_engine().alerts.sound_now(kind, "store", str(error))
+            raise
         if isinstance(self._clock, ScaledClock):
             await self._agree_on_time(self._clock)
         engine = self._made_engine()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.chromium import Visitor, chromium, visitor
+from tests.servers import postgres
 from tests.unit.web.served import Served, homing_serve
 
 # Retries within a second, and a doubtful send waits for a person.
@@ -26,10 +28,17 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    """On SQLite, unless a file asks for other stores by parameters."""
     folder: Path = tmp_path_factory.mktemp("console")
-    with homing_serve(folder, store=f"sqlite:///{folder}/homing.db", **SETTINGS) as running:
-        yield running
+    with ExitStack() as stack:
+        if getattr(request, "param", "sqlite") == "postgresql":
+            store = stack.enter_context(postgres()).url
+        else:
+            store = f"sqlite:///{folder}/homing.db"
+        yield stack.enter_context(homing_serve(folder, store=store, **SETTINGS))
 
 
 @pytest.fixture

@@ -118,7 +118,7 @@ def before(_real: Call, _arguments: tuple[Any, ...]) -> None:
 
 
 def halfway(real: Call, arguments: tuple[Any, ...]) -> None:
-    if len(arguments) > 1 and isinstance(arguments[1], memoryview):
+    if len(arguments) > 1 and isinstance(arguments[1], bytes | memoryview):
         real(arguments[0], arguments[1][: len(arguments[1]) // 2])
     _die()
 

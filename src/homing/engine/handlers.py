@@ -224,6 +224,11 @@ def event_lane(event_type: str, generation: int = 0) -> str:
     return lane_name(EVENT_ROUTE, lane_part(event_type), generation)
 
 
+def is_lane_of_handler(lane: str) -> bool:
+    """Whether the rows of one of several handlers are in it, and not events themselves."""
+    return lane.startswith(f"{EVENT_ROUTE}/") and lane.count("/") > 1
+
+
 def job_route(
     name: str,
     work: object,

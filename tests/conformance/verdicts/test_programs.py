@@ -61,7 +61,7 @@ def test_ver_01_a_session_told_many_times_is_one_mail(busy: Shop) -> None:
     """O-061, O-078, O-113: over two services and a worker, all at once."""
     first, busy.port = busy.port, busy.webhook_port
     second = busy.serve()
-    ports = [first, busy.port] * 12
+    ports = [first, busy.port] * 25
     with ThreadPoolExecutor(len(ports)) as pool:
         answers = list(pool.map(lambda port: post(busy, "ver01", port), ports))
     busy.until_status("DELIVERED", "ver01")

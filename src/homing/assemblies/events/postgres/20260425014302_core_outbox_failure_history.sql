@@ -7,6 +7,10 @@
 -- Homing. Where a column of homing_deliveries and the record differ, the column is right: `is_stale`
 -- says that it may be so.
 
+-- The tables of Homing are found in the schema that they are in now. A temporary table of the caller,
+-- which PostgreSQL would look up first, must not take the place of one of them.
+select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+
 create or replace function core.homing_now_ms() returns bigint
 language sql volatile
 return floor(extract(epoch from clock_timestamp()) * 1000)::bigint;
@@ -195,6 +199,8 @@ begin
     end if;
     if p_deleted_at is not null and v_state <> 'delivered' then
         v_state := 'dismissed';
+        -- Once deleted_at is taken back it is a dead letter, also one that was never tried.
+        v_because := coalesce(v_because, 'rejected');
     end if;
     if v_state <> 'pending' then
         v_ended := coalesce(core.homing_ms(p_deleted_at), v_created);
@@ -348,6 +354,8 @@ alter view core.outbox alter column source set default 'sql';
 alter view core.outbox alter column generation set default 0;
 alter view core.outbox alter column attempts set default 0;
 alter view core.outbox alter column failure_history set default '[]';
+alter view core.outbox alter column created_at
+set default date_trunc('milliseconds', clock_timestamp());
 
 -- How much the history of each event takes.
 create or replace view core.outbox_failure_history_size as
@@ -688,6 +696,7 @@ begin
         update homing_ended as d
         set
             state = case when new.deleted_at is null then 'failed' else 'dismissed' end,
+            failed_because = coalesce(d.failed_because, 'rejected'),
             ended_at_ms = coalesce(core.homing_ms(new.deleted_at), d.ended_at_ms),
             updated_at_ms = v_now,
             version = d.version + 1,
@@ -697,6 +706,10 @@ begin
             raise object_not_in_prerequisite_state using
                 message = format('event %s is %s: only a failed one can be deleted', old.event_id, old.status);
         end if;
+        -- One that was cancelled has no reason.
+        update homing_records as r
+        set record = (r.record::jsonb || '{"failed_because": "rejected"}')::text
+        where r.id = old.event_id::text and not r.record::jsonb ? 'failed_because';
         perform core.homing_audit(
             old.event_id::text, case when new.deleted_at is null then 'restore' else 'dismiss' end,
             v_actor, 'core.outbox', v_now
@@ -709,6 +722,14 @@ $$;
 create or replace trigger outbox_write
 instead of insert or update or delete on core.outbox
 for each row execute function core.outbox_write();
+
+-- PostgreSQL lets everyone call a new function. These act with the rights of their owner, so that
+-- each has to be granted: outbox_enqueue to producers, outbox_replay to operators. The others are
+-- called by these two and by the triggers alone.
+revoke execute on function
+core.homing_put, core.homing_replay, core.homing_audit, core.homing_force_failed,
+core.outbox_enqueue, core.outbox_replay
+from public;
 
 -- The rows of the tables that were there, and who might use these.
 do $$
