@@ -92,6 +92,8 @@ class Homing:
         templates: str | Path | None = None,
         dkim: Mapping[str, tuple[str, str]] | None = None,
         on_doubt: OnDoubt = "resend",
+        retry: Retry | None = None,
+        timeout_s: float | None = None,
         routes: Sequence[Route] = (),
         known: Sequence[Route] = (),
         shapes: Mapping[str, Shape] | None = None,
@@ -113,7 +115,8 @@ class Homing:
         `templates` is the folder of the catalog; `dkim` has, by domain, the selector and the path
         of the key with which mail is signed. Where nobody can tell whether an attempt was accepted,
         `on_doubt` says whether the mail is sent again (`resend`, flagged as a possible duplicate)
-        or waits for a person (`hold`).
+        or waits for a person (`hold`). `retry` says when and how often a mail is tried, `timeout_s`
+        how long one attempt may take; handlers and jobs have their own.
 
         `known` routes belong to other programs on the same store: their deliveries are read
         and repaired here, not accepted and not tried. `worker_commands` says, by route, which
@@ -137,6 +140,8 @@ class Homing:
                 catalog=templates,
                 dkim=dkim,
                 on_doubt=on_doubt,
+                retry=retry,
+                timeout_s=timeout_s,
             )
             self._routes[MAIL_ROUTE] = self._mail_route(self.provider)
         self._known = {route.name: route for route in known if route.name not in self._routes}

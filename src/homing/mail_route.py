@@ -13,6 +13,7 @@ from homing.domain.identity import message_id
 from homing.domain.message import Email, decode_message
 from homing.domain.policy import Ladder, OnDoubt, Plan, Retry, Stage
 from homing.engine.admitted import Admitted
+from homing.engine.handlers import check_policy
 from homing.engine.route import Route
 from homing.engine.steps import SendStep
 from homing.ports import Provider
@@ -33,7 +34,7 @@ MAX_DOUBTFUL_SENDS = 3
 DEFAULT_SENDER = "homing@stub.test"
 
 
-def mail_route(
+def mail_route(  # noqa: PLR0913 - settings of the route, each with a default
     provider: Provider,
     *,
     sender: str | None = None,
@@ -42,17 +43,22 @@ def mail_route(
     limits: Limits | None = None,
     dkim: Mapping[str, tuple[str, str]] | None = None,
     on_doubt: OnDoubt = "resend",
+    retry: Retry | None = None,
+    timeout_s: float | None = None,
 ) -> Route:
     """A route over this provider. The From is `sender`, unless a message names one of `senders`:
     an address, or `@example.org` for all addresses of a domain. `catalog` has the templates, or is
-    their folder. `dkim` has, by domain, the selector and the path of the key to sign with."""
+    their folder. `dkim` has, by domain, the selector and the path of the key to sign with. `retry`
+    says when and how often a mail is tried, `timeout_s` how long an attempt may take."""
+    timeout_s = SEND_TIMEOUT_S if timeout_s is None else timeout_s
+    check_policy(retry, timeout_s)
     if on_doubt not in get_args(OnDoubt):
         raise SettingsError("on_doubt", f"must be one of {', '.join(get_args(OnDoubt))}")
     own = sender or getattr(provider, "sender", DEFAULT_SENDER)
     if own is None:
         raise SettingsError("sender", "is required: the address that mail comes from")
     mailing = Mailing(own, catalog=_loaded(catalog), limits=limits, senders=senders)
-    send = Stage(name=SEND, retry=SEND_RETRY, sends=True, timeout_s=SEND_TIMEOUT_S)
+    send = Stage(name=SEND, retry=retry or SEND_RETRY, sends=True, timeout_s=timeout_s)
     step = SendStep(
         provider,
         mailing.freeze,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from homing.content import mime
 from homing.content.senders import Senders
-from homing.content.templates import Rendered
 from homing.domain import identity
 from homing.domain.delivery import Content, Delivery
 from homing.domain.failure import Failure
@@ -19,9 +18,12 @@ from homing.domain.message import decode_email
 from homing.engine.steps import refuse
 from homing.ports import Done, Outcome, Work
 
+if TYPE_CHECKING:
+    from homing.content.templates import Rendered
+
 RENDER = "render"
 
-Render: TypeAlias = Callable[[str, str | None, Mapping[str, Any]], Rendered | Failure]
+Render: TypeAlias = Callable[[str, str | None, Mapping[str, Any]], "Rendered | Failure"]
 
 
 class RenderStep:
@@ -67,4 +69,9 @@ def composer(senders: Senders) -> Callable[[Delivery, Content], bytes]:
 
 def rendered_in(content: Content) -> Rendered | None:
     made = content.results.get(RENDER)
-    return None if made is None else msgspec.json.decode(made, type=Rendered)
+    if made is None:
+        return None
+    # Late: templates need the extra `smtp`, which commands that only read work without.
+    from homing.content.templates import Rendered  # noqa: PLC0415 - as above
+
+    return msgspec.json.decode(made, type=Rendered)
