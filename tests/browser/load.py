@@ -94,6 +94,16 @@ def store(kind: str, folder: Path) -> Iterator[tuple[str, PostgresLog | None]]:
         yield server.url, PostgresLog(server)
 
 
+def settle(served: Served) -> None:
+    """Wait until it has given the notices of what was filled in; that takes minutes of CPU."""
+    used_s = 0.0
+    for _ in range(300):
+        before_s, used_s = used_s, cpu_s(served.pid)
+        if used_s - before_s < 0.05:
+            return
+        time.sleep(1)
+
+
 def time_pages(served: Served, log: PostgresLog | None) -> None:
     meter = Meter(served.pid, None if log is None else log.pid)
     shown = served.call("GET", "/api/v1/deliveries?state=failed&limit=1").json()["items"]
@@ -181,6 +191,7 @@ def main() -> None:
                 filled.touch()
                 print(f"{chosen.rows:,} rows in {time.monotonic() - begun_s:.0f} s", flush=True)
             with homing_serve(folder, store=url) as served:
+                settle(served)
                 time_pages(served, log)
                 if chosen.minutes:
                     run_live(served, url, chosen)
