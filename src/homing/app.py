@@ -36,7 +36,7 @@ from homing.engine.handler_names import names_of, store_names
 from homing.engine.handler_retry import RetryPolicy
 from homing.engine.handler_step import Validate
 from homing.engine.handlers import EVENT_ROUTE, Handlers, job_route
-from homing.engine.masking import without_reason
+from homing.engine.masking import without_addresses, without_reason
 from homing.engine.request import SubmitOptions
 from homing.engine.request_checks import plain_message, plain_text, whole_generation
 from homing.engine.route import Route, routes_by_name
@@ -396,7 +396,7 @@ class Homing:
         await engine.liveness.look()
         handlers = await names_of(self.store, [delivery])
         lines = explain(
-            delivery,
+            delivery if personal else without_addresses(delivery),
             await engine.desk.attempts(delivery_id),
             engine.routes.get(delivery.route),
             now_ms=self._clock.now_ms(),
@@ -417,14 +417,18 @@ class Homing:
             lines.append(f"Here it can only be read: {engine.desk.no_route(delivery.route)}.")
         return lines if personal else [mask_addresses(line) for line in lines]
 
-    async def search(self, text: str, limit: int = 50) -> SearchResult:
-        """Deliveries by an id, a recipient, a key, or words of the error of a dead letter."""
+    async def search(self, text: str, limit: int = 50, *, personal: bool = True) -> SearchResult:
+        """Deliveries by an id, a recipient, a key, or words of the error of a dead letter.
+
+        Without `personal` data, recipients are not looked at.
+        """
         from homing.content.addresses import as_stored
 
         text = plain_text("text", text).strip()
         if not text:
             raise InvalidRequest("text", "must not be empty")
-        return await search(self.store, self.desk, text, as_stored(text), limit)
+        address = as_stored(text) if personal else None
+        return await search(self.store, self.desk, text, address, limit)
 
     @property
     def sync(self) -> SyncHoming:
