@@ -30,7 +30,7 @@ def open_homing(store: str | Path, handle: Handle | None = None) -> Homing:
     return homing
 
 
-def event(enqueued_at_s: float = 0, number: int = 0) -> Event:
+def event(enqueued_at_s: float = 0.0, number: int = 0) -> Event:
     return Event(TYPE, {"payload": PAYLOAD, "ts": enqueued_at_s, "number": number})
 
 

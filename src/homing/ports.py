@@ -548,6 +548,15 @@ class StaysLocal(Protocol):
 
 
 @runtime_checkable
+class Described(Protocol):
+    """A provider that can say in a few words what it is and where it sends, without secrets."""
+
+    @property
+    def description(self) -> str:
+        """Such as `SMTP at mail.example.org:587`."""
+
+
+@runtime_checkable
 class Rehearsing(Protocol):
     """A provider for development: some addresses make it answer in a way of their own."""
 

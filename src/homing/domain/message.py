@@ -203,3 +203,11 @@ def _check_numbers(data: Json) -> bool:
 def decode_message(payload: bytes) -> Message:
     """The message of a stored payload."""
     return _decoder.decode(payload)
+
+
+def decode_email(payload: bytes) -> Email:
+    """The e-mail of a stored payload; InvalidRequest if it is another message."""
+    message = decode_message(payload)
+    if not isinstance(message, Email):
+        raise InvalidRequest("payload", "is not an e-mail")
+    return message
