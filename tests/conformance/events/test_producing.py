@@ -82,6 +82,16 @@ async def test_the_business_row_and_the_event_commit_together(outbox: Outbox) ->
     assert [str(row["event_id"]) for row in outbox.sql("select * from core.outbox")] == [kept]
 
 
+async def test_a_key_whose_term_is_over_is_free(outbox: Outbox) -> None:
+    """E-002"""
+    first = outbox.enqueue("k")
+    outbox.sql("update homing_keys set expires_at_ms = core.homing_now_ms() + 60000")
+    assert outbox.enqueue("k") == first
+    outbox.sql("update homing_keys set expires_at_ms = core.homing_now_ms() - 1")
+    assert outbox.enqueue("k") != first
+    assert len(outbox.sql("select * from core.outbox where idempotency_key = 'k'")) == 2
+
+
 @pytest.mark.parametrize("is_kept", [True, False])
 async def test_two_producers_of_one_key_make_one_event(outbox: Outbox, *, is_kept: bool) -> None:
     """E-002"""

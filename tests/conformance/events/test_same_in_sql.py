@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 from psycopg.types.json import Jsonb
@@ -50,6 +50,9 @@ JSON = st.recursive(
     | st.floats(allow_nan=False, allow_infinity=False).filter(
         lambda number: not 2**53 <= abs(number) <= 2**64
     )
+    # Where one of the two begins to write exponents.
+    | st.floats(1e14, 2**53)
+    | st.floats(-1e-3, 1e-7)
     | TEXT,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
     max_leaves=8,
@@ -58,8 +61,10 @@ TYPES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
+@example(data=1000000000000000.5, event_type="t", generation=0)
+@example(data=[-1234567890123456.5, 1.5e-5, 1.5e-6, 1e16, 0.1], event_type="t", generation=0)
 @given(data=JSON, event_type=TYPES, generation=st.integers(0, 3))
 def test_sql_makes_the_lane_and_the_fingerprint_of_python(
     outbox: Outbox, data: Any, event_type: str, generation: int
