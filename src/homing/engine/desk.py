@@ -108,11 +108,12 @@ class Desk:
         return await error_groups(self._store, self._clock, query, limit)
 
     def predict(self, verb: Verb, delivery: Delivery) -> Delivery:
-        """How `replay`, `dismiss` or `cancel` would leave it; NotAllowed if it would be refused."""
+        """How a verb that can be used on many would leave it; NotAllowed if it is refused."""
         changes: dict[Verb, Callable[[Delivery], Change]] = {
             "replay": lambda now: self._children.replayed(now, Signed("", ""), None),
             "dismiss": self._children.dismissed,
             "cancel": self._children.cancelled,
+            "restore": self._children.restored,
         }
         if verb not in changes:
             raise InvalidRequest("verb", f"must be one of {', '.join(changes)}")

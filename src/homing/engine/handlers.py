@@ -27,7 +27,7 @@ HANDLE = "handle"
 DEFAULT_RETRY = DEFAULT_RETRY_POLICY.retry
 
 
-def check_policy(retry: object, timeout_s: object, terminal_errors: object) -> None:
+def check_policy(retry: object, timeout_s: object, terminal_errors: object = ()) -> None:
     """Wrong ones would show only at the first failure, as errors that are tried again."""
     if not (retry is None or isinstance(retry, Retry)):
         raise InvalidRequest("retry", f"must be a Retry, not {type(retry).__name__}")

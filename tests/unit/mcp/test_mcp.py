@@ -91,6 +91,8 @@ async def test_by_http_a_token_decides_who_may_read_and_who_may_replay(tmp_path:
         async with by_http(url, secrets["operator"]) as client:
             after = await call(client, "replay_dlq_event", **request_to_replay(ids[0]))
             assert after["event"]["state"] == "pending"
+            detail = await call(client, "get_dlq_event_detail", event_id=ids[0])
+            assert detail["audit"][0]["actor"] == "agent-7 (token operator) (mcp)"
 
 
 def status(url: str, **headers: str) -> int:

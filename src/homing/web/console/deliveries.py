@@ -48,6 +48,8 @@ class Row(Struct, frozen=True):
     view: DeliveryView
     what: str
     color: str
+    # It waits for its route, which is parked.
+    held: bool = False
 
 
 class Chip(Struct, frozen=True):
@@ -90,8 +92,14 @@ class Deliveries:
             what = await self._summaries.of(found)
         else:
             what = {each.id: each.topic or f"{each.route}, {each.id[-6:]}" for each in found}
+        is_parked = self._homing.engine.parking.is_parked
         return [
-            Row(self._listing.view(visit.call, each), what[each.id], words.color(each.state))
+            Row(
+                self._listing.view(visit.call, each),
+                what[each.id],
+                words.color(each.state),
+                held=each.state == "pending" and is_parked(each.route),
+            )
             for each in found
         ]
 
