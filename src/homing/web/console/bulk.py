@@ -231,7 +231,7 @@ def _undo(back: str) -> dict[str, str]:
     those of a delivery that was dismissed."""
     kept = {
         name: value
-        for name, value in parse_qsl(back)
+        for name, value in parsed(back.encode(), "query", MAX_FIELDS)
         if name not in ("state", "status", "failed_because")
     }
     return {**kept, "state": "dismissed"}
