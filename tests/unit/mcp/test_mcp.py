@@ -130,6 +130,10 @@ async def test_what_is_asked_wrongly_is_answered_in_words(tmp_path: Path) -> Non
         assert "nothing is known" in said
         assert "bob@example.org" not in said
         assert "limit" in await refused(client, "list_dlq_events", limit=1000)
+        # A refusal repeats what was asked for.
+        said = await refused(client, "get_dlq_event_detail", event_id=f"token={CANARY}")
+        assert "no delivery" in said
+        assert CANARY not in said
 
 
 def test_without_a_token_it_is_not_served_to_other_machines(tmp_path: Path) -> None:
