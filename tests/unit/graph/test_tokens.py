@@ -10,7 +10,7 @@ from homing.domain.failure import Failure
 from homing.domain.redaction import redact
 from homing.mock_graph import Behaviour
 from homing.ports import Accepted
-from homing.providers.graph import GraphProvider
+from homing.providers.graph.provider import GraphProvider
 from tests.unit.graph.fakes import ENV, FIRST_TOKEN, Fake, fake_graph, write_env
 from tests.unit.graph.sending import envelope, send
 
