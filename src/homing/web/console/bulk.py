@@ -175,6 +175,7 @@ class BulkPages:
         fields, ids = _asked(visit)
         verb = _verb(fields)
         refused = fields.get("refused", "0")
+        back = _back(fields)
         return self._rendering.page(
             visit,
             "bulk_chosen.html",
@@ -183,7 +184,8 @@ class BulkPages:
             past=PAST[verb],
             rows=await self._deliveries.rows(visit, await self._found(ids)),
             refused=int(refused) if refused.isdigit() and len(refused) < 5 else 0,
-            back=_back(fields),
+            back=back,
+            filter=dict(parse_qsl(back)),
             can_undo=verb in ("dismiss", "cancel"),
         )
 
