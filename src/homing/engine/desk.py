@@ -131,10 +131,14 @@ class Desk:
     ) -> Delivery:
         """In place, from the failed stage, with a new budget.
 
+        `generation` of an event is its present one or a later one: older code does not get it back.
         With `cycle`, the one that the operator saw, a click that comes late does nothing.
         """
         by = signed(actor, reason)
         before = await self._writer.checked("replay", delivery_id, cycle)
+        if generation is not None and generation < before.generation:
+            present = f"{delivery_id} is of generation {before.generation}"
+            raise InvalidRequest("generation", f"{present}: state that one or a later one")
 
         def change(now: Delivery) -> Change:
             return self._children.replayed(now, by, generation)

@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from homing.app import Homing
 from homing.domain.delivery import Delivery, FailedBecause
+from homing.engine.request_counts import count_requests
 from homing.engine.views import DeliveryView
-from homing.ports import Query
 from homing.web.console import words
 from homing.web.console.rendering import Rendering
 from homing.web.console.summaries import Summaries
@@ -137,7 +137,7 @@ class Deliveries:
         counts: dict[str, int] | None = None
         if others.keys() <= {"route"}:
             counts = {}
-            found = await self._homing.store.count(Query(), by=("route", "state"))
+            found = await count_requests(self._homing.store)
             for (route, state), number in found.items():
                 if others.get("route", route) == route:
                     counts[state] = counts.get(state, 0) + number

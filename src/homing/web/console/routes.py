@@ -179,6 +179,9 @@ class Routes:
             text=f"{visit.person} has sent this to see whether route {name} works.",
         )
         ticket = await self._homing.submit(email, route=name, source="console")
+        await self._homing.desk.annotate(
+            ticket.delivery_id, actor=visit.person, note="sent as a test message"
+        )
         return visit.see("deliveries", ticket.delivery_id)
 
 
