@@ -10,6 +10,7 @@ from homing.app import Homing
 from homing.domain.delivery import Delivery, FailedBecause
 from homing.engine.counters import Span, history
 from homing.engine.masking import masked_attempt, masked_audit, masked_delivery
+from homing.engine.request_counts import count_requests
 from homing.engine.unserved import unserved_lanes
 from homing.engine.views import DeliveryView, attempt_view, audit_view, delivery_view
 from homing.ports import Query
@@ -80,7 +81,7 @@ class Listing:
 
     async def collect_stats(self) -> StatsOut:
         engine = self._homing.engine
-        counts = await engine.store.count(Query(), by=("route", "state"))
+        counts = await count_requests(engine.store)
         states: dict[str, dict[str, int]] = {
             name: {} for name in engine.routes if self._homing.works_on(name)
         }

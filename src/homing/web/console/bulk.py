@@ -27,15 +27,13 @@ from homing.web.problems import BadRequest
 from homing.web.schemas import BulkIn, Filter
 from homing.web.verbs import VERBS, Verbs
 
-# What a selection of rows can be given: the bulk verbs, and the way back.
-VERBS_HERE = (*BULK_VERBS, "restore")
 SAYS = {
     "replay": "Each is tried again from its failed stage, with a new budget. It stops by itself"
     " if the same error comes back.",
     "dismiss": "Each is closed and not tried again. It can be restored.",
     "cancel": "Each is withdrawn before it is sent. It can be restored.",
-    "restore": "Each is opened again: dismissed ones become dead letters, cancelled ones are due"
-    " when they were.",
+    "restore": "Each is opened again, whoever closed it: dismissed ones become dead letters and"
+    " send nothing, cancelled ones are due when they were.",
 }
 PAST = {
     "replay": "replayed",
@@ -96,8 +94,6 @@ class BulkPages:
             if not ids:
                 raise BadRequest("choose deliveries first, or all that match", "id", 422)
             return await self._preview_chosen(visit, verb, ids, given)
-        if verb == "restore":
-            raise BadRequest("choose single deliveries to restore", "verb", 422)
         wish = _wish(visit.person, "dry run", given, dry_run=True)
         tried = await self._bulk.use(visit.call, cast(BulkVerb, verb), wish)
         becomes = Counter(each.becomes or "refused" for each in tried.preview)
@@ -143,17 +139,11 @@ class BulkPages:
         [row] = await self._deliveries.rows(visit, [delivery])
         becomes: str | None = None
         refused: str | None = None
-        if verb == "restore":
-            if delivery.state != "dismissed":
-                refused = f"it is {row.view.status}"
-            else:
-                becomes = "failed" if delivery.failed_because else "pending"
-        else:
-            try:
-                after = self._homing.desk.predict(cast(BulkVerb, verb), delivery)
-                becomes = self._listing.word(after)
-            except (NotAllowed, NotFound) as error:
-                refused = str(error)
+        try:
+            after = self._homing.desk.predict(cast(BulkVerb, verb), delivery)
+            becomes = self._listing.word(after)
+        except (NotAllowed, NotFound) as error:
+            refused = str(error)
         return Expected(row, becomes, refused, delivery.cycle)
 
     async def start(self, visit: Visit) -> Response:
@@ -163,8 +153,6 @@ class BulkPages:
         back = urlencode(given)
         if form.every("id"):
             return await self._use_on_chosen(visit, verb, form, back)
-        if verb == "restore":
-            raise BadRequest("choose single deliveries to restore", "verb", 422)
         wish = _wish(
             visit.person, form.get("reason").strip(), given, per_second=form.get("per_second")
         )
@@ -206,6 +194,7 @@ class BulkPages:
 
     async def progress(self, visit: Visit) -> Response:
         fields, _ = _asked(visit)
+        back = _back(fields)
         progress = await self._homing.bulk.show(visit.param("bulk_id"))
         return self._rendering.page(
             visit,
@@ -213,7 +202,8 @@ class BulkPages:
             place="deliveries",
             progress=progress,
             past=PAST[progress.verb],
-            back=_back(fields),
+            back=back,
+            undo=_undo(back),
         )
 
     async def stop(self, visit: Visit) -> Response:
@@ -236,10 +226,21 @@ def _back(fields: Mapping[str, str]) -> str:
     return urlencode([(name, value) for name, value in pairs if name in FILTERS])
 
 
+def _undo(back: str) -> dict[str, str]:
+    """The dismissed ones among what the filter chose; the words for why it failed are no more
+    those of a delivery that was dismissed."""
+    kept = {
+        name: value
+        for name, value in parsed(back.encode(), "query", MAX_FIELDS)
+        if name not in ("state", "status", "failed_because")
+    }
+    return {**kept, "state": "dismissed"}
+
+
 def _verb(fields: Mapping[str, str]) -> str:
     verb = fields.get("verb", "")
-    if verb not in VERBS_HERE:
-        raise BadRequest(f"must be one of {', '.join(VERBS_HERE)}", "verb", 422)
+    if verb not in BULK_VERBS:
+        raise BadRequest(f"must be one of {', '.join(BULK_VERBS)}", "verb", 422)
     return verb
 
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from homing.domain.delivery import FROZEN, FROZEN_ORIGINAL, Content
 from homing.domain.message import Attachment, Email, Invitation, decode_message
+from homing.web.console.invitations import Meeting, meeting_of
 
 # What a page shows of data, and of a mail's source: it must stay light.
 MAX_NODES = 400
@@ -55,6 +56,7 @@ class MailParts(Struct, frozen=True, kw_only=True):
     html: str | None
     attachments: tuple[Attachment, ...]
     invitation: Invitation | None
+    meeting: Meeting | None
     headers: tuple[tuple[str, str], ...]
     source: str
     links: tuple[str, ...] = ()
@@ -132,6 +134,7 @@ def mail_parts(email: Email, content: Content, *, whole: bool = True) -> MailPar
         html=html,
         attachments=tuple(email.attachments),
         invitation=email.invitation,
+        meeting=None if email.invitation is None else meeting_of(email.invitation.ics),
         headers=headers,
         source=raw[:MAX_SHOWN_CHARS].decode("utf-8", "replace"),
         links=_found(_LINK, html) or _found(_PLAIN_LINK, text),
