@@ -36,9 +36,9 @@ from homing.engine.handler_names import names_of, store_names
 from homing.engine.handler_retry import RetryPolicy
 from homing.engine.handler_step import Validate
 from homing.engine.handlers import EVENT_ROUTE, Handlers, job_route
-from homing.engine.masking import without_reason
+from homing.engine.masking import without_addresses, without_reason
 from homing.engine.request import SubmitOptions
-from homing.engine.request_checks import plain_message, plain_text
+from homing.engine.request_checks import plain_message, plain_text, whole_generation
 from homing.engine.route import Route, routes_by_name
 from homing.engine.search import SearchResult, search
 from homing.engine.store_health import DAMAGED, REFUSES
@@ -151,7 +151,7 @@ class Homing:
         self._worker_commands = worker_commands or {}
         self._route_owner = route_owner
         self._worker = worker
-        self._generation = generation
+        self._generation = whole_generation("generation", generation)
         if journal is None or isinstance(journal, str | Path):
             journal = journal_for(self.store, journal)
         self._journal = journal
@@ -204,7 +204,8 @@ class Homing:
         further observers. Its own alarm, if it has one, stays. `adapt` changes its routes."""
         self._not_started("use_as_worker")
         self._worker = True
-        self._generation = self._generation if generation is None else generation
+        if generation is not None:
+            self._generation = whole_generation("generation", generation)
         self._observers += observers
         self._notifiers += notifiers
         self._alarm = self._alarm or alarm
@@ -395,7 +396,7 @@ class Homing:
         await engine.liveness.look()
         handlers = await names_of(self.store, [delivery])
         lines = explain(
-            delivery,
+            delivery if personal else without_addresses(delivery),
             await engine.desk.attempts(delivery_id),
             engine.routes.get(delivery.route),
             now_ms=self._clock.now_ms(),
@@ -416,14 +417,18 @@ class Homing:
             lines.append(f"Here it can only be read: {engine.desk.no_route(delivery.route)}.")
         return lines if personal else [mask_addresses(line) for line in lines]
 
-    async def search(self, text: str, limit: int = 50) -> SearchResult:
-        """Deliveries by an id, a recipient, a key, or words of the error of a dead letter."""
+    async def search(self, text: str, limit: int = 50, *, personal: bool = True) -> SearchResult:
+        """Deliveries by an id, a recipient, a key, or words of the error of a dead letter.
+
+        Without `personal` data, recipients are not looked at.
+        """
         from homing.content.addresses import as_stored
 
         text = plain_text("text", text).strip()
         if not text:
             raise InvalidRequest("text", "must not be empty")
-        return await search(self.store, self.desk, text, as_stored(text), limit)
+        address = as_stored(text) if personal else None
+        return await search(self.store, self.desk, text, address, limit)
 
     @property
     def sync(self) -> SyncHoming:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -28,17 +27,22 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def served(
+def store(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Served]:
-    """On SQLite, unless a file asks for other stores by parameters."""
+) -> Iterator[str]:
+    """SQLite, unless a file asks for other stores by parameters."""
+    if getattr(request, "param", "sqlite") == "postgresql":
+        with postgres() as server:
+            yield server.url
+    else:
+        yield f"sqlite:///{tmp_path_factory.mktemp('store')}/homing.db"
+
+
+@pytest.fixture(scope="module")
+def served(store: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder: Path = tmp_path_factory.mktemp("console")
-    with ExitStack() as stack:
-        if getattr(request, "param", "sqlite") == "postgresql":
-            store = stack.enter_context(postgres()).url
-        else:
-            store = f"sqlite:///{folder}/homing.db"
-        yield stack.enter_context(homing_serve(folder, store=store, **SETTINGS))
+    with homing_serve(folder, store=store, **SETTINGS) as running:
+        yield running
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.browser.chromium import Visitor
 from tests.browser.deliveries import dead, made, until
 from tests.unit.web.served import Served
 
-pytestmark = pytest.mark.parametrize("served", ["sqlite", "postgresql"], indirect=True)
+pytestmark = pytest.mark.parametrize("store", ["sqlite", "postgresql"], indirect=True)
 
 
 @pytest.fixture
@@ -141,6 +141,31 @@ def test_all_that_match_are_replayed_with_progress(person: Visitor, served: Serv
     expect(page.locator("h1")).to_have_text(re.compile("3 deliveries replayed|stopped"))
     page.click("text=Back to the list")
     assert "source=all" in page.url
+
+
+def test_a_bulk_dismissal_is_undone(person: Visitor, served: Served) -> None:
+    ids = [dead(served, f"undo-{number}", source="undo") for number in range(3)]
+    page = person.go("/bulk?verb=dismiss&matching=1&source=undo&state=failed")
+    page.fill("[name=reason]", "by mistake")
+    page.click("button.main")
+    expect(page.locator("h1")).to_have_text("3 deliveries dismissed")
+    page.click("text=Undo")
+    expect(page.locator("h1")).to_have_text("Restore 3 deliveries?")
+    expect(page.locator("main")).to_contain_text("3 failed")
+    page.fill("[name=reason]", "it was a mistake")
+    page.click("button.main")
+    expect(page.locator("h1")).to_have_text("3 deliveries restored")
+    for delivery_id in ids:
+        until(served, delivery_id, "failed")
+
+
+def test_a_group_of_failures_leads_to_the_park_of_its_route(
+    person: Visitor, served: Served
+) -> None:
+    dead(served, "park-group")
+    page = person.go("/failures")
+    page.locator(".group", has_text="Recipient refused").locator("text=Park the route").click()
+    expect(page.locator("details.action[open] [name=reason]")).to_be_visible()
 
 
 def test_a_long_bulk_action_is_stopped(person: Visitor, served: Served) -> None:

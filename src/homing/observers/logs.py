@@ -35,7 +35,7 @@ NO_FIELDS: Mapping[str, str] = {}
 MAX_FRAMES = 8
 MAX_CAUSES = 5
 # Libraries whose "info" lines repeat our own.
-QUIET = {"httpx": "warning", "opentelemetry": "warning", "urllib3": "warning"}
+QUIET = {"httpx2": "warning", "opentelemetry": "warning", "urllib3": "warning"}
 
 
 def configure(level: str, style: str, fields: Mapping[str, str] = NO_FIELDS) -> None:

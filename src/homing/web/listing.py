@@ -138,18 +138,20 @@ class Listing:
         caller = call.let_in
         if "@" in text and not caller.sees_personal_data:
             raise BadRequest(f"role {caller.role} may not search for addresses", "q", 403)
-        found = await self._homing.search(text, limit_of(fields))
+        personal = caller.sees_personal_data
+        found = await self._homing.search(text, limit_of(fields), personal=personal)
         items = [self.view(call, delivery) for delivery in found.deliveries]
-        if found.matched == "recipient" and not caller.sees_personal_data:
-            return json_answer(SearchOut("nothing", [], more=False, filter=None))
         listed = {"recipient": "recipient", "key": "idempotency_key"}.get(found.matched)
         named = None if listed is None else {listed: text}
         return json_answer(SearchOut(found.matched, items, found.more, named))
 
     def query(self, call: Call, given: Filter, place: str = "", refusal: int = 400) -> Query:
         """What the filter means. Who may not see addresses may not ask for one either."""
-        if given.recipient is not None and not call.let_in.sees_personal_data:
-            raise BadRequest("this role may not filter by address", f"{place}recipient", 403)
+        if not call.let_in.sees_personal_data:
+            for name in ("recipient", "idempotency_key"):
+                text: str | None = getattr(given, name)
+                if text is not None and (name == "recipient" or "@" in text):
+                    raise BadRequest("this role may not filter by address", f"{place}{name}", 403)
         return to_query(given, self._homing.engine.routes, place, refusal)
 
     def view(self, call: Call, delivery: Delivery) -> DeliveryView:

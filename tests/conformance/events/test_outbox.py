@@ -217,6 +217,120 @@ async def test_an_event_wakes_a_worker_and_is_found_without_that(
         assert await seen.get() == "second"
 
 
+async def test_a_replay_by_sql_wakes_a_worker(outbox: Outbox) -> None:
+    """E-003, E-039"""
+    homing = outbox.homing(worker=True)
+    seen: asyncio.Queue[str] = asyncio.Queue()
+
+    @homing.on("invoice.paid")
+    async def book(event: Any) -> None:
+        seen.put_nowait(event.id)
+        raise TerminalHandlerError("no")
+
+    homing.use_as_worker(adapt=lambda route: replace(route, poll_s=3600))
+    async with homing, asyncio.timeout(20):
+        event_id = await asyncio.to_thread(outbox.enqueue)
+        assert await seen.get() == event_id
+        while outbox.row(event_id)["status"] != "failed":  # noqa: ASYNC110 - no event for it
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(outbox.replay, event_id)
+        assert await seen.get() == event_id
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+async def test_two_producers_of_one_key_make_one_event(outbox: Outbox, *, is_kept: bool) -> None:
+    """E-002"""
+    with psycopg.connect(outbox.url) as other:
+        [first] = other.execute("select core.outbox_enqueue('paid', '[1]', 'k')").fetchone() or ()
+        second = asyncio.ensure_future(
+            asyncio.to_thread(outbox.value, "select core.outbox_enqueue('paid', '[1]', 'k')")
+        )
+        waiting = "select 1 from pg_locks where not granted"
+        async with asyncio.timeout(20):
+            while not other.execute(waiting).fetchall():  # noqa: ASYNC110 - no event for it
+                await asyncio.sleep(0.01)
+        if is_kept:
+            other.commit()
+        else:
+            other.rollback()
+        assert (await second == first) is is_kept
+    assert len(outbox.sql("select * from core.outbox")) == 1
+
+
+ENQUEUE = "select core.outbox_enqueue(%s, '{}', %s, %s, %s)"
+INSERT = (
+    "insert into core.outbox (event_type, payload, idempotency_key, source, target)"
+    " values (%s, '{}', %s, %s, %s)"
+)
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("event_type", ("", "x" * 513)),
+        ("idempotency_key", ("", "x" * 513)),
+        ("source", ("x" * 513,)),
+        ("target", ("x" * 9000,)),
+    ],
+)
+async def test_sql_refuses_what_python_refuses(
+    outbox: Outbox, field: str, values: tuple[str, ...]
+) -> None:
+    """E-002"""
+    good = {"event_type": "paid", "idempotency_key": "k", "source": "shop", "target": "ledger"}
+    async with outbox.homing() as homing:
+        for value in values:
+            given = {**good, field: value}
+            for statement in (ENQUEUE, INSERT):
+                with pytest.raises(psycopg.errors.CheckViolation, match=f"{field}: must"):
+                    outbox.sql(statement, *given.values())
+            with pytest.raises(InvalidRequest):
+                await homing.submit(
+                    Event(given["event_type"]),
+                    key=given["idempotency_key"],
+                    source=given["source"],
+                    metadata={"target": given["target"]},
+                )
+    assert outbox.sql("select * from core.outbox") == []
+
+
+async def test_a_generation_is_a_bigint_everywhere(outbox: Outbox) -> None:
+    """E-036, E-038"""
+    largest = 2**63 - 1
+    homing, seen = outbox.homing(generation=largest), list[str]()
+    homing.on("paid")(lambda event: seen.append(event.key))
+    outbox.enqueue("sql", "paid", generation=largest)
+    async with homing:
+        await homing.submit(Event("paid"), key="python", generation=largest)
+        await work(homing)
+
+    assert sorted(seen) == ["python", "sql"]
+    assert outbox.sql("select distinct generation from core.outbox") == [{"generation": largest}]
+    for wrong in (-1, largest + 1, "2", True):
+        with pytest.raises(InvalidRequest, match="generation"):
+            outbox.homing(generation=wrong)
+
+
+def test_the_functions_have_the_promised_arguments(outbox: Outbox) -> None:
+    """E-032, E-037"""
+    found = outbox.sql(
+        "select proname, pg_get_function_arguments(oid) as given,"
+        " pg_get_function_result(oid) as returned from pg_proc"
+        " where proname in ('outbox_enqueue', 'outbox_replay') order by proname"
+    )
+
+    enqueue = (
+        "p_event_type text, p_payload jsonb, p_idempotency_key text,"
+        " p_source text DEFAULT 'sql'::text, p_target text DEFAULT NULL::text,"
+        " p_generation bigint DEFAULT 0"
+    )
+    replaying = "event_id uuid, p_new_generation bigint, p_replayed_by text"
+    assert [tuple(row.values()) for row in found] == [
+        ("outbox_enqueue", enqueue, "uuid"),
+        ("outbox_replay", replaying, "void"),
+    ]
+
+
 @contextmanager
 def mute(outbox: Outbox) -> Iterator[None]:
     """The server's `pg_notify` is hidden by one that does nothing."""

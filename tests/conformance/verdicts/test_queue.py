@@ -9,7 +9,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +21,8 @@ from homing.assemblies.verdicts import graph_answers, route
 from homing.assemblies.verdicts.delivery_log import DeliveryLog
 from homing.assemblies.verdicts.notices import NoticeWriters
 from homing.assemblies.verdicts.record import FIELDS
+from homing.domain.delivery import Fact
+from homing.domain.errors import StoreLocked
 from homing.stores.jsonl import JsonlStore
 from homing.stores.jsonl.locking import LOCK_WITHIN_S
 from homing.stores.memory import MemoryStore
@@ -273,6 +275,34 @@ async def test_nothing_is_written_without_the_lock(tmp_path: Path, clock: Manual
     assert "LOCK TIMEOUT: session_id=cs_2" in office.alerts()[0]
     assert repeated.json() == {"outcome": "sent"}
     assert len(office.graph.accepted) == 2
+
+
+async def test_what_was_sent_is_recorded_however_long_the_lock_is_held(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    """O-101: only intake gives up; a finished send that was not recorded would be repeated."""
+    store = JsonlStore(tmp_path / "queue.jsonl", lock_within_s=0.01)
+    with ExitStack() as others:
+        async with Office(tmp_path, clock, store=store).open() as office:
+
+            async def lock(_: object) -> None:
+                others.enter_context(held(tmp_path / "queue.jsonl.lock"))
+
+            office.graph.watch = lock
+            posted = asyncio.create_task(office.post())
+            refusals = 0
+            while refusals < 5:
+                try:
+                    await store.save([], [Fact("test", "any", 0, {"n": refusals})])
+                except StoreLocked:
+                    refusals += 1
+            assert not posted.done()
+            others.close()
+            answer = await posted
+
+    assert answer.json() == {"outcome": "sent"}
+    assert len(office.graph.calls) == len(office.deliveries()) == 1
+    assert office.lines()[-1]["status"] == "DELIVERED"
 
 
 async def test_both_guards_are_looked_at_under_the_lock(tmp_path: Path, clock: ManualClock) -> None:

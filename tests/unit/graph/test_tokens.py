@@ -175,6 +175,22 @@ async def test_a_token_that_a_person_has_replaced_is_used_at_once(tmp_path: Path
         await provider.close()
 
 
+async def test_a_persons_token_is_stronger_than_one_that_was_not_stored(tmp_path: Path) -> None:
+    behaviour = Behaviour(script="202,401,202", revoke_used=True)
+    with fake_graph(tmp_path, behaviour) as fake:
+        provider = fake.provider()
+        blocker = block_rotation(fake)
+        assert isinstance(await send(provider), Accepted)
+        blocker.rmdir()
+        write_env(tmp_path, ENV.replace(FIRST_TOKEN, "by-hand"))
+
+        assert isinstance(await send(provider), Accepted)
+
+        assert fake.state.known.used == [FIRST_TOKEN, "by-hand"]
+        await provider.close()
+        assert fake.state.known.refresh_tokens[-1] in fake.env_file.read_text()
+
+
 @pytest.mark.parametrize("word", ["401", "revoked"])
 async def test_a_revoked_token_is_a_fault_of_the_route_with_401(tmp_path: Path, word: str) -> None:
     """O-026, O-064, O-106."""

@@ -65,6 +65,8 @@ class LogIndex(MemoryDisk):
         self.gone: set[str] = set()
         self.emptied: set[str] = set()
         self.journal_commit = 0
+        # Read from the journal; of those that count still, see `entries_beside`.
+        self.journal_entries = 0
         self._changes: Changes | None = None
 
     def foreign_lines(self) -> list[ForeignLine]:
@@ -79,6 +81,13 @@ class LogIndex(MemoryDisk):
             for start, size in self.foreign
             if start >= end
         ]
+
+    @property
+    def entries_beside(self) -> int:
+        """How many keys, attempts, facts and removals a journal has to hold."""
+        attempts = sum(len(ledger) for ledger in self.attempts.values())
+        facts = sum(len(kind) for kind in self.facts.values())
+        return len(self.keys) + attempts + facts + len(self.gone) + len(self.emptied)
 
     def begin(self) -> Changes:
         self._changes = Changes()

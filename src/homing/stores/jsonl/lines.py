@@ -53,6 +53,12 @@ class JournalRecord(Struct, omit_defaults=True):
     gone: list[str] = []
     emptied: list[str] = []
 
+    @property
+    def entries(self) -> int:
+        kept = len(self.keys) + len(self.attempts) + len(self.facts) + len(self.leases)
+        removed = len(self.keys_gone) + len(self.attempts_gone) + len(self.facts_gone)
+        return kept + removed + len(self.gone) + len(self.emptied)
+
 
 class KeptContent(Struct):
     """The same record, read for its content."""

@@ -24,7 +24,7 @@ log = logging.getLogger("homing.stores")
 
 FOLDER = ".d"
 JOURNAL = "journal.jsonl"
-# With more than this, it is worth a look how much of the journal still counts.
+# A journal above this size is compacted, unless most of what it says still counts.
 JOURNAL_BYTES = 8 * 1024 * 1024
 _OWNER_ONLY = 0o700
 
@@ -155,7 +155,10 @@ class Log:
             self._replay()
             self._journal.close()
             self._journal = AppendFile(self._folder / JOURNAL)
+        is_first = self._journal.end == 0
         self._replay()
+        if is_first and self.index.journal_entries <= 2 * self.index.entries_beside:
+            self._compact_journal_at = max(JOURNAL_BYTES, 2 * self._journal.end)
         self._is_stale = False
         if self._damage.facts:
             self._note_facts()

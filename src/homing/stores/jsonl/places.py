@@ -145,6 +145,9 @@ class FileDeliveries(MutableMapping[str, Delivery]):
         if known is not None and known.state != "in_flight":
             del self._near[delivery_id]
 
+    def in_flight(self) -> list[Delivery]:
+        return [one for one in self._near.values() if one.state == "in_flight"]
+
     def __getitem__(self, delivery_id: str) -> Delivery:
         near = self._near.get(delivery_id)
         if near is not None:

@@ -139,6 +139,7 @@ class Replay:
         for kind_and_key in record.facts_gone:
             index.drop_fact(*kind_and_key)
         self._apply_to_deliveries(record)
+        index.journal_entries += record.entries
         index.journal_commit = record.commit
         index.last_commit = max(index.last_commit, record.commit)
 

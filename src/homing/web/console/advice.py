@@ -50,5 +50,13 @@ ADVICE = {
 }
 
 
+# Not the messages were at fault: once it is mended, they can all be sent.
+MENDED_ELSEWHERE = frozenset(
+    error_class
+    for error_class, text in ADVICE.items()
+    if text in (LOGIN, TLS, SENDER, REPUTATION, OTHER_SIDE)
+)
+
+
 def advice(error_class: str | None) -> str | None:
     return ADVICE.get(error_class or "")

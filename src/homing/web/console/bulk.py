@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 from msgspec import Struct
@@ -16,6 +17,7 @@ from homing.domain.delivery import Delivery
 from homing.domain.errors import NotAllowed, NotFound
 from homing.engine.bulk import BULK_VERBS, BulkVerb
 from homing.web.bulk import REPLAYS_PER_SECOND, Bulk
+from homing.web.calls import pairs_of, parsed
 from homing.web.console.deliveries import FILTERS, PAGE, Deliveries, Row
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Form, Page, Visit
@@ -43,6 +45,9 @@ PAST = {
 
 # How many of those that match are named before the act.
 SHOWN = 20
+# More than a page of rows can be chosen with.
+MAX_FIELDS = 200
+_FEW = re.compile(r"[0-9]{1,4}")
 
 
 class Expected(Struct, frozen=True):
@@ -182,7 +187,7 @@ class BulkPages:
             verb=verb,
             past=PAST[verb],
             rows=await self._deliveries.rows(visit, await self._found(ids)),
-            refused=int(refused) if refused.isdigit() and len(refused) < 5 else 0,
+            refused=int(refused) if _FEW.fullmatch(refused) else 0,
             back=_back(fields),
             can_undo=verb in ("dismiss", "cancel"),
         )
@@ -210,15 +215,14 @@ class BulkPages:
 
 def _asked(visit: Visit) -> tuple[dict[str, str], list[str]]:
     """The query, in which `id` may stand several times."""
-    raw = visit.call.scope["query_string"].decode("ascii", "replace")
-    pairs = parse_qsl(raw, max_num_fields=200)
+    pairs = pairs_of(visit.call.scope, MAX_FIELDS)
     ids = [value for name, value in pairs if name == "id"]
     return {name: value for name, value in pairs if name != "id" and value}, ids
 
 
 def _back(fields: Mapping[str, str]) -> str:
     """The filter to return to, with nothing in it but conditions."""
-    pairs = parse_qsl(fields.get("back", ""), max_num_fields=50)
+    pairs = parsed(quote(fields.get("back", ""), safe="=&%+").encode(), "query", MAX_FIELDS)
     return urlencode([(name, value) for name, value in pairs if name in FILTERS])
 
 
@@ -227,7 +231,7 @@ def _undo(back: str) -> dict[str, str]:
     those of a delivery that was dismissed."""
     kept = {
         name: value
-        for name, value in parse_qsl(back)
+        for name, value in parsed(back.encode(), "query", MAX_FIELDS)
         if name not in ("state", "status", "failed_because")
     }
     return {**kept, "state": "dismissed"}

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from starlette.responses import Response
 
 from homing.app import Homing
-from homing.web.console.advice import advice
+from homing.web.console.advice import MENDED_ELSEWHERE, advice
 from homing.web.console.deliveries import Deliveries
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit
@@ -35,5 +35,7 @@ class Failures:
             groups=groups,
             rows=rows,
             advice=advice,
+            mended_elsewhere=MENDED_ELSEWHERE,
+            known=frozenset(engine.routes),
             parkable=[name for name in engine.routes if engine.parking.fact(name) is None],
         )

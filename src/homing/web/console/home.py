@@ -171,12 +171,13 @@ class Home:
         for route, problem in problems.items():
             text = f"The provider of {route} fails: {problem}"
             reasons.append(Reason(text, ("routes", route), f"Route {route}"))
-        rising = failures_rising(await self._history("hour"))
+        failed = totals.get("failed", 0)
+        # Those that were mended since are history.
+        rising = failures_rising(await self._history("hour")) if failed else None
         if rising is not None:
             reasons.append(Reason(rising, ("failures",), "Failures"))
         for warning in await store_warnings(self._homing.store, engine.clock):
             reasons.append(Reason(f"{upper_first(warning)}.", ("doctor",), "Doctor", grave=False))
-        failed = totals.get("failed", 0)
         if failed and rising is None:
             wait = "waits" if failed == 1 else "wait"
             text = f"{plural(failed, 'dead letter')} {wait} for a decision."

@@ -21,8 +21,11 @@ from homing.web.console.invitations import Meeting, meeting_of
 MAX_NODES = 400
 MAX_SHOWN_CHARS = 20_000
 MAX_CHILDREN_OPEN = 12
-_LINK = re.compile(r"""(?i)<a\s[^>]*?href\s*=\s*["']([^"']{1,500})""")
-_IMAGE = re.compile(r"""(?i)<img\s[^>]*?src\s*=\s*["']([^"']{1,500})""")
+# Linear in time: no tag is looked through beyond the beginning of the next.
+_LINK = re.compile(r"""(?i)<a\s[^<>]*?href\s*+=\s*+["']([^"']{1,500})""")
+_IMAGE = re.compile(r"""(?i)<img\s[^<>]*?src\s*+=\s*+["']([^"']{1,500})""")
+# Before a policy refuses what these would load, a browser may have connected to its host.
+_LOADING = re.compile(r"(?i)<(/?)(?=(?:iframe|frame|frameset|object|embed|link|base|portal)\b)")
 _PLAIN_LINK = re.compile(r"https?://[^\s<>\"')]{1,500}")
 
 
@@ -148,7 +151,7 @@ def framed(mail: MailParts) -> str:
             html = html.replace(
                 f"cid:{each.content_id}", f"data:{each.content_type};base64,{inside}"
             )
-    return html
+    return _LOADING.sub(r"<\1x-", html)
 
 
 def folded(name: str, value: Any) -> Node:

@@ -91,6 +91,20 @@ class Routes:
                 for each in stats.routes
             ],
             problems=engine.provider_problems,
+            served=await self._served(),
+        )
+
+    async def _served(self) -> frozenset[str]:
+        """The routes that a live worker of any process works on."""
+        engine = self._homing.engine
+        await engine.liveness.look()
+        by_timer = await engine.liveness.lanes_of_timers()
+        return frozenset(
+            name
+            for name, route in engine.routes.items()
+            if any(
+                lane in by_timer or engine.liveness.is_served(lane) for lane in route.served_lanes
+            )
         )
 
     async def show(self, visit: Visit) -> Response:
@@ -165,6 +179,9 @@ class Routes:
             text=f"{visit.person} has sent this to see whether route {name} works.",
         )
         ticket = await self._homing.submit(email, route=name, source="console")
+        await self._homing.desk.annotate(
+            ticket.delivery_id, actor=visit.person, note="sent as a test message"
+        )
         return visit.see("deliveries", ticket.delivery_id)
 
 

@@ -251,11 +251,36 @@ select jsonb_populate_record(null::homing_open, jsonb_build_object(
 ) || record)
 $$;
 
+-- What Python refuses, too (engine/request_checks.py). Rows that are taken over are kept as they are.
+create or replace function core.homing_check(
+    p_event_type text, p_idempotency_key text, p_source text, p_target text
+) returns void
+language plpgsql immutable parallel safe as $$
+declare
+    v_field record;
+begin
+    for v_field in
+        select * from (values
+            ('event_type', p_event_type, 1, 512),
+            ('idempotency_key', p_idempotency_key, 1, 512),
+            ('source', p_source, 0, 512),
+            ('target', p_target, 0, 8000)
+        ) as f (name, given, least, most)
+        where length(f.given) not between f.least and f.most
+    loop
+        raise check_violation using message = format(
+            '%s: must have %s to %s characters', v_field.name, v_field.least, v_field.most
+        );
+    end loop;
+end
+$$;
+
 create or replace function core.outbox_enqueue(
     p_event_type text, p_payload jsonb, p_idempotency_key text, p_source text default 'sql',
     p_target text default null, p_generation bigint default 0
 ) returns uuid
 language sql security definer set search_path from current as $$
+select core.homing_check(p_event_type, p_idempotency_key, p_source, p_target);
 select core.homing_put(
     null, p_event_type, p_payload, p_idempotency_key, p_source, p_target, 'pending', p_generation,
     0, null, null, null, null
@@ -666,6 +691,7 @@ declare
     v_actor text := session_user;
 begin
     if tg_op = 'INSERT' then
+        perform core.homing_check(new.event_type, new.idempotency_key, new.source, new.target);
         new.event_id := core.homing_put(
             new.event_id, new.event_type, new.payload, new.idempotency_key, new.source, new.target,
             new.status, new.generation, new.attempts, new.last_error, new.first_failed_at,
@@ -737,15 +763,11 @@ declare
     v_grant record;
 begin
     if to_regclass('core.outbox_before_homing') is not null then
-        insert into core.outbox (
-            event_id, event_type, payload, idempotency_key, source, target, status, generation,
-            created_at, deleted_at
-        )
-        select
+        perform core.homing_put(
             b.event_id, b.event_type, b.payload, b.idempotency_key, b.source, b.target, b.status,
-            b.generation, b.created_at, b.deleted_at
-        from core.outbox_before_homing as b
-        order by b.created_at;
+            b.generation, 0, null, null, b.created_at, b.deleted_at
+        )
+        from (select * from core.outbox_before_homing order by created_at) as b;
         for v_grant in
             select g.grantee, g.privilege_type from information_schema.role_table_grants as g
             where
