@@ -54,9 +54,16 @@ class Permits:
         self._being_marked += 1
         try:
             yield
-        finally:
-            self._being_marked -= 1
-            self._call_first()
+        except GeneratorExit:
+            raise  # the event loop has ended with all that waited
+        except BaseException:
+            self._are_marked()
+            raise
+        self._are_marked()
+
+    def _are_marked(self) -> None:
+        self._being_marked -= 1
+        self._call_first()
 
     async def _turn(self, least: int, wanted: int) -> None:
         turn = _Turn(least, wanted, asyncio.get_running_loop().create_future())
