@@ -43,7 +43,7 @@ format: .venv/.ready ## rewrite the code as `check` wants it
 simulate: .venv/.ready ## run the engine under seeded faults (SEEDS=100-119)
 	.venv/bin/python -m tests.simulation.simulator $(SEEDS)
 
-kill-sweep: .venv/.ready system ## kill, freeze and stop worker processes for MINUTES=5 (STORE=sqlite|postgresql) and compare every ledger
+kill-sweep: .venv/.ready system ## kill, freeze and stop worker processes for MINUTES=5 (STORE=sqlite|jsonl|postgresql) and compare every ledger
 	.venv/bin/python -m tests.faults.sweep --minutes $(MINUTES) --store $(STORE)
 
 claim-cost: .venv/.ready system ## compare a claim from PostgreSQL before and after ROWS=10000000 delivered rows

@@ -63,6 +63,11 @@ MEASURES = (
     Measure("open_million", "open a file of a million active records", "s", "least"),
     Measure("open_memory", "memory for each of them", "bytes RSS", "least"),
     Measure("reaction", "another process adds: an idle worker starts it", "s", "least"),
+    Measure(
+        "graph_share",
+        "mail through a Graph that takes 250 ms, against what four requests at once allow",
+        "%",
+    ),
     Measure("import_time", "import homing", "ms", "least"),
     Measure("help_time", "homing --help", "ms", "least"),
     Measure("serve_ready", "homing serve, ready", "s", "least"),

@@ -139,6 +139,13 @@ CONTESTANTS = (
     ),
     Contestant(
         name=OURS,
+        store="jsonl",
+        module="benchmarks.ours.graph",
+        measures=("graph_share",),
+        once=True,
+    ),
+    Contestant(
+        name=OURS,
         store="sqlite",
         module="benchmarks.ours.mail",
         measures=(*MAIL, "mail_from_queue"),

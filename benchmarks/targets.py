@@ -169,6 +169,12 @@ TARGETS = (
     Target(measure="append_concurrent", store="jsonl", bound=5_000, why="callers share syncs"),
     Target(measure="open_million", store="jsonl", bound=10, why="a restart is not an outage"),
     Target(measure="open_memory", store="jsonl", bound=1024, why="payloads stay on the disk"),
+    Target(
+        measure="graph_share",
+        store="jsonl",
+        bound=80,
+        why="four requests at once are the limit, not what Homing does between them",
+    ),
     Target(measure="recovery_first", bound=2, why="a killed worker's work does not stand still"),
     Target(measure="recovery_last", bound=5, why="all of it is under way again, not the first"),
     Target(measure="recovery_rate", bound=70, why="healthy work goes on beside what is resumed"),

@@ -16,7 +16,14 @@ from typing import Any, Self, TypeVar, Unpack
 
 from homing import forks
 from homing.domain.delivery import Delivery, Fact, FactValue
-from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
+from homing.domain.errors import (
+    IdempotencyConflict,
+    InvalidRequest,
+    NotAllowed,
+    NotFound,
+    StoreCorrupt,
+    StoreError,
+)
 from homing.domain.message import Email, Event, Job, Message
 from homing.domain.policy import OnDoubt, Retention, Retry
 from homing.domain.redaction import mask_addresses
@@ -29,11 +36,12 @@ from homing.engine.handler_names import names_of, store_names
 from homing.engine.handler_retry import RetryPolicy
 from homing.engine.handler_step import Validate
 from homing.engine.handlers import EVENT_ROUTE, Handlers, job_route
-from homing.engine.masking import without_reason
+from homing.engine.masking import without_addresses, without_reason
 from homing.engine.request import SubmitOptions
-from homing.engine.request_checks import plain_message, plain_text
+from homing.engine.request_checks import plain_message, plain_text, whole_generation
 from homing.engine.route import Route, routes_by_name
 from homing.engine.search import SearchResult, search
+from homing.engine.store_health import DAMAGED, REFUSES
 from homing.engine.tokens import Tokens
 from homing.engine.users import Users
 from homing.engine.why import explain
@@ -84,6 +92,8 @@ class Homing:
         templates: str | Path | None = None,
         dkim: Mapping[str, tuple[str, str]] | None = None,
         on_doubt: OnDoubt = "resend",
+        retry: Retry | None = None,
+        timeout_s: float | None = None,
         routes: Sequence[Route] = (),
         known: Sequence[Route] = (),
         shapes: Mapping[str, Shape] | None = None,
@@ -105,7 +115,8 @@ class Homing:
         `templates` is the folder of the catalog; `dkim` has, by domain, the selector and the path
         of the key with which mail is signed. Where nobody can tell whether an attempt was accepted,
         `on_doubt` says whether the mail is sent again (`resend`, flagged as a possible duplicate)
-        or waits for a person (`hold`).
+        or waits for a person (`hold`). `retry` says when and how often a mail is tried, `timeout_s`
+        how long one attempt may take; handlers and jobs have their own.
 
         `known` routes belong to other programs on the same store: their deliveries are read
         and repaired here, not accepted and not tried. `worker_commands` says, by route, which
@@ -129,6 +140,8 @@ class Homing:
                 catalog=templates,
                 dkim=dkim,
                 on_doubt=on_doubt,
+                retry=retry,
+                timeout_s=timeout_s,
             )
             self._routes[MAIL_ROUTE] = self._mail_route(self.provider)
         self._known = {route.name: route for route in known if route.name not in self._routes}
@@ -138,7 +151,7 @@ class Homing:
         self._worker_commands = worker_commands or {}
         self._route_owner = route_owner
         self._worker = worker
-        self._generation = generation
+        self._generation = whole_generation("generation", generation)
         if journal is None or isinstance(journal, str | Path):
             journal = journal_for(self.store, journal)
         self._journal = journal
@@ -191,7 +204,8 @@ class Homing:
         further observers. Its own alarm, if it has one, stays. `adapt` changes its routes."""
         self._not_started("use_as_worker")
         self._worker = True
-        self._generation = self._generation if generation is None else generation
+        if generation is not None:
+            self._generation = whole_generation("generation", generation)
         self._observers += observers
         self._notifiers += notifiers
         self._alarm = self._alarm or alarm
@@ -248,7 +262,12 @@ class Homing:
             raise
 
     async def _start(self) -> None:
-        await self.store.open()
+        try:
+            await self.store.open()
+        except StoreError as error:
+            kind = DAMAGED if isinstance(error, StoreCorrupt) else REFUSES
+            await self._made_engine().alerts.sound_now(kind, "store", str(error))
+            raise
         if isinstance(self._clock, ScaledClock):
             await self._agree_on_time(self._clock)
         engine = self._made_engine()
@@ -377,7 +396,7 @@ class Homing:
         await engine.liveness.look()
         handlers = await names_of(self.store, [delivery])
         lines = explain(
-            delivery,
+            delivery if personal else without_addresses(delivery),
             await engine.desk.attempts(delivery_id),
             engine.routes.get(delivery.route),
             now_ms=self._clock.now_ms(),
@@ -398,14 +417,18 @@ class Homing:
             lines.append(f"Here it can only be read: {engine.desk.no_route(delivery.route)}.")
         return lines if personal else [mask_addresses(line) for line in lines]
 
-    async def search(self, text: str, limit: int = 50) -> SearchResult:
-        """Deliveries by an id, a recipient, a key, or words of the error of a dead letter."""
+    async def search(self, text: str, limit: int = 50, *, personal: bool = True) -> SearchResult:
+        """Deliveries by an id, a recipient, a key, or words of the error of a dead letter.
+
+        Without `personal` data, recipients are not looked at.
+        """
         from homing.content.addresses import as_stored
 
         text = plain_text("text", text).strip()
         if not text:
             raise InvalidRequest("text", "must not be empty")
-        return await search(self.store, self.desk, text, as_stored(text), limit)
+        address = as_stored(text) if personal else None
+        return await search(self.store, self.desk, text, address, limit)
 
     @property
     def sync(self) -> SyncHoming:

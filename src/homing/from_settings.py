@@ -64,10 +64,11 @@ def load_program(
     assembly: Assembly[Any] = DEFAULT,
     config: Path | None = None,
     *,
+    store: str | None = None,
     reading: bool = False,
     generation: int = 0,
 ) -> Program:
-    """Read the file and the environment; a wrong setting is named."""
+    """Read the file and the environment; a wrong setting is named. `store` overrides theirs."""
     loaded = load(config)
     environ = environ_of(assembly)
     own = load_own(assembly.settings, assembly.prefixes, environ=environ, demand=not reading)
@@ -76,6 +77,9 @@ def load_program(
     if assembly.general is not None:
         general = assembly.general(own.settings, loaded.settings)
         loaded = replace(loaded, settings=general)
+    if store is not None:
+        origins = {**loaded.origins, "store": "--store"}
+        loaded = replace(loaded, settings=replace(loaded.settings, store=store), origins=origins)
     return Program(
         loaded=loaded, assembly=assembly, own=own, reading=reading, generation=generation
     )

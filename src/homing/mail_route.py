@@ -13,6 +13,7 @@ from homing.domain.identity import message_id
 from homing.domain.message import Email, decode_message
 from homing.domain.policy import Ladder, OnDoubt, Plan, Retry, Stage
 from homing.engine.admitted import Admitted
+from homing.engine.handlers import check_policy
 from homing.engine.route import Route
 from homing.engine.steps import SendStep
 from homing.ports import Provider
@@ -33,7 +34,7 @@ MAX_DOUBTFUL_SENDS = 3
 DEFAULT_SENDER = "homing@stub.test"
 
 
-def mail_route(
+def mail_route(  # noqa: PLR0913 - settings of the route, each with a default
     provider: Provider,
     *,
     sender: str | None = None,
@@ -42,17 +43,22 @@ def mail_route(
     limits: Limits | None = None,
     dkim: Mapping[str, tuple[str, str]] | None = None,
     on_doubt: OnDoubt = "resend",
+    retry: Retry | None = None,
+    timeout_s: float | None = None,
 ) -> Route:
     """A route over this provider. The From is `sender`, unless a message names one of `senders`:
     an address, or `@example.org` for all addresses of a domain. `catalog` has the templates, or is
-    their folder. `dkim` has, by domain, the selector and the path of the key to sign with."""
+    their folder. `dkim` has, by domain, the selector and the path of the key to sign with. `retry`
+    says when and how often a mail is tried, `timeout_s` how long an attempt may take."""
+    timeout_s = SEND_TIMEOUT_S if timeout_s is None else timeout_s
+    check_policy(retry, timeout_s)
     if on_doubt not in get_args(OnDoubt):
         raise SettingsError("on_doubt", f"must be one of {', '.join(get_args(OnDoubt))}")
     own = sender or getattr(provider, "sender", DEFAULT_SENDER)
     if own is None:
         raise SettingsError("sender", "is required: the address that mail comes from")
     mailing = Mailing(own, catalog=_loaded(catalog), limits=limits, senders=senders)
-    send = Stage(name=SEND, retry=SEND_RETRY, sends=True, timeout_s=SEND_TIMEOUT_S)
+    send = Stage(name=SEND, retry=retry or SEND_RETRY, sends=True, timeout_s=timeout_s)
     step = SendStep(
         provider,
         mailing.freeze,
@@ -86,7 +92,10 @@ def _signer(dkim: Mapping[str, tuple[str, str]] | None) -> Callable[[bytes], byt
 
 
 class Mailing:
-    """How e-mails of one route are checked and made into bytes."""
+    """How e-mails of one route are checked and made into bytes.
+
+    With `needs_to`, mail that has recipients in Cc or Bcc alone is refused.
+    """
 
     def __init__(
         self,
@@ -95,6 +104,7 @@ class Mailing:
         catalog: Catalog | None = None,
         limits: Limits | None = None,
         senders: Sequence[str] = (),
+        needs_to: bool = False,
     ) -> None:
         # Late: what only mail needs is not loaded by `import homing`.
         from homing.content import mime, validation
@@ -106,6 +116,7 @@ class Mailing:
         self._reissue = mime.reissue
         self._limits = limits or DEFAULT
         self._catalog = catalog
+        self._needs_to = needs_to
         self._known = frozenset(() if catalog is None else catalog.locales())
         self._senders = Senders(sender or DEFAULT_SENDER, senders)
         self.envelope_sender = self._senders.envelope_sender
@@ -117,6 +128,8 @@ class Mailing:
         checked = self._senders.checked(self._validation.validate_email(email, self._limits))
         if checked.template_id is not None and checked.template_id not in self._known:
             raise InvalidRequest("template_id", "there is no such template")
+        if self._needs_to and not checked.to:
+            raise InvalidRequest("to", "is empty: give an address")
         return Admitted(
             message=checked,
             recipients=self._validation.envelope_of(checked),

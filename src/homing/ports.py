@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -243,6 +251,14 @@ class Store(Protocol):
 
     async def wait(self, timeout_s: float) -> None:
         """Return when something may have become due, or after the timeout."""
+
+
+@runtime_checkable
+class AddsInParts(Protocol):
+    """A store that writes one part of a large add while the caller makes the next."""
+
+    async def add_in_parts(self, parts: Iterable[Sequence[New]]) -> list[Added | Existing]:
+        """As one `add` of all parts: all of it or, if making a part raises, nothing."""
 
 
 class Presence(Protocol):
@@ -529,6 +545,15 @@ class StaysLocal(Protocol):
     @property
     def stays_local(self) -> bool:
         """Whether nothing leaves this machine as it is configured; true for a fake on loopback."""
+
+
+@runtime_checkable
+class Described(Protocol):
+    """A provider that can say in a few words what it is and where it sends, without secrets."""
+
+    @property
+    def description(self) -> str:
+        """Such as `SMTP at mail.example.org:587`."""
 
 
 @runtime_checkable

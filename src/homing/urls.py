@@ -54,7 +54,7 @@ def _smtp(url: str) -> Provider:
 
 
 def _graph(url: str) -> Provider:
-    from homing.providers.graph import GraphProvider
+    from homing.providers.graph.provider import GraphProvider
 
     return GraphProvider.from_url(url)
 

@@ -15,6 +15,7 @@ from playwright.sync_api import (
     ConsoleMessage,
     Page,
     Request,
+    expect,
     sync_playwright,
 )
 
@@ -29,6 +30,7 @@ ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 def chromium() -> Iterator[Browser]:
     found = shutil.which("chromium")
     assert found is not None, "make system installs chromium"
+    expect.set_options(timeout=PATIENCE_MS)  # which knows nothing of a context's own limits
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=list(ARGUMENTS))
         try:

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.chromium import Visitor, chromium, visitor
+from tests.servers import postgres
 from tests.unit.web.served import Served, homing_serve
 
 # Retries within a second, and a doubtful send waits for a person.
@@ -26,9 +27,21 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def store(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """SQLite, unless a file asks for other stores by parameters."""
+    if getattr(request, "param", "sqlite") == "postgresql":
+        with postgres() as server:
+            yield server.url
+    else:
+        yield f"sqlite:///{tmp_path_factory.mktemp('store')}/homing.db"
+
+
+@pytest.fixture(scope="module")
+def served(store: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder: Path = tmp_path_factory.mktemp("console")
-    with homing_serve(folder, store=f"sqlite:///{folder}/homing.db", **SETTINGS) as running:
+    with homing_serve(folder, store=store, **SETTINGS) as running:
         yield running
 
 

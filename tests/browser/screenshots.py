@@ -36,7 +36,7 @@ WORLDS: dict[str, tuple[int, tuple[str, ...]]] = {
     "empty": (0, ()),
     "healthy": (60, ("",)),
     "failing": (90, ("", "", "", "", "bounce", "maybe", "down", "soft-1", "suppressed")),
-    "busy": (20_000, ("", "", "", "", "", "", "bounce", "down", "soft-1", "suppressed")),
+    "busy": (100_000, ("", "", "", "", "", "", "bounce", "down", "soft-1", "suppressed")),
 }
 
 

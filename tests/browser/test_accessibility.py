@@ -17,8 +17,8 @@ GRAVE = ("serious", "critical")
 
 
 @pytest.fixture(scope="module")
-def pages(served: Served) -> list[str]:
-    return all_pages(served)
+def pages(served: Served, store: str) -> list[str]:
+    return all_pages(served, store)
 
 
 def findings(axe: Axe, person: Visitor, options: dict[str, Any]) -> list[str]:

@@ -1,8 +1,9 @@
-"""Every act of an operator, end to end in a real browser, on SQLite."""
+"""Every act of an operator, end to end in a real browser, on SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -10,6 +11,16 @@ from playwright.sync_api import Page, expect
 from tests.browser.chromium import Visitor
 from tests.browser.deliveries import dead, made, until
 from tests.unit.web.served import Served
+
+pytestmark = pytest.mark.parametrize("store", ["sqlite", "postgresql"], indirect=True)
+
+
+@pytest.fixture
+def unparked(served: Served) -> Iterator[None]:
+    """However a test ends, the others find the route running."""
+    yield
+    body = {"actor": "test", "reason": "the test is over"}
+    served.call("POST", "/api/v1/routes/mail/unpark", body)
 
 
 def act(page: Page, label: str, reason: str = "the mailbox exists now", **fields: str) -> None:
@@ -132,6 +143,31 @@ def test_all_that_match_are_replayed_with_progress(person: Visitor, served: Serv
     assert "source=all" in page.url
 
 
+def test_a_bulk_dismissal_is_undone(person: Visitor, served: Served) -> None:
+    ids = [dead(served, f"undo-{number}", source="undo") for number in range(3)]
+    page = person.go("/bulk?verb=dismiss&matching=1&source=undo&state=failed")
+    page.fill("[name=reason]", "by mistake")
+    page.click("button.main")
+    expect(page.locator("h1")).to_have_text("3 deliveries dismissed")
+    page.click("text=Undo")
+    expect(page.locator("h1")).to_have_text("Restore 3 deliveries?")
+    expect(page.locator("main")).to_contain_text("3 failed")
+    page.fill("[name=reason]", "it was a mistake")
+    page.click("button.main")
+    expect(page.locator("h1")).to_have_text("3 deliveries restored")
+    for delivery_id in ids:
+        until(served, delivery_id, "failed")
+
+
+def test_a_group_of_failures_leads_to_the_park_of_its_route(
+    person: Visitor, served: Served
+) -> None:
+    dead(served, "park-group")
+    page = person.go("/failures")
+    page.locator(".group", has_text="Recipient refused").locator("text=Park the route").click()
+    expect(page.locator("details.action[open] [name=reason]")).to_be_visible()
+
+
 def test_a_long_bulk_action_is_stopped(person: Visitor, served: Served) -> None:
     for number in range(3):
         dead(served, f"stop-{number}", source="stop")
@@ -145,6 +181,7 @@ def test_a_long_bulk_action_is_stopped(person: Visitor, served: Served) -> None:
     expect(page.locator("h1")).to_have_text("Replay: stopped")
 
 
+@pytest.mark.usefixtures("unparked")
 def test_a_route_is_parked_checked_tested_and_unparked(person: Visitor, served: Served) -> None:
     page = person.go("/routes/mail")
     act(page, "Park", "maintenance")
@@ -153,7 +190,7 @@ def test_a_route_is_parked_checked_tested_and_unparked(person: Visitor, served: 
     expect(page.locator(".verdict")).to_contain_text("Route mail is parked")
     page.click(".verdict a:has-text('Route')")
     page.click("text=Check the provider")
-    expect(page.locator("main")).to_contain_text("the stub sends nowhere")
+    expect(page.locator("main")).to_contain_text("the stub sends nothing")
     act(page, "Unpark", "done")
     expect(page.locator("[role=status]")).to_contain_text("runs again")
     page.locator("details.action > summary", has_text="test message").click()
@@ -174,7 +211,7 @@ def test_samples_of_each_outcome_are_sent(person: Visitor, served: Served) -> No
 def test_the_doctor_examines(person: Visitor) -> None:
     page = person.go("/doctor")
     page.click("text=Examine now")
-    expect(page.locator("tbody")).to_contain_text("the stub sends nowhere")
+    expect(page.locator("tbody")).to_contain_text("the stub sends nothing")
 
 
 @pytest.mark.parametrize("asked", ["id", "key", "address"])

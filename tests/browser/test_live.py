@@ -122,6 +122,28 @@ def test_times_are_local_with_utc_on_hover(browser: Browser, served: Served) -> 
         assert f"{(hour + 9) % 24:02d}:" in shown.inner_text()
 
 
+def test_a_slow_connection_keeps_what_is_shown_and_sends_a_form_once(
+    person: Visitor, served: Served
+) -> None:
+    delivery_id = dead(served, "slow-line", source="slow")
+    page = person.go("/deliveries?source=slow")
+    slow = person.context.new_cdp_session(page)
+    slow.send("Network.enable")
+    conditions = {"offline": False, "latency": 700, "downloadThroughput": 8e3}
+    slow.send("Network.emulateNetworkConditions", {**conditions, "uploadThroughput": 8e3})
+    made(served, "slow-line-2", "delivered", source="slow", subject="Over a slow line")
+    row = page.locator(f"tr[data-id='{delivery_id}']")
+    expect(row).to_be_visible()
+    expect(page.locator("tbody")).to_contain_text("Over a slow line")
+    page.goto(f"{served.url}/deliveries/{delivery_id}")
+    page.locator("details.action > summary", has_text="Dismiss").click()
+    page.fill("details.action[open] [name=reason]", "pressed twice")
+    page.locator("details.action[open] button").dblclick(no_wait_after=True)
+    expect(page.locator("[role=status]")).to_contain_text("It was dismissed")
+    items = served.call("GET", f"/api/v1/deliveries/{delivery_id}/audit").json()["items"]
+    assert len(items) == 1
+
+
 def dismiss(served: Served, delivery_id: str) -> None:
     body = {"actor": "bob", "reason": "by another operator"}
     path = f"/api/v1/deliveries/{delivery_id}/dismiss"

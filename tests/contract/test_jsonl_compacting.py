@@ -110,6 +110,34 @@ async def test_the_journal_is_compacted_by_itself(
         await opened.close()
 
 
+async def test_a_journal_that_mostly_counts_is_left_alone_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = tmp_path / "queue.jsonl"
+    journal = tmp_path / "queue.jsonl.d" / "journal.jsonl"
+    store = JsonlStore(queue)
+    await store.open()
+    await store.add([samples.keyed(f"d{n}", f"k{n}") for n in range(200)])
+    await store.close()
+    monkeypatch.setattr(log, "JOURNAL_BYTES", 1000)
+    before = journal.stat().st_ino
+
+    async def opened() -> int:
+        again = JsonlStore(queue)
+        await again.open()
+        await again.close()
+        return journal.stat().st_ino
+
+    assert await opened() == before
+    monkeypatch.setattr(log, "JOURNAL_BYTES", 10**9)
+    await store.open()
+    for beat in range(300):
+        await store.save([], facts=[samples.fact("beat", kind="worker", n=beat)])
+    await store.close()
+    monkeypatch.setattr(log, "JOURNAL_BYTES", 1000)
+    assert await opened() != before
+
+
 def test_only_with_consent_o_077(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     at = ["--store", "jsonl:///queue.jsonl"]

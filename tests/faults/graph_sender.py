@@ -5,7 +5,8 @@ import os
 import sys
 
 from homing.ports import Accepted
-from homing.providers.graph import GraphProvider, settings_from
+from homing.providers.graph.provider import GraphProvider
+from homing.providers.graph.settings import settings_from
 from tests.unit.graph.sending import send
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,11 +15,13 @@ from random import Random
 import pytest
 
 from homing import Email, Homing
-from homing.domain.errors import StoreCorrupt
+from homing.domain.errors import StoreCorrupt, StoreLocked
 from homing.engine.alerts import QUARANTINED
+from homing.engine.store_health import DAMAGED, REFUSES
 from homing.ports import Added, Alert
 from homing.stores.jsonl import JsonlStore
-from homing.stores.jsonl.lines import is_foreign, is_whole
+from homing.stores.jsonl.correcting import corrected
+from homing.stores.jsonl.lines import is_foreign, is_whole, sealed
 from homing.stores.jsonl.log import Log
 from homing.testing import samples
 from tests.faults.disks import in_memory
@@ -98,17 +102,47 @@ def test_a_bit_flipped_at_any_byte_is_detected_i24(tmp_path: Path) -> None:
             )
 
 
-def test_flipped_bits_stop_the_store_or_are_put_aside(tmp_path: Path) -> None:
+def test_each_flipped_bit_of_two_lines_is_found_and_restored_i24() -> None:
+    """Also one that ends or makes a line: `J` and `*` are a bit away from a line feed."""
+    lines = sealed(b'{"query":"J*zK }}* }}J"', b'{"commit":1}') + sealed(b"{", b'{"commit":22}')
+    for place in range(len(lines) * 8):
+        changed = flipped(lines, place // 8, place % 8)
+        whole = changed.partition(b"\n")[0]
+        start = len(whole) + 1 if is_whole(whole) else 0
+        assert changed[:start] + (corrected(changed[start:]) or b"") == lines, place
+
+
+@pytest.mark.parametrize("name", ["queue.jsonl", "queue.jsonl.d/journal.jsonl"])
+def test_a_flipped_bit_is_restored_and_its_line_put_aside_i24(tmp_path: Path, name: str) -> None:
+    queue, random = tmp_path / "queue.jsonl", Random(7)
+    asyncio.run(make(queue, RECORDS))
+    file = tmp_path / name
+    whole = file.read_bytes()
+    last = whole.rstrip(b"\n").rfind(b"\n") + 1
+    for place in [*(random.randrange(len(whole)) for _ in range(40)), last, len(whole) - 1]:
+        damaged = copy_of(queue, tmp_path / str(place))
+        changed = flipped(whole, place, random.randrange(8))
+        (damaged.parent / name).write_bytes(changed)
+
+        with opened(damaged) as log:
+            states = [one.state for one in log.index.deliveries.values()]
+            assert Counter(states) == {"pending": RECORDS - 2, "delivered": 1}
+            assert len(log.index.facts[QUARANTINED]) == 1
+
+        assert (damaged.parent / name).read_bytes().startswith(whole)
+        assert (damaged.parent / "queue.jsonl.d" / "damaged-1").read_bytes() in changed
+        shutil.rmtree(damaged.parent)
+
+
+def test_greater_damage_stops_the_store_or_is_put_aside(tmp_path: Path) -> None:
     """In the last commit it may be a torn write; before it, it is damage for a person."""
     path, random = tmp_path / "queue.jsonl", Random(7)
     asyncio.run(make(path, RECORDS))
     whole = path.read_bytes()
     last = whole.rstrip(b"\n").rfind(b"\n") + 1
     put_aside = 0
-    places = [random.randrange(len(whole)) for _ in range(60)]
-    for place in [*places, last, len(whole) - 1]:
-        changed = bytearray(whole)
-        changed[place] ^= 1 << random.randrange(8)
+    for place in [*(random.randrange(last - 4) for _ in range(40)), last]:
+        changed = flipped(flipped(whole, place, 1), place + 2, 2)
         path.write_bytes(changed)
         if place >= last:
             put_aside += 1
@@ -117,7 +151,71 @@ def test_flipped_bits_stop_the_store_or_are_put_aside(tmp_path: Path) -> None:
         else:
             with pytest.raises(StoreCorrupt, match="damaged"), opened(path):
                 pass
-            assert path.read_bytes() == bytes(changed)
+            assert path.read_bytes() == changed
+
+
+async def test_a_line_that_is_damaged_while_the_store_is_open_is_not_believed(
+    tmp_path: Path,
+) -> None:
+    queue = tmp_path / "queue.jsonl"
+    await make(queue, 6)
+    whole = queue.read_bytes()
+    of_d2 = whole.index(b'"payload":"', whole.index(b'{"id":"d2"')) + 20
+    store = JsonlStore(queue)
+    await store.open()
+    content = await store.content("d2")
+
+    queue.write_bytes(flipped(whole, of_d2, 0))
+    assert await store.content("d1") == await store.content("d3")
+    assert await store.content("d2") == content
+    assert queue.read_bytes() == whole
+    assert len(await store.facts(QUARANTINED)) == 1
+
+    queue.write_bytes(flipped(flipped(whole, of_d2, 0), of_d2 + 1, 0))
+    await store.content("d1")
+    with pytest.raises(StoreCorrupt, match="damaged"):
+        await store.content("d2")
+    await store.close()
+
+
+class Heard:
+    """An alarm that keeps what it was given."""
+
+    def __init__(self) -> None:
+        self.alerts: list[Alert] = []
+
+    async def sound(self, alert: Alert) -> bool:
+        self.alerts.append(alert)
+        return True
+
+
+async def test_a_program_that_cannot_open_its_store_alerts(tmp_path: Path) -> None:
+    queue, heard = tmp_path / "queue.jsonl", Heard()
+    await make(queue, 6)
+    whole = queue.read_bytes()
+    queue.write_bytes(flipped(flipped(whole, 20, 1), 22, 1))
+    with pytest.raises(StoreCorrupt):
+        await Homing(f"jsonl:///{queue}", provider="stub:", alarm=heard).start()
+
+    queue.write_bytes(whole)
+    store = JsonlStore(queue, lock_within_s=0)
+    with held(queue), pytest.raises(StoreLocked):
+        await Homing(store, provider="stub:", alarm=heard).start()
+
+    assert [alert.kind for alert in heard.alerts] == [DAMAGED, REFUSES]
+    assert "the line at byte 0 is damaged" in heard.alerts[0].text
+
+
+@contextmanager
+def held(queue: Path) -> Iterator[None]:
+    """Its lock, as another process holds it."""
+    with queue.with_name(f"{queue.name}.lock").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def flipped(data: bytes, place: int, bit: int) -> bytes:
+    return data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :]
 
 
 def test_what_is_appended_after_a_torn_end_is_whole(tmp_path: Path) -> None:

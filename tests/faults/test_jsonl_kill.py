@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from homing.domain import transitions
 from homing.domain.errors import StoreError, StoreFull, StoreOutcomeUnknown, StoreUnavailable
+from homing.ports import Added
 from homing.stores.jsonl import JsonlStore, files
 from homing.stores.jsonl.lines import is_whole
 from homing.testing import samples
@@ -118,7 +119,7 @@ def before(_real: Call, _arguments: tuple[Any, ...]) -> None:
 
 
 def halfway(real: Call, arguments: tuple[Any, ...]) -> None:
-    if len(arguments) > 1 and isinstance(arguments[1], memoryview):
+    if len(arguments) > 1 and isinstance(arguments[1], bytes | memoryview):
         real(arguments[0], arguments[1][: len(arguments[1]) // 2])
     _die()
 
@@ -187,6 +188,34 @@ def test_an_error_of_any_write_refuses_and_loses_nothing_i1(
         assert len(refusals) == 1
     wanted = StoreFull if error == errno.ENOSPC else StoreUnavailable
     assert seen == {wanted.__name__}
+
+
+async def test_what_was_refused_cannot_be_read_i1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = JsonlStore(tmp_path / "queue.jsonl")
+    await store.open()
+    await store.add([_new("a")])
+    [held] = await store.claim(samples.claim(limit=1))
+    before = await store.get("a"), await store.content("a")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.AppendFile, "append", refuse)
+        mark = transitions.mark_committing(held.delivery, now_ms=samples.NOW_MS, frozen={"f": b"x"})
+        with pytest.raises(StoreFull):
+            await store.save([mark])
+        with pytest.raises(StoreFull):
+            await store.add([_new("b")])
+        assert (await store.get("a"), await store.content("a")) == before
+        found = await store.get("b"), await store.content("b"), await store.find("test", "b")
+        assert found == (None, None, None)
+
+    assert await store.save([mark]) == [True]
+    assert await store.add([_new("b")]) == [Added("b")]
+    await store.close()
 
 
 async def test_if_the_write_cannot_be_taken_back_nobody_knows_i1(

@@ -65,7 +65,7 @@ async def test_every_statement_of_the_hot_path_goes_by_the_indexes(store: Postgr
     assert settling is not None
 
     claim = await plan(parts.claims, claim_statement(samples.claim()))
-    others = await plan(parts._saving, settling) + await plan(parts._adding, adding)
+    others = await plan(parts._saving, settling) + await plan(parts.adding, adding)
 
     assert not [line for line in claim + others if "Seq Scan" in line]
     assert not [line for line in claim + others if "Hash Join" in line or "Merge Join" in line]

@@ -105,6 +105,16 @@ async def main():
 
 asyncio.run(main())
 """
+PLAN = """
+from homing.contrib.django import homing
+
+async def look():
+    return homing.engine.routes["mail"].plan
+
+with homing.sync as sync:
+    plan = sync.run(look())
+print(plan.stages[0].retry.schedule.steps_s, plan.stages[0].retry.max_attempts, plan.on_doubt)
+"""
 CHECKING = """
 import json
 from django.test import override_settings
@@ -118,6 +128,9 @@ for wrong in (
     {"PROVIDER": "stub:", "STORE": 5},
     {"PROVIDER": "stub:", "WORKER": "yes"},
     {"PROVIDER": "stub:", "SENDERS": "desk@example.org"},
+    {"PROVIDER": "stub:", "RETRY": 5},
+    {"PROVIDER": "stub:", "TIMEOUT_S": "1m"},
+    {"PROVIDER": "stub:", "ON_DOUBT": "held"},
 ):
     with override_settings(HOMING=wrong):
         told += [found.msg for found in check_homing()]
@@ -181,6 +194,9 @@ def test_wrong_settings_are_named_by_the_checks(site: Site) -> None:
         "HOMING['STORE']",
         "HOMING['WORKER']",
         "HOMING['SENDERS']",
+        "retry",
+        "timeout_s",
+        "on_doubt",
     ]
     assert "known are STORE, PROVIDER" in told[1]
 
@@ -233,6 +249,15 @@ def test_silent_failures_are_logged(site: Site) -> None:
     assert "[1, 0, 0]" in said
     assert "mail_refused detail=key 'one'" in said
     assert "mail_refused detail=to[0]" in said
+
+
+def test_retries_and_the_way_out_of_doubt_can_be_set(site: Site) -> None:
+    configure(
+        site,
+        "from homing import Ladder, Retry\n"
+        "HOMING |= {'RETRY': Retry(Ladder((9.0,)), max_attempts=2), 'ON_DOUBT': 'hold'}\n",
+    )
+    assert shell(site, PLAN).split() == ["(9.0,)", "2", "hold"]
 
 
 def test_homing_of_the_project_starts_in_an_event_loop(site: Site) -> None:

@@ -59,6 +59,13 @@ class WithoutDatabase(SimpleTestCase):
     def test_submit(self):
         self.assertEqual(homing.sync.send(MAIL, key="leak-2").delivery.state, "delivered")
 '''
+ALONE = """
+from homing import Email
+from homing.contrib.django import homing
+
+def test_submitting():
+    assert homing.sync.submit(Email(to="leak@example.org", text="x"), key="leak").created
+"""
 DATABASES = {
     "memory": "",
     "file": "DATABASES['default']['TEST'] = {'NAME': 'test.db'}\n",
@@ -90,6 +97,15 @@ def test_a_test_run_leaves_the_projects_store_alone(site: Site, database: str) -
     assert "OK" in site.run("manage.py", "test")
     assert not list(site.folder.glob("bookings.db*"))
     assert not site.sent()
+
+
+def test_a_run_of_pytest_alone_leaves_the_projects_store_alone(site: Site) -> None:
+    (site.folder / "conftest.py").write_text("import django\n\ndjango.setup()\n")
+    (site.folder / "test_mail.py").write_text(ALONE)
+    site.environment["DJANGO_SETTINGS_MODULE"] = "bookings.settings"
+
+    assert "1 passed" in site.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mail.py")
+    assert not list(site.folder.glob("bookings.db*"))
 
 
 def test_a_test_run_without_databases(site: Site) -> None:

@@ -80,3 +80,26 @@ def test_plain_mail_needs_no_extra(tmp_path: Path) -> None:
     )
 
     assert (ran.stdout, ran.stderr) == ("delivered\n", "")
+
+
+LOADING = """
+import sys
+for name in sys.argv[1:]:
+    sys.modules[name] = None
+from homing.installed import all_installed
+print(all_installed().broken)
+"""
+
+
+def test_every_assembly_is_loaded_without_extras() -> None:
+    """Commands that read load all of them: each that is broken would be told every time."""
+    absent = [
+        MODULES.get(name_of(requirement), name_of(requirement).replace("-", "_"))
+        for extra in EXTRAS.keys() - {"all", "testing"}
+        for requirement in EXTRAS[extra]
+    ]
+    ran = subprocess.run(
+        [sys.executable, "-c", LOADING, *absent], capture_output=True, text=True, check=False
+    )
+
+    assert (ran.stdout, ran.stderr) == ("()\n", "")

@@ -12,7 +12,7 @@ from typing import Any
 import dkim
 import pytest
 
-from homing import Email, Homing
+from homing import Email, Homing, Ladder, Retry
 from homing.assemblies.mail.rendering import RENDER
 from homing.assemblies.mail.route import MailRules
 from homing.assemblies.mail.route import mail_route as service_route
@@ -24,6 +24,7 @@ from homing.domain.errors import InvalidRequest, SettingsError
 from homing.domain.message import Attachment, Invitation
 from homing.mail_route import mail_route
 from homing.providers.stub import StubProvider
+from homing.testing.clocks import ManualClock
 from tests.unit.content.keys import dns, private_key
 from tests.unit.smtp.wire_server import WireServer
 
@@ -228,3 +229,35 @@ def test_a_provider_that_sends_needs_a_sender() -> None:
 
     Homing(provider="smtp://127.0.0.1:2525?tls=none", sender="shop@example.org")
     Homing(provider="stub:")
+
+
+async def test_a_library_user_sets_waits_attempts_and_time_limit() -> None:
+    clock = ManualClock(1_800_000_000_000)
+    homing = Homing(
+        "memory:",
+        provider="stub:?script=451,451,451",
+        retry=Retry(Ladder((10.0, 60.0)), max_attempts=3),
+        timeout_s=7.0,
+        worker=False,
+        clock=clock,
+    )
+    async with homing:
+        ticket = await homing.send(Email(to="ann@example.org", text="x"))
+        dues_s = []
+        while (await homing.desk.show(ticket.delivery_id)).state == "pending":
+            due_at_ms = (await homing.desk.show(ticket.delivery_id)).due_at_ms
+            dues_s.append(((due_at_ms or 0) - clock.now_ms()) / 1000)
+            clock.advance(dues_s[-1])
+            await homing.engine.run_until_idle()
+        ended = await homing.desk.show(ticket.delivery_id)
+        [stage] = homing.engine.routes["mail"].plan.stages
+
+    assert dues_s == [10.0, 60.0]
+    assert (ended.state, ended.failed_because, ended.attempts_spent) == ("failed", "exhausted", 3)
+    assert stage.timeout_s == 7.0
+
+
+@pytest.mark.parametrize("wrong", [{"retry": 5}, {"timeout_s": 0}, {"timeout_s": "1m"}])
+def test_wrong_retries_and_time_limits_are_refused_by_name(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest, match=next(iter(wrong))):
+        Homing("memory:", provider="stub:", **wrong)

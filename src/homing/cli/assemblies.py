@@ -12,6 +12,7 @@ from homing.cli import session
 
 if TYPE_CHECKING:
     from homing.assembly import Assembly
+    from homing.settings.own_names import OwnName
 
 # The default service: its commands need no name.
 UNNAMED = "default"
@@ -43,9 +44,35 @@ class Commands(TyperGroup):
             formatter.write_dl(sorted(row for row in summaries().items() if row[0] != UNNAMED))
 
 
+class AssemblyCommands(TyperGroup):
+    """The commands of one assembly, and below them the settings that it alone has."""
+
+    assembly: Assembly[Any]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        super().format_commands(ctx, formatter)
+        from homing.settings.masking import shown
+        from homing.settings.own_names import own_names
+
+        rows = [
+            (variable, _about(name, shown(variable, name.default)))
+            for variable, name in own_names(self.assembly.settings).items()
+        ]
+        rows.append(("HOMING_…", "As everywhere: `homing config show` lists them."))
+        with formatter.section("Settings, from the environment"):
+            formatter.write_dl(rows)
+
+
+def _about(name: OwnName, default: str) -> str:
+    if name.required:
+        return f"{name.about} Required."
+    return name.about if name.default is None else f"{name.about} Default: {default}."
+
+
 def group_of(assembly: Assembly[Any], standard: Register) -> Any:
     """Its own commands replace the standard ones of the same name."""
     app = typer.Typer(
+        cls=type("AssemblyCommands", (AssemblyCommands,), {"assembly": assembly}),
         name=assembly.name,
         help=assembly.about,
         no_args_is_help=True,

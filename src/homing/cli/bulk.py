@@ -1,4 +1,4 @@
-"""`replay`, `dismiss`, `cancel`: on one delivery, or on all that a filter chooses."""
+"""`replay`, `dismiss`, `cancel`, `restore`: on one delivery, or on all that a filter chooses."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ MEANINGS: dict[BulkVerb, str] = {
     "replay": "Try dead letters again, from their failed stage, with a new budget.",
     "dismiss": "Close dead letters; `restore` undoes it.",
     "cancel": "Withdraw what has not ended yet.",
+    "restore": "Undo dismissals and cancellations.",
 }
 # Replays load the workers and the other side, so they are paced.
-PER_SECOND: dict[BulkVerb, float | None] = {"replay": 10.0, "dismiss": None, "cancel": None}
+PER_SECOND: dict[BulkVerb, float] = {"replay": 10.0}
 # How many a dry run lists for people; `--json` has all.
 LISTED = 20
 LOOK_EVERY_S = 0.1
@@ -79,7 +80,7 @@ def _verb(verb: BulkVerb) -> Callable[..., None]:
         per_second: Annotated[
             float | None,
             typer.Option(min=0.001, max=1000, help="How many in a second at most."),
-        ] = PER_SECOND[verb],
+        ] = PER_SECOND.get(verb),
         limit: Annotated[int | None, typer.Option(min=1, help="How many at most.")] = None,
         as_json: AsJson = False,
     ) -> None:

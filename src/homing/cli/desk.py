@@ -25,8 +25,8 @@ Actor = Annotated[
 
 MEANINGS = {
     "restart": "Try a dead letter again from its first stage.",
-    "resend": "Send an ended delivery a second time, on purpose, as a delivery of its own.",
-    "restore": "Undo a dismissal or a cancellation.",
+    "resend": "Send an ended delivery a second time, on purpose, as a delivery of its own. (What"
+    ' `on_doubt = "resend"` repeats by itself is a send whose outcome is not known.)',
 }
 
 

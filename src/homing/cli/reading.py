@@ -14,6 +14,7 @@ from homing.cli.terminal import STATE_COLORS, Colored, colored, table
 from homing.domain.delivery import State
 from homing.engine.labels import ENGINE_LABELS
 from homing.engine.parking import parked_routes
+from homing.engine.request_counts import count_requests
 from homing.engine.route import Route
 from homing.engine.status_words import facets_of
 from homing.engine.store_verdict import store_warnings, why_not_writable
@@ -81,7 +82,7 @@ def overview_lines(found: Overview) -> list[str]:
 
 async def counts(homing: Homing) -> list[Count]:
     """By route and by that route's own words."""
-    by_state = await homing.store.count(Query(), by=("route", "state"))
+    by_state = await count_requests(homing.store)
     found: list[Count] = []
     for name in sorted({route for route, _ in by_state}):
         route = homing.engine.routes.get(name)

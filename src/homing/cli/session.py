@@ -38,24 +38,22 @@ def program(place: Place, *, reading: bool = False, generation: int = 0) -> Prog
     """The chosen assembly with its settings; a wrong one is named."""
     if place.app is not None:
         raise typer.BadParameter("--app: this command works with what is set, not an application")
-    from msgspec.structs import replace
-
     from homing.default_service import ASSEMBLY
     from homing.from_settings import load_program
     from homing.urls import store_from_url
 
-    assembly = chosen.get() or ASSEMBLY
-    found = load_program(assembly, place.config, reading=reading, generation=generation)
-    if place.store is None:
-        return found
-    try:
-        store_from_url(place.store)
-    except SettingsError as error:
-        raise WrongUse(f"--store: {error.problem}") from None
-    loaded = found.loaded
-    general = replace(loaded.settings, store=place.store)
-    loaded = replace(loaded, settings=general, origins={**loaded.origins, "store": "--store"})
-    return replace(found, loaded=loaded)
+    if place.store is not None:
+        try:
+            store_from_url(place.store)
+        except SettingsError as error:
+            raise WrongUse(f"--store: {error.problem}") from None
+    return load_program(
+        chosen.get() or ASSEMBLY,
+        place.config,
+        store=place.store,
+        reading=reading,
+        generation=generation,
+    )
 
 
 def homing_at(place: Place, *, reading: bool = True) -> Homing:

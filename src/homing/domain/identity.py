@@ -64,7 +64,7 @@ def _with_whole_numbers(value: Json) -> Json:
     """Floats that are whole numbers as integers; quicker than `_respelt`, for ASCII alone."""
     if isinstance(value, dict):
         return {
-            name: _with_whole_numbers(item) if item.__class__ in _MAY_HOLD_FLOATS else item
+            name: item if item.__class__ in _HOLD_NO_FLOATS else _with_whole_numbers(item)
             for name, item in value.items()
         }
     if isinstance(value, list):
@@ -74,7 +74,7 @@ def _with_whole_numbers(value: Json) -> Json:
     return value
 
 
-_MAY_HOLD_FLOATS = (float, list, dict)
+_HOLD_NO_FLOATS = frozenset((str, int, bool, None.__class__))
 
 
 def _framed(*parts: object) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Protocol, TypeAlias
 
@@ -18,11 +18,14 @@ from homing.engine.parking import Parking
 from homing.engine.preparing import prepare
 from homing.engine.request import Request, Ticket
 from homing.engine.route import Route
-from homing.ports import Added, AsyncTransaction, Claimed, Existing, Transaction
+from homing.ports import Added, AddsInParts, AsyncTransaction, Claimed, Existing, Transaction
 
 __all__ = ["Admission", "Request", "Taker", "Ticket"]
 
 Wanted: TypeAlias = tuple[Route, Request]
+
+# Requests that are prepared while the store writes those before them.
+PART = 128
 
 
 class Taker(Protocol):
@@ -85,15 +88,11 @@ class Admission:
 
         A conflict takes the place of its answer, and the others are stored.
         """
-        new = self._prepare_all(requests)
-        if taker is not None and taker.has_room:
-            new = [
-                self._claimed(route, item, "worker", taker.holder)
-                if self._may_claim(route, item)
-                else item
-                for (route, _), item in zip(requests, new, strict=True)
-            ]
-        answers = await self._process.store.add(new)
+        if taker is None and len(requests) > PART and isinstance(self._process.store, AddsInParts):
+            new, answers = await self._add_in_parts(self._process.store, requests)
+        else:
+            new = self._taken_by(taker, requests, self._prepare_all(requests))
+            answers = await self._process.store.add(new)
         added = []
         for item, answer in zip(new, answers, strict=True):
             if isinstance(answer, Added):
@@ -104,6 +103,32 @@ class Admission:
         if len(added) == len(new):
             return [Ticket(item.delivery, created=True) for item in new]
         return await self._tickets(requests, new, answers)
+
+    async def _add_in_parts(
+        self, store: AddsInParts, requests: Sequence[Wanted]
+    ) -> tuple[list[New], list[Added | Existing]]:
+        new: list[New] = []
+
+        def parts() -> Iterator[list[New]]:
+            for start in range(0, len(requests), PART):
+                part = self._prepare_all(requests[start : start + PART])
+                new.extend(part)
+                yield part
+
+        return new, await store.add_in_parts(parts())
+
+    def _taken_by(
+        self, taker: Taker | None, requests: Sequence[Wanted], new: list[New]
+    ) -> list[New]:
+        """As they are stored: already claimed where this worker can take them."""
+        if taker is None or not taker.has_room:
+            return new
+        return [
+            self._claimed(route, item, "worker", taker.holder)
+            if self._may_claim(route, item)
+            else item
+            for (route, _), item in zip(requests, new, strict=True)
+        ]
 
     def submit_within(self, route: Route, request: Request, transaction: Transaction) -> Ticket:
         """Record inside the caller's own transaction; it exists if and when the caller commits."""

@@ -54,7 +54,7 @@ class AttemptRunner:
             """Still claimed by this call."""
 
     async def _goes_on(self, work: ClaimedWork) -> bool:
-        work.settled = None
+        work.settled = work.is_handled = None
         await self.run((work,), wait=True)
         return not work.is_over
 

@@ -20,7 +20,7 @@ from homing.ports import Clock, Cursor, Dice, Facet, Query, Store
 
 log = logging.getLogger("homing.engine")
 
-BulkVerb: TypeAlias = Literal["replay", "dismiss", "cancel"]
+BulkVerb: TypeAlias = Literal["replay", "dismiss", "cancel", "restore"]
 BULK_VERBS: tuple[BulkVerb, ...] = get_args(BulkVerb)
 
 BULK_ACTIONS = "bulk_actions"
@@ -287,6 +287,8 @@ class BulkActions:
     async def _use(self, verb: BulkVerb, delivery: Delivery, by: dict[str, str]) -> Delivery:
         if verb == "cancel":
             return await self._desk.cancel(delivery.id, **by)
+        if verb == "restore":
+            return await self._desk.restore(delivery.id, **by)
         act = self._desk.replay if verb == "replay" else self._desk.dismiss
         return await act(delivery.id, cycle=delivery.cycle, **by)
 

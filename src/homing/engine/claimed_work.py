@@ -116,6 +116,8 @@ class ClaimedWork(Struct, eq=False):
     receipt: Receipt | None = None
     owner: Owner | None = None
     is_probe: bool = False
+    # Whether its handler has handled the event before; None: not asked yet.
+    is_handled: bool | None = None
     # What is on its way to the store carries the lease of its time: a renewal would be undone.
     is_being_written: bool = False
     is_over: bool = False

@@ -15,7 +15,8 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, field
 
 from homing.domain.delivery import CLAIMABLE_STATES, Delivery, Fact, FactValue
-from homing.ports import Clock, FactCursor, Query, Store
+from homing.engine.request_counts import count_requests
+from homing.ports import Clock, FactCursor, Store
 
 FLUSH_EVERY_S = 10.0
 MINUTE_MS = 60_000
@@ -160,7 +161,7 @@ class Counters:
                 self._unwritten.add(place)
 
     async def _sample(self, now_ms: int) -> None:
-        counts = await self._store.count(Query(), by=("route", "state"))
+        counts = await count_requests(self._store)
         waiting: dict[str, int] = {}
         for (route, state), number in counts.items():
             if state in CLAIMABLE_STATES:

@@ -108,11 +108,12 @@ class Desk:
         return await error_groups(self._store, self._clock, query, limit)
 
     def predict(self, verb: Verb, delivery: Delivery) -> Delivery:
-        """How `replay`, `dismiss` or `cancel` would leave it; NotAllowed if it would be refused."""
+        """How a verb that can be used on many would leave it; NotAllowed if it is refused."""
         changes: dict[Verb, Callable[[Delivery], Change]] = {
             "replay": lambda now: self._children.replayed(now, Signed("", ""), None),
             "dismiss": self._children.dismissed,
             "cancel": self._children.cancelled,
+            "restore": self._children.restored,
         }
         if verb not in changes:
             raise InvalidRequest("verb", f"must be one of {', '.join(changes)}")
@@ -130,10 +131,14 @@ class Desk:
     ) -> Delivery:
         """In place, from the failed stage, with a new budget.
 
+        `generation` of an event is its present one or a later one: older code does not get it back.
         With `cycle`, the one that the operator saw, a click that comes late does nothing.
         """
         by = signed(actor, reason)
         before = await self._writer.checked("replay", delivery_id, cycle)
+        if generation is not None and generation < before.generation:
+            present = f"{delivery_id} is of generation {before.generation}"
+            raise InvalidRequest("generation", f"{present}: state that one or a later one")
 
         def change(now: Delivery) -> Change:
             return self._children.replayed(now, by, generation)

@@ -143,6 +143,12 @@ class Engine:
             route, self.runner, self.parking, self.liveness, self.wakeup, self._tell_claimed
         )
 
+    @property
+    def _worked_lanes(self) -> tuple[str, ...]:
+        """The lanes that this process serves."""
+        worked = (worker.route for worker in self.workers.values())
+        return tuple(lane for each in worked if each.concurrency for lane in each.served_lanes)
+
     def _running(self) -> int:
         return sum([worker.running for worker in self.workers.values()])
 
@@ -164,7 +170,8 @@ class Engine:
 
     async def start(self) -> None:
         """Work in the background until stopped."""
-        self.liveness.lanes = _lanes(tuple(self.routes.values()))
+        # Not those of `known` routes: work that only they could take must show as unserved.
+        self.liveness.lanes = self._worked_lanes
         await self.recover()
         self._start_beating()
         self._start_looking()
@@ -267,8 +274,7 @@ class Engine:
         if self._take_lines is not None:
             await self._take_lines()
         attempted = await self.run_until_idle()
-        lanes = _lanes([worker.route for worker in self.workers.values()])
-        await note_timed_run(self.store, self.clock, lanes)
+        await note_timed_run(self.store, self.clock, self._worked_lanes)
         return attempted
 
     async def give_notices(self) -> int:
@@ -415,8 +421,3 @@ def _rest(rest_s: float) -> Callable[[], Awaitable[None]]:
         await asyncio.sleep(rest_s)
 
     return rest
-
-
-def _lanes(routes: Sequence[Route]) -> tuple[str, ...]:
-    """The lanes that this process serves."""
-    return tuple(lane for route in routes if route.concurrency for lane in route.served_lanes)

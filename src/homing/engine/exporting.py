@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
@@ -29,8 +30,9 @@ COLUMNS = (
     "next_attempt_at",
     "ended_at",
 )
-# A spreadsheet takes a cell that begins like this for a formula, and may run it.
-FORMULA = ("=", "+", "-", "@")
+# A spreadsheet takes a cell that begins like this for a formula, and may run it; the wide forms
+# too in some languages. Where it separates cells by semicolons, one may begin behind each.
+_FORMULA = re.compile(r"(^|[;|])(?=\s*[=+@\-\uff1d\uff0b\uff20\uff0d])")
 
 
 def csv_head() -> str:
@@ -54,7 +56,7 @@ def _row(view: DeliveryView) -> tuple[str, ...]:
 
 def _cell(value: object) -> str:
     text = "" if value is None else visible(str(value))
-    return f"'{text}" if text.startswith(FORMULA) else text
+    return _FORMULA.sub(r"\1'", text)
 
 
 def _iso(at_ms: int | None) -> str:

@@ -14,6 +14,8 @@ from homing.ports import Cursor, Facet, Query, Store
 
 # One page is saved in one write.
 CHILDREN_A_PAGE = 200
+# An error names no more than these.
+HANDLERS_NAMED = 5
 
 
 def is_current(child: Delivery, parent: Delivery) -> bool:
@@ -51,3 +53,11 @@ async def count_children(store: Store, parent: Delivery) -> dict[tuple[str, ...]
             if is_current(child, parent)
         )
     return dict(counts)
+
+
+async def failed_handlers(store: Store, event: Delivery) -> list[Delivery]:
+    """The first of an event's handlers that failed; none for other deliveries."""
+    facets = (Facet(state="failed"), Facet(state="dismissed"))
+    page = await store.page(Query(parent_id=event.id, facets=facets), None, HANDLERS_NAMED)
+    named = [child for child in page.items if child.required and "handler" in child.metadata]
+    return sorted(named, key=lambda child: child.metadata["handler"])

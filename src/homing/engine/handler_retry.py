@@ -52,6 +52,7 @@ class Rule(Struct, frozen=True):
 RULES: tuple[Rule, ...] = (
     Rule("TerminalError", "reject", frozenset({"homing"})),
     Rule("IntegrityError", "reject"),
+    Rule("IntegrityConstraintViolationError", "reject", frozenset({"asyncpg"})),
     Rule("ValidationError", "reject", frozenset({"pydantic", "pydantic_core"})),
     Rule("ConnectionError", "retry"),
     Rule("TimeoutError", "retry"),

@@ -27,7 +27,7 @@ HANDLE = "handle"
 DEFAULT_RETRY = DEFAULT_RETRY_POLICY.retry
 
 
-def check_policy(retry: object, timeout_s: object, terminal_errors: object) -> None:
+def check_policy(retry: object, timeout_s: object, terminal_errors: object = ()) -> None:
     """Wrong ones would show only at the first failure, as errors that are tried again."""
     if not (retry is None or isinstance(retry, Retry)):
         raise InvalidRequest("retry", f"must be a Retry, not {type(retry).__name__}")
@@ -222,6 +222,11 @@ def admit_event(event: Event) -> Admitted:
 
 def event_lane(event_type: str, generation: int = 0) -> str:
     return lane_name(EVENT_ROUTE, lane_part(event_type), generation)
+
+
+def is_lane_of_handler(lane: str) -> bool:
+    """Whether the rows of one of several handlers are in it, and not events themselves."""
+    return lane.startswith(f"{EVENT_ROUTE}/") and lane.count("/") > 1
 
 
 def job_route(

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from homing.domain.delivery import Fact
+from homing.domain.delivery import Delivery, Fact
 from homing.domain.redaction import mask_address, mask_addresses
-from homing.engine.views import AttemptView, AuditView, DeliveryView
+from homing.engine.views import AttemptView, AuditView, DeliveryView, ReceiptView
 
 HIDDEN = "[hidden]"
 
@@ -22,13 +22,19 @@ def masked_delivery(view: DeliveryView) -> DeliveryView:
             replace(each, address=mask_address(each.address), detail=_masked(each.detail))
             for each in view.recipients
         ),
-        receipt=None if receipt is None else replace(receipt, detail=_masked(receipt.detail)),
+        receipt=None if receipt is None else _masked_receipt(receipt),
         failure_history=tuple(
             replace(cycle, last_error=_masked(cycle.last_error), reason=HIDDEN)
             for cycle in view.failure_history
         ),
         metadata=dict.fromkeys(view.metadata, HIDDEN),
     )
+
+
+def _masked_receipt(receipt: ReceiptView) -> ReceiptView:
+    """What an operator wrote as evidence is free text."""
+    by_operator = receipt.evidence == "operator"
+    return replace(receipt, detail=HIDDEN if by_operator else _masked(receipt.detail))
 
 
 def masked_attempt(view: AttemptView) -> AttemptView:
@@ -39,6 +45,14 @@ def masked_audit(view: AuditView) -> AuditView:
     """Reasons and notes are free text about a person's mail."""
     more = {name: mask_addresses(text) for name, text in view.more.items()}
     return replace(view, reason=HIDDEN, more=more)
+
+
+def without_addresses(delivery: Delivery) -> Delivery:
+    """For sentences that are made of it. Not every recipient is an address that has an @."""
+    masked = tuple(
+        replace(each, address=mask_address(each.address)) for each in delivery.recipients
+    )
+    return replace(delivery, recipients=masked)
 
 
 def without_reason(fact: Fact) -> Fact:

@@ -14,7 +14,8 @@ from homing.engine.request import NO_FACTS, NO_GENERATION, NO_SOURCE, Moment, Re
 
 MAX_KEY_CHARS = 512
 MAX_METADATA_CHARS = 8192
-MAX_GENERATION = 2**31 - 1
+# A bigint, as SQL takes it.
+MAX_GENERATION = 2**63 - 1
 # The end of the year 9999, the last one that a datetime can show.
 MAX_MS = 253_402_300_799_999
 
@@ -105,7 +106,7 @@ def _priority(field: str, given: object) -> int:
     return _whole_number(field, given, FIRST_PRIORITY, LAST_PRIORITY)
 
 
-def _generation(field: str, given: object) -> int:
+def whole_generation(field: str, given: object) -> int:
     return _whole_number(field, given, 0, MAX_GENERATION)
 
 
@@ -123,7 +124,7 @@ _CHECKS: dict[str, Callable[[str, object], object]] = {
     "key": _optional_text,
     "source": _source,
     "priority": _priority,
-    "generation": _generation,
+    "generation": whole_generation,
     "delivery_id": _optional_text,
     "facts": _facts,
 }

@@ -26,12 +26,15 @@ class SearchResult(Struct, frozen=True):
     more: bool = False
 
 
-async def search(store: Store, desk: Desk, text: str, address: str, limit: int) -> SearchResult:
-    """`address` is the text as the address of a recipient would be stored."""
+async def search(
+    store: Store, desk: Desk, text: str, address: str | None, limit: int
+) -> SearchResult:
+    """`address` is the text as the address of a recipient would be stored; None: recipients are
+    not looked at."""
     one = await store.get(text)
     if one is not None:
         return SearchResult("id", (one,))
-    by_address = await _by_recipient(store, desk, address, limit)
+    by_address = None if address is None else await _by_recipient(store, desk, address, limit)
     if by_address is not None:
         return by_address
     by_key = await _by_known_key(store, text)

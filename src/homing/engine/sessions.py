@@ -35,8 +35,8 @@ class Sessions:
         await self._store.save([], [Fact(SESSION, digest_of(secret), now_ms, value)])
         return secret
 
-    async def find(self, secret: str) -> User | None:
-        """The user whose session it is, if it has not ended; counts as use."""
+    async def find(self, secret: str, *, is_use: bool = True) -> User | None:
+        """The user whose session it is, if it has not ended. What counts as use keeps it alive."""
         digest = digest_of(secret)
         found = await self._store.facts(SESSION, digest, limit=1)
         if not found or found[0].key != digest or found[0].value is None:
@@ -49,7 +49,7 @@ class Sessions:
         user = await self._users.get(str(value["user"]))
         if user is None or user.stamp != value["stamp"]:
             return None
-        if idle_ms * NOTED_PER_IDLE > self._idle_ms:
+        if is_use and idle_ms * NOTED_PER_IDLE > self._idle_ms:
             with suppress(StoreError):  # a store that is full can still be read
                 await self._store.save([], [Fact(SESSION, digest, now_ms, value)])
         return user

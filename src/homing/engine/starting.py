@@ -10,7 +10,7 @@ from homing.domain.delivery import TERMINAL_STATES, FailedBecause, State
 from homing.domain.errors import StoreError
 from homing.engine.claimed_work import ClaimedWork
 from homing.engine.doubt import settle_doubt
-from homing.engine.family import count_children
+from homing.engine.family import count_children, failed_handlers
 from homing.engine.outcomes import (
     conclude_fault,
     dead_letter_lost_stage,
@@ -141,6 +141,9 @@ async def _join(work: ClaimedWork) -> PendingSave:
             reason = cast(FailedBecause, because or "rejected")
             reasons[reason] = reasons.get(reason, 0) + number
     if reasons:
-        change = transitions.fail_with_children(delivery, reasons, plan=work.plan, now_ms=now_ms)
+        handlers = await failed_handlers(work.process.store, delivery)
+        change = transitions.fail_with_children(
+            delivery, reasons, plan=work.plan, now_ms=now_ms, handlers=handlers
+        )
         return save_of(work, "fail_with_children", change)
     return save_of(work, *finish_stage(work, Done(), now_ms))

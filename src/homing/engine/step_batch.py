@@ -8,14 +8,13 @@ right one), and the rest of the batch goes to another slot.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from homing.domain.transitions.plain_success import succeed_plainly
 from homing.engine.claimed_work import ClaimedWork, put_back
 from homing.engine.function_step import NOTHING_TO_KEEP
-from homing.engine.handler_step import NONE
+from homing.engine.handled_before import lane_step, note_handled
 from homing.engine.outcomes import conclude, timed_out
 from homing.engine.save_batcher import PendingSave
 from homing.engine.settling import Ended, hand_over, settle
@@ -51,16 +50,13 @@ class StepBatch:
             raise
 
     async def _call_each(self, works: Sequence[ClaimedWork]) -> None:
-        step, returned = self._step, self._returned
-        # A check of the Protocol LaneStep would cost 40 calls.
-        if works and (for_lane := getattr(step, "for_lane", None)) is not None:
-            with contextlib.suppress(Exception):  # else each of them fails by itself
-                step = for_lane(works[0].delivery)
-        done = NONE
-        if (handled_before := getattr(step, "handled_before", None)) is not None:
-            done = await handled_before([work.delivery for work in works])
+        if not works:
+            return
+        returned = self._returned
+        step = lane_step(self._step, works[0])
+        await note_handled(works)
         for place, work in enumerate(works):
-            if done and work.delivery.id in done:
+            if work.is_handled:
                 returned.append((work, NOTHING_TO_KEEP))
                 continue
             try:

@@ -52,6 +52,7 @@ class DeliveryView(Struct, frozen=True, kw_only=True):
     recipients: tuple[Recipient, ...]
     template_id: str | None
     handler: str | None
+    generation: int
     priority: int
     expires_at_ms: int | None
     parent_id: str | None
@@ -117,6 +118,7 @@ def delivery_view(
         recipients=delivery.recipients,
         template_id=delivery.topic,
         handler=handler or _handler(delivery),
+        generation=delivery.generation,
         priority=delivery.priority,
         expires_at_ms=delivery.expires_at_ms,
         parent_id=delivery.parent_id,

@@ -14,6 +14,7 @@ from homing.domain.failure import TIMED_OUT
 from homing.engine.attempt import AttemptRunner
 from homing.engine.claimed_work import ClaimedWork, works_of
 from homing.engine.due_work import DueWork
+from homing.engine.handled_before import note_handled
 from homing.engine.held_work import HeldWork
 from homing.engine.inbox import MAX_BATCH, Inbox, batches, most_at_once
 from homing.engine.liveness import Liveness
@@ -348,6 +349,8 @@ class RouteWorker:
             # A stop that came while this waited gives nothing back any more.
             works = [] if self._stopping else await self._due.claim(limit, self, free_bytes)
             self._held.add(works)
+            with contextlib.suppress(StoreError):  # then each batch asks again
+                await note_handled(works)
             if works and self._tell_claimed is not None:
                 self._tell_claimed([work.delivery for work in works])
             if not self._stopping:

@@ -14,6 +14,7 @@ from homing.domain.delivery import Delivery
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.engine.handler_names import names_of
 from homing.engine.parking import parked_routes
+from homing.engine.request_counts import count_requests
 from homing.engine.unserved import unserved_lanes
 from homing.engine.views import DeliveryView, attempt_view, audit_view, delivery_view
 from homing.mcp.redacted import payload_of, redacted
@@ -26,6 +27,7 @@ NOTICE = (
 MOST_LISTED = 100
 MOST_HANDLERS = 50
 MOST_STORIES = 5
+_TIMES = ("at_ms", "for_ms")
 # Left out of a list: long, or always the same for a dead letter.
 _LISTED = (
     "route",
@@ -40,6 +42,7 @@ _LISTED = (
     "error_code",
     "last_error",
     "attempts",
+    "generation",
     "cycle",
     "created_at",
     "ended_at",
@@ -88,11 +91,16 @@ class DeadLetterTools:
         handlers = (await desk.list(Query(parent_id=event_id), limit=MOST_HANDLERS)).items
         [shown, *rows] = await self._shown([event, *handlers])
         content = await self._homing.store.content(event_id)
+        attempts = [
+            {"handler": named["handler"], **_with_times(attempt_view(attempt))}
+            for row, named in zip((event, *handlers), (shown, *rows), strict=True)
+            for attempt in await desk.attempts(row.id)
+        ]
         answer = {
             "event": shown,
             "handlers": [_short(row) for row in rows],
-            "attempts": [attempt_view(each) for each in await desk.attempts(event_id)],
-            "audit": [audit_view(each) for each in await desk.audit(event_id)],
+            "attempts": attempts,
+            "audit": [_with_times(audit_view(each)) for each in await desk.audit(event_id)],
         }
         return {**_answer(answer), "payload": payload_of(content)}
 
@@ -123,8 +131,7 @@ class DeadLetterTools:
         store, liveness = self._homing.store, self._homing.engine.liveness
         await liveness.look()
         routes: dict[str, dict[str, int]] = {}
-        counted = await store.count(Query(), by=("route", "state"))
-        for (route, state), number in sorted(counted.items()):
+        for (route, state), number in sorted((await count_requests(store)).items()):
             routes.setdefault(route, {})[state] = number
         return _answer(
             {
@@ -147,13 +154,29 @@ class DeadLetterTools:
 
 def _fields(view: DeliveryView) -> dict[str, Any]:
     """In the words of the tools, with times that can be read."""
-    fields: dict[str, Any] = {"event_id": view.delivery_id, "event_type": view.template_id}
-    for name, value in msgspec.to_builtins(view).items():
-        if name.endswith("_at_ms"):
-            fields[name.removesuffix("_ms")] = None if value is None else _time(value)
-        elif name not in ("delivery_id", "template_id"):
-            fields[name] = value
+    fields = _with_times(view)
+    named = {"event_id": fields.pop("delivery_id"), "event_type": fields.pop("template_id")}
+    return {**named, **fields}
+
+
+def _with_times(view: object) -> dict[str, Any]:
+    fields: dict[str, Any] = _readable(msgspec.to_builtins(view))
     return fields
+
+
+def _readable(value: Any) -> Any:
+    """Times as text, also inside of it."""
+    if isinstance(value, list):
+        return [_readable(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return dict(_field(name, each) for name, each in value.items())
+
+
+def _field(name: str, value: Any) -> tuple[str, Any]:
+    if name.endswith(_TIMES) and (value is None or isinstance(value, int)):
+        return name.removesuffix("_ms"), None if value is None else _time(value)
+    return name, _readable(value)
 
 
 def _short(fields: dict[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ NO_FIELDS: Mapping[str, str] = {}
 MAX_FRAMES = 8
 MAX_CAUSES = 5
 # Libraries whose "info" lines repeat our own.
-QUIET = {"httpx": "warning", "opentelemetry": "warning", "urllib3": "warning"}
+QUIET = {"httpx2": "warning", "opentelemetry": "warning", "urllib3": "warning"}
 
 
 def configure(level: str, style: str, fields: Mapping[str, str] = NO_FIELDS) -> None:
@@ -173,6 +173,10 @@ def _words_of(event: Transitioned, level: int) -> dict[str, str | int]:
         "state": delivery.state,
         "attempts": delivery.attempts_spent,
     }
+    if delivery.parent_id is not None:
+        words["parent"] = _plain(delivery.parent_id)
+        if (handler := delivery.metadata.get("handler")) is not None:
+            words["handler"] = _plain(handler)
     if failure is not None and delivery.state != "delivered":
         words["error_class"] = _plain(failure.error_class)
         if failure.code:

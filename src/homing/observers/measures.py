@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from homing.domain.delivery import Attempt
 from homing.engine.parking import parked_routes
+from homing.engine.request_counts import count_requests
 from homing.engine.route import Route
-from homing.ports import Clock, Query, Store, Transitioned
+from homing.ports import Clock, Store, Transitioned
 
 ACCEPT = "accept"
 REPLAY = "replay"
@@ -87,7 +88,7 @@ async def standing(
     store: Store, routes: Mapping[str, Route], clock: Clock, workers: int
 ) -> Standing:
     """Counts by route and state, how late the oldest due one is, and which routes are parked."""
-    counts = await store.count(Query(), by=("route", "state"))
+    counts = await count_requests(store)
     parked = await parked_routes(store)
     overdue_s = {}
     for name, route in routes.items():
@@ -95,7 +96,7 @@ async def standing(
         late_ms = 0 if due_at_ms is None else max(clock.now_ms() - due_at_ms, 0)
         overdue_s[name] = late_ms / 1000
     return Standing(
-        {(route, state): number for (route, state), number in counts.items()},
+        counts,
         overdue_s,
         {name: name in parked for name in routes},
         workers,

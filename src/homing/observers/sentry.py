@@ -27,9 +27,10 @@ class SentryReports:
     def __init__(self, dsn: str) -> None:
         """An invalid DSN raises ValueError. Only the dead letters given to `notify` are reported.
 
-        `fields` may have, by route, what its reports tell beside the names and numbers of all.
+        `fields` may have, by route, what its reports tell beside the names and numbers of all;
+        where it says None there is no report.
         """
-        self.fields: dict[str, Callable[[Delivery], Awaitable[Fields]]] = {}
+        self.fields: dict[str, Callable[[Delivery], Awaitable[Fields | None]]] = {}
         self._client = Client(
             dsn=dsn,
             transport=_Transport,
@@ -44,6 +45,8 @@ class SentryReports:
         del notice
         describe = self.fields.get(delivery.route)
         fields = None if describe is None else await describe(delivery)
+        if describe is not None and fields is None:
+            return True
         return await asyncio.to_thread(self._report, event_of(delivery, attempts, fields))
 
     def _report(self, event: Any) -> bool:

@@ -122,6 +122,7 @@ class StubProvider:
 
     token_window_s = 0.0
     stays_local = True
+    description = "the stub, which sends nothing"
     test_addresses: ClassVar = {f"{name}{DOMAIN}": meaning for name, meaning in BEHAVIOURS.items()}
 
     def __init__(

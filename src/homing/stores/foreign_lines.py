@@ -43,7 +43,8 @@ async def take_lines(
             foreign = read_line(line.data, shape)
             new = adopt(admission.prepare(route, foreign.request), foreign.standing)
         except InvalidRequest as error:
-            text = f"a line of another program cannot be read: {error}"
+            end = (line.taken.value or {}).get("end")
+            text = f"a line of another program cannot be read: {error} (it ends at byte {end})"
             await sound(Alert(MALFORMED, str(line.taken.value), text, clock.now_ms()))
             continue
         found[new.delivery.id] = new

@@ -39,10 +39,14 @@ class Stored(Struct, frozen=True):
     attempts: tuple[Attempt, ...] = ()
 
     @property
-    def newest_attempt_at_ms(self) -> int | None:
-        """When the newest attempt began: the running one's time, or that of the last ended one."""
-        if self.delivery.claimed_at_ms is not None:
-            return self.delivery.claimed_at_ms
+    def next_attempt_at_ms(self) -> int | None:
+        """When the next attempt is due, or else when the newest one began. Designs whose column
+        is never empty show it while an attempt runs and after the last one, too."""
+        delivery = self.delivery
+        if delivery.state == "pending":
+            return delivery.due_at_ms
+        if delivery.claimed_at_ms is not None:
+            return delivery.claimed_at_ms
         return self.attempts[-1].started_at_ms if self.attempts else None
 
 

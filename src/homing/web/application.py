@@ -11,11 +11,11 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from homing.app import Homing
 from homing.assembly import Service, Web
-from homing.domain.errors import SettingsError, StoreError
+from homing.domain.errors import NotFound, SettingsError, StoreError
 from homing.engine.bulk import BULK_VERBS
 from homing.from_settings import Program
 from homing.mail_route import MAIL_ROUTE
@@ -153,8 +153,7 @@ class Application(Starlette):
             await send(message)
 
         try:
-            resource = None if scope.get("root_path") else self._plain.get(scope["path"])
-            await (resource or self.router)(scope, receive, send_guarded)
+            await self._resource(scope)(scope, receive, send_guarded)
         except ClientDisconnect:
             return  # the caller has disconnected
         except Exception as error:
@@ -163,6 +162,12 @@ class Application(Starlette):
             if started:
                 raise
             await _refused(scope, error)(scope, receive, send_guarded)
+
+    def _resource(self, scope: Scope) -> ASGIApp:
+        if "\x00" in scope["path"]:  # no id and no route has one, and PostgreSQL takes none
+            raise NotFound("no such delivery")
+        plain = None if scope.get("root_path") else self._plain.get(scope["path"])
+        return plain or self.router
 
 
 def _endpoints(

@@ -4,6 +4,7 @@ without any of these the programs of this machine."""
 from __future__ import annotations
 
 import asyncio
+import functools
 import getpass
 import hashlib
 import hmac
@@ -25,7 +26,7 @@ from homing.web.answers import Answer
 from homing.web.callers import Caller
 from homing.web.calls import Call
 from homing.web.login_limits import LoginLimits
-from homing.web.origins import Origins, is_plain_loopback, refused_when_open
+from homing.web.origins import SAFE, Origins, is_plain_loopback, refused_when_open
 from homing.web.problems import BadRequest, problem
 
 log = logging.getLogger("homing.web")
@@ -37,8 +38,10 @@ MAX_TRUSTED = 1024
 MAX_NAME_BYTES = 200
 # Each takes 32 MB of memory and a core for a quarter of a second.
 PASSWORDS_AT_ONCE = 2
-SAFE = frozenset({"GET", "HEAD"})
 CSRF_HEADER = b"x-csrf-token"
+# What a known secret was given as: that of a token means nothing as a session, nor one that was
+# only seen as one that was used.
+TOKEN, USED, SEEN = b"token:", b"used:", b"seen:"
 _BEARER = re.compile(rb"bearer +(?P<secret>[!-~]{1,512})", re.IGNORECASE)
 
 
@@ -70,6 +73,7 @@ class Gate:
     def __init__(
         self, homing: Homing, server: ServerSettings, *, steady_s: Callable[[], float]
     ) -> None:
+        self._homing = homing
         self._tokens = homing.tokens
         self._users = homing.users
         # The clock of the store may run faster; these times are real ones.
@@ -126,7 +130,12 @@ class Gate:
                     403, detail="the CSRF token is missing or wrong", field="X-CSRF-Token"
                 )
         call.caller = caller
+        call.still_let_in = functools.partial(self._is_still_let_in, call, right)
         return None
+
+    async def _is_still_let_in(self, call: Call, right: Right) -> bool:
+        caller = await self.caller(call, is_use=False)
+        return caller is not None and caller.may(right)
 
     async def foreign(self, call: Call) -> Answer | None:
         """A request for another host, or of a page of another site, is refused in every mode."""
@@ -134,8 +143,8 @@ class Gate:
             return refused_when_open(call)
         return self._origins.refusal(call)
 
-    async def caller(self, call: Call) -> Caller | None:
-        """Who calls, if that can be known."""
+    async def caller(self, call: Call, *, is_use: bool = True) -> Caller | None:
+        """Who calls, if that can be known. A use keeps a session from ending."""
         if await self.is_open():
             return self._local
         bearer = _BEARER.fullmatch(call.once.get(b"authorization", b""))
@@ -146,7 +155,9 @@ class Gate:
         if by_proxy:
             return await self._by_proxy(call)
         secret = cookies.secret_in(call, cookies.SESSION) if self.has_sessions else None
-        return None if secret is None else await self._by_session(secret)
+        if secret is None:
+            return None
+        return await self._by_session(secret, is_use=is_use and not _is_by_script(call))
 
     async def sign_in(self, call: Call, name: str, password: str) -> tuple[Caller, cookies.Header]:
         """A new session: its person, and the header that sets its cookie. BadRequest: refused."""
@@ -167,13 +178,18 @@ class Gate:
         secret = await self._sessions.begin(user)
         log.info("signed_in user=%s client=%s", user.name, client)
         caller = self._person(user.name, user.role, secret)
-        return caller, cookies.setting(call, cookies.SESSION, secret)
+        by_https = self._origins.came_by_https(call)
+        return caller, cookies.setting(call, cookies.SESSION, secret, by_https=by_https)
 
     async def sign_out(self, call: Call, *, everywhere: bool = False) -> cookies.Header:
         """End this session, or all of its person; the header removes the cookie."""
         if everywhere and call.caller is not None and call.caller.kind == "person":
-            await self._users.sign_out(call.caller.name)
+            name = call.caller.name
+            await self._users.sign_out(name)
             self._trusted.clear()
+            await self._homing.desk.note_access(
+                "sign out", f"user:{name}", actor=name, reason="signed out everywhere"
+            )
         await self._end(call)
         return cookies.clearing(call, cookies.SESSION)
 
@@ -182,7 +198,9 @@ class Gate:
         token, and so no change."""
         if self._server.auth != "proxy" or cookies.secret_in(call, cookies.BROWSER) is not None:
             return None
-        return cookies.setting(call, cookies.BROWSER, secrets.token_hex(32))
+        secret = secrets.token_hex(32)
+        by_https = self._origins.has_https
+        return cookies.setting(call, cookies.BROWSER, secret, by_https=by_https)
 
     async def _demand_sign_in(self, call: Call) -> None:
         if not self.has_sessions or await self.is_open():
@@ -197,7 +215,8 @@ class Gate:
     async def _end(self, call: Call) -> None:
         secret = cookies.secret_in(call, cookies.SESSION)
         if secret is not None:
-            self._trusted.pop(_digest(secret.encode()), None)
+            for kind in (USED, SEEN):
+                self._trusted.pop(_digest(kind, secret.encode()), None)
             await self._sessions.end(secret)
 
     async def _by_token(self, secret: bytes) -> Caller | None:
@@ -209,14 +228,14 @@ class Gate:
             sees = self._sees(token.role)
             return Caller(name=token.name, role=token.role, kind="token", sees_personal_data=sees)
 
-        return await self._trusting(secret, look)
+        return await self._trusting(TOKEN, secret, look)
 
-    async def _by_session(self, secret: str) -> Caller | None:
+    async def _by_session(self, secret: str, *, is_use: bool) -> Caller | None:
         async def look() -> Caller | None:
-            user = await self._sessions.find(secret)
+            user = await self._sessions.find(secret, is_use=is_use)
             return None if user is None else self._person(user.name, user.role, secret)
 
-        return await self._trusting(secret.encode(), look)
+        return await self._trusting(USED if is_use else SEEN, secret.encode(), look)
 
     async def _by_proxy(self, call: Call) -> Caller | None:
         header = (self._server.proxy_header or "").lower().encode()
@@ -245,10 +264,10 @@ class Gate:
         return role in self._server.personal_data
 
     async def _trusting(
-        self, secret: bytes, look: Callable[[], Awaitable[Caller | None]]
+        self, kind: bytes, secret: bytes, look: Callable[[], Awaitable[Caller | None]]
     ) -> Caller | None:
         # Always by its hash, known or not: the same work, and no comparison of the secret itself.
-        digest = _digest(secret)
+        digest = _digest(kind, secret)
         until_s, caller = self._trusted.get(digest, (0.0, None))
         if caller is not None and self._steady_s() < until_s:
             return caller
@@ -302,8 +321,14 @@ def is_csrf_token(caller: Caller, given: bytes) -> bool:
     return expected != "" and hmac.compare_digest(given, expected.encode())
 
 
-def _digest(secret: bytes) -> bytes:
-    return hashlib.sha256(secret).digest()
+def _digest(kind: bytes, secret: bytes) -> bytes:
+    return hashlib.sha256(kind + secret).digest()
+
+
+def _is_by_script(call: Call) -> bool:
+    """A page that is open reads itself again: that is not a sign of the person before it."""
+    by_script = call.once.get(b"sec-fetch-dest") == b"empty"
+    return by_script and call.scope["method"] in SAFE
 
 
 def _local_user() -> str:

@@ -23,6 +23,9 @@ ONCE = frozenset(
         b"host",
         b"idempotency-key",
         b"origin",
+        b"sec-fetch-dest",
+        b"sec-fetch-mode",
+        b"sec-fetch-site",
         b"transfer-encoding",
     }
 )
@@ -43,10 +46,10 @@ MAX_QUERY_FIELDS = 50
 
 class Call:
     """`once` holds the headers that decide anything, `proxied` the name of one that a proxy sets;
-    `caller` is who was let in, if anybody had to be; `at_end` is called when the endpoint is
-    done."""
+    `caller` is who was let in, if anybody had to be, and `still_let_in` says whether that holds,
+    for answers that last; `at_end` is called when the endpoint is done."""
 
-    __slots__ = ("at_end", "caller", "once", "proxied", "receive", "scope")
+    __slots__ = ("at_end", "caller", "once", "proxied", "receive", "scope", "still_let_in")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
@@ -55,6 +58,7 @@ class Call:
         self.once = once
         self.proxied: bytes | None = None
         self.caller: Caller | None = None
+        self.still_let_in: Callable[[], Awaitable[bool]] | None = None
         self.at_end: Callable[[], None] | None = None
         for name, value in scope["headers"]:
             if name in ONCE:
@@ -98,25 +102,33 @@ Endpoint: TypeAlias = Callable[[Call], Awaitable[Response]]
 def query_of(scope: Mapping[str, Any], known: frozenset[str] | None) -> dict[str, str]:
     """The query's fields. An unknown one is refused: ignoring it would answer another question.
     Without a list of known ones the endpoint checks them itself."""
-    raw = scope["query_string"]
-    if not raw:
-        return {}
-    try:
-        pairs = parse_qsl(
-            raw.decode("ascii"),
-            keep_blank_values=True,
-            errors="strict",
-            max_num_fields=MAX_QUERY_FIELDS,
-        )
-    except ValueError:  # too many, or no text in UTF-8
-        raise BadRequest("cannot be read as a query in UTF-8", "query") from None
     found: dict[str, str] = {}
-    for name, value in pairs:
+    for name, value in pairs_of(scope):
         if known is not None and name not in known:
             raise BadRequest("there is no such filter", name)
         if name in found:
             raise BadRequest("is given twice", name)
-        if "\x00" in value:
-            raise BadRequest("holds a NUL character", name)
         found[name] = value
     return found
+
+
+def pairs_of(scope: Mapping[str, Any], most: int = MAX_QUERY_FIELDS) -> list[tuple[str, str]]:
+    """The query's fields, where a name may stand several times."""
+    raw = scope["query_string"]
+    if not raw:
+        return []
+    return parsed(raw, "query", most)
+
+
+def parsed(raw: bytes, field: str, most: int) -> list[tuple[str, str]]:
+    """The fields of a query or a form. PostgreSQL stores no NUL, so none is taken."""
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=most
+        )
+    except ValueError:  # too many, or no text in UTF-8
+        raise BadRequest(f"cannot be read as a {field} in UTF-8", field) from None
+    for name, value in pairs:
+        if "\x00" in value:
+            raise BadRequest("holds a NUL character", name)
+    return pairs

@@ -22,22 +22,21 @@ Header = tuple[bytes, bytes]
 
 def secret_in(call: Call, name: str) -> str | None:
     """The secret in this cookie. One that is there twice is none: which is ours is unknown."""
-    wanted = _full_name(call, name)
-    pairs = [
-        pair.strip().partition("=")
-        for pair in call.once.get(b"cookie", b"").decode("latin-1").split(";")
-    ]
-    found = [value for key, _, value in pairs if key == wanted]
-    return found[0] if len(found) == 1 and _SECRET.fullmatch(found[0]) else None
+    found = _found(call, name)
+    return found[0][1] if len(found) == 1 and _SECRET.fullmatch(found[0][1]) else None
 
 
-def setting(call: Call, name: str, secret: str) -> Header:
-    """The header that sets it: for this browser session, unreadable for scripts."""
-    return _header(call, f"{_full_name(call, name)}={secret}")
+def setting(call: Call, name: str, secret: str, *, by_https: bool) -> Header:
+    """The header that sets it: for this browser session, unreadable for scripts. `by_https`: the
+    browser is known to speak HTTPS, even if this call came in plain text from this machine."""
+    secure = by_https or not is_plain_loopback(call)
+    return _header(f"{HOST_ONLY if secure else ''}{name}={secret}", secure=secure)
 
 
 def clearing(call: Call, name: str) -> Header:
-    return _header(call, f"{_full_name(call, name)}=; Max-Age=0")
+    """Removes it under the name that it came by."""
+    full_name = next((each for each, _ in _found(call, name)), HOST_ONLY + name)
+    return _header(f"{full_name}=; Max-Age=0", secure=full_name.startswith(HOST_ONLY))
 
 
 def csrf_token(secret: str) -> str:
@@ -45,10 +44,16 @@ def csrf_token(secret: str) -> str:
     return hmac.new(secret.encode(), b"csrf", hashlib.sha256).hexdigest()
 
 
-def _header(call: Call, pair: str) -> Header:
-    secure = "" if is_plain_loopback(call) else "; Secure"
-    return (b"set-cookie", f"{pair}; Path=/; HttpOnly; SameSite=Strict{secure}".encode())
+def _header(pair: str, *, secure: bool) -> Header:
+    flags = "Path=/; HttpOnly; SameSite=Strict" + ("; Secure" if secure else "")
+    return (b"set-cookie", f"{pair}; {flags}".encode())
 
 
-def _full_name(call: Call, name: str) -> str:
-    return name if is_plain_loopback(call) else HOST_ONLY + name
+def _found(call: Call, name: str) -> list[tuple[str, str]]:
+    """By its full name; the one without a prefix counts in plain text on this machine alone."""
+    wanted = {HOST_ONLY + name, name} if is_plain_loopback(call) else {HOST_ONLY + name}
+    pairs = (
+        pair.strip().partition("=")
+        for pair in call.once.get(b"cookie", b"").decode("latin-1").split(";")
+    )
+    return [(key, value) for key, _, value in pairs if key in wanted]

@@ -48,6 +48,9 @@ def to_query(
     given: Filter, routes: Mapping[str, Route], place: str = "", refusal: int = 400
 ) -> Query:
     """A refusal has this status, and names the field behind `place`."""
+    for name in Filter.__struct_fields__:
+        if "\x00" in str(getattr(given, name)):
+            raise BadRequest("holds a NUL character", f"{place}{name}", refusal)
     first, last = given.from_created_at_ms, given.to_created_at_ms
     if first is not None and last is not None and first > last:
         raise BadRequest("is after to_created_at_ms", f"{place}from_created_at_ms", refusal)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl
-
 from homing.web.auth import is_csrf_token
 from homing.web.bodies import Bodies
-from homing.web.calls import Call
+from homing.web.calls import Call, parsed
 from homing.web.problems import BadRequest
 
 FORM = b"application/x-www-form-urlencoded"
@@ -26,12 +24,7 @@ async def read_form(call: Call, bodies: Bodies, limit_bytes: int) -> dict[str, s
 
 
 def checked_form(call: Call, body: bytes) -> dict[str, str]:
-    try:
-        pairs = parse_qsl(
-            body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS
-        )
-    except ValueError:
-        raise BadRequest("is not a form in UTF-8", "body") from None
+    pairs = parsed(body, "form", MAX_FIELDS)
     fields = dict(pairs)
     if len(fields) < len(pairs):
         raise BadRequest("has a field twice", "body")

@@ -10,6 +10,7 @@ from homing.app import Homing
 from homing.domain.delivery import Delivery, FailedBecause
 from homing.engine.counters import Span, history
 from homing.engine.masking import masked_attempt, masked_audit, masked_delivery
+from homing.engine.request_counts import count_requests
 from homing.engine.unserved import unserved_lanes
 from homing.engine.views import DeliveryView, attempt_view, audit_view, delivery_view
 from homing.ports import Query
@@ -80,7 +81,7 @@ class Listing:
 
     async def collect_stats(self) -> StatsOut:
         engine = self._homing.engine
-        counts = await engine.store.count(Query(), by=("route", "state"))
+        counts = await count_requests(engine.store)
         states: dict[str, dict[str, int]] = {
             name: {} for name in engine.routes if self._homing.works_on(name)
         }
@@ -137,18 +138,20 @@ class Listing:
         caller = call.let_in
         if "@" in text and not caller.sees_personal_data:
             raise BadRequest(f"role {caller.role} may not search for addresses", "q", 403)
-        found = await self._homing.search(text, limit_of(fields))
+        personal = caller.sees_personal_data
+        found = await self._homing.search(text, limit_of(fields), personal=personal)
         items = [self.view(call, delivery) for delivery in found.deliveries]
-        if found.matched == "recipient" and not caller.sees_personal_data:
-            return json_answer(SearchOut("nothing", [], more=False, filter=None))
         listed = {"recipient": "recipient", "key": "idempotency_key"}.get(found.matched)
         named = None if listed is None else {listed: text}
         return json_answer(SearchOut(found.matched, items, found.more, named))
 
     def query(self, call: Call, given: Filter, place: str = "", refusal: int = 400) -> Query:
         """What the filter means. Who may not see addresses may not ask for one either."""
-        if given.recipient is not None and not call.let_in.sees_personal_data:
-            raise BadRequest("this role may not filter by address", f"{place}recipient", 403)
+        if not call.let_in.sees_personal_data:
+            for name in ("recipient", "idempotency_key"):
+                text: str | None = getattr(given, name)
+                if text is not None and (name == "recipient" or "@" in text):
+                    raise BadRequest("this role may not filter by address", f"{place}{name}", 403)
         return to_query(given, self._homing.engine.routes, place, refusal)
 
     def view(self, call: Call, delivery: Delivery) -> DeliveryView:

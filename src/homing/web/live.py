@@ -99,7 +99,7 @@ class Live:
         query = query_of(call.scope, FILTERS)
         if len(self._listeners) >= MAX_LISTENERS or self._ended:
             raise Overloaded("too many listeners")
-        return EventStream(self, Listener(query.get("route")))
+        return EventStream(self, Listener(query.get("route")), call)
 
     def begin(self) -> None:
         self._ended = False
@@ -139,11 +139,12 @@ class Hearers(Protocol):
 
 
 class EventStream(Response):
-    """Lasts until the listener leaves or the server stops."""
+    """Lasts until the listener leaves, may not listen any more, or the server stops."""
 
-    def __init__(self, live: Hearers, listener: Hearer) -> None:
+    def __init__(self, live: Hearers, listener: Hearer, call: Call) -> None:
         self._live = live
         self._listener = listener
+        self._still_let_in = call.still_let_in
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "HEAD":
@@ -166,6 +167,8 @@ class EventStream(Response):
         while not self._listener.ended:
             await send({"type": "http.response.body", "body": line, "more_body": True})
             line = await self._listener.lines()
+            if self._still_let_in is not None and not await self._still_let_in():
+                self._listener.end()
         await send({"type": "http.response.body", "body": b""})
 
 

@@ -153,6 +153,7 @@ BULK: dict[BulkVerb, tuple[str, str]] = {
     "replay": ("replays", "Replay dead letters by filter; it stops when the same error returns."),
     "dismiss": ("dismissals", "Close dead letters by filter; they can be restored."),
     "cancel": ("cancellations", "Stop deliveries that have not been sent, by filter."),
+    "restore": ("restorations", "Open dismissed and cancelled deliveries again, by filter."),
 }
 
 

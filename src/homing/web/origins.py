@@ -12,6 +12,7 @@ from homing.web.answers import Answer
 from homing.web.calls import Call
 from homing.web.problems import problem
 
+SAFE = frozenset({"GET", "HEAD"})
 _HOST = re.compile(rb"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9.-]{1,255})(?::[0-9]{1,5})?")
 
 
@@ -29,7 +30,7 @@ class Origins:
             return problem(403, detail="unknown Host", field="Host")
         origin = call.once.get(b"origin")
         if origin is None or origin.lower() in self._own(call, host):
-            return None
+            return _of_another_site(call)
         detail = "requests from other origins are refused"
         if call.proxied is not None and self._url is None:
             detail += "; behind a proxy, server.url must be how browsers reach it"
@@ -58,7 +59,18 @@ class Origins:
         """Whether the browser speaks HTTPS, as far as can be known."""
         if call.scope["scheme"] == "https":
             return True
-        return call.proxied is not None or (self._url or b"").startswith(b"https://")
+        if (seen := call.header(b"x-forwarded-proto")) is not None:
+            return seen.strip().lower() == b"https"
+        return call.proxied is not None or self.has_https
+
+    @property
+    def has_https(self) -> bool:
+        """Whether the settings say that browsers reach this service by HTTPS."""
+        return (self._url or b"").startswith(b"https://")
+
+    def came_by_https(self, call: Call) -> bool:
+        """As the page says that has made the call; a proxy may name neither itself nor the host."""
+        return self.has_https and call.once.get(b"origin", b"").lower() == self._url
 
     def _is_known(self, host: bytes) -> bool:
         return names_loopback(host) or host == (self._url or b"").partition(b"://")[2]
@@ -78,6 +90,8 @@ def refused_when_open(call: Call) -> Answer | None:
     host = call.once.get(b"host", b"")
     if not names_loopback(host):
         return problem(403, detail="unknown Host", field="Host")
+    if (peer := call.scope.get("client")) and not is_loopback(peer[0]):
+        return problem(403, detail="open is for programs of this machine")
     origin = call.once.get(b"origin")
     if origin is not None and origin != call.scope["scheme"].encode() + b"://" + host:
         return problem(403, detail="requests from other origins are refused", field="Origin")
@@ -88,7 +102,19 @@ def refused_when_open(call: Call) -> Answer | None:
             " make one: homing token make NAME --role sender",
             field=call.proxied.decode("ascii"),
         )
-    return None
+    return _of_another_site(call)
+
+
+def _of_another_site(call: Call) -> Answer | None:
+    """Browsers name no origin for a picture, a script or a frame, but say where its page is from.
+    A link that a person follows is welcome from anywhere."""
+    site = call.once.get(b"sec-fetch-site")
+    if site is None or site in (b"same-origin", b"none"):
+        return None
+    kind = call.once.get(b"sec-fetch-mode"), call.once.get(b"sec-fetch-dest")
+    if kind == (b"navigate", b"document") and call.scope["method"] in SAFE:
+        return None
+    return problem(403, detail="requests from other sites are refused", field="Sec-Fetch-Site")
 
 
 def is_plain_loopback(call: Call) -> bool:

@@ -14,10 +14,10 @@ import httpx2
 from playwright.async_api import Browser, Page, expect
 
 from homing import Homing
+from homing.assemblies.bookings.app.settings import BookingsSettings
 from homing.assemblies.bookings.outbox import insert_outbox_entry
 from homing.assemblies.bookings.record import OutboxEntry, OutboxStatus
 from homing.assemblies.bookings.route import bookings_route
-from homing.assemblies.bookings.settings import BookingsSettings
 from homing.assembly import Service
 from homing.providers.stub import StubProvider
 from homing.settings import Settings
@@ -27,6 +27,8 @@ from tests.unit.cli.programs import started, until
 PASSWORD = "open sesame"
 FAR = "2099-01-01T00:00:00.000Z"
 WAIT_MS = 30_000
+# FastAPI is slow to import, and a busy machine slower still.
+START_S = 90.0
 REFRESH_MS = 5_000
 TABLES = (
     "homing_deliveries",
@@ -109,7 +111,7 @@ def serving(folder: Path, provider: str) -> Iterator[App]:
 
     command = ["-m", "homing", "bookings", "serve", "--port", str(port)]
     with started(folder, command, **settings) as program:
-        until(is_ready, what="bookings serve")
+        until(is_ready, within_s=START_S, what="bookings serve")
         yield App(url, database)
 
 

@@ -14,9 +14,9 @@ import httpx2
 from homing import Homing
 from homing.assemblies.bookings.app.application import create_app
 from homing.assemblies.bookings.app.desk import DeleteCalendarEvent
+from homing.assemblies.bookings.app.settings import BookingsSettings
 from homing.assemblies.bookings.assembly import ASSEMBLY
 from homing.assemblies.bookings.route import bookings_route
-from homing.assemblies.bookings.settings import BookingsSettings
 from homing.assembly import Service
 from homing.assembly_store import store_for
 from homing.ports import InFile

@@ -10,7 +10,7 @@ import pytest
 
 from homing.assemblies.bookings import outbox
 from homing.assemblies.bookings.app.sessions import COOKIE, SESSION_S, Sessions
-from homing.assemblies.bookings.settings import BookingsSettings
+from homing.assemblies.bookings.app.settings import BookingsSettings
 from homing.testing.clocks import ManualClock
 from homing.web.login_limits import FAILURES, WINDOW_S
 from tests.conformance.bookings.site import ANN, PASSWORD, Site
@@ -250,3 +250,46 @@ async def test_a_large_body_is_refused(site: Site) -> None:
     answer = await site.client.post("/api/book", json={**ANN, "title": "x" * 20_000})
 
     assert answer.status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ('{"name": "\\ud800", "email": "a@example.org", "title": "x", "start": "x"}', "name"),
+        ('{"name": "Ann", "email": "nobody", "title": "x", "start": "x"}', "email"),
+        ('{"\\ud800": 1}', "body"),
+    ],
+)
+async def test_a_refusal_names_the_field_and_repeats_nothing(
+    site: Site, body: str, field: str
+) -> None:
+    """B-067"""
+    headers = {"Content-Type": "application/json"}
+    answer = await site.client.post("/api/book", content=body, headers=headers)
+
+    assert answer.status_code == 422
+    problems = answer.json()["detail"]
+    assert field in [problem["loc"][-1] for problem in problems]
+    assert all(problem.keys() == {"loc", "msg"} for problem in problems)
+
+
+async def test_a_body_that_is_too_large_is_not_read(site: Site) -> None:
+    read: list[int] = []
+
+    async def body() -> AsyncIterator[bytes]:
+        for number in range(3):
+            read.append(number)
+            yield b" " * 10_000
+
+    headers = {"Content-Type": "application/json", "Content-Length": "30000"}
+    async with site.client.stream("POST", "/api/book", content=body(), headers=headers) as answer:
+        assert answer.status_code == 413
+    assert read == []
+
+
+async def test_answers_are_not_kept_by_caches(site: Site) -> None:
+    await site.log_in()
+
+    answer = await site.client.get("/api/admin/outbox")
+
+    assert answer.headers["Cache-Control"] == "no-store"

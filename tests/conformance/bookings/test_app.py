@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from homing.assemblies.bookings.app.settings import BookingsSettings
 from homing.assemblies.bookings.assembly import ASSEMBLY
 from homing.assemblies.bookings.payloads import Booking
-from homing.assemblies.bookings.settings import BookingsSettings
 from homing.domain.errors import StoreUnavailable
 from homing.observers.logs import LogObserver
 from homing.ports import Envelope
@@ -414,3 +414,40 @@ async def test_levels_of_log_lines(
     said = [json.loads(line) for line in lines]
     assert [line["level"] for line in said] == ["warning"] * 5 + ["error", "info"]
     assert {line["SourceContext"] for line in said} == {"Michael.EmailOutbox"}
+
+
+async def test_pages_say_that_mail_is_off(tmp_path: Path, clock: ManualClock) -> None:
+    """B-060"""
+    async with Site(tmp_path, clock, mail=False).running() as site:
+        booking_id = await site.book()
+        await site.log_in()
+        shown = {
+            path: (await site.client.get(path)).text
+            for path in ("/", f"/booked/{booking_id}", "/admin", "/admin/email-queue")
+        }
+        cancelling = (await site.client.get(f"/admin/bookings/{booking_id}/cancel")).text
+
+    assert not any("by email" in text for text in (*shown.values(), cancelling))
+    for path in ("/admin", "/admin/email-queue"):
+        assert "<code>HOMING_PROVIDER</code> is not set" in shown[path]
+
+
+async def test_more_bookings_than_the_dashboard_shows_still_take_their_times(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    async with Site(tmp_path, clock, mail=False).running() as site:
+        await site.book(start="2026-02-24T16:30:00Z")
+        site.sql(
+            "with recursive n(n) as (select 0 union all select n + 1 from n where n < 249)"
+            " insert into bookings select 'b' || n, name, email, title, start_ms - 36000000 + n,"
+            " start_ms - 36000000 + n + 1, created_at_ms, null, 0, 0 from bookings, n"
+        )
+        await site.log_in()
+        day = (await site.client.get("/?day=2026-02-24")).text
+        figures = (await site.client.get("/api/admin/dashboard")).json()
+        dashboard = (await site.client.get("/admin")).text
+
+    [last] = [line for line in day.splitlines() if 'value="2026-02-24T16:30:00Z"' in line]
+    assert "disabled" in day.partition(last)[2].partition(">")[0] or "disabled" in last
+    assert figures["upcomingBookingCount"] == 251
+    assert "the next 200 of 251" in dashboard

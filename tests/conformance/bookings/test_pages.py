@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, async_playwright, expect
 
-from homing.assemblies.bookings.settings import BookingsSettings
+from homing.assemblies.bookings.app.settings import BookingsSettings
 from homing.stores.shape import iso_utc
 from homing.system import SystemClock
 from homing.testing.clocks import ManualClock
@@ -449,3 +449,29 @@ async def test_without_a_password_the_admin_pages_say_why_they_are_off(
             answer = await site.client.get(path)
             assert answer.status_code == 503
             assert "BOOKINGS_ADMIN_PASSWORD is not set" in answer.text
+
+
+async def test_visitors_read_the_times_of_their_own_zone_first(browser: Browser, app: App) -> None:
+    async with visiting(browser, app, timezone_id="Pacific/Auckland") as page:
+        await page.goto("/")
+        await expect(page.get_by_text("Times are in your time zone")).to_be_visible()
+        slots = await page.locator(".slot").all_inner_texts()
+        day = await page.locator(".days [aria-current] span").first.inner_text()
+
+    assert slots[0].split() == ["22:00", "09:00"]
+    # After midnight in Auckland.
+    weekday, own, utc = slots[-1].split()
+    assert (own, utc) == ("05:30", "16:30")
+    assert weekday != day
+
+
+@pytest.mark.parametrize("path", ["/admin", QUEUE])
+async def test_on_a_narrow_screen_every_link_is_seen_whole(
+    browser: Browser, app: App, path: str
+) -> None:
+    async with visiting(browser, app, viewport={"width": 360, "height": 740}) as page:
+        await log_in(page)
+        await page.goto(path)
+        nav = page.get_by_role("navigation", name="Admin")
+
+        assert await nav.evaluate("nav => nav.scrollWidth <= nav.clientWidth")

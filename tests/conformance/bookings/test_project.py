@@ -58,6 +58,14 @@ def test_the_outbox_needs_no_package_of_its_own() -> None:
         assert "from fastapi" not in path.read_text()
 
 
+def test_the_plug_stays_small() -> None:
+    """What is true for bookings alone, without the example application."""
+    files = [path for path in PACKAGE.rglob("*.*") if path.suffix in (".py", ".sql")]
+    own = [path for path in files if "app" not in path.relative_to(PACKAGE).parts]
+
+    assert sum(len(path.read_text().splitlines()) for path in own) <= 600
+
+
 def test_the_functions_of_the_document_have_its_parameters() -> None:
     """B-120"""
     expected: dict[Callable[..., object], list[str]] = {

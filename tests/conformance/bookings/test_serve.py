@@ -158,6 +158,14 @@ def test_a_store_that_is_no_file_is_refused(tmp_path: Path) -> None:
     assert "store: takes no SQL files" in ended.stderr or "must be a SQLite file" in ended.stderr
 
 
+def test_the_store_can_be_named_on_the_command_line(tmp_path: Path) -> None:
+    """B-012"""
+    words = ("bookings", "serve", "--store", "memory:")
+    ended = run(tmp_path, *words, code=1, HOMING_STORE="sqlite:///b.db")
+
+    assert "store: takes no SQL files" in ended.stderr or "must be a SQLite file" in ended.stderr
+
+
 def test_a_wrong_address_for_copies_stops_the_start(tmp_path: Path) -> None:
     """B-018"""
     ended = run(tmp_path, "bookings", "serve", code=2, BOOKINGS_BCC="boss@example.org, nobody")

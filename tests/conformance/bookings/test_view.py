@@ -26,7 +26,18 @@ from tests.conformance.bookings.site import Site
 from tests.conformance.world import START_MS
 
 FILE = "20260223100000_add_email_outbox.sql"
-NAMES = ("", "Ann Lee", "Lee, Ann", 'A "B" C', "back\\slash", '\\"', "Ünï Ćode", "a<b>@c", "\\\\")
+NAMES = (
+    "",
+    "Ann Lee",
+    "Lee, Ann",
+    'A "B" C',
+    "back\\slash",
+    '\\"',
+    "Ünï Ćode",
+    "a<b>@c",
+    "\\\\",
+    '\\u0041, "',
+)
 TEXTS = ("", "See you", "ünï\n\n\ttabs 'quotes' \"double\" \\ %s", "x" * 5000)
 
 

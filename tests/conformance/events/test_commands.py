@@ -36,6 +36,16 @@ async def book(event):
 async def void(event):
     if not Path("repaired").exists():
         raise TerminalHandlerError("no such invoice")
+
+
+@homing.on("invoice.sent")
+async def file_it(event):
+    pass
+
+
+@homing.on("invoice.sent")
+async def count_it(event):
+    raise TerminalHandlerError("no counter")
 """
 WORKER = ["-m", "homing", "events", "worker", "--app", "events_shop"]
 STORE = "sqlite:///shop.db"
@@ -108,6 +118,28 @@ def test_each_attempt_is_a_line_and_each_failure_one_alert(shop: Path) -> None:
     assert report["breadcrumbs"]["values"][-1]["data"] == expected
 
 
+def test_of_several_handlers_each_that_failed_alerts_and_the_event_does_not(shop: Path) -> None:
+    """E-050, E-051"""
+    event_id = publish(shop, "invoice.sent", "a")
+    with collecting() as sentry, working(shop, HOMING_TELEMETRY__SENTRY_DSN=dsn(sentry)) as worker:
+        until(lambda: lines(worker, delivery=event_id, event="failed"), what="the failed event")
+        # Reports are sent one after the other: when this one is there, no other is on its way.
+        last = publish(shop, "invoice.void", "b")
+        until(
+            lambda: [each for each in events(sentry) if each["extra"]["event_id"] == last],
+            what="the last report",
+        )
+        alerts = lines(worker, event="event_failed")
+
+    told = [("invoice.sent", "count_it"), ("invoice.void", "void")]
+    assert [(each["event_type"], each["handler_name"]) for each in alerts] == told
+    reported = [
+        (each["extra"]["event_type"], each["extra"]["handler_name"]) for each in events(sentry)
+    ]
+    assert reported == told
+    assert alerts[0]["event_id"] == event_id
+
+
 def test_a_failure_after_a_replay_alerts_again(shop: Path, cli: Cli) -> None:
     """E-042, E-052"""
     event_id = publish(shop, "invoice.void", "a")
@@ -129,7 +161,15 @@ def test_a_failure_after_a_replay_alerts_again(shop: Path, cli: Cli) -> None:
     assert who == ["ann@example.org", "sql-direct"]
     assert event["history_entries"] == 2
     assert event["history_bytes"] > 100
-    assert "status:           delivered" in cli(*show).out
+    told_row = cli(*show).out
+    assert "status:           delivered" in told_row
+    tries = [line.split() for line in told_row.splitlines() if line.startswith("attempt:")]
+    assert [(line[1], line[3], line[6]) for line in tries] == [
+        ("void", "1", "rejected"),
+        ("void", "2", "rejected"),
+        ("void", "3", "done"),
+    ]
+    assert "TerminalHandlerError: no such invoice" in told_row
 
 
 def test_replay_states_its_generation_and_who(shop: Path, cli: Cli) -> None:
@@ -140,6 +180,12 @@ def test_replay_states_its_generation_and_who(shop: Path, cli: Cli) -> None:
     assert "--generation" in cli(*replay, "--by", "ann", code=2).err
     assert "--by" in cli(*replay, "--generation", "1", code=2).err
     assert "it is pending" in cli(*replay, "--by", "ann", "--generation", "1", code=1).err
+    assert (
+        "replayed_by: must not be empty"
+        in cli(*replay, "--by", "", "--generation", "1", code=2).err
+    )
+    missing = ["events", "dlq", "show", "missing", "--store", STORE]
+    assert "no event missing" in cli(*missing, code=1).err
 
 
 def test_a_database_without_the_schema_is_named(

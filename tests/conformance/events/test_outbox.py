@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
@@ -28,6 +28,7 @@ from homing.domain.errors import InvalidRequest, NotAllowed
 from homing.engine.preparing import prepare
 from homing.engine.request import Request
 from homing.events import FailureCycle, TerminalHandlerError
+from homing.ports import Claim
 from homing.stores.shape import Stored
 from homing.stores.sql.postgres import PostgresStore
 from homing.testing.clocks import ManualClock
@@ -197,19 +198,137 @@ async def test_the_business_row_and_the_event_commit_together(outbox: Outbox) ->
     assert [str(row["event_id"]) for row in outbox.sql("select * from core.outbox")] == [kept]
 
 
-async def test_an_event_wakes_a_worker_and_is_found_without_that(outbox: Outbox) -> None:
+@pytest.mark.parametrize(("is_mute", "poll_s"), [(False, 3600), (True, 0.2)])
+async def test_an_event_wakes_a_worker_and_is_found_without_that(
+    outbox: Outbox, *, is_mute: bool, poll_s: float
+) -> None:
     """E-003"""
     homing = outbox.homing(worker=True)
     seen: asyncio.Queue[str] = asyncio.Queue()
     homing.on("invoice.paid")(lambda event: seen.put_nowait(event.key))
-    homing.use_as_worker(adapt=lambda route: replace(route, poll_s=0.2))
+    homing.use_as_worker(adapt=lambda route: replace(route, poll_s=poll_s))
 
     async with homing, asyncio.timeout(20):
-        await asyncio.to_thread(outbox.enqueue, "woken")
-        assert await seen.get() == "woken"
-        with mute(outbox):
-            await asyncio.to_thread(outbox.enqueue, "polled")
-        assert await seen.get() == "polled"
+        # After the first one the worker has nothing to do, and waits.
+        await asyncio.to_thread(outbox.enqueue, "first")
+        assert await seen.get() == "first"
+        with mute(outbox) if is_mute else nullcontext():
+            await asyncio.to_thread(outbox.enqueue, "second")
+        assert await seen.get() == "second"
+
+
+async def test_a_replay_by_sql_wakes_a_worker(outbox: Outbox) -> None:
+    """E-003, E-039"""
+    homing = outbox.homing(worker=True)
+    seen: asyncio.Queue[str] = asyncio.Queue()
+
+    @homing.on("invoice.paid")
+    async def book(event: Any) -> None:
+        seen.put_nowait(event.id)
+        raise TerminalHandlerError("no")
+
+    homing.use_as_worker(adapt=lambda route: replace(route, poll_s=3600))
+    async with homing, asyncio.timeout(20):
+        event_id = await asyncio.to_thread(outbox.enqueue)
+        assert await seen.get() == event_id
+        while outbox.row(event_id)["status"] != "failed":  # noqa: ASYNC110 - no event for it
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(outbox.replay, event_id)
+        assert await seen.get() == event_id
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+async def test_two_producers_of_one_key_make_one_event(outbox: Outbox, *, is_kept: bool) -> None:
+    """E-002"""
+    with psycopg.connect(outbox.url) as other:
+        [first] = other.execute("select core.outbox_enqueue('paid', '[1]', 'k')").fetchone() or ()
+        second = asyncio.ensure_future(
+            asyncio.to_thread(outbox.value, "select core.outbox_enqueue('paid', '[1]', 'k')")
+        )
+        waiting = "select 1 from pg_locks where not granted"
+        async with asyncio.timeout(20):
+            while not other.execute(waiting).fetchall():  # noqa: ASYNC110 - no event for it
+                await asyncio.sleep(0.01)
+        if is_kept:
+            other.commit()
+        else:
+            other.rollback()
+        assert (await second == first) is is_kept
+    assert len(outbox.sql("select * from core.outbox")) == 1
+
+
+ENQUEUE = "select core.outbox_enqueue(%s, '{}', %s, %s, %s)"
+INSERT = (
+    "insert into core.outbox (event_type, payload, idempotency_key, source, target)"
+    " values (%s, '{}', %s, %s, %s)"
+)
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("event_type", ("", "x" * 513)),
+        ("idempotency_key", ("", "x" * 513)),
+        ("source", ("x" * 513,)),
+        ("target", ("x" * 9000,)),
+    ],
+)
+async def test_sql_refuses_what_python_refuses(
+    outbox: Outbox, field: str, values: tuple[str, ...]
+) -> None:
+    """E-002"""
+    good = {"event_type": "paid", "idempotency_key": "k", "source": "shop", "target": "ledger"}
+    async with outbox.homing() as homing:
+        for value in values:
+            given = {**good, field: value}
+            for statement in (ENQUEUE, INSERT):
+                with pytest.raises(psycopg.errors.CheckViolation, match=f"{field}: must"):
+                    outbox.sql(statement, *given.values())
+            with pytest.raises(InvalidRequest):
+                await homing.submit(
+                    Event(given["event_type"]),
+                    key=given["idempotency_key"],
+                    source=given["source"],
+                    metadata={"target": given["target"]},
+                )
+    assert outbox.sql("select * from core.outbox") == []
+
+
+async def test_a_generation_is_a_bigint_everywhere(outbox: Outbox) -> None:
+    """E-036, E-038"""
+    largest = 2**63 - 1
+    homing, seen = outbox.homing(generation=largest), list[str]()
+    homing.on("paid")(lambda event: seen.append(event.key))
+    outbox.enqueue("sql", "paid", generation=largest)
+    async with homing:
+        await homing.submit(Event("paid"), key="python", generation=largest)
+        await work(homing)
+
+    assert sorted(seen) == ["python", "sql"]
+    assert outbox.sql("select distinct generation from core.outbox") == [{"generation": largest}]
+    for wrong in (-1, largest + 1, "2", True):
+        with pytest.raises(InvalidRequest, match="generation"):
+            outbox.homing(generation=wrong)
+
+
+def test_the_functions_have_the_promised_arguments(outbox: Outbox) -> None:
+    """E-032, E-037"""
+    found = outbox.sql(
+        "select proname, pg_get_function_arguments(oid) as given,"
+        " pg_get_function_result(oid) as returned from pg_proc"
+        " where proname in ('outbox_enqueue', 'outbox_replay') order by proname"
+    )
+
+    enqueue = (
+        "p_event_type text, p_payload jsonb, p_idempotency_key text,"
+        " p_source text DEFAULT 'sql'::text, p_target text DEFAULT NULL::text,"
+        " p_generation bigint DEFAULT 0"
+    )
+    replaying = "event_id uuid, p_new_generation bigint, p_replayed_by text"
+    assert [tuple(row.values()) for row in found] == [
+        ("outbox_enqueue", enqueue, "uuid"),
+        ("outbox_replay", replaying, "void"),
+    ]
 
 
 @contextmanager
@@ -218,11 +337,11 @@ def mute(outbox: Outbox) -> Iterator[None]:
     outbox.sql("create schema mute")
     outbox.sql("create function mute.pg_notify(text, text) returns void language sql as ''")
     put = outbox.value("select oid::regprocedure::text from pg_proc where proname = 'homing_put'")
-    outbox.sql(f"alter function {put} set search_path = mute, public, pg_catalog")
+    outbox.sql(f"alter function {put} set search_path = mute, public, pg_catalog, pg_temp")
     try:
         yield
     finally:
-        outbox.sql(f"alter function {put} set search_path = public")
+        outbox.sql(f"alter function {put} set search_path = public, pg_temp")
         outbox.sql("drop schema mute cascade")
 
 
@@ -429,8 +548,84 @@ async def test_the_history_stands_on_the_row_with_who_replayed(
     assert outbox.value("select count(*) from core.outbox") == rows
 
 
+@pytest.mark.parametrize("kind", ["void", "two"])
+async def test_a_replay_that_fails_half_way_changes_nothing(
+    outbox: Outbox, clock: ManualClock, kind: str
+) -> None:
+    """E-033"""
+    event_id = await failed_event(outbox, clock, kind)
+    before = contents(outbox)
+    # The last step of the last row that is replayed.
+    outbox.sql(
+        "create function refuse() returns trigger language plpgsql as"
+        f" $$begin if new.key like '{event_id}%%' then raise 'refused'; end if; return new; end$$"
+    )
+    outbox.sql(
+        "create trigger refuse before insert on homing_facts for each row execute function refuse()"
+    )
+    try:
+        with pytest.raises(psycopg.errors.RaiseException, match="refused"):
+            outbox.replay(event_id, 1)
+    finally:
+        outbox.sql("drop trigger refuse on homing_facts")
+        outbox.sql("drop function refuse()")
+
+    assert contents(outbox) == before
+    outbox.replay(event_id, 1)
+    assert outbox.row(event_id)["status"] == "pending"
+
+
+def contents(outbox: Outbox) -> list[list[dict[str, Any]]]:
+    """Every row that a replay could change."""
+    tables = ("homing_open", "homing_ended", "homing_records", "homing_facts", "homing_keys")
+    return [outbox.sql(f"select t.* from {name} as t order by t::text") for name in tables]
+
+
+async def test_a_handler_sees_the_same_identity_after_a_replay(
+    outbox: Outbox, clock: ManualClock
+) -> None:
+    """E-043"""
+    homing, seen = outbox.homing(clock=clock), list[tuple[str, str]]()
+
+    @homing.on("paid")
+    async def book(event: Any) -> None:
+        seen.append((event.id, event.key))
+        if len(seen) == 1:
+            raise TerminalHandlerError("not yet")
+
+    async with homing:
+        event_id = outbox.enqueue("k", "paid")
+        await work(homing)
+        outbox.replay(event_id, 0)
+        await work(homing)
+
+    assert seen == [(event_id, "k")] * 2
+    assert outbox.row(event_id)["idempotency_key"] == "k"
+
+
+async def test_a_wait_survives_the_end_of_the_process(outbox: Outbox, clock: ManualClock) -> None:
+    """E-065"""
+    event_id = outbox.enqueue("k", "paid")
+    homing = outbox.homing(clock=clock)
+    homing.on("paid")(failing(ConnectionError("refused")))
+    async with homing:
+        await work(homing)
+        due_at_ms = (await homing.desk.show(event_id)).due_at_ms
+    assert due_at_ms is not None
+
+    homing, seen = outbox.homing(clock=clock), list[int]()
+    homing.on("paid")(lambda event: seen.append(clock.now_ms()))
+    async with homing:
+        clock.advance((due_at_ms - clock.now_ms() - 1) / 1000)
+        await work(homing)
+        assert seen == []
+        clock.advance(0.001)
+        await work(homing)
+    assert seen == [due_at_ms]
+
+
 async def test_a_replay_adds_no_row_and_needs_no_log(outbox: Outbox, clock: ManualClock) -> None:
-    """E-059, E-060"""
+    """E-006, E-059, E-060"""
     event_id = await failed_event(outbox, clock)
     outbox.replay(event_id)
     outbox.sql("truncate homing_attempts")
@@ -445,6 +640,7 @@ async def test_only_a_failed_row_is_replayed_and_by_a_stated_generation(
 ) -> None:
     """E-037, E-044"""
     failed = await failed_event(outbox, clock, generation=2)
+    in_flight = await claimed_event(outbox, clock)
     pending, delivered, deleted = (outbox.enqueue(key) for key in "abc")
     for event_id, word in ((delivered, "delivered"), (deleted, "failed")):
         outbox.sql("delete from homing_open where id = %s", event_id)
@@ -458,11 +654,13 @@ async def test_only_a_failed_row_is_replayed_and_by_a_stated_generation(
     outbox.sql("update core.outbox set deleted_at = now() where event_id = %s", deleted)
     refused = {
         pending: "is pending",
+        in_flight: "is in_flight",
         delivered: "is delivered",
         deleted: "is deleted",
         str(uuid4()): "there is no event",
     }
 
+    before = contents(outbox)
     for event_id, problem in refused.items():
         with pytest.raises(psycopg.Error, match=problem):
             outbox.replay(event_id, 5)
@@ -475,8 +673,23 @@ async def test_only_a_failed_row_is_replayed_and_by_a_stated_generation(
     async with outbox.homing() as homing:
         with pytest.raises(InvalidRequest, match="of generation 2: state that one or a later one"):
             await replay(homing.desk, failed, new_generation=1, replayed_by="ann")
-        with pytest.raises(NotAllowed):
-            await replay(homing.desk, pending, new_generation=5, replayed_by="ann")
+        for event_id in (pending, in_flight, delivered, deleted):
+            with pytest.raises(NotAllowed):
+                await replay(homing.desk, event_id, new_generation=5, replayed_by="ann")
+    assert contents(outbox)[:3] == before[:3]
+
+
+async def claimed_event(outbox: Outbox, clock: ManualClock) -> str:
+    """A worker has it."""
+    event_id = outbox.enqueue("held", "held")
+    now_ms = clock.now_ms()
+    claim = Claim(
+        worker="w", now_ms=now_ms, lease_until_ms=now_ms + 60_000, limit=1, lanes=("events/held",)
+    )
+    async with outbox.homing(clock=clock) as homing:
+        [claimed] = await homing.store.claim(claim)
+    assert (claimed.delivery.id, outbox.row(event_id)["status"]) == (event_id, "in_flight")
+    return event_id
 
 
 async def test_two_replays_at_the_same_moment_give_one_cycle(
@@ -581,6 +794,40 @@ async def test_setting_deleted_at_dismisses(outbox: Outbox, clock: ManualClock) 
         with pytest.raises(psycopg.Error, match=problem):
             outbox.sql(statement, pending)
     assert outbox.row(pending)["status"] == "pending"
+
+
+async def test_one_that_was_deleted_unhandled_is_a_dead_letter_once_that_is_taken_back(
+    outbox: Outbox,
+) -> None:
+    """E-005, E-046"""
+    homing, seen = outbox.homing(), list[str]()
+    homing.on("invoice.paid")(lambda event: seen.append(event.key))
+    insert = (
+        "insert into core.outbox (event_type, payload, idempotency_key, deleted_at)"
+        " values ('invoice.paid', '{}', 'adopted', now()) returning event_id"
+    )
+    adopted, cancelled = outbox.value(insert), outbox.enqueue("cancelled")
+    async with homing:
+        await homing.desk.cancel(cancelled, actor="ann", reason="not needed")
+        await work(homing)
+        assert seen == []
+        for event_id in (str(adopted), cancelled):
+            outbox.sql("update core.outbox set deleted_at = null where event_id = %s", event_id)
+            found = await homing.desk.show(event_id)
+            assert (found.state, found.failed_because) == ("failed", "rejected")
+            outbox.replay(event_id)
+        await work(homing)
+    assert sorted(seen) == ["adopted", "cancelled"]
+
+
+def test_a_plain_insert_returns_the_row(outbox: Outbox) -> None:
+    """E-027"""
+    [returned] = outbox.sql(
+        "insert into core.outbox (event_type, payload, idempotency_key)"
+        " values ('paid', '[1]', 'k') returning *"
+    )
+
+    assert returned == outbox.row(returned["event_id"])
 
 
 # Migrations

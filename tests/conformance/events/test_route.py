@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import sqlite3
 from collections.abc import Sequence
@@ -9,11 +10,16 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import asyncpg
+import django.db
 import msgspec
+import psycopg
 import pydantic
 import pytest
+import sqlalchemy.exc
 
 import homing.events
+from homing import Event, Homing, Query
 from homing.assemblies.events import dead_letters as tools
 from homing.assemblies.events.record import SHAPE, alert_fields
 from homing.assemblies.events.route import EventFields, events_route, replay, request_for
@@ -22,11 +28,10 @@ from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed
 from homing.domain.failure import Failure
 from homing.engine.engine import Engine
 from homing.engine.function_step import Assignment
-from homing.engine.handler_retry import disposition_of
 from homing.engine.handlers import Handlers
 from homing.events import DEFAULT_RETRY_POLICY, FailureCycle, RetryPolicy, TerminalHandlerError
 from homing.observers.prometheus import PrometheusMetrics
-from homing.ports import Alert
+from homing.ports import Alert, Facet, Transitioned
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from homing.testing.dice import LoadedDice
@@ -119,6 +124,7 @@ def test_the_ceilings_double_to_five_minutes() -> None:
     ceilings_s = [schedule.ceiling_s(attempt) for attempt in range(2, 13)]
 
     assert ceilings_s == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+    assert DEFAULT_RETRY_POLICY.max_attempts == 5
 
 
 def test_the_jitter_is_full_and_drawn_for_each_attempt() -> None:
@@ -131,6 +137,28 @@ def test_the_jitter_is_full_and_drawn_for_each_attempt() -> None:
     assert 0 <= min(delays_ms) < 40
     assert 3_960 < max(delays_ms) <= 4_000
     assert 1_950 < sum(delays_ms) / len(delays_ms) < 2_050
+    quarters = [
+        sum(low <= delay < low + 1_000 for delay in delays_ms) for low in range(0, 4_000, 1_000)
+    ]
+    assert all(2_300 < number < 2_700 for number in quarters)
+
+
+async def test_two_events_that_fail_together_are_tried_at_different_times() -> None:
+    """E-010"""
+    homing = Homing("memory:", worker=False, clock=ManualClock())
+    homing.on("invoice.paid")(always_refused)
+    async with homing:
+        for number in range(20):
+            await homing.submit(Event("invoice.paid"), key=str(number))
+        await homing.engine.run_until_idle()
+        waiting = (await homing.desk.list(Query(facets=(Facet(state="pending"),)))).items
+
+    assert len(waiting) == 20
+    assert len({delivery.due_at_ms for delivery in waiting}) > 10
+
+
+async def always_refused(event: object) -> None:
+    raise ConnectionError("refused")
 
 
 async def test_a_handler_may_have_a_policy_of_its_own(clock: ManualClock) -> None:
@@ -188,7 +216,17 @@ def pydantic_error() -> Exception:
 
 
 @pytest.mark.parametrize(
-    "error", [sqlite3.IntegrityError("unique"), UniqueViolation("id"), Refund("void")]
+    "error",
+    [
+        sqlite3.IntegrityError("unique"),
+        UniqueViolation("id"),
+        psycopg.errors.UniqueViolation("psycopg"),
+        asyncpg.UniqueViolationError("asyncpg"),
+        sqlalchemy.exc.IntegrityError("insert", {}, Exception("sqlalchemy")),
+        django.db.IntegrityError("django"),
+        Refund("void"),
+    ],
+    ids=lambda error: type(error).__module__,
 )
 async def test_a_terminal_error_ends_it_at_once(clock: ManualClock, error: Exception) -> None:
     """E-016, E-019, E-026"""
@@ -202,9 +240,27 @@ async def test_a_terminal_error_ends_it_at_once(clock: ManualClock, error: Excep
     assert (await world.get(event_id)).failed_because == "rejected"
 
 
-def test_pydantics_error_is_terminal_wherever_it_is_raised() -> None:
+@pytest.mark.parametrize("is_in_validation", [True, False])
+async def test_pydantics_error_is_terminal_wherever_it_is_raised(
+    clock: ManualClock, *, is_in_validation: bool
+) -> None:
     """E-018"""
-    assert disposition_of(pydantic_error()) == "reject"
+    handler, error = Handler(clock), pydantic_error()
+
+    def refuse(payload: object) -> None:
+        raise error
+
+    if is_in_validation:
+        world = Events(clock, on_paid(handler, validate=refuse))
+    else:
+        handler.fail_with(error)
+        world = Events(clock, on_paid(handler))
+    event_id = await world.publish()
+    await world.work_for(DAY_S)
+
+    assert len(handler.events) == (0 if is_in_validation else 1)
+    found = await world.get(event_id)
+    assert (found.state, found.attempts_spent) == ("failed", 1)
 
 
 @pytest.mark.parametrize("error", [ConnectionResetError("reset"), TimeoutError("slow")])
@@ -589,7 +645,8 @@ async def test_a_dismissed_event_is_failed_with_a_deletion_time(clock: ManualClo
 
 
 async def dead_letters(world: Events) -> Sequence[str]:
-    rows = [SHAPE.record(await world.stored(id_)) for id_ in await world.filtered("failed")]
+    stored = [await world.stored(id_) for id_ in await world.filtered("failed")]
+    rows = [SHAPE.record(each) for each in stored if each.delivery.parent_id is None]
     return [row["event_id"] for row in rows if row is not None and row["deleted_at"] is None]
 
 
@@ -607,6 +664,53 @@ async def test_only_four_words_are_seen_and_filtered(clock: ManualClock) -> None
     await world.check_filters()
     shown = await world.shown()
     assert {word: len(ids) for word, ids in shown.items()} == dict.fromkeys(SHAPE.words, 1)
+
+
+# With a retry and a replay; `in_flight` to itself is an event that becomes several. From pending
+# to in_flight goes a claim, the one change that a store makes by itself.
+MOVES = {
+    ("in_flight", "in_flight"),
+    ("in_flight", "delivered"),
+    ("in_flight", "failed"),
+    ("in_flight", "pending"),
+    ("failed", "pending"),
+}
+
+
+class Moves:
+    """From which word to which each delivery went."""
+
+    def __init__(self) -> None:
+        self.seen: set[tuple[str, str]] = set()
+
+    def observe(self, events: Sequence[Transitioned]) -> None:
+        word = SHAPE.labels.word
+        self.seen |= {
+            (word(event.previous), word(event.delivery)) for event in events if event.previous
+        }
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_random_run_makes_no_other_moves(clock: ManualClock, seed: int) -> None:
+    """E-001"""
+    chance, moves = random.Random(seed), Moves()
+    handlers = [Handler(clock), Handler(clock), Handler(clock)]
+    paid = on_paid(handlers[0]), on_paid(handlers[1], name="send_receipt")
+    world = Events(clock, *paid, on_sent(handlers[2]))
+    world.engine.add_observer(moves)
+
+    for number in range(60):
+        kind = chance.choice(["invoice.paid", "invoice.sent"])
+        await world.publish(event_id=f"e{number}", event_type=kind, idempotency_key=f"{number}")
+        for handler in handlers:
+            if chance.random() < 0.6:
+                handler.fail_with(chance.choice([Refund("void"), *flaky(5)]))
+        await world.work()
+        clock.advance(chance.choice([0.1, 1, 10]))
+        for event_id in await dead_letters(world):
+            await replay(world.desk, event_id, new_generation=0, replayed_by="ops")
+
+    assert moves.seen == MOVES
 
 
 async def test_other_verbs_are_not_offered(clock: ManualClock) -> None:

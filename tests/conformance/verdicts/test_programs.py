@@ -61,7 +61,7 @@ def test_ver_01_a_session_told_many_times_is_one_mail(busy: Shop) -> None:
     """O-061, O-078, O-113: over two services and a worker, all at once."""
     first, busy.port = busy.port, busy.webhook_port
     second = busy.serve()
-    ports = [first, busy.port] * 12
+    ports = [first, busy.port] * 25
     with ThreadPoolExecutor(len(ports)) as pool:
         answers = list(pool.map(lambda port: post(busy, "ver01", port), ports))
     busy.until_status("DELIVERED", "ver01")
@@ -203,9 +203,10 @@ def test_a_token_that_cannot_be_stored_is_alerted_and_one_that_is_revoked_is_nam
     with shop(tmp_path) as it:
         it.graph("--token-script", "200,revoked", "--token-life-s", "1")
         (tmp_path / ".env.new").mkdir()
-        it.serve()
+        service = it.serve()
         sent = it.post()
         assert sent.json() == {"outcome": "sent"}
+        assert "HTTP Request" not in service.said()  # one line of our own for each send
         assert "first-refresh-token" in (tmp_path / ".env").read_text()
         until(lambda: any("could not be stored" in line for line in it.text("ALERT.log")))
 
@@ -254,10 +255,12 @@ def _enqueue(it: Shop) -> None:
 
 
 def test_a_dead_one_is_replayed_only_with_consent(tmp_path: Path) -> None:
-    """O-135"""
+    """O-135; and a service without Stripe's secret says so."""
     with shop(tmp_path) as it:
         it.graph("--script", "400")
+        del it.settings["STRIPE_WEBHOOK_SECRET"]
         service = it.serve()
+        assert "STRIPE_WEBHOOK_SECRET is not set: /webhook refuses all" in service.said()
         retry_id = it.post().json()["retry_id"]
         service.stop()
         words = ("verdicts", "replay", retry_id, "--reason", "address mended")

@@ -98,7 +98,7 @@ def test_a_missing_credential_is_named(env_file: Path, name: str) -> None:
     lines = env_file.read_text().splitlines(keepends=True)
     env_file.write_text("".join(line for line in lines if not line.startswith(name)))
 
-    with pytest.raises(SettingsError, match=f"{name}|sender"):
+    with pytest.raises(SettingsError, match=f"{name}: is missing"):
         assemble(load_program(ASSEMBLY), worker=True)
 
 

@@ -7,8 +7,9 @@ import fcntl
 import hashlib
 import random
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -16,11 +17,18 @@ from typing import Any
 
 import pytest
 
+from homing.assemblies.verdicts import graph_answers, route
+from homing.assemblies.verdicts.delivery_log import DeliveryLog
+from homing.assemblies.verdicts.notices import NoticeWriters
 from homing.assemblies.verdicts.record import FIELDS
-from homing.assemblies.verdicts.route import NAME
+from homing.domain.delivery import Fact
+from homing.domain.errors import StoreLocked
 from homing.stores.jsonl import JsonlStore
+from homing.stores.jsonl.locking import LOCK_WITHIN_S
+from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from tests.conformance.verdicts.office import DAY_S, Office
+from tests.conformance.world import START_MS
 from tests.unit.observers.test_alert_log import shim
 
 WORDS = {"PENDING", "RETRYING", "DELIVERED", "DEAD"}
@@ -141,19 +149,39 @@ async def test_no_fifth_retry_is_ever_made(tmp_path: Path, clock: ManualClock) -
     assert office.alerts()[0].endswith("attempts=4 last_error=503")
 
 
-@pytest.mark.parametrize("zone", ["America/Toronto", "Asia/Kathmandu", "UTC"])
-async def test_times_are_utc_whatever_the_zone(
-    tmp_path: Path, clock: ManualClock, zone: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def local_time(zone: str) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", zone)
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("zone", "now"),
+    [
+        ("Asia/Kathmandu", "2026-02-23T10:00:00Z"),
+        # Within the five minutes of the first retry the clocks on the wall go on, and back.
+        ("America/Toronto", "2026-03-08T06:58:00Z"),
+        ("Europe/Berlin", "2026-10-25T00:58:00Z"),
+    ],
+)
+async def test_times_are_utc_whatever_the_zone(tmp_path: Path, zone: str, now: str) -> None:
     """O-015, O-122"""
-    monkeypatch.setenv("TZ", zone)
-    async with Office(tmp_path, clock, "503", "503").open() as office:
-        await office.post()
+    start = datetime.fromisoformat(now)
+    with local_time(zone):
+        clock = ManualClock(round(start.timestamp() * 1000))
+        async with Office(tmp_path, clock, *["503"] * 5).open() as office:
+            await office.post()
+            await office.work_for(DAY_S)
 
     for line in office.lines():
         for name in ("created_at", "last_attempt_at", "next_attempt_at"):
             assert line[name] is None or line[name].endswith("Z")
-    assert office.lines()[-1]["next_attempt_at"] == "2026-02-23T10:05:00.000Z"
+    tried_at = {datetime.fromisoformat(line["last_attempt_at"] or now) for line in office.lines()}
+    after_s = sorted({round((each - start).total_seconds()) for each in tried_at})
+    assert after_s == [0, 300, 2100, 9300]
 
 
 @pytest.mark.parametrize("step_s", [-3600.0, 3600.0])
@@ -186,7 +214,9 @@ async def test_a_line_of_another_program_is_taken_over(tmp_path: Path, clock: Ma
     ]
     folder = tmp_path / "b"
     folder.mkdir()
-    (folder / "queue.jsonl").write_text("\n".join([*lines, '{"retry_id":"?"}', ""]))
+    text = lines[-1].replace('"query":"', '"query":"_homing ')
+    lines = [*lines[:-1], text, '{"retry_id":"?"}']
+    (folder / "queue.jsonl").write_text("\n".join([*lines, ""]))
 
     async with Office(folder, clock).open() as office:
         again = await office.post()
@@ -195,7 +225,10 @@ async def test_a_line_of_another_program_is_taken_over(tmp_path: Path, clock: Ma
     assert again.json() == {"outcome": "queued", "retry_id": other.lines()[0]["retry_id"]}
     assert office.graph.called_at_s == [300.0]
     assert office.deliveries()[0].endswith("attempt=2")
-    assert "a line of another program cannot be read" in office.alerts()[0]
+    alert = office.alerts()[0]
+    size = sum(len(line.encode()) + 1 for line in lines)
+    assert "a line of another program cannot be read: " in alert
+    assert alert.endswith(f"(it ends at byte {size - 1})")
 
 
 @pytest.mark.parametrize("tail", [b'{"retry_id": "torn', b"\x00\x00\x00", b'{"status":"LOST"}x'])
@@ -228,6 +261,7 @@ def held(path: Path) -> Iterator[None]:
 
 async def test_nothing_is_written_without_the_lock(tmp_path: Path, clock: ManualClock) -> None:
     """O-100, O-101, O-102"""
+    assert LOCK_WITHIN_S == 5
     store = JsonlStore(tmp_path / "queue.jsonl", lock_within_s=0.05)
     async with Office(tmp_path, clock, store=store).open() as office:
         await office.post()
@@ -241,6 +275,34 @@ async def test_nothing_is_written_without_the_lock(tmp_path: Path, clock: Manual
     assert "LOCK TIMEOUT: session_id=cs_2" in office.alerts()[0]
     assert repeated.json() == {"outcome": "sent"}
     assert len(office.graph.accepted) == 2
+
+
+async def test_what_was_sent_is_recorded_however_long_the_lock_is_held(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    """O-101: only intake gives up; a finished send that was not recorded would be repeated."""
+    store = JsonlStore(tmp_path / "queue.jsonl", lock_within_s=0.01)
+    with ExitStack() as others:
+        async with Office(tmp_path, clock, store=store).open() as office:
+
+            async def lock(_: object) -> None:
+                others.enter_context(held(tmp_path / "queue.jsonl.lock"))
+
+            office.graph.watch = lock
+            posted = asyncio.create_task(office.post())
+            refusals = 0
+            while refusals < 5:
+                try:
+                    await store.save([], [Fact("test", "any", 0, {"n": refusals})])
+                except StoreLocked:
+                    refusals += 1
+            assert not posted.done()
+            others.close()
+            answer = await posted
+
+    assert answer.json() == {"outcome": "sent"}
+    assert len(office.graph.calls) == len(office.deliveries()) == 1
+    assert office.lines()[-1]["status"] == "DELIVERED"
 
 
 async def test_both_guards_are_looked_at_under_the_lock(tmp_path: Path, clock: ManualClock) -> None:
@@ -341,10 +403,46 @@ async def test_a_crash_between_two_notices_completes_them(
     assert len(office.dead_letters()) == len(office.alerts()) == len(office.deliveries()) == 1
 
 
-def test_the_five_mechanisms_are_there(tmp_path: Path) -> None:
-    """O-002: queue, schedule, guards, dead letter and error table, each with tests of its own."""
-    from tools.conformance import covered_rows
+def switch_off(mechanism: str, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Settings of an office in which it is missing."""
+    if mechanism == "queue":
+        return {"store": MemoryStore()}
+    if mechanism == "schedule":
+        patch.setattr(route, "LADDER_S", (0.001,))
+    if mechanism == "guards":
+        patch.setattr(DeliveryLog, "holds", lambda *_: False)
+    if mechanism == "dead letter":
+        patch.setattr(NoticeWriters, "write_dead_letter", _done)
+    if mechanism == "error table":
+        patch.setitem(graph_answers.GRAPH_ANSWERS, 400, "retry")
+    return {}
 
-    rows = covered_rows(NAME)
-    for row in ("O-043", "O-054", "O-059", "O-045", "O-036"):
-        assert rows[row]
+
+async def _done(*_: object) -> bool:
+    return True
+
+
+MECHANISMS = ("queue", "schedule", "guards", "dead letter", "error table")
+
+
+@pytest.mark.parametrize("missing", ["", *MECHANISMS])
+async def test_the_five_mechanisms_are_there(
+    tmp_path: Path, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """O-002: each of them shows, because what shows it fails where it is switched off."""
+    settings, clock = switch_off(missing, monkeypatch), ManualClock(START_MS)
+    log = tmp_path / "delivery.log"
+    log.write_text("2026-01-01T00:00:00Z DELIVERED session=cs_old to=a@b tier=full attempt=9\n")
+    async with Office(tmp_path, clock, "400", "503", "503", "503", **settings).open() as office:
+        for session_id in ("cs_old", "cs_abort", "cs_late"):
+            await office.post(session_id=session_id)
+        await office.work_for(DAY_S)
+
+    shown = {
+        "queue": (tmp_path / "queue.jsonl").exists(),
+        "schedule": office.graph.called_at_s[-1] == 2100,
+        "guards": len(office.deliveries()) == 2 and len(office.graph.calls) == 5,
+        "dead letter": len(office.dead_letters()) == 1,
+        "error table": any("attempts=0 last_error=400" in line for line in office.alerts()),
+    }
+    assert shown[missing] is False if missing else all(shown.values())

@@ -153,6 +153,17 @@ async def test_an_event_that_is_told_ten_times_at_once_is_one_mail(
     assert len(office.graph.accepted) == len(office.deliveries()) == 1
 
 
+async def test_a_repeated_event_needs_no_verdict(tmp_path: Path, clock: ManualClock) -> None:
+    """O-061: nor does it alert while the verdict cannot be had."""
+    async with webhook(tmp_path, clock) as office:
+        first = await office.tell(completed())
+    async with Office(tmp_path, clock, verdict_url="http://127.0.0.1:9/verdicts").open() as office:
+        again = await office.tell(completed())
+
+    assert (again.status_code, again.json()) == (first.status_code, first.json())
+    assert office.alerts() == []
+
+
 async def test_a_failing_provider_is_no_matter_for_stripe(
     tmp_path: Path, clock: ManualClock
 ) -> None:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from homing.domain.message import Email
 from homing.from_settings import assemble, load_program
 from homing.installed import GROUP, Installed, all_installed, load
+from homing.settings.own_names import own_names
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.programs import started, until
 
@@ -30,6 +31,15 @@ def test_each_has_the_standard_commands(cli: Cli, name: str) -> None:
     assert f"Usage: homing {name}" in shown
     for command in ("serve", "worker", "list", "replay", "doctor", "migrate", "config"):
         assert f"\n  {command} " in shown, command
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_its_help_has_its_settings(cli: Cli, name: str) -> None:
+    _, _, settings = cli(name, "--help").out.partition("Settings, from the environment:")
+    for variable, own in own_names(load(name).settings).items():
+        assert variable in settings
+        assert own.about.split()[0] in settings
+    assert "homing config show" in " ".join(settings.split())
 
 
 def test_the_default_service_needs_no_name(cli: Cli) -> None:

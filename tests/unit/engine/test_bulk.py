@@ -177,6 +177,23 @@ async def test_many_are_dismissed_and_cancelled_each_with_its_audit() -> None:
         assert len(await world.engine.desk.audit(delivery.id)) == 1
 
 
+async def test_dismissed_and_cancelled_ones_are_restored() -> None:
+    world = await with_dead(GONE, DOUBT, pending=1)
+    running = actions(world)
+    for verb, query in (("dismiss", Query()), ("cancel", Query())):
+        await running.start(verb, query, everything=True, **SIGNED)  # type: ignore[arg-type]
+        await running.finished()
+
+    foreseen = [one async for one in running.predict("restore", Query(), everything=True)]
+    progress = await running.start("restore", Query(), everything=True, **SIGNED)
+    await running.finished()
+
+    assert (progress.matched, progress.done, progress.state) == (2, 2, "done")
+    states = [(await world.get(one.delivery.id)).state for one in foreseen]
+    assert sorted(states) == ["failed", "pending"]
+    assert states == [one.after.state for one in foreseen if one.after is not None]
+
+
 async def test_a_limit_is_kept() -> None:
     running = actions(await with_dead(GONE, GONE, GONE))
 

@@ -442,6 +442,17 @@ async def test_what_another_live_process_serves_is_served() -> None:
     assert [alert.key for alert in bell.alerts] == ["mail"]
 
 
+async def test_a_process_that_only_knows_a_route_does_not_serve_it() -> None:
+    store = MemoryStore()
+    mail = World(route(name="mail"), store=store, name="mailer")
+    await mail.submit()
+    events = World(route(), store=store, clock=mail.clock, known=[route(name="mail")])
+    await events.engine.start()
+
+    assert await events.engine.alerts.look_for_unserved() == {"mail"}
+    await events.engine.stop()
+
+
 async def test_two_workers_raise_one_alert_of_unserved_work() -> None:
     store, bells = MemoryStore(), [Bell(), Bell()]
     first = World(route(), store=store, name="w1", alarm=bells[0])

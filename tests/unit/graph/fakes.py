@@ -11,7 +11,8 @@ from typing import Any
 
 from homing.mock_graph import Behaviour, MockGraph, State
 from homing.mock_graph.serving import new_server
-from homing.providers.graph import GraphProvider, settings_from
+from homing.providers.graph.provider import GraphProvider
+from homing.providers.graph.settings import settings_from
 
 SENDER = "shop@example.org"
 FIRST_TOKEN = "first-refresh-token"

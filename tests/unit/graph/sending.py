@@ -2,7 +2,7 @@
 
 from homing.domain.failure import Failure
 from homing.ports import Accepted, Envelope
-from homing.providers.graph import GraphProvider
+from homing.providers.graph.provider import GraphProvider
 
 TOKEN = "0123456789abcdef"
 MIME = (

@@ -16,7 +16,8 @@ from homing.engine.route import Route
 from homing.engine.steps import SendStep
 from homing.mock_graph import Behaviour
 from homing.ports import Envelope, Ready
-from homing.providers.graph import GraphProvider, settings_from
+from homing.providers.graph.provider import GraphProvider
+from homing.providers.graph.settings import settings_from
 from tests.unit.engine.world import Bell, World, stage
 from tests.unit.graph.fakes import Fake, fake_graph
 from tests.unit.graph.sending import MIME, TOKEN

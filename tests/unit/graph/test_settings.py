@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from homing.domain.errors import SettingsError
-from homing.providers.graph import GraphProvider, settings_from
+from homing.providers.graph.provider import GraphProvider
+from homing.providers.graph.settings import settings_from
 from homing.urls import provider_from_url
 from tests.unit.graph.fakes import ENV, SENDER, write_env
 

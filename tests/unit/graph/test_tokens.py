@@ -10,7 +10,7 @@ from homing.domain.failure import Failure
 from homing.domain.redaction import redact
 from homing.mock_graph import Behaviour
 from homing.ports import Accepted
-from homing.providers.graph import GraphProvider
+from homing.providers.graph.provider import GraphProvider
 from tests.unit.graph.fakes import ENV, FIRST_TOKEN, Fake, fake_graph, write_env
 from tests.unit.graph.sending import envelope, send
 
@@ -173,6 +173,22 @@ async def test_a_token_that_a_person_has_replaced_is_used_at_once(tmp_path: Path
         assert isinstance(await send(provider), Accepted)
         assert "by-hand" not in fake.env_file.read_text()
         await provider.close()
+
+
+async def test_a_persons_token_is_stronger_than_one_that_was_not_stored(tmp_path: Path) -> None:
+    behaviour = Behaviour(script="202,401,202", revoke_used=True)
+    with fake_graph(tmp_path, behaviour) as fake:
+        provider = fake.provider()
+        blocker = block_rotation(fake)
+        assert isinstance(await send(provider), Accepted)
+        blocker.rmdir()
+        write_env(tmp_path, ENV.replace(FIRST_TOKEN, "by-hand"))
+
+        assert isinstance(await send(provider), Accepted)
+
+        assert fake.state.known.used == [FIRST_TOKEN, "by-hand"]
+        await provider.close()
+        assert fake.state.known.refresh_tokens[-1] in fake.env_file.read_text()
 
 
 @pytest.mark.parametrize("word", ["401", "revoked"])

@@ -13,7 +13,7 @@ from tests.unit.web.conftest import Api
 
 WHO = {"actor": "ann", "reason": "the mailbox exists now"}
 URLS = [f"/api/v1/{noun}" for noun, _ in BULK.values()]
-REPLAYS, DISMISSALS, CANCELLATIONS = URLS
+REPLAYS, DISMISSALS, CANCELLATIONS, RESTORATIONS = URLS
 
 
 @pytest.fixture(autouse=True)
@@ -124,6 +124,12 @@ class TestWhatIsChosen:
         await api.post("b", source="crm")
         assert (await done(api, CANCELLATIONS, filter={"source": "shop"}))["done"] == 1
         assert await keys(api, status="pending") == {"b"}
+
+    async def test_what_was_cancelled_is_restored(self, api: Api) -> None:
+        await api.post("a", source="shop")
+        await done(api, CANCELLATIONS, filter={"source": "shop"})
+        assert (await done(api, RESTORATIONS, filter={"source": "shop"}))["done"] == 1
+        assert await keys(api, status="pending") == {"a"}
 
 
 class TestDryRun:

@@ -1,7 +1,4 @@
-"""Booking mails: sent while the request is handled, kept in `email_outbox` only if that failed.
-
-The row is removed once the mail is sent; a host may retry or dismiss a dead letter.
-"""
+"""Booking mails: sent while the request is handled, kept in `email_outbox` only if that failed."""
 
 from homing.assemblies.bookings.assembly import ASSEMBLY
 

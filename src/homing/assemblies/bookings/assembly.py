@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from homing.assemblies.bookings.app.serving import serve
+from homing.assemblies.bookings.app.settings import BookingsSettings
 from homing.assemblies.bookings.record import SHAPE
 from homing.assemblies.bookings.route import NAME, bookings_route
-from homing.assemblies.bookings.settings import BookingsSettings
 from homing.assembly import Assembly, Setup
 from homing.engine.route import Route
 
 
 def routes(setup: Setup[BookingsSettings]) -> tuple[Route, ...]:
-    general = setup.general
-    route = bookings_route(
-        setup.provider, sender=setup.sender, senders=general.senders, sign=setup.sign
-    )
-    return (route,)
+    senders = setup.general.senders
+    return (bookings_route(setup.provider, sender=setup.sender, senders=senders, sign=setup.sign),)
 
 
 ASSEMBLY = Assembly(

@@ -13,7 +13,8 @@ from homing.content import addresses
 from homing.content.ics import Meeting, Method, invitation
 from homing.domain.errors import HomingError
 from homing.domain.message import Email, Invitation
-from homing.mail_route import DEFAULT_SENDER
+
+SUBJECTS: dict[Method, str] = {"REQUEST": "Booked", "CANCEL": "Cancelled"}
 
 
 class Booking(Struct, frozen=True, kw_only=True):
@@ -34,7 +35,6 @@ class NotificationConfig(Struct, frozen=True, kw_only=True):
 
     host: str
     bcc: str | None = None
-    video_link: str | None = None
 
 
 class EmailPayload(Struct, frozen=True, kw_only=True):
@@ -58,29 +58,12 @@ class EmailPayload(Struct, frozen=True, kw_only=True):
         )
 
 
-def notification_config(service: Service[Any]) -> NotificationConfig:
-    """As the settings of the running service say; InvalidRequest names a wrong one."""
-    own = service.settings
-    if own.bcc is not None:
-        for address in own.bcc.split(","):
-            addresses.parse(address, "BOOKINGS_BCC")
-    host = service.general.sender or DEFAULT_SENDER
-    return NotificationConfig(host=host, bcc=own.bcc, video_link=own.video_link)
-
-
 def build_confirmation_payload(
     config: NotificationConfig, booking: Booking, video_link: str | None = None
 ) -> EmailPayload:
     """An invitation; the same booking gives the same mail."""
-    link = f"Video call: {video_link}\n" if video_link else ""
-    return EmailPayload(
-        to_address=booking.email,
-        to_name=booking.name,
-        subject=f"Booked: {booking.title}, {_short(booking.start_ms)}",
-        body=f"Hello {booking.name},\n\nyour booking is confirmed.\n\n{_facts(booking)}{link}",
-        bcc=config.bcc,
-        ics_attachment=_calendar(config, booking, "REQUEST", booking.created_at_ms, video_link),
-    )
+    sentence = "your booking is confirmed"
+    return _payload(config, booking, "REQUEST", sentence, booking.created_at_ms, video_link)
 
 
 def build_cancellation_payload(
@@ -90,17 +73,9 @@ def build_cancellation_payload(
     cancelled_at_ms: int,
 ) -> EmailPayload:
     """Takes the invitation back."""
-    who = (
-        "the host has cancelled your booking" if cancelled_by_host else "your booking is cancelled"
-    )
-    return EmailPayload(
-        to_address=booking.email,
-        to_name=booking.name,
-        subject=f"Cancelled: {booking.title}, {_short(booking.start_ms)}",
-        body=f"Hello {booking.name},\n\n{who}.\n\n{_facts(booking)}",
-        bcc=config.bcc,
-        ics_attachment=_calendar(config, booking, "CANCEL", cancelled_at_ms),
-    )
+    by_host = "the host has cancelled your booking"
+    sentence = by_host if cancelled_by_host else "your booking is cancelled"
+    return _payload(config, booking, "CANCEL", sentence, cancelled_at_ms)
 
 
 async def send_payload(
@@ -118,36 +93,33 @@ async def send_payload(
     return None if failure is None else failure.detail or failure.error_class
 
 
-def _calendar(
+def _payload(
     config: NotificationConfig,
     booking: Booking,
     method: Method,
-    stamp_ms: int,
+    sentence: str,
+    at_ms: int,
     video_link: str | None = None,
-) -> Invitation:
-    domain = addresses.parse(config.host).domain
+) -> EmailPayload:
+    start = datetime.fromtimestamp(booking.start_ms / 1000, UTC)
     meeting = Meeting(
-        uid=f"{booking.id}@{domain}",
+        uid=f"{booking.id}@{addresses.parse(config.host).domain}",
         summary=booking.title,
         organizer=config.host,
         attendees=(str(addresses.Address(booking.email, booking.name)),),
         start_ms=booking.start_ms,
         end_ms=booking.end_ms,
-        stamp_ms=stamp_ms,
+        stamp_ms=at_ms,
         sequence=1 if method == "CANCEL" else 0,
         location=video_link or "",
     )
-    return invitation(meeting, method)
-
-
-def _facts(booking: Booking) -> str:
-    when = f"{_when(booking.start_ms):%A, %d %B %Y, %H:%M} UTC"
-    return f"What: {booking.title}\nWhen: {when}\n"
-
-
-def _short(at_ms: int) -> str:
-    return f"{_when(at_ms):%Y-%m-%d %H:%M} UTC"
-
-
-def _when(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, UTC)
+    facts = f"What: {booking.title}\nWhen: {start:%A, %d %B %Y, %H:%M} UTC\n"
+    link = f"Video call: {video_link}\n" if video_link else ""
+    return EmailPayload(
+        to_address=booking.email,
+        to_name=booking.name,
+        subject=f"{SUBJECTS[method]}: {booking.title}, {start:%Y-%m-%d %H:%M} UTC",
+        body=f"Hello {booking.name},\n\n{sentence}.\n\n{facts}{link}",
+        bcc=config.bcc,
+        ics_attachment=invitation(meeting, method),
+    )

@@ -5,14 +5,13 @@ from __future__ import annotations
 from enum import StrEnum
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from homing.assemblies.bookings.payloads import EmailPayload
 from homing.assemblies.bookings.route import LABELS, MAX_ATTEMPTS
 from homing.content import addresses
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
-from homing.domain.message import Email, Invitation, decode_message
+from homing.domain.message import Invitation, decode_email
 from homing.engine.adopting import Foreign, Standing
 from homing.engine.request import Request
 from homing.stores.shape import Record, Shape, Stored, iso_utc, ms_from_iso
@@ -44,7 +43,7 @@ class OutboxEntry(Struct, frozen=True, kw_only=True):
 
 def _write(stored: Stored) -> Record:
     delivery = stored.delivery
-    email = _email(stored.content.payload)
+    email = decode_email(stored.content.payload)
     person = addresses.parse(email.to[0])
     failure = delivery.failure
     return {
@@ -59,18 +58,12 @@ def _write(stored: Stored) -> Record:
         "status": LABELS.word(delivery),
         "attempts": delivery.attempts_spent,
         "max_attempts": delivery.max_attempts or MAX_ATTEMPTS,
-        "next_retry_at": iso_utc(_next_retry_at_ms(stored)),
+        "next_retry_at": iso_utc(
+            stored.next_attempt_at_ms or delivery.ended_at_ms or delivery.created_at_ms
+        ),
         "last_error": (failure.detail or failure.error_class) if failure else None,
         "created_at": iso_utc(delivery.created_at_ms),
     }
-
-
-def _next_retry_at_ms(stored: Stored) -> int:
-    """The column is never empty: while a try runs, and after the last one, it keeps its time."""
-    delivery = stored.delivery
-    if delivery.state == "pending" and delivery.due_at_ms is not None:
-        return delivery.due_at_ms
-    return stored.newest_attempt_at_ms or delivery.ended_at_ms or delivery.created_at_ms
 
 
 def _read(row: Record) -> Foreign:
@@ -84,34 +77,22 @@ def _read(row: Record) -> Foreign:
         bcc=row["bcc"],
         ics_attachment=None if ics is None else Invitation(ics, row["ics_method"] or "REQUEST"),
     )
+    status = row["status"]
+    if status not in SHAPE.words:
+        raise InvalidRequest("status", f"{status!r} is neither pending nor failed")
     next_retry_at_ms = ms_from_iso(row["next_retry_at"], "next_retry_at")
+    error, budget = row["last_error"], row["max_attempts"]
     standing = Standing(
+        state=status,
+        failed_because="exhausted" if status == OutboxStatus.FAILED else None,
         created_at_ms=ms_from_iso(row["created_at"], "created_at"),
         updated_at_ms=next_retry_at_ms,
         due_at_ms=next_retry_at_ms,
         attempts_spent=row["attempts"],
-        max_attempts=None if row["max_attempts"] == MAX_ATTEMPTS else row["max_attempts"],
-        failure=None
-        if row["last_error"] is None
-        else Failure("imported", detail=row["last_error"]),
+        max_attempts=None if budget == MAX_ATTEMPTS else budget,
+        failure=None if error is None else Failure("imported", detail=error),
     )
-    request = Request(message=payload.email, delivery_id=row["id"])
-    return Foreign(request, _standing_as(row["status"], standing))
-
-
-def _standing_as(word: str, standing: Standing) -> Standing:
-    if word == "pending":
-        return standing
-    if word == "failed":
-        return replace(standing, state="failed", failed_because="exhausted")
-    raise InvalidRequest("status", f"{word!r} is neither pending nor failed")
-
-
-def _email(payload: bytes) -> Email:
-    message = decode_message(payload)
-    if not isinstance(message, Email):
-        raise InvalidRequest("payload", "is not an e-mail")
-    return message
+    return Foreign(Request(message=payload.email, delivery_id=row["id"]), standing)
 
 
 SHAPE = Shape(

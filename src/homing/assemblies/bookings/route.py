@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from msgspec.structs import replace
 
 from homing.assembly import Sign
-from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
-from homing.domain.message import Email
 from homing.domain.policy import Exponential, Plan, Retention, Retry, Stage
-from homing.engine.admitted import Admitted
 from homing.engine.labels import Label, LabelTable
 from homing.engine.route import Route, judge_as_is
 from homing.engine.steps import SendStep
@@ -59,26 +55,19 @@ def bookings_route(
     provider: Provider, *, sender: str, senders: Sequence[str] = (), sign: Sign | None = None
 ) -> Route:
     """The mail is complete at intake: nothing of it is looked up or rendered later."""
-    mailing = Mailing(sender, senders=senders)
+    # `email_outbox` has a column for the one whom a mail is for.
+    mailing = Mailing(sender, senders=senders, needs_to=True)
     return Route(
         name=NAME,
         plan=PLAN,
         steps={SEND: SendStep(provider, mailing.freeze, sender=mailing.envelope_sender, sign=sign)},
         provider=provider,
         poll_s=POLL_S,
-        admit=partial(admit_booking, mailing=mailing),
+        admit=mailing.admit,
         judge=judge,
         verbs=frozenset({"replay", "dismiss"}),
         labels=LABELS,
     )
-
-
-def admit_booking(message: Email, *, mailing: Mailing) -> Admitted:
-    """`email_outbox` has a column for the one whom a mail is for."""
-    admitted = mailing.admit(message)
-    if not message.to:
-        raise InvalidRequest("to", "is empty: give an address")
-    return admitted
 
 
 def judge(problem: Exception | Failure, stage: Stage) -> Failure:

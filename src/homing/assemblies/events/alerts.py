@@ -30,12 +30,15 @@ class EventAlerts:
     async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
         if delivery.route != EVENT_ROUTE:
             return False
-        # Of an event with several handlers, each handler that failed has told.
-        if not delivery.fanned_out:
-            log.error("event_failed", extra=dict(await self.fields(delivery)))
+        fields = await self.fields(delivery)
+        if fields is not None:
+            log.error("event_failed", extra=dict(fields))
         return self._alert_log is None or await self._alert_log.notify(notice, delivery, attempts)
 
-    async def fields(self, delivery: Delivery) -> Mapping[str, str | int | None]:
+    async def fields(self, delivery: Delivery) -> Mapping[str, str | int | None] | None:
+        """None for an event with several handlers: each handler that failed has told."""
+        if delivery.fanned_out:
+            return None
         names = await names_of(self._store, [delivery])
         return alert_fields(delivery, names.get(delivery.id, ""))
 

@@ -36,16 +36,17 @@ async def list_dlq_events(homing: Homing, limit: int = 50) -> dict[str, Any]:
 
 async def get_dlq_event_detail(homing: Homing, event_id: str) -> dict[str, Any]:
     """One event as a row of the outbox, those of its handlers, and all attempts."""
-    event = await homing.desk.show(event_id)
-    if event.route != EVENT_ROUTE:
-        raise NotFound(f"no event {event_id}")
+    event = await _found(homing, event_id)
     children = Query(route=EVENT_ROUTE, parent_id=event.id)
     rows = (await homing.desk.list(children, limit=MOST_HANDLERS)).items
+    names = await names_of(homing.store, [event, *rows])
     return {
         "event": await _row(homing, event),
         "handlers": [await _row(homing, row) for row in rows],
         "attempts": [
-            attempt for row in (event, *rows) for attempt in await homing.desk.attempts(row.id)
+            {"handler_name": names.get(row.id), **msgspec.structs.asdict(attempt)}
+            for row in (event, *rows)
+            for attempt in await homing.desk.attempts(row.id)
         ],
     }
 
@@ -54,10 +55,18 @@ async def replay_dlq_event(
     homing: Homing, event_id: str, *, new_generation: int, replayed_by: str
 ) -> Record:
     """The row after the replay."""
+    await _found(homing, event_id)
     after = await replay(
         homing.desk, event_id, new_generation=new_generation, replayed_by=replayed_by
     )
     return await _row(homing, after)
+
+
+async def _found(homing: Homing, event_id: str) -> Delivery:
+    delivery = await homing.store.get(event_id)
+    if delivery is None or delivery.route != EVENT_ROUTE:
+        raise NotFound(f"no event {event_id}")
+    return delivery
 
 
 async def _row(homing: Homing, delivery: Delivery) -> Record:

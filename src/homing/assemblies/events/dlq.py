@@ -20,7 +20,7 @@ from homing.assembly import Service
 from homing.build import with_service
 from homing.domain.redaction import visible
 from homing.installed import load
-from homing.stores.shape import Record
+from homing.stores.shape import Record, iso_utc_or_none
 
 T = TypeVar("T")
 
@@ -70,6 +70,8 @@ def show(
         typer.echo(visible(f"{name + ':':<17} {text}"))
     for row in found["handlers"]:
         typer.echo(visible(f"handler:          {_line(row)}"))
+    for attempt in found["attempts"]:
+        typer.echo(visible(f"attempt:          {_attempt_line(attempt)}"))
 
 
 @dlq.command()
@@ -101,6 +103,14 @@ def _line(row: Record) -> str:
         f"{row['event_id']}  {row['event_type']}  {row['source'] or '-'} -> {row['target'] or '-'}"
         f"  {row['handler_name'] or '-'}  {row['status']}  attempts {row['attempts']}"
         f"  generation {row['generation']}  {row['last_error'] or ''}"
+    )
+
+
+def _attempt_line(attempt: dict[str, Any]) -> str:
+    at = iso_utc_or_none(attempt["ended_at_ms"] or attempt["scheduled_for_ms"])
+    return (
+        f"{attempt['handler_name'] or '-'}  cycle {attempt['cycle']}  number {attempt['number']}"
+        f"  {attempt['status']}  {at or '-'}  {attempt['detail'] or attempt['error_class'] or ''}"
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from msgspec import Struct
 
@@ -11,7 +12,7 @@ from homing.assemblies.mail.record import SHAPE
 from homing.assemblies.mail.rendering import Render
 from homing.assemblies.mail.route import DAY_S, NAME, MailRules, mail_route
 from homing.assembly import Assembly, Setup
-from homing.content.templates import Catalog
+from homing.domain.failure import Failure
 from homing.domain.policy import Retention
 from homing.engine.route import Route
 from homing.settings.durations import Seconds
@@ -68,10 +69,18 @@ def retention(settings: MailSettings) -> Retention:
 
 
 def _render(setup: Setup[MailSettings]) -> Render:
-    if setup.working:
-        folder = setup.settings.template_dir
-        return Catalog.load(folder, required=[LOGIN_CODE], setting="MAIL_TEMPLATE_DIR").render
-    return Catalog({}).render
+    if not setup.working:
+        return _render_nothing
+    # Late: templates need the extra `smtp`, which commands that only read work without.
+    from homing.content.templates import Catalog  # noqa: PLC0415 - as above
+
+    folder = setup.settings.template_dir
+    return Catalog.load(folder, required=[LOGIN_CODE], setting="MAIL_TEMPLATE_DIR").render
+
+
+def _render_nothing(template_id: str, locale: str | None, variables: Mapping[str, Any]) -> Failure:
+    del template_id, locale, variables
+    return Failure("template_not_found", "reject", detail="no templates are loaded")
 
 
 ASSEMBLY = Assembly(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from homing.assemblies.mail.login_codes import masked
-from homing.assemblies.mail.rendering import RENDER, email_in, rendered_in
+from homing.assemblies.mail.rendering import RENDER, rendered_in
 from homing.assemblies.mail.route import LABELS
 from homing.domain.delivery import Attempt, AttemptStatus
-from homing.domain.message import Email
+from homing.domain.message import Email, decode_email
 from homing.stores.shape import Record, Shape, Stored
 
 STALE_CLAIM = "stale_claim"
@@ -107,7 +107,7 @@ def _write(stored: Stored) -> Record:
 def _email(stored: Stored) -> Email:
     """What was asked for; once the payload is purged, what the delivery itself still contains."""
     if stored.content.payload:
-        return email_in(stored.content)
+        return decode_email(stored.content.payload)
     people = tuple(recipient.address for recipient in stored.delivery.recipients)
     return Email(to=people, template_id=stored.delivery.topic)
 

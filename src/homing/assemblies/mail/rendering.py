@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from homing.content import mime
 from homing.content.senders import Senders
-from homing.content.templates import Rendered
 from homing.domain import identity
 from homing.domain.delivery import Content, Delivery
-from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
-from homing.domain.message import Email, decode_message
+from homing.domain.message import decode_email
 from homing.engine.steps import refuse
 from homing.ports import Done, Outcome, Work
 
+if TYPE_CHECKING:
+    from homing.content.templates import Rendered
+
 RENDER = "render"
 
-Render: TypeAlias = Callable[[str, str | None, Mapping[str, Any]], Rendered | Failure]
+Render: TypeAlias = Callable[[str, str | None, Mapping[str, Any]], "Rendered | Failure"]
 
 
 class RenderStep:
@@ -35,7 +36,7 @@ class RenderStep:
         kept = work.content.results.get(RENDER)
         if kept is not None:
             return Done(result=kept)  # a clone sends what its original has sent
-        email = email_in(work.content)
+        email = decode_email(work.content.payload)
         try:
             # In a thread: a template may compute for a second.
             made = await asyncio.to_thread(
@@ -53,7 +54,7 @@ def composer(senders: Senders) -> Callable[[Delivery, Content], bytes]:
     """The bytes of a mail: the same for every attempt, with a Message-ID of its own."""
 
     def compose(delivery: Delivery, content: Content) -> bytes:
-        email = email_in(content)
+        email = decode_email(content.payload)
         rendered = rendered_in(content)
         sender = senders.sender_of(email)
         return mime.build(
@@ -68,11 +69,9 @@ def composer(senders: Senders) -> Callable[[Delivery, Content], bytes]:
 
 def rendered_in(content: Content) -> Rendered | None:
     made = content.results.get(RENDER)
-    return None if made is None else msgspec.json.decode(made, type=Rendered)
+    if made is None:
+        return None
+    # Late: templates need the extra `smtp`, which commands that only read work without.
+    from homing.content.templates import Rendered  # noqa: PLC0415 - as above
 
-
-def email_in(content: Content) -> Email:
-    message = decode_message(content.payload)
-    if not isinstance(message, Email):
-        raise InvalidRequest("payload", "is not an e-mail")
-    return message
+    return msgspec.json.decode(made, type=Rendered)

@@ -74,9 +74,7 @@ def on_one_line(verdict: str) -> str:
 
 def _next_attempt_at_ms(stored: Stored) -> int:
     """When the next attempt is due, or when the newest one began: always after the creation."""
-    delivery = stored.delivery
-    at_ms = delivery.due_at_ms if delivery.state == "pending" else stored.newest_attempt_at_ms
-    return max(at_ms or 0, delivery.created_at_ms + 1)
+    return max(stored.next_attempt_at_ms or 0, stored.delivery.created_at_ms + 1)
 
 
 def _read(record: Record) -> Foreign:

@@ -16,7 +16,9 @@ from homing.app import Homing
 from homing.contrib.django.project import ProjectHoming, is_test_run
 from homing.domain.errors import SettingsError
 
-NAMES = ("STORE", "PROVIDER", "SENDER", "SENDERS", "WORKER")
+# Given to Homing as they are, under the same names in small letters.
+PASSED_ON = ("TEMPLATES", "DKIM", "ON_DOUBT", "RETRY", "TIMEOUT_S")
+NAMES = ("STORE", "PROVIDER", "SENDER", "SENDERS", "WORKER", *PASSED_ON)
 APP = "homing.contrib.django"
 _DEFAULT_PORT = 5432
 
@@ -27,6 +29,7 @@ class Configured(Struct, frozen=True):
     sender: str
     senders: tuple[str, ...]
     worker: bool
+    passed_on: dict[str, Any]
 
 
 def configured() -> Configured:
@@ -45,6 +48,7 @@ def configured() -> Configured:
         sender=_text(given, "SENDER", settings.DEFAULT_FROM_EMAIL),
         senders=_texts(given, "SENDERS"),
         worker=_flag(given, "WORKER"),
+        passed_on={name.lower(): given[name] for name in PASSED_ON if name in given},
     )
 
 
@@ -58,6 +62,7 @@ def configured_homing() -> Homing:
         sender=given.sender,
         senders=given.senders,
         worker=given.worker,
+        **given.passed_on,
     )
 
 

@@ -19,9 +19,15 @@ from homing.stores.memory.disk import MemoryDisk
 from homing.system import SystemClock, SystemDice
 from homing.testing.store import OutboxStore
 
+# Loaded by pytest alone, in every run of it, with and without pytest-django.
+PYTEST_PLUGIN = "homing.testing.plugin"
+
 
 def is_test_run() -> bool:
-    """Whether Django's `setup_test_environment` was called, as every test runner does."""
+    """Whether pytest runs in this process, or Django's `setup_test_environment` was called, as
+    every test runner of Django does."""
+    if PYTEST_PLUGIN in sys.modules:
+        return True
     # Django has no public question for it: `mail.outbox` exists with its locmem backend too.
     state = getattr(sys.modules.get("django.test.utils"), "_TestState", None)
     return hasattr(state, "saved_data")
@@ -77,6 +83,7 @@ class ProjectHoming(Homing):
                 )
             )
             self._test_store = store
-        if self._mailbox is not mail.outbox:  # Django makes another before each test
-            self._mailbox = mail.outbox
+        mailbox = getattr(mail, "outbox", None)  # there is none with pytest alone
+        if self._mailbox is not mailbox:  # Django makes another before each test
+            self._mailbox = mailbox
             self._test_store.disk = MemoryDisk()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -42,10 +42,35 @@ def keep_waiting(delivery: Delivery, *, now_ms: int) -> Change:
 
 @transition(sources=("in_flight",), targets=("failed",))
 def fail_with_children(
-    delivery: Delivery, reasons: Mapping[FailedBecause, int], *, plan: Plan, now_ms: int
+    delivery: Delivery,
+    reasons: Mapping[FailedBecause, int],
+    *,
+    plan: Plan,
+    now_ms: int,
+    handlers: Sequence[Delivery] = (),
 ) -> Change:
-    """All children have ended and required ones failed; the gravest reason is taken over."""
+    """All children have ended and required ones failed; the gravest reason is taken over.
+
+    `handlers` are the first of these if they are handlers of an event. Its own record then says
+    what they met, because handlers are not shown as events of their own.
+    """
     failed = sum(reasons.values())
-    failure = Failure(CHILDREN_FAILED, "reject", detail=f"required children that failed: {failed}")
+    detail = f"required children that failed: {failed}"
+    if handlers:
+        delivery = replace(
+            delivery,
+            attempts_spent=max(child.attempts_spent for child in handlers),
+            first_failed_at_ms=min(child.first_failed_at_ms or now_ms for child in handlers),
+        )
+        detail = "; ".join(map(_error_of_handler, handlers))
+        if failed > len(handlers):
+            detail += f"; and {failed - len(handlers)} more"
+    failure = Failure(CHILDREN_FAILED, "reject", detail=detail)
     because = next(reason for reason in _GRAVEST_FIRST if reasons.get(reason))
     return end_failed(note_failure(delivery, failure, now_ms), because, plan, now_ms)
+
+
+def _error_of_handler(child: Delivery) -> str:
+    failure = child.failure
+    error = (failure.detail or failure.error_class) if failure else child.failed_because
+    return f"{child.metadata['handler']}: {error}"

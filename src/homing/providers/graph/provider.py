@@ -42,6 +42,7 @@ class GraphProvider:
     """
 
     token_window_s = 0.0
+    description = "Microsoft Graph"
     # As many again wait for a slot, so that none is idle between two sends.
     most_at_once = 2 * MOST_REQUESTS
 

@@ -49,6 +49,10 @@ class SmtpProvider:
         return cls(parse_url(url, token=token))
 
     @property
+    def description(self) -> str:
+        return f"SMTP at {self.settings.host}:{self.settings.port}"
+
+    @property
     def stays_local(self) -> bool:
         return is_loopback(self.settings.host)
 

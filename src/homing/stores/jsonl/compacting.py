@@ -51,9 +51,7 @@ def _journal_lines(index: LogIndex) -> Iterator[bytes]:
     attempts = (each for ledger in index.attempts.values() for each in ledger.values())
     facts = (fact for kind in index.facts.values() for fact in kind.values())
     leases = (
-        (one.id, one.due_at_ms)
-        for one in index.deliveries.values()
-        if one.state == "in_flight" and one.due_at_ms is not None
+        (one.id, one.due_at_ms) for one in index.records.in_flight() if one.due_at_ms is not None
     )
     number = index.last_commit
     yield from _lines(index.keys.values(), lambda some: JournalRecord(number, keys=some))

@@ -57,9 +57,9 @@ class AppendFile:
             data += more
         return data
 
-    def lines(self) -> Iterator[tuple[int, bytes, bool]]:
-        """What comes after `end`, line by line: where it begins, and whether it is complete."""
-        place, rest = self.end, b""
+    def lines(self, start: int) -> Iterator[tuple[int, bytes, bool]]:
+        """What comes after `start`, line by line: where it begins, and whether it is complete."""
+        place, rest = start, b""
         while data := os.pread(self._own.number, _CHUNK_BYTES, place + len(rest)):
             *whole, rest = (rest + data).split(b"\n")
             for line in whole:
@@ -73,6 +73,14 @@ class AppendFile:
         view = memoryview(data)
         while view:
             view = view[os.write(self._own.number, view) :]
+
+    def overwrite(self, start: int, data: bytes) -> None:
+        """Restore bytes that have changed on the disk; durable when this returns."""
+        # Not by the descriptor that appends: there, Linux appends whatever place is asked for.
+        with self.path.open("r+b", buffering=0) as file:
+            file.seek(start)
+            file.write(data)
+            os.fsync(file.fileno())
 
     def sync(self) -> None:
         os.fdatasync(self._own.number)

@@ -46,9 +46,13 @@ class LogIndex(MemoryDisk):
     From `begin` on it notes what is changed, until `undo` or `settle`.
     """
 
-    def __init__(self, read: Callable[[int, int], bytes]) -> None:
+    def __init__(
+        self,
+        read_line: Callable[[int, int], bytes],
+        read_foreign: Callable[[int, int], bytes],
+    ) -> None:
         super().__init__()
-        self.places = Contents(read)
+        self.places = Contents(read_line)
         self.contents = self.places
         self.records = FileDeliveries(self.places)
         self.deliveries = self.records
@@ -56,11 +60,13 @@ class LogIndex(MemoryDisk):
         self.last_commit = 0
         # Lines of other programs: where each begins, and its length.
         self.foreign: list[tuple[int, int]] = []
-        self._read = read
+        self._read_foreign = read_foreign
         # Removed deliveries and contents whose lines are still in the queue.
         self.gone: set[str] = set()
         self.emptied: set[str] = set()
         self.journal_commit = 0
+        # Read from the journal; of those that count still, see `entries_beside`.
+        self.journal_entries = 0
         self._changes: Changes | None = None
 
     def foreign_lines(self) -> list[ForeignLine]:
@@ -69,12 +75,19 @@ class LogIndex(MemoryDisk):
         end = int((taken.value or {}).get("end") or 0) if taken is not None else 0
         return [
             ForeignLine(
-                self._read(start, size),
+                self._read_foreign(start, size),
                 Fact(LINES_TAKEN, QUEUE, 0, {"end": start + size}),
             )
             for start, size in self.foreign
             if start >= end
         ]
+
+    @property
+    def entries_beside(self) -> int:
+        """How many keys, attempts, facts and removals a journal has to hold."""
+        attempts = sum(len(ledger) for ledger in self.attempts.values())
+        facts = sum(len(kind) for kind in self.facts.values())
+        return len(self.keys) + attempts + facts + len(self.gone) + len(self.emptied)
 
     def begin(self) -> Changes:
         self._changes = Changes()

@@ -6,15 +6,17 @@ all bytes before it, so a line is checked by itself, without being parsed.
 
 from __future__ import annotations
 
+import re
 from zlib import crc32
 
 from msgspec import DecodeError, Raw, Struct, field, json
 
 from homing.domain.delivery import Attempt, Fact, Key
 
-_MARK = b"_homing"
+_MARK = "_homing"
 _SEAL = b',"sum":"%08x"}}'
-_SEAL_BYTES = len(_SEAL % 0)
+_SEALED_SUM = re.compile(rb',"sum":"([0-9a-f]{8})"}}')
+SEAL_BYTES = len(_SEAL % 0)
 
 
 class QueueRecord(Struct, omit_defaults=True, gc=False):
@@ -51,6 +53,12 @@ class JournalRecord(Struct, omit_defaults=True):
     gone: list[str] = []
     emptied: list[str] = []
 
+    @property
+    def entries(self) -> int:
+        kept = len(self.keys) + len(self.attempts) + len(self.facts) + len(self.leases)
+        removed = len(self.keys_gone) + len(self.attempts_gone) + len(self.facts_gone)
+        return kept + removed + len(self.gone) + len(self.emptied)
+
 
 class KeptContent(Struct):
     """The same record, read for its content."""
@@ -81,12 +89,23 @@ def sealed(shown: bytes, record: bytes) -> bytes:
     """A line: `shown` is a JSON object without its last brace, `record` a whole one."""
     comma = b"" if shown == b"{" else b","
     body = b'%b%b"_homing":%b' % (shown, comma, record[:-1])
-    return body + _SEAL % crc32(body) + b"\n"
+    return body + seal(crc32(body)) + b"\n"
+
+
+def seal(checksum: int) -> bytes:
+    """The end of a line whose other bytes have this checksum."""
+    return _SEAL % checksum
+
+
+def sum_in(end: bytes) -> int | None:
+    """The checksum that the end of a line states."""
+    found = _SEALED_SUM.fullmatch(end)
+    return None if found is None else int(found[1], 16)
 
 
 def is_whole(line: bytes) -> bool:
     """Whether Homing has written exactly this line (given without its line feed)."""
-    return line[-_SEAL_BYTES:] == _SEAL % crc32(memoryview(line)[:-_SEAL_BYTES])
+    return line[-SEAL_BYTES:] == seal(crc32(memoryview(line)[:-SEAL_BYTES]))
 
 
 def is_foreign(line: bytes) -> bool:
@@ -94,13 +113,12 @@ def is_foreign(line: bytes) -> bool:
 
     A single flipped bit cannot remove both marks of a line of ours.
     """
-    if _MARK in line or line[-_SEAL_BYTES:].startswith(b',"sum":"'):
+    if line[-SEAL_BYTES:].startswith(b',"sum":"'):
         return False
     try:
-        _decode_object(line)
+        return _MARK not in _decode_object(line)
     except (DecodeError, UnicodeDecodeError):
         return False
-    return True
 
 
 def queue_record(line: bytes) -> QueueRecord:

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
-import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from homing.domain.delivery import Fact
-from homing.domain.errors import StoreError, StoreOutcomeUnknown
+from homing.domain.errors import StoreCorrupt, StoreError, StoreOutcomeUnknown
 from homing.domain.shown import Projection
-from homing.engine.alerts import QUARANTINED
 from homing.stores.jsonl.compacting import compact_journal, compact_queue
+from homing.stores.jsonl.damage import Damage
 from homing.stores.jsonl.encoding import Commit, Encoder
 from homing.stores.jsonl.files import AppendFile
 from homing.stores.jsonl.index import LogIndex
+from homing.stores.jsonl.lines import is_whole
 from homing.stores.jsonl.locking import QueueLock
-from homing.stores.jsonl.replaying import Replay, Torn
+from homing.stores.jsonl.replaying import Replay
 from homing.stores.os_errors import store_error
-from homing.stores.own_files import open_own_file
 from homing.stores.syncing import sync_folder
 
 log = logging.getLogger("homing.stores")
 
 FOLDER = ".d"
 JOURNAL = "journal.jsonl"
-# With more than this, it is worth a look how much of the journal still counts.
+# A journal above this size is compacted, unless most of what it says still counts.
 JOURNAL_BYTES = 8 * 1024 * 1024
 _OWNER_ONLY = 0o700
 
@@ -49,7 +45,7 @@ class Log:
         self._lock = QueueLock(path)
         self._is_stale = True
         self._compact_journal_at = JOURNAL_BYTES
-        self._facts: list[Fact] = []
+        self._damage = Damage(self._folder)
         self._open_files()
 
     def close(self) -> None:
@@ -136,7 +132,7 @@ class Log:
     def _open_files(self) -> None:
         self._queue = AppendFile(self.path)
         self._journal = AppendFile(self._folder / JOURNAL)
-        self.index = LogIndex(self._queue.read)
+        self.index = LogIndex(self._read_line, self._queue.read)
 
     def compact(self) -> tuple[int, int]:
         """Leave only the newest line of each delivery; the bytes before and after it."""
@@ -159,16 +155,22 @@ class Log:
             self._replay()
             self._journal.close()
             self._journal = AppendFile(self._folder / JOURNAL)
+        is_first = self._journal.end == 0
         self._replay()
+        if is_first and self.index.journal_entries <= 2 * self.index.entries_beside:
+            self._compact_journal_at = max(JOURNAL_BYTES, 2 * self._journal.end)
         self._is_stale = False
-        if self._facts:
+        if self._damage.facts:
             self._note_facts()
 
     def _replay(self) -> None:
-        replay = Replay(self.index, self._queue, self._journal)
+        replay = Replay(self.index, self._queue, self._journal, self._damage.mend)
         replay.run()
         for torn in replay.torn:
-            self._cut(torn)
+            if torn.is_damaged or torn.file is self._queue:
+                self._damage.keep_end(torn.file, torn.start)
+            torn.file.cut(torn.start)
+            torn.file.end = torn.start
 
     def _compact_journal(self) -> None:
         """Most of the journal is heartbeats and leases that later ones have replaced."""
@@ -181,40 +183,23 @@ class Log:
         self._journal.end = self._journal.size
         self._compact_journal_at = max(JOURNAL_BYTES, 2 * self._journal.end)
 
-    def _cut(self, torn: Torn) -> None:
-        """Keep a copy of what no finished commit has written, then remove it."""
-        file = torn.file
-        if torn.is_damaged or file is self._queue:
-            data = file.read(torn.start, file.size - torn.start)
-            copy = self._keep(data)
-            text = (
-                f"{file.path.name}: its last {len(data)} bytes were not whole; they are in {copy}"
-            )
-            log.error("%s detail=%s", QUARANTINED, text)
-            now_ms = time.time_ns() // 1_000_000
-            self._facts.append(Fact(QUARANTINED, f"{now_ms}-{torn.start}", now_ms, {"text": text}))
-        file.cut(torn.start)
-        file.end = torn.start
-
-    def _keep(self, data: bytes) -> str:
-        names = (self._folder / f"damaged-{number}" for number in itertools.count(1))
-        copy = next(name for name in names if not name.exists())
-        descriptor = open_own_file(copy, os.O_WRONLY | os.O_EXCL)
-        try:
-            os.write(descriptor, data)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        sync_folder(self._folder)
-        return f"{self._folder.name}/{copy.name}"
+    def _read_line(self, start: int, size: int) -> bytes:
+        """A line of the queue, which was whole when it was read first."""
+        line = self._queue.read(start, size)
+        if is_whole(line):
+            return line
+        if self._damage.mend(self._queue, start):
+            self._is_stale = True  # so that the next request stores the fact
+            return self._queue.read(start, size)
+        raise StoreCorrupt(f"{self.path.name}: the line at byte {start} is damaged")
 
     def _note_facts(self) -> None:
         changes = self.index.begin()
-        self.index.note(self._facts)
+        self.index.note(self._damage.facts)
         commit = self.encoder().commit(changes, self.next_commit())
         if commit is not None:
             self.write([commit], durable=True)
-        self._facts = []
+        self._damage.facts.clear()
 
     def next_commit(self) -> int:
         self.index.last_commit += 1

@@ -37,8 +37,8 @@ class Contents(MutableMapping[str, Content]):
     Those in `fresh` are not in the file yet.
     """
 
-    def __init__(self, read: Callable[[int, int], bytes]) -> None:
-        self._read = read
+    def __init__(self, read_line: Callable[[int, int], bytes]) -> None:
+        self._read_line = read_line
         self._places: dict[str, bytes] = {}
         self.fresh: dict[str, Content] = {}
         self._last: tuple[str, Content] | None = None
@@ -63,7 +63,7 @@ class Contents(MutableMapping[str, Content]):
     def line(self, delivery_id: str) -> QueueRecord:
         """What its last line keeps of it."""
         place = self._known(delivery_id)
-        return queue_record(self._read(place.line, place.line_bytes))
+        return queue_record(self._read_line(place.line, place.line_bytes))
 
     def empty(self, delivery_id: str) -> None:
         """Its payload and its results are gone; its line still shows what follows from them."""
@@ -73,7 +73,7 @@ class Contents(MutableMapping[str, Content]):
 
     def head(self, delivery_id: str) -> bytes:
         place = self._known(delivery_id)
-        return self._read(place.line, place.head)
+        return self._read_line(place.line, place.line_bytes)[: place.head]
 
     def payload_size(self, delivery_id: str) -> int:
         if delivery_id in self.fresh:
@@ -99,14 +99,13 @@ class Contents(MutableMapping[str, Content]):
     def _content_at(self, place: Place) -> Content:
         payload, results = b"", dict[str, bytes]()
         if place.payload_line_bytes:
-            line = kept_content(self._read(place.payload, place.payload_line_bytes))
+            line = kept_content(self._read_line(place.payload, place.payload_line_bytes))
             payload = line.payload or b""
             if place.results == place.payload and place.results_line_bytes:
                 return Content(payload, line.results or {})
         if place.results_line_bytes:
-            results = (
-                kept_content(self._read(place.results, place.results_line_bytes)).results or {}
-            )
+            line = kept_content(self._read_line(place.results, place.results_line_bytes))
+            results = line.results or {}
         return Content(payload, results)
 
     def _known(self, delivery_id: str) -> Place:
@@ -145,6 +144,9 @@ class FileDeliveries(MutableMapping[str, Delivery]):
         known = self._near.get(delivery_id)
         if known is not None and known.state != "in_flight":
             del self._near[delivery_id]
+
+    def in_flight(self) -> list[Delivery]:
+        return [one for one in self._near.values() if one.state == "in_flight"]
 
     def __getitem__(self, delivery_id: str) -> Delivery:
         near = self._near.get(delivery_id)

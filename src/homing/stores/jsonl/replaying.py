@@ -6,7 +6,8 @@ first and its lines of the queue last, so it is complete once its last line is i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -34,14 +35,19 @@ class Torn(Struct):
     is_damaged: bool
 
 
+# Tries to correct the line of a file at this place; whether it is whole now.
+Mend: TypeAlias = Callable[[AppendFile, int], bool]
+
+
 class Replay:
     """One pass over what is new in both files."""
 
-    def __init__(self, index: LogIndex, queue: AppendFile, journal: AppendFile) -> None:
+    def __init__(self, index: LogIndex, queue: AppendFile, journal: AppendFile, mend: Mend) -> None:
         self._index = index
         self._queue = queue
         self._journal = journal
-        self._frames = _WholeLines(journal)
+        self._mend = mend
+        self._frames = _WholeLines(journal, mend)
         self._known = index.journal_commit
         self._next: tuple[int, JournalRecord, int] | None = None
         self.torn: list[Torn] = []
@@ -55,7 +61,7 @@ class Replay:
             self.torn.append(Torn(self._journal, self._frames.torn_at, is_damaged=True))
 
     def _read_queue(self) -> None:
-        lines = _WholeLines(self._queue, takes_foreign=True)
+        lines = _WholeLines(self._queue, self._mend, takes_foreign=True)
         commit: list[tuple[int, int, QueueRecord]] = []
         begun_at = 0
         for offset, line in lines:
@@ -133,6 +139,7 @@ class Replay:
         for kind_and_key in record.facts_gone:
             index.drop_fact(*kind_and_key)
         self._apply_to_deliveries(record)
+        index.journal_entries += record.entries
         index.journal_commit = record.commit
         index.last_commit = max(index.last_commit, record.commit)
 
@@ -154,30 +161,35 @@ class Replay:
 class _WholeLines(Iterator[tuple[int, bytes]]):
     """The lines of a file that are whole; `torn_at` is where its unreadable end begins.
 
-    Damage that is followed by a whole line is not the end of the file, and raises.
+    Damage that cannot be mended and is followed by a whole line is not the end of the file, and
+    raises.
     """
 
-    def __init__(self, file: AppendFile, *, takes_foreign: bool = False) -> None:
+    def __init__(self, file: AppendFile, mend: Mend, *, takes_foreign: bool = False) -> None:
         self._file = file
+        self._mend = mend
         self._takes_foreign = takes_foreign
         # Of the last line: another program wrote it.
         self.is_foreign = False
-        self._lines = file.lines()
+        self._lines = file.lines(file.end)
         self.torn_at: int | None = None
 
     def __next__(self) -> tuple[int, bytes]:
-        for offset, line, is_complete in self._lines:
+        while (found := next(self._lines, None)) is not None:
+            offset, line, is_complete = found
             is_ours = is_complete and is_whole(line)
             self.is_foreign = (
                 not is_ours and is_complete and self._takes_foreign and is_foreign(line)
             )
-            if not (is_ours or self.is_foreign):
-                if self.torn_at is None:
-                    self.torn_at = offset
-            elif self.torn_at is not None:
-                raise _corrupt(self._file, self.torn_at, "it was changed after it was written")
-            else:
+            if is_ours or self.is_foreign:
+                if self.torn_at is not None:
+                    raise _corrupt(self._file, self.torn_at, "it was changed after it was written")
                 return offset, line
+            if self.torn_at is None:
+                if self._mend(self._file, offset):
+                    self._lines = self._file.lines(offset)
+                else:
+                    self.torn_at = offset
         raise StopIteration
 
 

@@ -63,6 +63,21 @@ class Adding(Opened):
 
         assert await store.add([new]) == [Existing("d1", new.keys[0])]
 
+    async def test_repetitions_among_new_ones_are_seen_each_time(self, store: Store) -> None:
+        """A store may assume that keys are new, as long as it notices that they are not."""
+        first = samples.keyed("d0", "order-0")
+        await store.add([first])
+
+        for number in range(1, 4):
+            new = samples.keyed(f"d{number}", f"order-{number}")
+            assert await store.add([new, first]) == [
+                Added(f"d{number}"),
+                Existing("d0", first.keys[0]),
+            ]
+            assert await store.get(f"d{number}") == new.delivery
+
+        assert await store.count(Query()) == {(): 4}
+
     async def test_duplicates_inside_one_call_are_seen(self, store: Store) -> None:
         answers = await store.add(
             [samples.keyed("d1", "same"), samples.keyed("d2", "same"), samples.new("d1")]

@@ -109,6 +109,10 @@ ACTIONS: dict[Verb, tuple[str, Callable[[Delivery, Route], str], str]] = {
 }
 
 
+# Shown as the next step; a second copy or a note is never what a delivery needs.
+MENDING = frozenset({"replay", "confirm", "amend", "restart", "restore"})
+
+
 def offered(delivery: Delivery, route: Route | None) -> list[Action]:
     """Those that its route allows and its state makes possible; none for an unknown route."""
     if route is None:
@@ -123,7 +127,7 @@ def _action(verb: Verb, delivery: Delivery, route: Route, *, main: bool) -> Acti
     label, says, done = ACTIONS[verb]
     if verb == "replay" and delivery.possibly_sent:
         label = "Send again"
-    return Action(verb, label, says(delivery, route), done, main and verb != "annotate")
+    return Action(verb, label, says(delivery, route), done, main and verb in MENDING)
 
 
 def _is_possible(verb: Verb, delivery: Delivery, route: Route) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 from msgspec import Struct
@@ -16,6 +17,7 @@ from homing.domain.delivery import Delivery
 from homing.domain.errors import NotAllowed, NotFound
 from homing.engine.bulk import BULK_VERBS, BulkVerb
 from homing.web.bulk import REPLAYS_PER_SECOND, Bulk
+from homing.web.calls import pairs_of, parsed
 from homing.web.console.deliveries import FILTERS, PAGE, Deliveries, Row
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Form, Page, Visit
@@ -25,15 +27,13 @@ from homing.web.problems import BadRequest
 from homing.web.schemas import BulkIn, Filter
 from homing.web.verbs import VERBS, Verbs
 
-# What a selection of rows can be given: the bulk verbs, and the way back.
-VERBS_HERE = (*BULK_VERBS, "restore")
 SAYS = {
     "replay": "Each is tried again from its failed stage, with a new budget. It stops by itself"
     " if the same error comes back.",
     "dismiss": "Each is closed and not tried again. It can be restored.",
     "cancel": "Each is withdrawn before it is sent. It can be restored.",
-    "restore": "Each is opened again: dismissed ones become dead letters, cancelled ones are due"
-    " when they were.",
+    "restore": "Each is opened again, whoever closed it: dismissed ones become dead letters and"
+    " send nothing, cancelled ones are due when they were.",
 }
 PAST = {
     "replay": "replayed",
@@ -45,6 +45,9 @@ PAST = {
 
 # How many of those that match are named before the act.
 SHOWN = 20
+# More than a page of rows can be chosen with.
+MAX_FIELDS = 200
+_FEW = re.compile(r"[0-9]{1,4}")
 
 
 class Expected(Struct, frozen=True):
@@ -91,8 +94,6 @@ class BulkPages:
             if not ids:
                 raise BadRequest("choose deliveries first, or all that match", "id", 422)
             return await self._preview_chosen(visit, verb, ids, given)
-        if verb == "restore":
-            raise BadRequest("choose single deliveries to restore", "verb", 422)
         wish = _wish(visit.person, "dry run", given, dry_run=True)
         tried = await self._bulk.use(visit.call, cast(BulkVerb, verb), wish)
         becomes = Counter(each.becomes or "refused" for each in tried.preview)
@@ -138,17 +139,11 @@ class BulkPages:
         [row] = await self._deliveries.rows(visit, [delivery])
         becomes: str | None = None
         refused: str | None = None
-        if verb == "restore":
-            if delivery.state != "dismissed":
-                refused = f"it is {row.view.status}"
-            else:
-                becomes = "failed" if delivery.failed_because else "pending"
-        else:
-            try:
-                after = self._homing.desk.predict(cast(BulkVerb, verb), delivery)
-                becomes = self._listing.word(after)
-            except (NotAllowed, NotFound) as error:
-                refused = str(error)
+        try:
+            after = self._homing.desk.predict(cast(BulkVerb, verb), delivery)
+            becomes = self._listing.word(after)
+        except (NotAllowed, NotFound) as error:
+            refused = str(error)
         return Expected(row, becomes, refused, delivery.cycle)
 
     async def start(self, visit: Visit) -> Response:
@@ -158,8 +153,6 @@ class BulkPages:
         back = urlencode(given)
         if form.every("id"):
             return await self._use_on_chosen(visit, verb, form, back)
-        if verb == "restore":
-            raise BadRequest("choose single deliveries to restore", "verb", 422)
         wish = _wish(
             visit.person, form.get("reason").strip(), given, per_second=form.get("per_second")
         )
@@ -194,13 +187,14 @@ class BulkPages:
             verb=verb,
             past=PAST[verb],
             rows=await self._deliveries.rows(visit, await self._found(ids)),
-            refused=int(refused) if refused.isdigit() and len(refused) < 5 else 0,
+            refused=int(refused) if _FEW.fullmatch(refused) else 0,
             back=_back(fields),
             can_undo=verb in ("dismiss", "cancel"),
         )
 
     async def progress(self, visit: Visit) -> Response:
         fields, _ = _asked(visit)
+        back = _back(fields)
         progress = await self._homing.bulk.show(visit.param("bulk_id"))
         return self._rendering.page(
             visit,
@@ -208,7 +202,8 @@ class BulkPages:
             place="deliveries",
             progress=progress,
             past=PAST[progress.verb],
-            back=_back(fields),
+            back=back,
+            undo=_undo(back),
         )
 
     async def stop(self, visit: Visit) -> Response:
@@ -220,22 +215,32 @@ class BulkPages:
 
 def _asked(visit: Visit) -> tuple[dict[str, str], list[str]]:
     """The query, in which `id` may stand several times."""
-    raw = visit.call.scope["query_string"].decode("ascii", "replace")
-    pairs = parse_qsl(raw, max_num_fields=200)
+    pairs = pairs_of(visit.call.scope, MAX_FIELDS)
     ids = [value for name, value in pairs if name == "id"]
     return {name: value for name, value in pairs if name != "id" and value}, ids
 
 
 def _back(fields: Mapping[str, str]) -> str:
     """The filter to return to, with nothing in it but conditions."""
-    pairs = parse_qsl(fields.get("back", ""), max_num_fields=50)
+    pairs = parsed(quote(fields.get("back", ""), safe="=&%+").encode(), "query", MAX_FIELDS)
     return urlencode([(name, value) for name, value in pairs if name in FILTERS])
+
+
+def _undo(back: str) -> dict[str, str]:
+    """The dismissed ones among what the filter chose; the words for why it failed are no more
+    those of a delivery that was dismissed."""
+    kept = {
+        name: value
+        for name, value in parsed(back.encode(), "query", MAX_FIELDS)
+        if name not in ("state", "status", "failed_because")
+    }
+    return {**kept, "state": "dismissed"}
 
 
 def _verb(fields: Mapping[str, str]) -> str:
     verb = fields.get("verb", "")
-    if verb not in VERBS_HERE:
-        raise BadRequest(f"must be one of {', '.join(VERBS_HERE)}", "verb", 422)
+    if verb not in BULK_VERBS:
+        raise BadRequest(f"must be one of {', '.join(BULK_VERBS)}", "verb", 422)
     return verb
 
 

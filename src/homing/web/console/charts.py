@@ -11,9 +11,12 @@ from msgspec import Struct
 from homing.engine.planning import Forecast
 from homing.web.console.words import span
 
-WIDTH = 400
-HEIGHT = 130
-LEFT = 56
+# About as wide as a chart is shown, so that its text has the size of the page's.
+WIDTH = 320
+HEIGHT = 120
+LEFT = 48
+RIGHT = WIDTH - 4
+PLAN_WIDTH = 440
 BOTTOM = 18
 
 
@@ -40,7 +43,7 @@ def lines(series: Sequence[Series], label: str, first: str, last: str, unit: str
             Markup(
                 '<line class="axis" x1="{}" x2="{}" y1="{}" y2="{}"/>'
                 '<text x="{}" y="{}" text-anchor="end">{}</text>'
-            ).format(LEFT, WIDTH, y, y, LEFT - 6, y + 4, _short(top * share, unit))
+            ).format(LEFT, RIGHT, y, y, LEFT - 6, y + 4, _short(top * share, unit))
         )
     for each in series:
         for piece in _pieces(each.values):
@@ -53,7 +56,7 @@ def lines(series: Sequence[Series], label: str, first: str, last: str, unit: str
                 points = " ".join(f"{x},{y}" for x, y in places)
                 parts.append(line.format(each.color, points))
     ends = Markup('<text x="{}" y="{}">{}</text><text x="{}" y="{}" text-anchor="end">{}</text>')
-    parts.append(ends.format(LEFT, HEIGHT - 2, first, WIDTH, HEIGHT - 2, last))
+    parts.append(ends.format(LEFT, HEIGHT - 3, first, RIGHT, HEIGHT - 3, last))
     return Markup("").join([*parts, Markup("</svg>")])
 
 
@@ -65,16 +68,22 @@ def plan_picture(seen: Forecast) -> Markup:
     whole_s = max(seen.reach_s, seen.outage_s, 1.0)
 
     def x(at_s: float) -> float:
-        return round(16 + math.log1p(at_s) / math.log1p(whole_s) * (WIDTH - 40), 1)
+        return round(16 + math.log1p(at_s) / math.log1p(whole_s) * (PLAN_WIDTH - 40), 1)
 
     missed = sum(at_s < seen.outage_s for at_s in seen.attempts_at_s)
     told = f"{len(seen.attempts_at_s)} attempts in {span(seen.reach_s)}; an outage of"
     told += f" {span(seen.outage_s)} makes {missed} of them fail"
-    parts = [Markup('<svg viewBox="0 0 {} 92" role="img" aria-label="{}">').format(WIDTH, told)]
+    parts = [
+        Markup('<svg viewBox="0 0 {} 72" role="img" aria-label="{}">').format(PLAN_WIDTH, told)
+    ]
     if seen.outage_s:
-        band = Markup('<rect class="outage" x="16" y="10" width="{}" height="34" rx="4"/>')
-        parts.append(band.format(round(x(seen.outage_s) - 16, 1)))
-    parts.append(Markup('<line class="axis" x1="16" x2="{}" y1="44" y2="44"/>').format(WIDTH - 16))
+        band = Markup(
+            '<rect class="outage" x="16" y="4" width="{}" height="40" rx="4"/>'
+            '<text x="24" y="20">outage of {}</text>'
+        )
+        parts.append(band.format(round(x(seen.outage_s) - 16, 1), span(seen.outage_s)))
+    axis = Markup('<line class="axis" x1="16" x2="{}" y1="44" y2="44"/>')
+    parts.append(axis.format(PLAN_WIDTH - 16))
     last_x = float("-inf")
     for number, at_s in enumerate(seen.attempts_at_s, start=1):
         color = "good" if at_s >= seen.outage_s else "bad"
@@ -99,7 +108,7 @@ def _pieces(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
 
 
 def _x(at: int, count: int) -> float:
-    return round(LEFT + at / max(count - 1, 1) * (WIDTH - LEFT), 1)
+    return round(LEFT + at / max(count - 1, 1) * (RIGHT - LEFT), 1)
 
 
 def _y(value: float, top: float) -> float:

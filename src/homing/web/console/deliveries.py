@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from homing.app import Homing
 from homing.domain.delivery import Delivery, FailedBecause
+from homing.engine.request_counts import count_requests
 from homing.engine.views import DeliveryView
-from homing.ports import Query
 from homing.web.console import words
 from homing.web.console.rendering import Rendering
 from homing.web.console.summaries import Summaries
@@ -48,6 +48,8 @@ class Row(Struct, frozen=True):
     view: DeliveryView
     what: str
     color: str
+    # It waits for its route, which is parked.
+    held: bool = False
 
 
 class Chip(Struct, frozen=True):
@@ -90,8 +92,14 @@ class Deliveries:
             what = await self._summaries.of(found)
         else:
             what = {each.id: each.topic or f"{each.route}, {each.id[-6:]}" for each in found}
+        is_parked = self._homing.engine.parking.is_parked
         return [
-            Row(self._listing.view(visit.call, each), what[each.id], words.color(each.state))
+            Row(
+                self._listing.view(visit.call, each),
+                what[each.id],
+                words.color(each.state),
+                held=each.state == "pending" and is_parked(each.route),
+            )
             for each in found
         ]
 
@@ -129,7 +137,7 @@ class Deliveries:
         counts: dict[str, int] | None = None
         if others.keys() <= {"route"}:
             counts = {}
-            found = await self._homing.store.count(Query(), by=("route", "state"))
+            found = await count_requests(self._homing.store)
             for (route, state), number in found.items():
                 if others.get("route", route) == route:
                     counts[state] = counts.get(state, 0) + number

@@ -31,6 +31,7 @@ from homing.web.verbs import VERBS, Verbs
 
 # What `why` says of the past begins with a time; the timeline shows that.
 _PAST = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ ")
+_NUMBER = re.compile(r"[0-9]{1,4}")
 VIEWS = ("text", "html", "headers", "source")
 FIELDS = frozenset({"view", "did"})
 CHILDREN = 50
@@ -129,7 +130,7 @@ class DeliveryPage:
         """An attachment, which a browser keeps and does not show."""
         email, _ = await self._mail(visit)
         number = visit.param("number")
-        if not number.isdigit() or int(number) >= len(email.attachments):
+        if not _NUMBER.fullmatch(number) or int(number) >= len(email.attachments):
             raise NotFound("there is no such attachment")
         found = email.attachments[int(number)]
         return _file(found.content, found.filename, "application/octet-stream")
@@ -148,20 +149,22 @@ class DeliveryPage:
             form = await visit.form()
             delivery_id = visit.param("delivery_id")
             before = await self._homing.desk.show(delivery_id)
-            given = await self._given(verb, before, form, visit.person)
+            given = await self._given(verb, before, form, visit)
             after = await self._verbs.use(visit.call, verb, delivery_id, given)
             return visit.see("deliveries", after.id, did=verb)
 
         return act
 
-    async def _given(self, verb: str, before: Delivery, form: Form, person: str) -> VerbIn:
+    async def _given(self, verb: str, before: Delivery, form: Form, visit: Visit) -> VerbIn:
         """The form as the body that REST would take."""
         takes = VERBS[verb]
-        given: dict[str, Any] = {"actor": person, "reason": form.get("reason").strip()}
+        given: dict[str, Any] = {"actor": visit.person, "reason": form.get("reason").strip()}
         for name in ("cycle", "evidence"):
             if name in takes.__struct_fields__ and form.get(name):
                 given[name] = form.get(name)
         if takes is AmendIn:
+            # It begins with what is there: who redirected it could read it.
+            visit.demand_personal_data()
             kept = email_of(await self._homing.store.content(before.id))
             given["email"] = _amended(kept, form)
         try:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from starlette.responses import Response
 
 from homing.app import Homing
+from homing.web.console.advice import MENDED_ELSEWHERE, advice
 from homing.web.console.deliveries import Deliveries
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit
@@ -23,9 +24,18 @@ class Failures:
 
     async def show(self, visit: Visit) -> Response:
         visit.query(frozenset())
+        engine = self._homing.engine
         groups = await self._homing.desk.errors()
         newest = [group.newest for group in groups if group.newest is not None]
         rows = {row.view.delivery_id: row for row in await self._deliveries.rows(visit, newest)}
         return self._rendering.page(
-            visit, "failures.html", place="failures", groups=groups, rows=rows
+            visit,
+            "failures.html",
+            place="failures",
+            groups=groups,
+            rows=rows,
+            advice=advice,
+            mended_elsewhere=MENDED_ELSEWHERE,
+            known=frozenset(engine.routes),
+            parkable=[name for name in engine.routes if engine.parking.fact(name) is None],
         )

@@ -18,11 +18,11 @@ from homing.engine.unserved import unserved_text
 from homing.web.console.charts import Series, lines
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit
-from homing.web.console.words import plural
+from homing.web.console.words import plural, upper_first
 from homing.web.console.words import span as spelt
 from homing.web.listing import Listing
 from homing.web.problems import BadRequest
-from homing.web.schemas import StatsOut
+from homing.web.schemas import RouteStats, StatsOut
 
 # Due for longer than this and not tried: work is late.
 LATE_AFTER_S = 120.0
@@ -32,6 +32,7 @@ CHARTS_LAST_S = 2.0
 RECENT_MINUTES = 10
 RISING_FROM = 5
 RISING_TIMES = 3
+ALWAYS_SHOWN = ("pending", "in_flight", "failed", "delivered")
 STATES = ("pending", "in_flight", "waiting", "failed", "delivered", "suppressed", "dismissed")
 
 
@@ -93,7 +94,7 @@ class Home:
             reasons=await self._reasons(stats, totals, oldest_ms),
             stats=stats,
             totals=totals,
-            states=STATES,
+            states=[name for name in STATES if totals.get(name) or name in ALWAYS_SHOWN],
             oldest_ms=oldest_ms,
             workers=await worker_rows(self._homing),
             span=span,
@@ -141,46 +142,58 @@ class Home:
         ]
         reasons += [
             Reason(
-                _parked(route.route, engine.parking.fact(route.route)),
+                _parked(route, engine.parking.fact(route.route)),
                 ("routes", route.route),
-                "Route",
+                f"Route {route.route}",
             )
             for route in stats.routes
             if route.parked
         ]
+        # A parked route has its reason already.
+        problems = {
+            route: problem
+            for route, problem in engine.provider_problems.items()
+            if not engine.parking.is_parked(route)
+        }
         if not stats.workers:
             reasons.append(
                 Reason("No worker is running: nothing is delivered.", ("workers",), "Workers")
             )
         else:
             reasons += [
-                Reason(f"{unserved_text(lane, number).capitalize()}.", ("workers",), "Workers")
+                Reason(f"{upper_first(unserved_text(lane, number))}.", ("workers",), "Workers")
                 for lane, number in stats.unserved.items()
             ]
         late_s = 0.0 if oldest_ms is None else (engine.clock.now_ms() - oldest_ms) / 1000
         if late_s > LATE_AFTER_S:
             text = f"Work is late: the oldest delivery has been due for {spelt(late_s)}."
             reasons.append(Reason(text, ("deliveries",), "Pending", query={"state": "pending"}))
-        for route, problem in engine.provider_problems.items():
+        for route, problem in problems.items():
             text = f"The provider of {route} fails: {problem}"
-            reasons.append(Reason(text, ("routes", route), "Route"))
-        if rising := failures_rising(await self._history("hour")):
+            reasons.append(Reason(text, ("routes", route), f"Route {route}"))
+        failed = totals.get("failed", 0)
+        # Those that were mended since are history.
+        rising = failures_rising(await self._history("hour")) if failed else None
+        if rising is not None:
             reasons.append(Reason(rising, ("failures",), "Failures"))
         for warning in await store_warnings(self._homing.store, engine.clock):
-            text = f"{warning[0].upper()}{warning[1:]}."
-            reasons.append(Reason(text, ("doctor",), "Doctor", grave=False))
-        if failed := totals.get("failed", 0):
+            reasons.append(Reason(f"{upper_first(warning)}.", ("doctor",), "Doctor", grave=False))
+        if failed and rising is None:
             wait = "waits" if failed == 1 else "wait"
             text = f"{plural(failed, 'dead letter')} {wait} for a decision."
             reasons.append(Reason(text, ("failures",), "Failures", grave=False))
         return reasons
 
 
-def _parked(route: str, fact: Fact | None) -> str:
+def _parked(route: RouteStats, fact: Fact | None) -> str:
     value: Mapping[str, Any] = (fact.value if fact is not None else None) or {}
-    by = "a fault" if value.get("by") == BY_FAULT else str(value.get("by") or "somebody")
     reason = value.get("reason") or value.get("error_class") or "no reason given"
-    return f"Route {route} is parked by {by}: {reason}"
+    if value.get("by") == BY_FAULT:
+        text = f"Route {route.route} stands still because of a fault: {reason}"
+    else:
+        text = f"Route {route.route} is parked by {value.get('by')}: {reason}"
+    waiting = route.states.get("pending", 0)
+    return f"{text} ({plural(waiting, 'delivery', 'deliveries')} waiting)" if waiting else text
 
 
 def failures_rising(points: Sequence[Point]) -> str | None:
@@ -190,9 +203,10 @@ def failures_rising(points: Sequence[Point]) -> str | None:
     usual = before * RECENT_MINUTES / max(len(points) - RECENT_MINUTES, 1)
     if recent < RISING_FROM or recent <= RISING_TIMES * usual:
         return None
+    before_that = "none" if round(usual) == 0 else f"{usual:.0f} on average"
     return (
-        f"Failures are rising: {recent:,} in the last {RECENT_MINUTES} minutes,"
-        f" against {usual:.0f} on average before."
+        f"Failures are rising: {recent:,} in the last {RECENT_MINUTES} minutes, against"
+        f" {before_that} before."
     )
 
 

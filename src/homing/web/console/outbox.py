@@ -87,7 +87,10 @@ class Outbox:
                 html=f"<h1>Sample</h1><p>What is sent to <b>{address}</b> {meaning}.</p>"
                 '<p><a href="https://example.org/a-link">A link</a></p>',
             )
-            await self._homing.submit(email, route=route, source="console")
+            ticket = await self._homing.submit(email, route=route, source="console")
+            await self._homing.desk.annotate(
+                ticket.delivery_id, actor=visit.person, note="sent as a sample"
+            )
         return visit.see("outbox", did="samples")
 
 

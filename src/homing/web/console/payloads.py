@@ -15,13 +15,17 @@ from msgspec import Struct
 
 from homing.domain.delivery import FROZEN, FROZEN_ORIGINAL, Content
 from homing.domain.message import Attachment, Email, Invitation, decode_message
+from homing.web.console.invitations import Meeting, meeting_of
 
 # What a page shows of data, and of a mail's source: it must stay light.
 MAX_NODES = 400
 MAX_SHOWN_CHARS = 20_000
 MAX_CHILDREN_OPEN = 12
-_LINK = re.compile(r"""(?i)<a\s[^>]*?href\s*=\s*["']([^"']{1,500})""")
-_IMAGE = re.compile(r"""(?i)<img\s[^>]*?src\s*=\s*["']([^"']{1,500})""")
+# Linear in time: no tag is looked through beyond the beginning of the next.
+_LINK = re.compile(r"""(?i)<a\s[^<>]*?href\s*+=\s*+["']([^"']{1,500})""")
+_IMAGE = re.compile(r"""(?i)<img\s[^<>]*?src\s*+=\s*+["']([^"']{1,500})""")
+# Before a policy refuses what these would load, a browser may have connected to its host.
+_LOADING = re.compile(r"(?i)<(/?)(?=(?:iframe|frame|frameset|object|embed|link|base|portal)\b)")
 _PLAIN_LINK = re.compile(r"https?://[^\s<>\"')]{1,500}")
 
 
@@ -52,6 +56,7 @@ class MailParts(Struct, frozen=True, kw_only=True):
     html: str | None
     attachments: tuple[Attachment, ...]
     invitation: Invitation | None
+    meeting: Meeting | None
     headers: tuple[tuple[str, str], ...]
     source: str
     links: tuple[str, ...] = ()
@@ -129,6 +134,7 @@ def mail_parts(email: Email, content: Content, *, whole: bool = True) -> MailPar
         html=html,
         attachments=tuple(email.attachments),
         invitation=email.invitation,
+        meeting=None if email.invitation is None else meeting_of(email.invitation.ics),
         headers=headers,
         source=raw[:MAX_SHOWN_CHARS].decode("utf-8", "replace"),
         links=_found(_LINK, html) or _found(_PLAIN_LINK, text),
@@ -145,7 +151,7 @@ def framed(mail: MailParts) -> str:
             html = html.replace(
                 f"cid:{each.content_id}", f"data:{each.content_type};base64,{inside}"
             )
-    return html
+    return _LOADING.sub(r"<\1x-", html)
 
 
 def folded(name: str, value: Any) -> Node:

@@ -89,6 +89,7 @@ class Rendering:
             may_act=visit.may("operate"),
             can_sign_out=self._gate.has_sessions and bool(visit.csrf_token),
             version=self.version,
+            has_outbox=self._has_outbox,
             **values,
         )
         # In proxy mode this is what the forms of the next page are checked by.

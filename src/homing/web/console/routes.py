@@ -10,14 +10,14 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from homing.app import Homing
-from homing.domain.delivery import Fact
 from homing.domain.errors import NotFound
 from homing.domain.message import Email
 from homing.domain.policy import Stage
 from homing.engine.planning import Forecast, forecast
 from homing.engine.route import Route
-from homing.ports import Checked, Finding
+from homing.ports import Checked, Described, Finding
 from homing.settings import seconds
+from homing.web.console.advice import advice
 from homing.web.console.charts import plan_picture
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit
@@ -82,10 +82,29 @@ class Routes:
             "routes.html",
             place="routes",
             routes=[
-                (each, engine.routes.get(each.route), engine.parking.fact(each.route))
+                (
+                    each,
+                    route := engine.routes.get(each.route),
+                    engine.parking.fact(each.route),
+                    _described(route),
+                )
                 for each in stats.routes
             ],
             problems=engine.provider_problems,
+            served=await self._served(),
+        )
+
+    async def _served(self) -> frozenset[str]:
+        """The routes that a live worker of any process works on."""
+        engine = self._homing.engine
+        await engine.liveness.look()
+        by_timer = await engine.liveness.lanes_of_timers()
+        return frozenset(
+            name
+            for name, route in engine.routes.items()
+            if any(
+                lane in by_timer or engine.liveness.is_served(lane) for lane in route.served_lanes
+            )
         )
 
     async def show(self, visit: Visit) -> Response:
@@ -97,6 +116,7 @@ class Routes:
         if route is None and counts is None:
             raise NotFound(f"there is no route {name}")
         outage = fields.get("outage", DEFAULT_OUTAGE)
+        parked = self._homing.engine.parking.fact(name)
         return self._rendering.page(
             visit,
             "route.html",
@@ -104,18 +124,17 @@ class Routes:
             name=name,
             route=route,
             counts=counts or RouteStats(name, {}, parked=False),
-            parked=self._parked(name),
+            parked=parked,
+            advice=None if parked is None else advice(str((parked.value or {}).get("error_class"))),
             plans=[] if route is None else _plans(route, _outage_s(outage)),
             outage=outage,
             problem=self._homing.engine.provider_problems.get(name),
             checkup=self._checked.get(name),
+            provider=_described(route),
             can_check=route is not None and isinstance(route.provider, Checked),
             can_test=route is not None and takes_emails(route) and self._homing.works_on(name),
             done=DID.get(fields.get("did", "")),
         )
-
-    def _parked(self, name: str) -> Fact | None:
-        return self._homing.engine.parking.fact(name)
 
     async def park(self, visit: Visit) -> Response:
         return await self._set(visit, parked=True)
@@ -160,7 +179,15 @@ class Routes:
             text=f"{visit.person} has sent this to see whether route {name} works.",
         )
         ticket = await self._homing.submit(email, route=name, source="console")
+        await self._homing.desk.annotate(
+            ticket.delivery_id, actor=visit.person, note="sent as a test message"
+        )
         return visit.see("deliveries", ticket.delivery_id)
+
+
+def _described(route: Route | None) -> str | None:
+    provider: object = None if route is None else route.provider
+    return provider.description if isinstance(provider, Described) else None
 
 
 def _plans(route: Route, outage_s: float) -> Sequence[tuple[str, Sequence[StagePlan]]]:

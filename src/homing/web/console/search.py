@@ -42,7 +42,10 @@ class Search:
         asked = visit.query(FIELDS).get("q", "").strip()[:MAX_SEARCH_CHARS]
         if "@" in asked and " " not in asked:
             return visit.see("address", a=asked)
-        found = await self._homing.search(asked, PAGE) if asked else SearchResult("nothing")
+        found = SearchResult("nothing")
+        if asked:
+            personal = visit.sees_personal_data
+            found = await self._homing.search(asked, PAGE, personal=personal)
         if found.matched == "recipient":
             return visit.see("address", a=asked)
         if found.matched in ("id", "key") and len(found.deliveries) == 1:

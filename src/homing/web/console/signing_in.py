@@ -15,6 +15,7 @@ from homing.web.bodies import Bodies
 from homing.web.calls import Call
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit
+from homing.web.cookies import Header
 from homing.web.problems import BadRequest
 
 # A page of the console to go on to; nothing that leads elsewhere.
@@ -61,7 +62,11 @@ class SigningIn:
         )
 
     async def show(self, visit: Visit) -> Response:
+        """Browsers send no strict cookie with a link from another site, so that its follower is
+        led here although they are signed in."""
         wanted = visit.query(FIELDS).get("next", "")
+        if self._gate.has_sessions and await self._gate.caller(visit.call) is not None:
+            return Answer(b"", 303, b"text/plain", (_location(visit, wanted),))
         return self._page(visit, wanted)
 
     def _page(self, visit: Visit, wanted: str, problem: str = "", status: int = 200) -> Response:
@@ -76,12 +81,15 @@ class SigningIn:
             _, cookie = await self._gate.sign_in(visit.call, form.get("name"), form.get("password"))
         except BadRequest as error:
             return self._page(visit, wanted, error.detail, error.status)
-        place = wanted if _PLACE.fullmatch(wanted) else ""
-        location = (b"location", quote(visit.root + place, safe="./?=&%-_").encode())
-        return Answer(b"", 303, b"text/plain", (location, cookie))
+        return Answer(b"", 303, b"text/plain", (_location(visit, wanted), cookie))
 
     async def sign_out(self, visit: Visit) -> Response:
         form = await visit.form(4096)
         cookie = await self._gate.sign_out(visit.call, everywhere=bool(form.get("everywhere")))
         location = (b"location", f"{visit.root}sign-in".encode())
         return Answer(b"", 303, b"text/plain", (location, cookie))
+
+
+def _location(visit: Visit, wanted: str) -> Header:
+    place = wanted if _PLACE.fullmatch(wanted) else ""
+    return (b"location", quote(visit.root + place, safe="./?=&%-_").encode())

@@ -11,7 +11,7 @@ from homing.app import Homing
 from homing.doctor import examine_running
 from homing.engine.desk_writer import AUDIT
 from homing.engine.masking import masked_audit
-from homing.engine.tokens import RIGHTS
+from homing.engine.tokens import RIGHTS, Role
 from homing.engine.views import AuditView, audit_view
 from homing.from_settings import Program, settings_in_force
 from homing.ports import FactCursor, Finding
@@ -24,6 +24,15 @@ from homing.web.reading import whole_number
 PAGE = 50
 AUDIT_FIELDS = frozenset({"after", "at_ms"})
 DOES = {**DONE, "park": "parked the route", "unpark": "unparked the route"}
+
+
+# What each right allows, in the order in which they are named.
+MAY = {
+    "read": "sees deliveries and routes",
+    "send": "submits deliveries",
+    "operate": "replays, dismisses, amends and parks",
+    "administer": "sees access, settings and doctor",
+}
 
 
 class Act(Struct, frozen=True):
@@ -80,7 +89,7 @@ class System:
             place="access",
             users=await self._homing.users.all(),
             tokens=tokens,
-            rights={role: sorted(rights) for role, rights in RIGHTS.items()},
+            roles=[(role, _may(role)) for role in RIGHTS],
         )
 
     async def settings(self, visit: Visit) -> Response:
@@ -105,3 +114,7 @@ class System:
         findings = await examine_running(self._program, self._homing)
         self._examined = (self._homing.engine.clock.now_ms(), findings)
         return visit.see("doctor")
+
+
+def _may(role: Role) -> str:
+    return "; ".join(text for right, text in MAY.items() if right in RIGHTS[role])

@@ -113,7 +113,7 @@ class Console:
         """Ticks for an open page."""
         fields = query_of(call.scope, LIVE_FIELDS)
         ticks = self._live.ticks
-        return EventStream(ticks, ticks.viewer(fields.get("delivery")))
+        return EventStream(ticks, ticks.viewer(fields.get("delivery")), call)
 
     def _static(self, name: str) -> calls.Endpoint:
         async def act(call: Call) -> Response:

@@ -11,7 +11,7 @@ from homing.engine.views import AttemptView, AuditView, DeliveryView
 from homing.web.console.words import because, took
 
 ENDED = {
-    "done": ("accepted", "good"),
+    "done": ("succeeded", "good"),
     "suppressed": ("suppressed on purpose", "off"),
     "rejected": ("refused for good", "bad"),
     "failed": ("failed", "wait"),

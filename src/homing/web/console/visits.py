@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypeAlias
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 from starlette.responses import Response
 
+from homing.domain.redaction import mask_addresses
 from homing.engine.tokens import Right
 from homing.web.answers import Answer
 from homing.web.auth import is_csrf_token
 from homing.web.bodies import Bodies
 from homing.web.callers import Caller
-from homing.web.calls import Call, query_of
+from homing.web.calls import Call, parsed, query_of
 from homing.web.forms import CSRF_FIELD, is_form
 from homing.web.problems import BadRequest
 
@@ -55,6 +56,10 @@ class Visit:
     def sees_personal_data(self) -> bool:
         return self.call.let_in.sees_personal_data
 
+    def text(self, said: str) -> str:
+        """What an operator or a server has said, as the visitor may see it."""
+        return said if self.sees_personal_data else mask_addresses(said)
+
     def demand_personal_data(self) -> None:
         """For what is nothing but addresses and contents."""
         if not self.sees_personal_data:
@@ -71,16 +76,7 @@ class Visit:
         if not is_form(self.call):
             raise BadRequest("send a form", "Content-Type", 415)
         body = await self._bodies.read_any(self.call, limit_bytes)
-        try:
-            pairs = parse_qsl(
-                body.decode("ascii"),
-                keep_blank_values=True,
-                errors="strict",
-                max_num_fields=MAX_FORM_FIELDS,
-            )
-        except ValueError:
-            raise BadRequest("cannot be read as a form in UTF-8", "body", 400) from None
-        form = Form(pairs)
+        form = Form(parsed(body, "form", MAX_FORM_FIELDS))
         if self.caller is not None and not is_csrf_token(
             self.caller, form.get(CSRF_FIELD).encode()
         ):
@@ -88,9 +84,9 @@ class Visit:
         return form
 
     def _check_origin(self) -> None:
-        """A browser names the origin of every form, so one without a name is not the console's."""
-        origin = self.call.once.get(b"origin", b"")
-        if origin.partition(b"://")[2] != self.call.once.get(b"host", b""):
+        """A browser names the origin of every form, so one without a name is not the console's.
+        The gate has refused foreign ones."""
+        if b"origin" not in self.call.once:
             raise BadRequest("forms are taken from the pages of the console alone", "Origin", 400)
 
     def link(self, *parts: str, **query: Any) -> str:

@@ -128,6 +128,16 @@ def plural(count: int, word: str, more: str | None = None) -> str:
     return f"{count:,} {word if count == 1 else more or word + 's'}"
 
 
+def upper_first(text: str) -> str:
+    """As a sentence begins; the rest may hold names."""
+    return text[:1].upper() + text[1:]
+
+
+def error(error_class: str) -> str:
+    """`recipient_refused` as a title."""
+    return upper_first(error_class.replace("_", " "))
+
+
 def sentence(text: str) -> Markup:
     """A sentence of `why`: its times become local ones, its `words` are set apart."""
     safe = str(escape(text))
@@ -135,16 +145,24 @@ def sentence(text: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", safe))  # noqa: S704 - escaped two lines above
 
 
+def code(text: str) -> Markup:
+    """Plain words in which `these` are set apart."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "ago": ago,
     "attempt": attempt,
     "because": because,
+    "code": code,
     "color": color,
+    "error": error,
     "number": number,
     "sentence": sentence,
     "size": size,
     "span": span,
     "state_word": state_word,
+    "upper_first": upper_first,
     "utc": utc,
     "when": when,
 }

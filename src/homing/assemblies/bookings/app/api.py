@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, TypeVar
+import json
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
@@ -23,8 +26,29 @@ T = TypeVar("T")
 LONGEST_AHEAD_MS = 5 * 365 * 24 * 3600 * 1000
 STATUS = {"unknown": 404, "conflict": 409, "invalid": 422, "store": 503}
 
-router = APIRouter(prefix="/api", dependencies=[Depends(sessions.require_json)])
-admin = APIRouter(prefix="/admin", dependencies=[Depends(sessions.require_admin)])
+
+class JsonRoute(APIRoute):
+    """FastAPI reads the body before the dependencies: size and type are checked before that."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            sessions.require_json(request)
+            try:
+                response = await handle(request)
+            except RequestValidationError as refusal:
+                response = _refused(refusal)
+            response.headers["Cache-Control"] = "no-store"
+            return response
+
+        return answer
+
+
+router = APIRouter(prefix="/api", route_class=JsonRoute)
+admin = APIRouter(
+    prefix="/admin", route_class=JsonRoute, dependencies=[Depends(sessions.require_admin)]
+)
 
 
 class BookIn(BaseModel):
@@ -123,9 +147,9 @@ async def cancel(booking_id: str, desk: Desk) -> dict[str, str]:
 @admin.get("/dashboard")
 async def dashboard(desk: Desk) -> Dashboard:
     counts = _ok(await outbox.get_outbox_counts(desk.service))
-    upcoming = await desk.upcoming()
+    _, upcoming = await desk.upcoming()
     return Dashboard(
-        upcoming_booking_count=sum(each.cancelled_at_ms is None for each in upcoming),
+        upcoming_booking_count=upcoming,
         pending_email_count=counts.pending,
         failed_email_count=counts.failed,
     )
@@ -133,7 +157,7 @@ async def dashboard(desk: Desk) -> Dashboard:
 
 @admin.get("/outbox")
 async def list_outbox(desk: Desk) -> list[OutboxItem]:
-    entries: Sequence[OutboxEntry] = _ok(await outbox.list_outbox_entries(desk.service))
+    entries: list[OutboxEntry] = _ok(await outbox.list_outbox_entries(desk.service))
     return [OutboxItem.model_validate(entry) for entry in entries]
 
 
@@ -152,6 +176,15 @@ async def retry(entry_id: str, desk: Desk) -> OutboxItem:
 @admin.delete("/outbox/{entry_id}", status_code=204)
 async def dismiss(entry_id: str, desk: Desk) -> None:
     _ok(await outbox.dismiss_outbox_entry(desk.service, entry_id))
+
+
+def _refused(refusal: RequestValidationError) -> Response:
+    """Names the fields, and does not repeat what was sent: not all of it can be written as JSON."""
+    problems = [
+        {"loc": each["loc"], "msg": each["msg"].removeprefix("Value error, ")}
+        for each in refusal.errors()
+    ]
+    return Response(json.dumps({"detail": problems}), 422, media_type="application/json")
 
 
 def _ok(result: T | OutboxError) -> T:

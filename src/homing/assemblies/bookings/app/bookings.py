@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 BUSY_TIMEOUT_S = 5.0
 LOOK_EVERY_S = 0.001
+MAX_SHOWN = 200
 # A mail is owed if mail was on at the time of the booking or the cancellation.
 TABLE = """
 create table if not exists bookings (
@@ -34,9 +35,14 @@ create table if not exists bookings (
 """
 INDEX = "create index if not exists bookings_by_start on bookings (start_ms)"
 COLUMNS = ", ".join(Booking.__struct_fields__)
-OVERLAPPING = """
-select 1 from bookings where cancelled_at_ms is null and start_ms < ? and end_ms > ? limit 1
-"""
+OVERLAPPING = f"""
+select {COLUMNS} from bookings where cancelled_at_ms is null and start_ms < ? and end_ms > ?
+"""  # noqa: S608 - of constants alone
+UPCOMING = f"""
+select {COLUMNS} from bookings where cancelled_at_ms is null and end_ms > ?
+order by start_ms, id limit ?
+"""  # noqa: S608 - of constants alone
+COUNT_UPCOMING = "select count(*) from bookings where cancelled_at_ms is null and end_ms > ?"
 # A key stays when its delivery is removed: a mail without one was never handed over.
 UNRECORDED = f"""
 select kind, {COLUMNS} from (
@@ -100,11 +106,16 @@ class Bookings:
             row = connection.execute(query, (booking_id,)).fetchone()
         return None if row is None else _booking(row)
 
-    def upcoming(self, now_ms: int, limit: int = 200) -> list[Booking]:
-        """Those that have not ended, by start, cancelled ones included."""
-        query = f"select {COLUMNS} from bookings where end_ms > ? order by start_ms, id limit ?"  # noqa: S608 - of constants alone
+    def upcoming(self, now_ms: int) -> tuple[list[Booking], int]:
+        """Those that have not ended and are not cancelled: the next ones, and how many in all."""
         with closing(self._connect()) as connection:
-            return [_booking(row) for row in connection.execute(query, (now_ms, limit))]
+            rows = connection.execute(UPCOMING, (now_ms, MAX_SHOWN)).fetchall()
+            [count] = connection.execute(COUNT_UPCOMING, (now_ms,)).fetchone()
+        return [_booking(row) for row in rows], count
+
+    def overlapping(self, start_ms: int, end_ms: int) -> list[Booking]:
+        with closing(self._connect()) as connection:
+            return [_booking(row) for row in connection.execute(OVERLAPPING, (end_ms, start_ms))]
 
     def unrecorded(self) -> list[tuple[Kind, Booking]]:
         """Mails that are owed and were never handed over, because the process ended before."""

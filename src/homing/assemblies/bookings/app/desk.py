@@ -6,19 +6,22 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from homing.assemblies.bookings.app.bookings import Bookings, Kind, Taken
 from homing.assemblies.bookings.payloads import (
     Booking,
     EmailPayload,
+    NotificationConfig,
     build_cancellation_payload,
     build_confirmation_payload,
-    notification_config,
     send_payload,
 )
 from homing.assembly import Service
+from homing.content import addresses
 from homing.domain.errors import SettingsError
+from homing.mail_route import DEFAULT_SENDER
 from homing.ports import InFile
 
 log = logging.getLogger("homing.bookings")
@@ -43,7 +46,7 @@ class BookingDesk:
         self.mail = mail
         self._delete_calendar_event = delete_calendar_event
         self._bookings = Bookings(service.homing.store.path)
-        self._config = notification_config(service)
+        self._config = _notification_config(service)
         self._running: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -95,15 +98,21 @@ class BookingDesk:
     async def get(self, booking_id: str) -> Booking | None:
         return await asyncio.to_thread(self._bookings.get, booking_id)
 
-    async def upcoming(self) -> list[Booking]:
+    async def upcoming(self) -> tuple[list[Booking], int]:
         return await asyncio.to_thread(self._bookings.upcoming, self.now_ms())
+
+    async def overlapping(self, start: datetime, end: datetime) -> list[Booking]:
+        times_ms = (round(at.timestamp() * 1000) for at in (start, end))
+        return await asyncio.to_thread(self._bookings.overlapping, *times_ms)
 
     def now_ms(self) -> int:
         return self.service.homing.engine.clock.now_ms()
 
     def payload(self, kind: Kind, booking: Booking) -> EmailPayload:
         if kind == "confirmation":
-            return build_confirmation_payload(self._config, booking, self._config.video_link)
+            return build_confirmation_payload(
+                self._config, booking, self.service.settings.video_link
+            )
         cancelled_at_ms = booking.cancelled_at_ms or booking.created_at_ms
         return build_cancellation_payload(
             self._config, booking, cancelled_by_host=True, cancelled_at_ms=cancelled_at_ms
@@ -136,3 +145,11 @@ class BookingDesk:
             await self._delete_calendar_event(booking)
         except Exception as error:
             log.exception("calendar_event_not_deleted", exc_info=error)
+
+
+def _notification_config(service: Service[Any]) -> NotificationConfig:
+    """InvalidRequest names a wrong setting."""
+    bcc = service.settings.bcc
+    for address in [] if bcc is None else bcc.split(","):
+        addresses.parse(address, "BOOKINGS_BCC")
+    return NotificationConfig(host=service.general.sender or DEFAULT_SENDER, bcc=bcc)

@@ -21,7 +21,7 @@ from homing.assemblies.bookings import outbox
 from homing.assemblies.bookings.app import api, sessions
 from homing.assemblies.bookings.app.api import BookIn, Desk
 from homing.assemblies.bookings.app.desk import BookingDesk
-from homing.assemblies.bookings.app.slots import offered_days, slots_of
+from homing.assemblies.bookings.app.slots import hours_of, offered_days, slots_of
 from homing.assemblies.bookings.outbox import OutboxCounts, OutboxError
 from homing.assemblies.bookings.payloads import Booking
 from homing.stores.shape import iso_utc
@@ -52,7 +52,7 @@ REFUSED = {
 DONE = {
     "retry": "The email is tried again.",
     "dismiss": "The email is dismissed.",
-    "cancel": "The meeting is cancelled. The visitor is told by email.",
+    "cancel": "The meeting is cancelled.",
 }
 
 
@@ -101,7 +101,8 @@ admin = APIRouter(
 
 def page(request: Request, template: str, status: int = 200, **values: object) -> Response:
     token = sessions.form_token(request)
-    html = templates.get_template(template).render(form_token=token, **values)
+    mail = api.desk_of(request).mail
+    html = templates.get_template(template).render(form_token=token, mail=mail, **values)
     return HTMLResponse(html, status, {"Cache-Control": "no-store"})
 
 
@@ -149,7 +150,7 @@ async def show_booking(
     asked = request.query_params.get("day")
     day = next((each for each in days if each.isoformat() == asked), days[0])
     length = timedelta(seconds=desk.service.settings.slot.value)
-    slots = slots_of(day, length, _not_cancelled(await desk.upcoming()))
+    slots = slots_of(day, length, await desk.overlapping(*hours_of(day)))
     return page(
         request,
         "booking.html",
@@ -206,13 +207,15 @@ async def log_out(request: Request) -> Response:
 @admin.get("")
 async def dashboard(request: Request, desk: Desk) -> Response:
     figures = await api.dashboard(desk)
+    upcoming, upcoming_count = await desk.upcoming()
     counts = OutboxCounts(figures.pending_email_count, figures.failed_email_count)
     return page(
         request,
         "dashboard.html",
         counts=counts,
         state=state_of(counts),
-        upcoming=_not_cancelled(await desk.upcoming()),
+        upcoming=upcoming,
+        upcoming_count=upcoming_count,
         done=_done(request),
     )
 
@@ -292,10 +295,6 @@ async def _booking(desk: BookingDesk, booking_id: str) -> Booking:
     if booking is None:
         raise HTTPException(404, "There is no such booking.")
     return booking
-
-
-def _not_cancelled(bookings: list[Booking]) -> list[Booking]:
-    return [each for each in bookings if each.cancelled_at_ms is None]
 
 
 def _done(request: Request) -> str:

@@ -27,13 +27,19 @@ def serve(
     config: Annotated[
         Path | None, typer.Option(help="The settings file; homing.toml if it is there.")
     ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="This SQLite file instead of the one that is set: sqlite:///b.db."
+        ),
+    ] = None,
 ) -> None:
     """Take bookings, send their mails, and show the outbox to the host."""
     # Late: these need the extras `fastapi` and `web`.
     from homing.assemblies.bookings.app.application import create_app  # noqa: PLC0415 - as above
     from homing.web import serving  # noqa: PLC0415 - as above
 
-    program = load_program(load("bookings"), config)
+    program = load_program(load("bookings"), config, store=store)
     general, loaded = program.general, program.loaded
     # Mail must be asked for: the default of the setting, the stub, would only seem to send.
     mail = loaded.origin("provider") is not None

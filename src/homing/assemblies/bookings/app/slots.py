@@ -29,9 +29,13 @@ def offered_days(now_ms: int) -> list[date]:
     return [day for day in following if day.weekday() < SATURDAY][:DAYS_OFFERED]
 
 
+def hours_of(day: date) -> tuple[datetime, datetime]:
+    return datetime.combine(day, OPENS), datetime.combine(day, CLOSES)
+
+
 def slots_of(day: date, length: timedelta, booked: Collection[Booking]) -> list[Slot]:
     """The slots of a day; one that overlaps a booking is not free."""
-    start, end = datetime.combine(day, OPENS), datetime.combine(day, CLOSES)
+    start, end = hours_of(day)
     slots = []
     while start + length <= end:
         start_ms, end_ms = (round(at.timestamp() * 1000) for at in (start, start + length))

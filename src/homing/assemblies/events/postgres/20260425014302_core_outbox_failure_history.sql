@@ -7,6 +7,10 @@
 -- Homing. Where a column of homing_deliveries and the record differ, the column is right: `is_stale`
 -- says that it may be so.
 
+-- The tables of Homing are found in the schema that they are in now. A temporary table of the caller,
+-- which PostgreSQL would look up first, must not take the place of one of them.
+select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+
 create or replace function core.homing_now_ms() returns bigint
 language sql volatile
 return floor(extract(epoch from clock_timestamp()) * 1000)::bigint;
@@ -195,6 +199,8 @@ begin
     end if;
     if p_deleted_at is not null and v_state <> 'delivered' then
         v_state := 'dismissed';
+        -- Once deleted_at is taken back it is a dead letter, also one that was never tried.
+        v_because := coalesce(v_because, 'rejected');
     end if;
     if v_state <> 'pending' then
         v_ended := coalesce(core.homing_ms(p_deleted_at), v_created);
@@ -245,11 +251,36 @@ select jsonb_populate_record(null::homing_open, jsonb_build_object(
 ) || record)
 $$;
 
+-- What Python refuses, too (engine/request_checks.py). Rows that are taken over are kept as they are.
+create or replace function core.homing_check(
+    p_event_type text, p_idempotency_key text, p_source text, p_target text
+) returns void
+language plpgsql immutable parallel safe as $$
+declare
+    v_field record;
+begin
+    for v_field in
+        select * from (values
+            ('event_type', p_event_type, 1, 512),
+            ('idempotency_key', p_idempotency_key, 1, 512),
+            ('source', p_source, 0, 512),
+            ('target', p_target, 0, 8000)
+        ) as f (name, given, least, most)
+        where length(f.given) not between f.least and f.most
+    loop
+        raise check_violation using message = format(
+            '%s: must have %s to %s characters', v_field.name, v_field.least, v_field.most
+        );
+    end loop;
+end
+$$;
+
 create or replace function core.outbox_enqueue(
     p_event_type text, p_payload jsonb, p_idempotency_key text, p_source text default 'sql',
     p_target text default null, p_generation bigint default 0
 ) returns uuid
 language sql security definer set search_path from current as $$
+select core.homing_check(p_event_type, p_idempotency_key, p_source, p_target);
 select core.homing_put(
     null, p_event_type, p_payload, p_idempotency_key, p_source, p_target, 'pending', p_generation,
     0, null, null, null, null
@@ -348,6 +379,8 @@ alter view core.outbox alter column source set default 'sql';
 alter view core.outbox alter column generation set default 0;
 alter view core.outbox alter column attempts set default 0;
 alter view core.outbox alter column failure_history set default '[]';
+alter view core.outbox alter column created_at
+set default date_trunc('milliseconds', clock_timestamp());
 
 -- How much the history of each event takes.
 create or replace view core.outbox_failure_history_size as
@@ -658,6 +691,7 @@ declare
     v_actor text := session_user;
 begin
     if tg_op = 'INSERT' then
+        perform core.homing_check(new.event_type, new.idempotency_key, new.source, new.target);
         new.event_id := core.homing_put(
             new.event_id, new.event_type, new.payload, new.idempotency_key, new.source, new.target,
             new.status, new.generation, new.attempts, new.last_error, new.first_failed_at,
@@ -688,6 +722,7 @@ begin
         update homing_ended as d
         set
             state = case when new.deleted_at is null then 'failed' else 'dismissed' end,
+            failed_because = coalesce(d.failed_because, 'rejected'),
             ended_at_ms = coalesce(core.homing_ms(new.deleted_at), d.ended_at_ms),
             updated_at_ms = v_now,
             version = d.version + 1,
@@ -697,6 +732,10 @@ begin
             raise object_not_in_prerequisite_state using
                 message = format('event %s is %s: only a failed one can be deleted', old.event_id, old.status);
         end if;
+        -- One that was cancelled has no reason.
+        update homing_records as r
+        set record = (r.record::jsonb || '{"failed_because": "rejected"}')::text
+        where r.id = old.event_id::text and not r.record::jsonb ? 'failed_because';
         perform core.homing_audit(
             old.event_id::text, case when new.deleted_at is null then 'restore' else 'dismiss' end,
             v_actor, 'core.outbox', v_now
@@ -710,21 +749,25 @@ create or replace trigger outbox_write
 instead of insert or update or delete on core.outbox
 for each row execute function core.outbox_write();
 
+-- PostgreSQL lets everyone call a new function. These act with the rights of their owner, so that
+-- each has to be granted: outbox_enqueue to producers, outbox_replay to operators. The others are
+-- called by these two and by the triggers alone.
+revoke execute on function
+core.homing_put, core.homing_replay, core.homing_audit, core.homing_force_failed,
+core.outbox_enqueue, core.outbox_replay
+from public;
+
 -- The rows of the tables that were there, and who might use these.
 do $$
 declare
     v_grant record;
 begin
     if to_regclass('core.outbox_before_homing') is not null then
-        insert into core.outbox (
-            event_id, event_type, payload, idempotency_key, source, target, status, generation,
-            created_at, deleted_at
-        )
-        select
+        perform core.homing_put(
             b.event_id, b.event_type, b.payload, b.idempotency_key, b.source, b.target, b.status,
-            b.generation, b.created_at, b.deleted_at
-        from core.outbox_before_homing as b
-        order by b.created_at;
+            b.generation, 0, null, null, b.created_at, b.deleted_at
+        )
+        from (select * from core.outbox_before_homing order by created_at) as b;
         for v_grant in
             select g.grantee, g.privilege_type from information_schema.role_table_grants as g
             where

@@ -16,7 +16,8 @@ on with the next one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -32,14 +33,18 @@ from homing.stores.sql.postgres.rows import (
     NAMES,
     PARTS,
     Facts,
-    arrays,
     delivery_row,
     has_ended,
+    row_source,
 )
 from homing.stores.sql.postgres.statement import Statement, bind
 from homing.stores.sql.statements import load
 
-_SQL = load(__package__, "add.sql", PARTS)
+_KEY_COLUMNS = (
+    *("source", "name", "delivery_id", "fingerprint", "expires_at_ms", "free_by_ms", "is_put"),
+)
+_SQL = load(__package__, "add.sql", PARTS | {"key_columns": ", ".join(_KEY_COLUMNS)})
+_COMMA = ",\n"
 _DUE = PLACES["due_at_ms"]
 
 
@@ -58,6 +63,8 @@ class AddRequest(Struct, gc=False):
 
     entries: list[NewEntry]
     facts: Sequence[Fact] = ()
+    # A lost transaction has perhaps stored it.
+    may_be_stored: bool = False
 
 
 def add_request(new: Sequence[New], facts: Sequence[Fact] = ()) -> AddRequest:
@@ -114,15 +121,17 @@ class NewRows:
         self._ids = set(ids)
         self._keys = dict(keys)
         self._known_keys = keys
-        self._asked_keys: list[Row] = []
-        self._new_keys: dict[tuple[str, str], Row] = {}
+        self.wakes = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._wanted_keys: dict[tuple[str, str], Row] = {}
         self._open: list[Row] = []
         self._ended: list[Row] = []
         self._records: list[Row] = []
         self._results: list[Row] = []
         self._recipients: list[Row] = []
         self.facts = Facts()
-        self.wakes = False
 
     def add(self, entry: NewEntry) -> Added | Existing:
         """All of it or nothing; but a child that is taken is left out and not counted."""
@@ -137,7 +146,7 @@ class NewRows:
             name = key.source, key.key
             self._keys[name] = key
             put = (key.delivery_id, key.fingerprint, key.expires_at_ms)
-            self._new_keys[name] = (*name, *put, write.free_by_ms)
+            self._wanted_keys[name] = (*name, *put, write.free_by_ms, 1)
         row, open_children = entry.row, 0
         if entry.children:
             open_children = self.add_children(entry.children)
@@ -167,8 +176,8 @@ class NewRows:
         for key in write.keys:
             name = key.source, key.key
             stored = self._keys.get(name)
-            if name not in self._known_keys:
-                self._asked_keys.append((*name, write.free_by_ms))
+            if name not in self._known_keys and name not in self._wanted_keys:
+                self._wanted_keys[name] = (*name, None, None, None, write.free_by_ms, 0)
             if stored is not None and not _is_free(stored, write.free_by_ms):
                 return Existing(stored.delivery_id, stored)
         return Existing(write.delivery.id) if write.delivery.id in self._ids else None
@@ -177,17 +186,40 @@ class NewRows:
         """None if there is nothing to write."""
         if not self._records and not self.facts:
             return None
-        values: dict[str, Array] = {}
-        taken: list[str] = []
-        if self._asked_keys:
-            taken.append("taken_keys")
-            values |= arrays("key", ("source", "name", "free_by_ms"), self._asked_keys)
+        values: dict[str, Any] = {}
+        taken, steps = [], []
+        if self._wanted_keys:
+            taken.append(_SQL["taken_keys"])
+            wanted = list(self._wanted_keys.values())
+            steps.append(_part("wanted_keys", "key", _KEY_COLUMNS, wanted, values))
         if looks_at_ids:
-            taken.append("taken_ids")
+            taken.append(_SQL["taken_ids"])
             values["id"] = Array("text", [row[0] for row in self._records])
-        parts = ["free"]
+        looked = "\nunion all\n".join(taken or [_SQL["nothing_taken"]])
+        steps += [f"taken as materialized (\n{looked}\n)", _SQL["free"]]
+        if any(row[-1] for row in self._wanted_keys.values()):
+            steps.append(_SQL["keys"])
+        steps += self._steps(values)
+        answer = _SQL["answer_and_notify" if self.wakes else "answer"]
+        return bind(f"with {_COMMA.join(steps)}\n{answer}", values)
+
+    def statement_of_part(self) -> Statement | None:
+        """Writes what was added since the last one, without a look at what is taken."""
+        if not self._records and not self.facts:
+            return None
+        values: dict[str, Any] = {}
+        steps = [_SQL["free_at_once"]]
+        put = [row for row in self._wanted_keys.values() if row[-1]]
+        if put:
+            steps.append(_part("keys_unseen", "key", _KEY_COLUMNS, put, values))
+        steps += self._steps(values)
+        answer = _SQL["notify" if self.wakes else "no_answer"]
+        self._begin()
+        return bind(f"with {_COMMA.join(steps)}\n{answer}", values)
+
+    def _steps(self, values: dict[str, Any]) -> Iterator[str]:
+        """The parts of a statement that write all but the keys; their values are added."""
         for part, prefix, columns, rows in (
-            ("keys", "new_key", _KEY_COLUMNS, list(self._new_keys.values())),
             ("records", "record", ("id", "record", "payload"), self._records),
             ("open", "open", NAMES, self._open),
             ("ended", "ended", NAMES, self._ended),
@@ -195,15 +227,18 @@ class NewRows:
             ("recipients", "recipient", ("address", "id"), self._recipients),
         ):
             if rows:
-                parts.append(part)
-                values |= arrays(prefix, columns, rows)
-        parts += self.facts.parts(values)
-        looked = "\nunion all\n".join([_SQL[part] for part in taken or ["nothing_taken"]])
-        answer = _SQL["answer_and_notify" if self.wakes else "answer"]
-        steps = ",\n".join(
-            [f"taken as materialized (\n{looked}\n)", *[_SQL[part] for part in parts]]
-        )
-        return bind(f"with {steps}\n{answer}", values)
+                yield _part(part, prefix, columns, rows, values)
+        for part in self.facts.parts(values):
+            yield _SQL[part]
+
+
+def _part(
+    part: str, prefix: str, columns: tuple[str, ...], rows: Sequence[Row], values: dict[str, Any]
+) -> str:
+    """A part of the statement that writes these rows; their values are added."""
+    source, given = row_source(prefix, columns, rows)
+    values |= given
+    return _SQL[part].replace(f":{prefix}_rows:", source)
 
 
 def note_taken(found: Sequence[Row], ids: set[str], keys: dict[tuple[str, str], Key]) -> bool:
@@ -218,9 +253,6 @@ def note_taken(found: Sequence[Row], ids: set[str], keys: dict[tuple[str, str], 
         else:
             keys[source, name] = Key(source, name, delivery_id, fingerprint, expires_at_ms)
     return was_taken
-
-
-_KEY_COLUMNS = ("source", "name", "delivery_id", "fingerprint", "expires_at_ms", "free_by_ms")
 
 
 def _is_free(key: Key, by_ms: int) -> bool:

@@ -29,8 +29,13 @@ class Array(Struct, frozen=True, gc=False):
     values: Sequence[Any]
 
 
-class _Packed(bytes):
-    """The binary form of an array."""
+class _Packed:
+    """The binary form of an array. Not a kind of bytes: to make one would copy them."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
 
 
 class TextArray(_Packed): ...
@@ -55,24 +60,25 @@ def pack(array: Array) -> _Packed:
     made = _PACKED[kind]
     if not number:
         return made(_HEADER.pack(0, 0, _ELEMENT_OIDS[kind], 0, 0)[:12])
+    has_null = None in values
+    header = _HEADER.pack(1, has_null, _ELEMENT_OIDS[kind], number, 1)
     first = values[0]
-    has_null = 0
     if values.count(first) == number:
-        body = _element(kind, first) * number
-        has_null = int(first is None)
-    elif None in values:
-        has_null = 1
-        body = b"".join([_element(kind, value) for value in values])
-    elif kind == "bigint":
-        body = struct.pack("!" + "iq" * number, *[part for value in values for part in (8, value)])
-    else:
-        parts = []
-        for value in values:
-            data = value.encode() if kind == "text" else value
-            parts.append(_LENGTH.pack(len(data)))
-            parts.append(data)
-        body = b"".join(parts)
-    return made(_HEADER.pack(1, has_null, _ELEMENT_OIDS[kind], number, 1) + body)
+        return made(header + _element(kind, first) * number)
+    if has_null:
+        return made(b"".join([header, *[_element(kind, value) for value in values]]))
+    if kind == "bigint":
+        pairs = [part for value in values for part in (8, value)]
+        return made(header + struct.pack("!" + "iq" * number, *pairs))
+    return made(_joined(header, [v.encode() for v in values] if kind == "text" else values))
+
+
+def _joined(header: bytes, datas: Sequence[bytes]) -> bytes:
+    """Each with its length before it. Ids, digests and often records are all of one length."""
+    if len(set(map(len, datas))) == 1:
+        return _LENGTH.pack(len(datas[0])).join([header, *datas])
+    parts = [part for data in datas for part in (_LENGTH.pack(len(data)), data)]
+    return b"".join([header, *parts])
 
 
 def _element(kind: Kind, value: Any) -> bytes:
@@ -88,7 +94,7 @@ class _Dumper(adapt.Dumper):
     format = pq.Format.BINARY
 
     def dump(self, obj: Any) -> Any:
-        return obj
+        return obj.data
 
 
 class _TextArrayDumper(_Dumper):

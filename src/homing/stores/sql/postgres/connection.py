@@ -107,13 +107,14 @@ class Connection:
 
     @contextlib.asynccontextmanager
     async def _transaction(self, connection: Postgres) -> AsyncIterator[Session]:
-        with self._watched(connection):
+        with self._watched(connection) as watch:
             if not self._waits_for_disk:
                 await self._wait_for_disk(connection, durable=True)
             async with connection.transaction():
                 if self._is_pooled:
                     await _apply(connection, self._settings, is_local=True)
-                yield Session(connection)
+                yield Session(connection, watch)
+                watch.restart()
 
     async def _wait_for_disk(self, connection: Postgres, *, durable: bool) -> None:
         await connection.execute(f"set synchronous_commit to {'default' if durable else 'off'}")
@@ -134,11 +135,11 @@ class Connection:
         return connection
 
     @contextlib.contextmanager
-    def _watched(self, connection: Postgres) -> Iterator[None]:
+    def _watched(self, connection: Postgres) -> Iterator[Watch]:
         """A connection that is lost in use leaves it open whether the server has committed."""
-        timer = asyncio.get_running_loop().call_later(self._answer_s, cut, connection)
+        watch = Watch(connection, self._answer_s)
         try:
-            yield
+            yield watch
         except psycopg.Error as error:
             if connection.closed or ends_session(error):
                 self._abandon()
@@ -148,7 +149,7 @@ class Connection:
                 self._abandon()
             raise
         finally:
-            timer.cancel()
+            watch.stop()
 
     def _abandon(self) -> None:
         connection, self._connection = self._connection, None
@@ -162,13 +163,35 @@ class Connection:
                 await connection.close()
 
 
+class Watch:
+    """Cuts the connection if the server does not answer in time, each time anew."""
+
+    def __init__(self, connection: Postgres, answer_s: float) -> None:
+        self._connection = connection
+        self._answer_s = answer_s
+        self._start()
+
+    def _start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._answer_s, cut, self._connection)
+
+    def restart(self) -> None:
+        self._timer.cancel()
+        self._start()
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+
 class Session:
     """Statements inside one transaction."""
 
-    def __init__(self, connection: Postgres) -> None:
+    def __init__(self, connection: Postgres, watch: Watch) -> None:
         self._connection = connection
+        self._watch = watch
 
     async def run(self, statement: Statement) -> list[Row]:
+        self._watch.restart()
         return await _execute(self._connection, statement)
 
 

@@ -42,6 +42,8 @@ async def add_all(
 ) -> list[tuple[list[Added | Existing], bool]]:
     """For each request its answers, and whether something may be due."""
     adding = Adding(requests)
+    if any(request.may_be_stored for request in requests):
+        adding.collide()
     repeating = _Repeating()
     while (statement := adding.statement()) is not None:
         try:
@@ -51,10 +53,13 @@ async def add_all(
             adding.collide()
         if repeating.was_lost:
             adding.collide()
-    answers = adding.answers
-    if repeating.was_lost:
-        answers = [_own(*both) for both in zip(requests, answers, strict=True)]
-    return [(each, adding.wakes) for each in answers]
+    return [
+        (
+            _own(request, answers) if repeating.was_lost or request.may_be_stored else answers,
+            adding.wakes,
+        )
+        for request, answers in zip(requests, adding.answers, strict=True)
+    ]
 
 
 def _own(request: AddRequest, answers: list[Added | Existing]) -> list[Added | Existing]:

@@ -33,6 +33,7 @@ from homing.stores.sql.postgres.rows import (
     attempt_row,
     delivery_row,
     has_ended,
+    row_source,
 )
 from homing.stores.sql.postgres.settling import settle_statement
 from homing.stores.sql.postgres.statement import bind
@@ -172,7 +173,9 @@ class _Saving:
             tables["ended" if has_ended(entry.write.delivery.state) else "open"].append(row)
         for table, rows in tables.items():
             if rows:
-                await self._run(f"put_{table}", **arrays(table, NAMES, rows))
+                source, values = row_source(table, NAMES, rows)
+                template = _SQL[f"put_{table}"].replace(f":{table}_rows:", source)
+                await self._session.run(bind(template, values))
         records = [(e.write.delivery.id, e.record) for e in run if e.record is not None]
         if records:
             await self._run("put_records", **arrays("record", ("id", "record"), records))

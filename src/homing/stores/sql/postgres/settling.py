@@ -12,15 +12,13 @@ from operator import itemgetter
 from typing import Any
 
 from homing.stores.sql.columns import COLUMNS, FRESH, PLACES, Row
-from homing.stores.sql.postgres.arrays import Array
 from homing.stores.sql.postgres.changes import ChangeEntry
 from homing.stores.sql.postgres.rows import (
     NAMES,
     Facts,
-    arrays,
     delivery_row,
     has_ended,
-    parameters,
+    row_source,
 )
 from homing.stores.sql.postgres.statement import Statement, bind
 from homing.stores.sql.statements import load
@@ -43,7 +41,7 @@ def settle_statement(
     entries: Sequence[ChangeEntry], facts: Facts, *, wakes: bool
 ) -> Statement | None:
     """None if there is nothing to write."""
-    values: dict[str, Array] = {}
+    values: dict[str, Any] = {}
     tail = [f"call_{part}" for part in facts.parts(values)]
     if not entries:
         return bind(_template((), (), (), tuple(tail), wakes=False), values) if tail else None
@@ -56,12 +54,15 @@ def settle_statement(
         row = _row(entry, extras, only_fresh=only_fresh)
         (ends if has_ended(entry.write.delivery.state) else goes_on).append(row)
     columns = _columns(brought, extras)
-    parts = []
+    sources = {}
     for part, rows in (("ended", ends), ("updated", goes_on)):
         if rows:
-            parts.append(part)
-            values |= arrays(part, columns, rows)
-    return bind(_template(tuple(parts), brought, extras, tuple(tail), wakes=wakes), values)
+            sources[part], given = row_source(part, columns, rows)
+            values |= given
+    template = _template(tuple(sources), brought, extras, tuple(tail), wakes=wakes)
+    for part, source in sources.items():
+        template = template.replace(f":{part}_rows:", source)
+    return bind(template, values)
 
 
 def _columns(brought: tuple[str, ...], extras: tuple[str, ...]) -> tuple[str, ...]:
@@ -128,8 +129,6 @@ def _template(
         {
             "columns": ", ".join(NAMES),
             "saved": ", ".join(brought),
-            "rows_that_end": parameters("ended", brought),
-            "rows_that_go_on": parameters("updated", brought),
             "ended_values": ", ".join(f"{_value(name, brought)} as {name}" for name in NAMES),
             "set_open": ", ".join(
                 f"{name} = {_value(name, brought)}"

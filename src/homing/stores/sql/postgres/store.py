@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import psycopg
-from psycopg import conninfo
 
 from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
@@ -35,6 +33,7 @@ from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.sql.columns import Row
 from homing.stores.sql.postgres import opening, reading
 from homing.stores.sql.postgres.adding import AddRequest, add_request
+from homing.stores.sql.postgres.adding_in_parts import AddInParts
 from homing.stores.sql.postgres.changes import HeldRecords, SaveRequest, save_request
 from homing.stores.sql.postgres.claiming import (
     claim_statement,
@@ -52,6 +51,7 @@ from homing.stores.sql.postgres.low_water import LowWater
 from homing.stores.sql.postgres.once import OnceTransactions, known_facts
 from homing.stores.sql.postgres.presence import PostgresPresence
 from homing.stores.sql.postgres.purging import purge
+from homing.stores.sql.postgres.url import parse_url
 from homing.stores.sql.postgres.within import PostgresAsyncTransaction, PostgresTransaction
 from homing.stores.sql.postgres.within_tables import OwnTables
 
@@ -66,10 +66,10 @@ class PostgresStore:
     """
 
     def __init__(self, url: str, *, allows_weak_durability: bool = False) -> None:
-        self._url, weak = _own_options(url)
-        self._allows_weak_durability = allows_weak_durability or weak
+        parsed = parse_url(url)
+        self._url, self._server = parsed.url, parsed.shown
+        self._allows_weak_durability = allows_weak_durability or parsed.allows_weak_durability
         self._assembly_files: list[AssemblyFile] = []
-        self._server = _shown(self._url)
         self._own_tables = OwnTables(
             self._url, self._server, allows_weak_durability=self._allows_weak_durability
         )
@@ -79,6 +79,7 @@ class PostgresStore:
     def _be_closed(self) -> None:
         self._news = DueSignal()
         self._held = HeldRecords()
+        self._looks_at_keys = False
         self.presence = PostgresPresence()
         self._parts: _Parts | None = None
 
@@ -131,8 +132,29 @@ class PostgresStore:
         return PostgresAsyncTransaction(connection, self._own_tables)
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        request = add_request(new, facts)
+        return await self._add(add_request(new, facts))
+
+    async def add_in_parts(self, parts: Iterable[Sequence[New]]) -> list[Added | Existing]:
+        adding = AddInParts(parts)
+        answers = None
+        if not self._looks_at_keys:
+            answers = await self._kept(adding.write(self._open.adding))
+        if answers is None:
+            answers = await self._add(adding.rest())
+            # Who repeats keys does so again: the next add need not fail first.
+            self._looks_at_keys = any(isinstance(answer, Existing) for answer in answers)
+            return answers
+        self._remember(adding.request, answers, wakes=adding.wakes)
+        return answers
+
+    async def _add(self, request: AddRequest) -> list[Added | Existing]:
         answers, wakes = await self._open.adds.submit(request)
+        self._remember(request, answers, wakes=wakes)
+        return answers
+
+    def _remember(
+        self, request: AddRequest, answers: Sequence[Added | Existing], *, wakes: bool
+    ) -> None:
         for entry, added in zip(request.entries, answers, strict=True):
             # Stored already claimed: its outcome will be saved here.
             delivery = entry.write.delivery
@@ -140,7 +162,6 @@ class PostgresStore:
                 self._held.remember(delivery)
         if wakes:
             self._news.tell()
-        return answers
 
     async def claim(self, claim: Claim) -> list[Claimed]:
         self._news.look()
@@ -278,12 +299,12 @@ class _Parts:
         self.reads = Connection(url)
         self.purges = Connection(url)
         self.listings = Connection(url, SLOW_LIMITS, SLOW_ANSWER_S)
-        self._adding = Connection(url)
+        self.adding = Connection(url)
         self._saving = Connection(url)
         self.for_handlers = OnceTransactions(url)
         self.listener = Listener(url, tell, presence)
         self.adds: Groups[AddRequest, tuple[list[Added | Existing], bool]] = Groups(
-            lambda requests: asked(add_all(self._adding, requests)), lambda one: len(one.entries)
+            lambda requests: asked(add_all(self.adding, requests)), lambda one: len(one.entries)
         )
         self.saves: Groups[SaveRequest, bool] = Groups(
             lambda requests: asked(save_all(self._saving, requests)), lambda one: len(one.entries)
@@ -299,23 +320,7 @@ class _Parts:
             self.reads,
             self.purges,
             self.listings,
-            self._adding,
+            self.adding,
             self._saving,
         ):
             await connection.close()
-
-
-def _own_options(url: str) -> tuple[str, bool]:
-    """The URL without the options that only Homing knows, and what they say."""
-    parts = urlsplit(url)
-    options = parse_qsl(parts.query, keep_blank_values=True)
-    theirs = [(name, value) for name, value in options if name != "durability"]
-    is_weak = ("durability", "weak") in options
-    return urlunsplit(parts._replace(query=urlencode(theirs))), is_weak
-
-
-def _shown(url: str) -> str:
-    """The database in messages: without user and password."""
-    given = conninfo.conninfo_to_dict(url)
-    host = given.get("host") or "localhost"
-    return f"postgresql://{host}:{given.get('port') or 5432}/{given.get('dbname') or ''}"

@@ -1,7 +1,8 @@
 """Add unless taken: first read which ids and keys are, then write all new rows in few statements.
 
 No other connection writes in between, so what was read stays true until the commit. Ids are made
-to be unique, so they are first assumed to be free, and the insert proves it (`Session.exact`).
+to be unique and most keys are new, so both are first assumed to be free, and the insert proves it
+(`Session.exact`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from homing.domain.delivery import Delivery, Fact, Key
 from homing.domain.writes import Write
 from homing.ports import Added, Existing
 from homing.stores.codec import encode_text
-from homing.stores.sql.columns import PLACES, Row
+from homing.stores.sql.columns import Row
 from homing.stores.sql.sqlite.rows import (
     CARRIES_PAYLOAD,
     CARRIES_RESULTS,
+    DUE,
     PARTS,
+    USUAL,
+    VARYING,
     bound,
     delivery_row,
 )
@@ -29,12 +33,15 @@ _SQL = load(__package__, "add.sql", PARTS)
 _TAKEN_IDS = Bulk(_SQL["taken_ids"], widest=256)
 _TAKEN_KEYS = Bulk(_SQL["taken_keys"], widest=256)
 _INSERT_DELIVERIES = Bulk(_SQL["insert_deliveries"])
+_INSERT_PLAIN = Bulk(_SQL["insert_plain"])
+_INSERT_RECORDS = Bulk(_SQL["insert_records"])
+_INSERT_PAYLOADS = Bulk(_SQL["insert_payloads"])
+_INSERT_KEYS = Bulk(_SQL["insert_keys"])
 _INSERT_RECIPIENTS = Bulk(_SQL["insert_recipients"])
 _PUT_KEYS = Bulk(_SQL["put_keys"])
 PUT_RECORDS = Bulk(_SQL["put_records"])
 PUT_PAYLOADS = Bulk(_SQL["put_payloads"])
 PUT_RESULTS = Bulk(_SQL["put_results"])
-_DUE = PLACES["due_at_ms"]
 
 
 class NewEntry(Struct, gc=False):
@@ -65,8 +72,10 @@ def new_entry(write: Write) -> NewEntry:
 
 def add_all(session: Session, requests: Sequence[AddRequest]) -> list[list[Added | Existing]]:
     """Each request in turn sees what those before it have added."""
-    entries = [entry for request in requests for entry in request.entries]
-    adding = Adding(session, entries, look_at_ids=session.exact)
+    adding = Adding(session)
+    if session.exact or session.looks_for_keys:
+        entries = [entry for request in requests for entry in request.entries]
+        adding.look_up(entries, ids=session.exact)
     answers = []
     for request in requests:
         answers.append([adding.add(entry) for entry in request.entries])
@@ -76,28 +85,26 @@ def add_all(session: Session, requests: Sequence[AddRequest]) -> list[list[Added
 
 
 class Adding:
-    """What is taken, and the rows that are new."""
+    """What is taken, and the rows that are new. What was not looked up is assumed to be free."""
 
-    def __init__(
-        self, session: Session, entries: Sequence[NewEntry], *, look_at_ids: bool = True
-    ) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
         self._ids: set[str] = set()
         self._keys: dict[tuple[str, str], Key] = {}
-        self._next_seq = 1
+        self._has_looked = False
+        self._plain: list[Row] = []
         self._deliveries: list[Row] = []
         self._records: list[Row] = []
         self._payloads: list[Row] = []
         self._results: list[Row] = []
         self._recipients: list[Row] = []
-        self._new_keys: dict[tuple[str, str], Key] = {}
-        if entries:
-            family = [write for entry in entries for write in _family(entry.write)]
-            self._look_up(family, ids=look_at_ids)
-
-    def _look_up(self, family: list[Write], *, ids: bool) -> None:
-        [(newest,)] = self._session.ask(_SQL["newest"])
+        self._new_keys: list[Row] = []
+        [(newest,)] = session.ask(_SQL["newest"])
         self._next_seq = (newest or 0) + 1
+
+    def look_up(self, entries: Sequence[NewEntry], *, ids: bool = True) -> None:
+        """Which keys of these are taken, and which ids."""
+        family = [write for entry in entries for write in _family(entry.write)]
         if ids:
             asked = [(write.delivery.id,) for write in family]
             self._ids.update(
@@ -108,28 +115,30 @@ class Adding:
             source, name, delivery_id, fingerprint = (text.decode() for text in texts)
             key = Key(source, name, delivery_id, fingerprint, expires_at_ms)
             self._keys[source, name] = key
+        self._has_looked = True
 
     def add(self, entry: NewEntry) -> Added | Existing:
         """All of it or nothing; but a child that is taken is left out and not counted."""
         write = entry.write
         delivery = write.delivery
-        taken = self._taken(write)
+        names = [(key.source, key.key) for key in write.keys]
+        taken = self._taken(write, names)
         if taken is not None:
             return taken
         seq = entry.seq = self._next_seq
         self._next_seq = seq + 1
         self._ids.add(delivery.id)
         self._session.counts.add(delivery)
-        for key in write.keys:
-            self._keys[key.source, key.key] = key
-            self._new_keys[key.source, key.key] = key
-        row, open_children = entry.row, 0
-        if entry.children:
-            open_children = self.add_children(entry.children)
-        if write.due_at_zero_ms is not None:
-            due = bound(None if open_children else write.due_at_zero_ms)
-            row = (*row[:_DUE], due, *row[_DUE + 1 :])
-        self._deliveries.append((*row, open_children, entry.carries, seq))
+        for name, key in zip(names, write.keys, strict=True):
+            self._keys[name] = key
+            self._new_keys.append(
+                (*name, key.delivery_id, key.fingerprint, bound(key.expires_at_ms))
+            )
+        row = entry.row
+        if row[VARYING:] == USUAL and not entry.children and write.due_at_zero_ms is None:
+            self._plain.append((*row[:VARYING], entry.carries, seq))
+        else:
+            self._deliveries.append(self._with_children(entry, seq))
         self._records.append((seq, entry.record))
         if entry.carries:
             self._carry(write, seq)
@@ -140,6 +149,14 @@ class Adding:
         if write.facts:
             self._session.note(write.facts)
         return Added(delivery.id)
+
+    def _with_children(self, entry: NewEntry, seq: int) -> Row:
+        row, due_at_zero_ms = entry.row, entry.write.due_at_zero_ms
+        open_children = self.add_children(entry.children)
+        if due_at_zero_ms is not None:
+            due = bound(None if open_children else due_at_zero_ms)
+            row = (*row[:DUE], due, *row[DUE + 1 :])
+        return (*row, open_children, entry.carries, seq)
 
     def _carry(self, write: Write, seq: int) -> None:
         if write.payload:
@@ -152,9 +169,9 @@ class Adding:
         """What they add to their parent's counter."""
         return sum(child.write.opens for child in children if isinstance(self.add(child), Added))
 
-    def _taken(self, write: Write) -> Existing | None:
-        for key in write.keys:
-            stored = self._keys.get((key.source, key.key))
+    def _taken(self, write: Write, names: Sequence[tuple[str, str]]) -> Existing | None:
+        for name in names:
+            stored = self._keys.get(name)
             if stored is not None and not _is_free(stored, write.free_by_ms):
                 return Existing(stored.delivery_id, stored)
         return Existing(write.delivery.id) if write.delivery.id in self._ids else None
@@ -162,18 +179,17 @@ class Adding:
     def write(self) -> None:
         session = self._session
         with session.assuming_unique():
+            session.write(_INSERT_PLAIN, self._plain)
             session.write(_INSERT_DELIVERIES, self._deliveries)
-        session.write(PUT_RECORDS, self._records)
-        session.write(PUT_PAYLOADS, self._payloads)
+        session.write(_INSERT_RECORDS, self._records)
+        session.write(_INSERT_PAYLOADS, self._payloads)
         session.write(PUT_RESULTS, self._results)
         session.write(_INSERT_RECIPIENTS, self._recipients)
-        session.write(
-            _PUT_KEYS,
-            [
-                (key.source, key.key, key.delivery_id, key.fingerprint, bound(key.expires_at_ms))
-                for key in self._new_keys.values()
-            ],
-        )
+        if self._has_looked:
+            session.write(_PUT_KEYS, self._new_keys)
+        else:
+            with session.assuming_new_keys():
+                session.write(_INSERT_KEYS, self._new_keys)
 
 
 def note_recipients(session: Session, seq: int, delivery: Delivery) -> None:

@@ -18,7 +18,7 @@ from homing.stores.sql.sqlite.faults import store_error
 from homing.stores.sql.sqlite.high_water import HighWater
 from homing.stores.sql.sqlite.purging import purge_all
 from homing.stores.sql.sqlite.saving import save_all
-from homing.stores.sql.sqlite.session import NotAsAssumed, Session
+from homing.stores.sql.sqlite.session import KeyRepeated, NotAsAssumed, Session
 
 Work: TypeAlias = Callable[[Session, Sequence[Any]], Sequence[Any]]
 # Concurrent requests have no order among them, so kinds are done together; claims come last
@@ -27,6 +27,8 @@ ORDER: tuple[Work, ...] = (add_all, save_all, renew_all, purge_all, claim_all)
 
 _TRY_AGAIN_S = 0.0003
 _CLOSING_PATIENCE_S = 0.5
+# Requests are often repeated in a burst: after one that was, so many commits look for keys first.
+LOOK_FOR_KEYS = 256
 # After these errors each request of the group would fail alone, too.
 HOPELESS = (StoreUnavailable, StoreOutcomeUnknown, StoreCorrupt)
 
@@ -59,6 +61,7 @@ class Committer:
         self._high_water = high_water
         self._committing = False
         self._durable = True
+        self._looks_for_keys = 0
         # The store is being closed: a lock of the file is no longer waited for at length.
         self.is_closing = False
 
@@ -69,6 +72,8 @@ class Committer:
         except Exception as error:
             fault = self._back_out(error)
         if isinstance(fault, NotAsAssumed) and not exact:
+            if isinstance(fault, KeyRepeated):
+                self._looks_for_keys = LOOK_FOR_KEYS
             return self.commit(jobs, exact=True)
         if len(jobs) == 1:
             jobs[0].error = fault
@@ -83,7 +88,7 @@ class Committer:
 
     def _transact(self, jobs: list[Job], *, exact: bool) -> bool:
         connection = self._connection
-        session = Session(connection, exact=exact)
+        session = Session(connection, exact=exact, looks_for_keys=self._looks_for_keys > 0)
         claims = [job.request for job in jobs if job.work is claim_all]
         if len(claims) == len(jobs) and not is_any_due(session, claims):
             for job in jobs:
@@ -98,6 +103,7 @@ class Committer:
                 for job, answer in zip(group, answers, strict=True):
                     job.answer = answer
         session.finish()
+        self._looks_for_keys = max(0, self._looks_for_keys - 1)
         if self._durable:
             self._high_water.raise_within_commit()
         self._committing = True

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from homing.domain.delivery import Attempt, Fact
+from homing.domain.delivery import Attempt, Delivery, Fact
 from homing.stores.codec import encode, encode_text
-from homing.stores.sql.columns import COLUMNS, FRESH, NAMES, Row, row_maker
+from homing.stores.sql.columns import COLUMNS as ALL_COLUMNS
+from homing.stores.sql.columns import FRESH, Column, Row, row_maker
 
 # Python binds None by a long search for an adapter. The statements turn this into a null instead:
 # no text and no time is ever half a number.
@@ -16,6 +18,34 @@ CARRIES_PAYLOAD = 1
 CARRIES_RESULTS = 2
 CARRIES_ATTEMPT = 4
 
+# In these a new delivery differs from others. They come first in a row, so that what follows can be
+# compared with the usual values, which are written into the statement: to bind them takes longer.
+_OF_NEW = (
+    "id",
+    "created_at_ms",
+    "updated_at_ms",
+    "due_at_ms",
+    "route",
+    "lane",
+    "priority",
+    "stage",
+    "source",
+    "key",
+    "topic",
+)
+COLUMNS = tuple(sorted(ALL_COLUMNS, key=lambda column: column.name not in _OF_NEW))
+NAMES = tuple(column.name for column in COLUMNS)
+DUE = NAMES.index("due_at_ms")
+VARYING = len(_OF_NEW)
+
+delivery_row = row_maker(ABSENT, COLUMNS)
+"""A delivery's values in the order of `NAMES`."""
+
+USUAL = delivery_row(
+    Delivery(id="", route="", lane="", stage="", created_at_ms=0, updated_at_ms=0, due_at_ms=0)
+)[VARYING:]
+"""The rest of the row of a plain new delivery."""
+
 # The save raises the version itself; when a waiting delivery is due depends on its children.
 _ALWAYS_BY_STATEMENT = ("version", "due_at_ms")
 SET_FRESH = tuple(column.name for column in COLUMNS if column.fresh and column.name != "version")
@@ -24,9 +54,23 @@ HANDS = ("state", "holder", "due_at_ms")
 SET_IN_HAND = tuple(name for name in SET_FRESH if name not in HANDS)
 # What a save brings beside the columns of the delivery.
 _SAVED_TOO = ("due_at_zero_ms", "carries", "done_by", "done_since_ms", "seq")
+
+
+def _places(columns: Sequence[Column]) -> str:
+    return ", ".join(f"nullif(?, {ABSENT})" if column.nullable else "?" for column in columns)
+
+
+def _literal(value: Any) -> str:
+    if value == ABSENT:
+        return "null"
+    return f"'{value}'" if isinstance(value, str) else str(value)
+
+
 PARTS = {
     "columns": ", ".join(NAMES),
-    "row": ", ".join(f"nullif(?, {ABSENT})" if column.nullable else "?" for column in COLUMNS),
+    "row": _places(COLUMNS),
+    "varying_row": _places(COLUMNS[:VARYING]),
+    "usual_values": ", ".join(_literal(value) for value in USUAL),
     "saved_columns": ", ".join(
         f"column{nth} as {name}" for nth, name in enumerate((*NAMES, *_SAVED_TOO), 1)
     ),
@@ -43,10 +87,6 @@ PARTS = {
 
 def bound(value: Any) -> Any:
     return ABSENT if value is None else value
-
-
-delivery_row = row_maker(ABSENT)
-"""A delivery's values in the order of its columns."""
 
 
 def attempt_row(route: str, attempt: Attempt) -> Row:

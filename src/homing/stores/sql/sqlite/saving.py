@@ -162,7 +162,8 @@ def _save_alone(session: Session, entry: ChangeEntry) -> None:
         return
     write, seq = entry.write, entry.seq
     if entry.children:
-        adding = Adding(session, entry.children)
+        adding = Adding(session)
+        adding.look_up(entry.children)
         opened = adding.add_children(entry.children)
         adding.write()
         session.run(_SQL["count_children"], (opened, seq))

@@ -25,16 +25,24 @@ class NotAsAssumed(StoreError):
     """A statement met other rows than assumed: roll back, and read before writing."""
 
 
+class KeyRepeated(NotAsAssumed):
+    """A key that was assumed to be new is stored."""
+
+
 class Session:
     """Statements inside a transaction that its maker begins and commits.
 
     It uses cursors of its own, so that a caller's row factory is neither used nor changed.
     `news` becomes true when something may have become due. With `exact` it reads what is stored
-    before it writes; without it a session may end in NotAsAssumed.
+    before it writes; without it a session may end in NotAsAssumed. `looks_for_keys`: it reads
+    which keys are stored, whether or not it is `exact`.
     """
 
-    def __init__(self, connection: sqlite3.Connection, *, exact: bool = True) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, *, exact: bool = True, looks_for_keys: bool = True
+    ) -> None:
         self.exact = exact
+        self.looks_for_keys = looks_for_keys
         self._connection = connection
         self._cursor = sqlite3.Cursor(connection)
         self._facts: dict[tuple[str, str], Fact] = {}
@@ -82,12 +90,13 @@ class Session:
     @contextmanager
     def assuming_unique(self) -> Iterator[None]:
         """What is inserted was not looked for: a unique index proves that it was free."""
-        try:
+        with _raising(NotAsAssumed, sqlite3.SQLITE_CONSTRAINT_UNIQUE):
             yield
-        except sqlite3.IntegrityError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
-                raise
-            raise NotAsAssumed(str(error)) from error
+
+    @contextmanager
+    def assuming_new_keys(self) -> Iterator[None]:
+        with _raising(KeyRepeated, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY):
+            yield
 
     def note(self, facts: Iterable[Fact]) -> None:
         """Facts are written at the end; the last value of a key counts."""
@@ -105,3 +114,13 @@ class Session:
         gone = [(fact.kind, fact.key) for fact in facts if fact.value is None]
         if gone:
             self.run_each(_DROP_FACT, gone)
+
+
+@contextmanager
+def _raising(assumption: type[NotAsAssumed], code: int) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        if error.sqlite_errorcode != code:
+            raise
+        raise assumption(str(error)) from error

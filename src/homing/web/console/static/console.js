@@ -7,7 +7,10 @@
 
   // Times: in the reader's zone, with UTC on hover. The server's clock counts, not the browser's.
   let ahead = Number(document.documentElement.dataset.now) - Date.now();
-  const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  const parts = { month: "short", day: "numeric", hour: "numeric", minute: "2-digit", second: "2-digit" };
+  const exactThisYear = new Intl.DateTimeFormat(undefined, parts);
+  const exactAnyYear = new Intl.DateTimeFormat(undefined, { year: "numeric", ...parts });
+  const exact = (at) => (at.getFullYear() === new Date().getFullYear() ? exactThisYear : exactAnyYear).format(at);
   const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
   function distance(seconds) {
     const size = Math.abs(seconds);
@@ -24,9 +27,9 @@
       if (element.classList.contains("rel")) {
         const text = distance((at - Date.now() - ahead) / 1000);
         if (element.textContent !== text) element.textContent = text;
-        element.title = `${exact.format(at)} (${utc})`;
+        element.title = `${exact(at)} (${utc})`;
       } else {
-        element.textContent = exact.format(at);
+        element.textContent = exact(at);
         element.title = utc;
       }
     }
@@ -58,7 +61,7 @@
   const busy = (element) =>
     element.contains(document.activeElement) && document.activeElement !== document.body
       && !document.activeElement.matches("a, summary, td, tr");
-  const opened = (element) => $("details.action[open], details.menu[open]", element);
+  const opened = (element) => $("details.action[open], details.menu[open], details.look[open]", element);
   const source = new Map();
   function swap(fresh) {
     for (const element of $$("[data-live]")) {
@@ -110,6 +113,10 @@
     return next;
   }
 
+  // On a narrow screen the navigation is scrolled sideways.
+  const here = $(".side nav [aria-current]");
+  if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - 40;
+
   const sign = $("#live");
   let reading = false, again = false;
   async function look() {
@@ -132,6 +139,8 @@
     stream.onopen = () => show(true);
     stream.onerror = () => show(false);
     stream.addEventListener("tick", look);
+    // What changes without a delivery changing, such as a bulk action that waits or stops.
+    setInterval(() => $("[data-soon]") && look(), 1000);
     document.addEventListener("visibilitychange", () => !document.hidden && again && look());
     addEventListener("pagehide", () => stream.close());
     addEventListener("pageshow", (event) => event.persisted && location.reload());
@@ -163,5 +172,6 @@
     if (event.target.method !== "post") return;
     if (event.target.dataset.sent) event.preventDefault();
     event.target.dataset.sent = "yes";
+    event.submitter?.setAttribute("aria-busy", "true");
   });
 })();

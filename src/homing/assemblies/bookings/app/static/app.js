@@ -231,7 +231,7 @@ function ago(seconds) {
   return relative.format(Math.round(seconds / 86400), "day");
 }
 
-// Visitors see their own time beside the host's.
+// Visitors see their own time first, with its weekday where that is not the day of the page.
 function startVisitor() {
   const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
   const { timeZone } = clock.resolvedOptions();
@@ -241,11 +241,16 @@ function startVisitor() {
   const zone = document.querySelector("[data-zone]");
   const times = [...document.querySelectorAll("[data-clock]")];
   if (!zone || times.every((time) => clock.format(new Date(time.dateTime)) === time.textContent)) return;
-  zone.textContent = `Times are in UTC, and below them in your time zone (${timeZone}).`;
+  zone.textContent = `Times are in your time zone (${timeZone}), and below them in UTC.`;
+  const weekday = (at, zone) => new Intl.DateTimeFormat("en-GB", { weekday: "short", timeZone: zone }).format(at);
   for (const time of times) {
-    const own = document.createElement("small");
-    own.textContent = clock.format(new Date(time.dateTime));
-    time.after(own);
+    const at = new Date(time.dateTime);
+    const utc = document.createElement("small");
+    utc.textContent = time.textContent;
+    const own = clock.format(at);
+    const day = weekday(at);
+    time.textContent = day === weekday(at, "UTC") ? own : `${day} ${own}`;
+    time.after(utc);
   }
 }
 

@@ -2,17 +2,22 @@
 -- with one element per row. It writes everything or, if a key is taken, nothing; then it says by
 -- whom. What another transaction takes at the same moment is found by the unique indexes.
 
+-- name: wanted_keys
+wanted_keys as materialized (
+    select homing_key_hash(w.source, w.name) as hash, w.*
+    from :key_rows: as w (:key_columns:)
+),
+found_keys as materialized (
+    select k.*, w.is_put, coalesce(k.expires_at_ms <= w.free_by_ms, false) as is_free
+    from wanted_keys as w
+    cross join lateral (select * from homing_keys as k where k.hash = w.hash) as k
+    where k.source = w.source and k.key = w.name
+)
+
 -- name: taken_keys
 select k.source, k.key, k.delivery_id, k.fingerprint, k.expires_at_ms
-from unnest(
-    @key_source::text[], @key_name::text[], @key_free_by_ms::bigint[]
-) as w (source, key, free_by_ms)
-cross join lateral (
-    select * from homing_keys as k where k.hash = homing_key_hash(w.source, w.key)
-) as k
-where
-    k.source = w.source and k.key = w.key
-    and not coalesce(k.expires_at_ms <= w.free_by_ms, false)
+from found_keys as k
+where not k.is_free
 
 -- name: taken_ids
 select null, null, r.id, null, null
@@ -29,23 +34,21 @@ free as materialized (select not exists (select from taken) as is_so)
 put_records as (
     insert into homing_records (id, record, payload)
     select w.id, w.record, w.payload
-    from unnest(
-        @record_id::text[], @record_record::text[], @record_payload::bytea[]
-    ) as w (id, record, payload)
+    from :record_rows: as w (id, record, payload)
     where (select is_so from free)
 )
 
 -- name: open
 put_open as (
     insert into homing_open (:columns:)
-    select w.* from unnest(:open_rows:) as w
+    select w.* from :open_rows: as w
     where (select is_so from free)
 )
 
 -- name: ended
 put_ended as (
     insert into homing_ended (:columns:)
-    select w.* from unnest(:ended_rows:) as w
+    select w.* from :ended_rows: as w
     where (select is_so from free)
 )
 
@@ -53,9 +56,7 @@ put_ended as (
 put_results as (
     insert into homing_results (id, name, data)
     select w.id, w.name, w.data
-    from unnest(
-        @result_id::text[], @result_name::text[], @result_data::bytea[]
-    ) as w (id, name, data)
+    from :result_rows: as w (id, name, data)
     where (select is_so from free)
 )
 
@@ -63,7 +64,7 @@ put_results as (
 put_recipients as (
     insert into homing_recipients (address, id)
     select w.address, w.id
-    from unnest(@recipient_address::text[], @recipient_id::text[]) as w (address, id)
+    from :recipient_rows: as w (address, id)
     where (select is_so from free)
     on conflict do nothing
 )
@@ -72,23 +73,31 @@ put_recipients as (
 -- name: keys
 freed_keys as (
     delete from homing_keys as k
-    using unnest(
-        @new_key_source::text[], @new_key_name::text[], @new_key_free_by_ms::bigint[]
-    ) as w (source, key, free_by_ms)
+    using found_keys as f
     where
-        k.hash = homing_key_hash(w.source, w.key) and k.expires_at_ms <= w.free_by_ms
+        f.is_free and f.is_put = 1 and k.hash = f.hash and k.expires_at_ms = f.expires_at_ms
         and (select is_so from free)
     returning k.hash
 ),
 put_keys as (
     insert into homing_keys (hash, source, key, delivery_id, fingerprint, expires_at_ms)
-    select homing_key_hash(w.source, w.key), w.*
-    from unnest(
-        @new_key_source::text[], @new_key_name::text[], @new_key_delivery_id::text[],
-        @new_key_fingerprint::text[], @new_key_expires_at_ms::bigint[]
-    ) as w (source, key, delivery_id, fingerprint, expires_at_ms)
-    where (select is_so from free) and (select count(*) from freed_keys) >= 0
+    select w.hash, w.source, w.name, w.delivery_id, w.fingerprint, w.expires_at_ms
+    from wanted_keys as w
+    where w.is_put = 1 and (select is_so from free) and (select count(*) from freed_keys) >= 0
 )
+
+-- Without a look first, for an add in parts: a key that is taken is a unique violation.
+-- name: keys_unseen
+put_keys as (
+    insert into homing_keys (hash, source, key, delivery_id, fingerprint, expires_at_ms)
+    select
+        homing_key_hash(w.source, w.name), w.source, w.name, w.delivery_id, w.fingerprint,
+        w.expires_at_ms
+    from :key_rows: as w (:key_columns:)
+)
+
+-- name: free_at_once
+free as materialized (select true as is_so)
 
 -- name: facts
 put_facts as (
@@ -115,3 +124,9 @@ select * from taken
 select * from taken
 union all
 select null, null, null, pg_notify('homing', '')::text, null from free where is_so
+
+-- name: notify
+select pg_notify('homing', '')::text
+
+-- name: no_answer
+select where false

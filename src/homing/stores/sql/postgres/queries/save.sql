@@ -4,7 +4,7 @@
 -- name: ended
 ended as (
     delete from homing_open as o
-    using unnest(:rows_that_end:) as w (:saved:)
+    using :ended_rows: as w (:saved:)
     where o.id = w.id and o.version = w.over
     returning :ended_values:, :extras:
 ),
@@ -17,7 +17,7 @@ put_ended as (
 updated as (
     update homing_open as o
     set :set_open:
-    from unnest(:rows_that_go_on:) as w (:saved:)
+    from :updated_rows: as w (:saved:)
     where o.id = w.id and o.version = w.over
     returning o.id, o.route, :extras:
 )
@@ -125,11 +125,11 @@ delete from homing_ended where id = any(@ids::text[]);
 
 -- name: put_open
 insert into homing_open (:columns:)
-select w.* from unnest(:open_rows:) as w;
+select w.* from :open_rows: as w;
 
 -- name: put_ended
 insert into homing_ended (:columns:)
-select w.* from unnest(:ended_rows:) as w;
+select w.* from :ended_rows: as w;
 
 -- name: put_records
 update homing_records as r

@@ -54,8 +54,9 @@ on homing_deliveries (lane, due_at_ms, holder) where state = 'in_flight';
 create index homing_deliveries_created
 on homing_deliveries (created_at_ms, id);
 
+-- With what dead letters are filtered by, so that they are counted and chosen without their rows.
 create index homing_deliveries_failed
-on homing_deliveries (created_at_ms, id) where state = 'failed';
+on homing_deliveries (created_at_ms, id, parent_id, error_class, route) where state = 'failed';
 
 -- Dead letters in groups: how many there are, since when, and the first and last of each.
 create index homing_deliveries_errors

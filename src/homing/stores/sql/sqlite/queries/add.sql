@@ -25,10 +25,23 @@ cross join homing_keys as k on k.source = w.column1 and k.key = w.column2;
 insert into homing_deliveries (:columns:, open_children, carries, is_stale, seq)
 values (:row:, ?, ?, 0, ?);
 
+-- Of a plain new delivery: what is the same for all of them stands here and is not bound.
+-- name: insert_plain
+insert into homing_deliveries (:columns:, open_children, carries, is_stale, seq)
+values (:varying_row:, :usual_values:, 0, ?, 0, ?);
+
+-- name: insert_records
+insert into homing_records (seq, record)
+values (?, ?);
+
 -- name: put_records
 insert into homing_records (seq, record)
 values (?, ?)
 on conflict (seq) do update set record = excluded.record;
+
+-- name: insert_payloads
+insert into homing_contents (seq, payload)
+values (?, ?);
 
 -- name: put_payloads
 insert into homing_contents (seq, payload)
@@ -43,6 +56,10 @@ on conflict (seq, name) do update set data = excluded.data;
 -- name: insert_recipients
 insert or ignore into homing_recipients (address, seq)
 values (?, ?);
+
+-- name: insert_keys
+insert into homing_keys (source, key, delivery_id, fingerprint, expires_at_ms)
+values (?, ?, ?, ?, nullif(?, 0.5));
 
 -- Only an expired key is ever replaced.
 -- name: put_keys

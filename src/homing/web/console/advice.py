@@ -1,0 +1,62 @@
+"""What to do about an error, by its class: the next step for a person who sees it first."""
+
+from __future__ import annotations
+
+LOGIN = (
+    "The server does not accept the user name or password. Put the right ones into the setting"
+    " `provider` (`HOMING_PROVIDER`), start the process again, and check the provider."
+)
+TLS = (
+    "The connection could not be secured. Look at the server's certificate and at the options"
+    " `tls` and `ca_file` of the setting `provider`."
+)
+SENDER = (
+    "The server does not accept our sender. Look at the setting `sender`, and at SPF and DKIM of"
+    " its domain."
+)
+REPUTATION = (
+    "The server does not talk to our address. Ask its operator, or look whether our address is on"
+    " a block list."
+)
+OTHER_SIDE = "Check the provider. When it answers again, replay them."
+
+ADVICE = {
+    "auth_failed": LOGIN,
+    "auth_unavailable": LOGIN,
+    "starttls_missing": TLS,
+    "tls_failed": TLS,
+    "sender_refused": SENDER,
+    "sender_unauthenticated": SENDER,
+    "connect_refused": REPUTATION,
+    "client_blocked": REPUTATION,
+    "relay_denied": "The server may not forward our mail to others: it wants a login, or our"
+    " address on its list.",
+    "rate_limited": "We send more than the server takes. It goes on by itself; lower `concurrency`"
+    " of the route if this lasts.",
+    "connect_failed": OTHER_SIDE,
+    "connection_lost": OTHER_SIDE,
+    "timed_out": OTHER_SIDE,
+    "deferred": OTHER_SIDE,
+    "recipient_deferred": "The recipient's server was busy for longer than all attempts took."
+    " Replay them.",
+    "recipient_refused": "The address does not exist, or takes no mail. Amend those that are"
+    " misspelt, and dismiss the others.",
+    "mailbox_full": "The mailbox is full. Replay them later, or dismiss them.",
+    "message_too_large": "The mail is larger than the server takes. Amend it, or dismiss it.",
+    "content_refused": "The server takes the content for spam or forbidden. Amend it, or dismiss"
+    " it.",
+    "answer_lost": "The server may have taken them. Look for the mail there: confirm those that"
+    " arrived, and send the others again.",
+}
+
+
+# Not the messages were at fault: once it is mended, they can all be sent.
+MENDED_ELSEWHERE = frozenset(
+    error_class
+    for error_class, text in ADVICE.items()
+    if text in (LOGIN, TLS, SENDER, REPUTATION, OTHER_SIDE)
+)
+
+
+def advice(error_class: str | None) -> str | None:
+    return ADVICE.get(error_class or "")

@@ -1,0 +1,152 @@
+"""A large add in parts: one transaction, whatever is taken, refused or lost on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Sequence
+
+import pytest
+
+from homing import Event, Homing, IdempotencyConflict
+from homing.domain.delivery import New
+from homing.domain.errors import InvalidRequest
+from homing.ports import Added, Existing, Query
+from homing.stores.sql.postgres import PostgresStore
+from homing.testing import samples
+from tests import servers
+from tests.faults.proxy import proxy_to
+
+BOUND_S = 60.0
+PART = 100
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[servers.Server]:
+    with servers.postgres() as server:
+        yield server
+
+
+@contextlib.asynccontextmanager
+async def opened(url: str) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore(url)
+    await store.open()
+    try:
+        async with asyncio.timeout(BOUND_S):
+            yield store
+    finally:
+        await store.close()
+
+
+def news(name: str, count: int = 4 * PART) -> list[New]:
+    return [samples.keyed(f"{name}-{n:04}", f"{name}-{n}", source=name) for n in range(count)]
+
+
+def parts(new: Sequence[New]) -> Iterator[Sequence[New]]:
+    for start in range(0, len(new), PART):
+        yield new[start : start + PART]
+
+
+async def stored(store: PostgresStore, name: str) -> int:
+    return (await store.count(Query(source=name)))[()]
+
+
+async def test_all_parts_are_stored_with_their_keys(server: servers.Server) -> None:
+    new = news("plain")
+    async with opened(server.url) as store:
+        answers = await store.add_in_parts(parts(new))
+        assert answers == [Added(one.delivery.id) for one in new]
+        assert await stored(store, "plain") == len(new)
+        key = await store.find(new[-1].keys[0].source, new[-1].keys[0].key)
+        assert key is not None
+        assert key.delivery_id == new[-1].delivery.id
+
+
+async def test_a_key_that_was_taken_before_is_answered_in_its_place(server: servers.Server) -> None:
+    new = news("taken")
+    late = samples.keyed("taken-late", "taken-250", source="taken")
+    async with opened(server.url) as store:
+        await store.add([late])
+        for created in (True, False):  # the second time every key is taken, and is looked for
+            answers = await store.add_in_parts(parts(new))
+            assert isinstance(answers[0], Added) is created
+            assert answers[250].delivery_id == "taken-late"
+            assert isinstance(answers[250], Existing)
+            assert [answer.delivery_id for answer in answers[:250]] == [
+                one.delivery.id for one in new[:250]
+            ]
+            assert await stored(store, "taken") == len(new)
+
+
+async def test_a_key_in_two_parts_belongs_to_the_first(server: servers.Server) -> None:
+    new = [*news("twice"), samples.keyed("twice-again", "twice-0", source="twice")]
+    async with opened(server.url) as store:
+        answers = await store.add_in_parts(parts(new))
+        assert isinstance(answers[-1], Existing)
+        assert answers[-1].delivery_id == new[0].delivery.id
+        assert await stored(store, "twice") == len(new) - 1
+
+
+async def test_a_part_that_cannot_be_made_leaves_nothing(server: servers.Server) -> None:
+    def broken() -> Iterator[Sequence[New]]:
+        yield from parts(news("broken"))
+        raise InvalidRequest("data", "cannot be stored")
+
+    async with opened(server.url) as store:
+        with pytest.raises(InvalidRequest):
+            await store.add_in_parts(broken())
+        assert await stored(store, "broken") == 0
+
+
+async def test_a_commit_whose_answer_is_lost_is_found_again(server: servers.Server) -> None:
+    """The empty last part is asked for when all others are written: the commit comes next."""
+    new = news("lost")
+    async with proxy_to(server.port) as proxy:
+        url = server.url.replace(f":{server.port}", f":{proxy.port}")
+
+        def then_cut() -> Iterator[Sequence[New]]:
+            yield from parts(new)
+            yield []
+            proxy.cut_before_answer = True
+
+        async with opened(url) as store:
+            assert await store.add_in_parts(then_cut()) == [Added(one.delivery.id) for one in new]
+            assert await stored(store, "lost") == len(new)
+
+
+async def test_a_connection_that_is_cut_between_two_parts(server: servers.Server) -> None:
+    new = news("cut")
+    async with proxy_to(server.port) as proxy:
+        url = server.url.replace(f":{server.port}", f":{proxy.port}")
+
+        def cut_in_between() -> Iterator[Sequence[New]]:
+            for number, part in enumerate(parts(new)):
+                if number == 2:
+                    proxy.cut()
+                yield part
+
+        async with opened(url) as store:
+            answers = await store.add_in_parts(cut_in_between())
+            assert answers == [Added(one.delivery.id) for one in new]
+            assert await stored(store, "cut") == len(new)
+
+
+async def test_behind_pgbouncer(server: servers.Server) -> None:
+    new = news("pooled")
+    with servers.pgbouncer(server, "default_pool_size=2") as bouncer:
+        async with opened(bouncer.url) as store:
+            answers = await store.add_in_parts(parts(new))
+            assert answers == [Added(one.delivery.id) for one in new]
+
+
+async def test_submit_many_tells_conflicts_in_their_places(server: servers.Server) -> None:
+    async with Homing(server.url, worker=False) as homing:
+        await homing.submit(Event("paid", {"number": -1}), key="many-200")
+        pairs = [(f"many-{n}", Event("paid", {"number": n})) for n in range(500)]
+        for is_new in (True, False):
+            tickets = await homing.submit_many(pairs)
+            conflicts = [n for n, one in enumerate(tickets) if isinstance(one, IdempotencyConflict)]
+            assert conflicts == [200]
+            assert [t.created for t in tickets if not isinstance(t, IdempotencyConflict)] == [
+                is_new
+            ] * 499

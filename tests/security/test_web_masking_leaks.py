@@ -1,0 +1,109 @@
+"""Side doors to personal data: what a masked page still tells by search, filters or free texts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from msgspec.structs import replace
+
+from homing.domain.delivery import Receipt, Recipient
+from homing.domain.message import Email
+from homing.engine.masking import HIDDEN, masked_delivery, without_addresses
+from homing.engine.views import delivery_view
+from homing.engine.why import explain
+from homing.settings.tree import ServerSettings
+from tests.unit.web.conftest import Api
+from tests.unit.web.people import (
+    browser,
+    cheap_passwords,  # noqa: F401 - a fixture
+    sign_in,
+    with_people,
+)
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[Api]:
+    async with with_people() as api:
+        yield api
+
+
+async def sent(api: Api, to: str, key: str = "k-1") -> str:
+    """A dead letter, as a program with a token submits it."""
+    mail = Email(to=to, subject="Anna Canary", text="x")
+    ticket = await api.homing.submit(mail, key=key)
+    await api.work()
+    return ticket.delivery_id
+
+
+class TestSearch:
+    @pytest.mark.parametrize(
+        "text",
+        ["ann@example.org", "ann\uff20example.org", "ANN@EXAMPLE.ORG", '"ann b"@example.org'],
+    )
+    async def test_it_is_no_oracle_for_addresses(self, api: Api, text: str) -> None:
+        """The same answer for an address that has mail and for one that has none."""
+        answers = set()
+        await sign_in(api.client, "the viewer")
+        for known in (False, True):
+            if known:
+                await sent(api, "ann@example.org")
+                await sent(api, '"ann b"@example.org', "k-2")
+            for path in ("/search", "/api/v1/search"):
+                answer = await api.client.get(path, params={"q": text})
+                answers.add((path, known, answer.status_code, answer.headers.get("location")))
+        assert len({(path, *told) for path, _, *told in answers}) == 2
+
+    async def test_keys_that_hold_an_address_cannot_be_asked_for(self, api: Api) -> None:
+        await sent(api, "bounce@stub.test", key="welcome-ann@example.org")
+        await sign_in(api.client, "the viewer")
+        for path in ("/deliveries", "/export", "/api/v1/deliveries", "/api/v1/export"):
+            for key in ("welcome-ann@example.org", "welcome-bob@example.org"):
+                answer = await api.client.get(path, params={"idempotency_key": key})
+                assert answer.status_code == 403
+            plain = await api.client.get(path, params={"idempotency_key": "order-7"})
+            assert plain.status_code == 200
+
+
+class TestFreeTexts:
+    async def test_the_evidence_of_an_operator_is_hidden(self, api: Api) -> None:
+        delivery = await api.homing.desk.show(await sent(api, "ok@stub.test"))
+        for evidence, shown in (("operator", HIDDEN), ("lookup", "Anna Canary has phoned")):
+            receipt = Receipt(evidence=evidence, detail="Anna Canary has phoned")
+            view = delivery_view(replace(delivery, receipt=receipt), None)
+            masked = masked_delivery(view).receipt
+            assert masked is not None
+            assert masked.detail == shown
+
+    async def test_sentences_name_no_recipient_that_is_not_an_address(self, api: Api) -> None:
+        delivery = await api.homing.desk.show(await sent(api, "ok@stub.test"))
+        people = tuple(Recipient(name) for name in ("anna-canary", "bob-canary"))
+        masked = without_addresses(replace(delivery, recipients=people))
+        said = " ".join(explain(masked, [], None, now_ms=0))
+        assert "canary" not in said
+        assert "a***" in said
+
+    async def test_addresses_in_the_reason_of_a_park_are_masked(self, api: Api) -> None:
+        reason = "ann@example.org complains"
+        await api.homing.desk.park("mail", actor="bob", reason=reason)
+        for role, seen in (("viewer", False), ("operator", True)):
+            client = browser(api.app)
+            await sign_in(client, f"the {role}")
+            for path in ("/", "/routes", "/routes/mail"):
+                page = (await client.get(path)).text
+                assert ("ann@example.org" in page) == (seen and path != "/routes")
+
+
+async def test_who_may_not_see_a_mail_cannot_have_it_sent_to_themselves() -> None:
+    """The form of the console changes a part of the mail and keeps the rest."""
+    roles = ServerSettings(auth="session", personal_data=("admin",))
+    async with with_people(roles) as api:
+        delivery_id = await sent(api, "bounce@stub.test")
+        await sign_in(api.client, "the operator")
+        form = {"to": "me@evil.example", "reason": "x"}
+        form["csrf_token"] = api.client.headers["X-CSRF-Token"]
+        own = {"Origin": "http://127.0.0.1:8025"}
+        answer = await api.client.post(f"/deliveries/{delivery_id}/amend", data=form, headers=own)
+        assert answer.status_code == 403
+        delivery = await api.homing.desk.show(delivery_id)
+        assert [each.address for each in delivery.recipients] == ["bounce@stub.test"]
