@@ -16,7 +16,10 @@ alter table homing_counts set (
     autovacuum_vacuum_cost_delay = 0
 );
 
--- The path is kept, because a caller's transaction may have another one.
+-- The path is kept, because a caller's transaction may have another one. Temporary tables of the caller
+-- come last in it: the functions of an assembly write with the rights of their owner.
+select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+
 create function homing_count_ended() returns trigger
 language plpgsql set search_path from current as $$
 begin
