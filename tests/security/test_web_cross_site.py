@@ -7,7 +7,9 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from homing.app import Homing
-from homing.settings.tree import ServerSettings
+from homing.domain.errors import SettingsError
+from homing.settings.tree import ServerSettings, Settings
+from homing.web.application import application
 from homing.web.mounting import console
 from tests.unit.web.conftest import OPEN, running
 from tests.unit.web.people import (
@@ -100,6 +102,11 @@ class TestMounted:
                 assert answer.status_code == status
             without = await client.post("/homing/sign-in", data=fields)
             assert without.status_code == 400
+
+
+def test_a_console_takes_no_path_of_the_rest_api() -> None:
+    with pytest.raises(SettingsError, match="served already"):
+        application(Homing("memory:", provider="stub:"), Settings(), console="/api/v1")
 
 
 class TestCookies:

@@ -73,7 +73,10 @@ def application(
     if web is None:
         console = console or ""
     if console is not None:
-        table |= Console(homing, settings, live, bodies, gate, program).resources(console)
+        pages = Console(homing, settings, live, bodies, gate, program).resources(console)
+        if taken := sorted(table.keys() & pages.keys()):
+            raise SettingsError("console", f"{taken[0]} is served already; choose another prefix")
+        table |= pages
     guarded = console is not None or web is None or web.standard or web.access != "trusted"
     if settings.server.auth is not None and not guarded:
         raise SettingsError("server.auth", "has no effect: these endpoints ask for no token")

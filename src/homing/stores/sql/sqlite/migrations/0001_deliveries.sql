@@ -56,7 +56,8 @@ on homing_deliveries (created_at_ms, id);
 
 -- With what dead letters are filtered by, so that they are counted and chosen without their rows.
 create index homing_deliveries_failed
-on homing_deliveries (created_at_ms, id, parent_id, error_class, route) where state = 'failed';
+on homing_deliveries (created_at_ms, id, parent_id, failed_because, error_class, route)
+where state = 'failed';
 
 -- Dead letters in groups: how many there are, since when, and the first and last of each.
 create index homing_deliveries_errors
