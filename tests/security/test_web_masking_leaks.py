@@ -8,9 +8,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from homing.domain.delivery import Cycle, Receipt, Recipient
+from homing.domain.delivery import Attempt, Cycle, Receipt, Recipient
 from homing.domain.failure import Failure
 from homing.domain.message import Email
+from homing.engine.desk import Desk
 from homing.engine.masking import HIDDEN, masked_delivery, without_addresses
 from homing.engine.views import delivery_view
 from homing.engine.why import explain
@@ -97,6 +98,26 @@ class TestFreeTexts:
             for path in ("/", "/routes", "/routes/mail"):
                 page = (await client.get(path)).text
                 assert ("ann@example.org" in page) == (seen and path != "/routes")
+
+
+async def test_attempts_quote_no_address(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    delivery_id = await sent(api, "bounce@stub.test")
+    [attempt] = await api.homing.desk.attempts(delivery_id)
+    quoted = replace(attempt, detail="550 anna.canary@example.org is unknown")
+
+    async def attempts(desk: Desk, delivery_id: str) -> list[Attempt]:
+        del desk, delivery_id
+        return [quoted]
+
+    monkeypatch.setattr(Desk, "attempts", attempts)
+    for role, seen in (("viewer", False), ("operator", True)):
+        await sign_in(api.client, f"the {role}")
+        for path in (
+            f"/api/v1/deliveries/{delivery_id}/attempts",
+            f"/api/v1/deliveries/{delivery_id}/why",
+            f"/deliveries/{delivery_id}",
+        ):
+            assert ("anna.canary" in (await api.client.get(path)).text) == seen, path
 
 
 async def test_no_text_of_a_delivery_keeps_an_address(api: Api) -> None:
