@@ -5,9 +5,10 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
 
-from homing import Email, Homing
+from homing import Email, Homing, InvalidRequest
 from homing.contrib.fastapi import lifespan
 
 DATABASE = "bookings.db"
@@ -27,6 +28,12 @@ async def make_tables(_: FastAPI) -> AsyncIterator[None]:
 
 
 app = FastAPI(lifespan=lifespan(homing, make_tables))
+
+
+@app.exception_handler(InvalidRequest)
+async def refuse(_: Request, error: InvalidRequest) -> JSONResponse:
+    """A wrong address, for example; the transaction is rolled back."""
+    return JSONResponse({"detail": str(error)}, 422)
 
 
 @app.post("/bookings")

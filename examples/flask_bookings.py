@@ -9,7 +9,7 @@ from contextlib import closing
 
 from flask import Flask, request
 
-from homing import Email, Homing
+from homing import Email, Homing, InvalidRequest
 from homing.contrib.flask import init_app
 
 DATABASE = "bookings.db"
@@ -25,6 +25,12 @@ init_app(app, homing)
 with closing(sqlite3.connect(DATABASE)) as database:
     database.execute("pragma journal_mode = wal")
     database.execute("create table if not exists bookings (email text unique)")
+
+
+@app.errorhandler(InvalidRequest)
+def refuse(error: InvalidRequest) -> tuple[dict[str, str], int]:
+    """A wrong address, for example; the transaction is rolled back."""
+    return {"error": str(error)}, 422
 
 
 @app.post("/bookings")

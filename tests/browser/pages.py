@@ -68,6 +68,5 @@ def all_pages(served: Served, store: str, text: str = "Ann") -> list[str]:
         "/settings",
         "/doctor",
         "/outbox",
-        "/sign-in",
         "/deliveries/unknown",
     ]

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
-from tests.browser.chromium import Visitor, visitor
+from tests.browser.axe import findings
+from tests.browser.chromium import visitor
+from tests.browser.deliveries import made
 from tests.browser.pages import all_pages
 from tests.unit.web.served import Served
 
 MAX_PAGE_BYTES = 100_000
-GRAVE = ("serious", "critical")
 
 
 @pytest.fixture(scope="module")
 def pages(served: Served, store: str) -> list[str]:
     return all_pages(served, store)
-
-
-def findings(axe: Axe, person: Visitor, options: dict[str, Any]) -> list[str]:
-    found: list[dict[str, Any]] = axe.run(person.page, options=options).response["violations"]
-    return [
-        f"{each['id']}: {each['nodes'][0]['html'][:160]}"
-        for each in found
-        if each["impact"] in GRAVE
-    ]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -52,11 +44,19 @@ def test_no_serious_finding_on_any_page(
 
 
 def test_every_page_is_light_and_keeps_its_policy(served: Served, pages: list[str]) -> None:
+    long = made(
+        served,
+        "long",
+        "pending",
+        text="word " * 30_000,
+        html="<p>word</p>" * 10_000,
+        not_before_ms=4_000_000_000_000,
+    )
     static = sum(
         len(served.call("GET", f"/static/{name}").body)
         for name in ("console.css", "console.js", "icon.svg")
     )
-    for path in pages:
+    for path in (*pages, f"/deliveries/{long}"):
         answer = served.call("GET", path)
         assert static + len(answer.body) <= MAX_PAGE_BYTES, path
         policy = answer.headers["content-security-policy"]

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.chromium import Visitor, visitor
 from tests.browser.deliveries import made, until
 from tests.browser.pages import all_pages
-from tests.browser.payloads import PAYLOADS
+from tests.browser.payloads import MARK, PAYLOADS
 from tests.unit.web.served import Served
 
 SOURCE = "injected"
@@ -74,6 +74,7 @@ def test_sixty_payloads_are_text_on_every_page(
     person: Visitor, shown: str, pages: list[str]
 ) -> None:
     odd = quote(PAYLOADS[0])
+    seen: set[str] = set()
     for path in (
         *pages,
         f"/deliveries?source={SOURCE}",
@@ -88,10 +89,14 @@ def test_sixty_payloads_are_text_on_every_page(
     ):
         page = person.go(path)
         assert_harmless(page)
+        if MARK in page.inner_text("main"):
+            seen.add(path)
         if path.startswith("/deliveries?source=injected"):
             assert page.locator("tbody tr").count() == 50
         if path.startswith(f"/deliveries/{shown}"):
             expect(page.locator("h1")).to_have_text(PAYLOADS[0])
+    assert {"/", "/failures", "/routes/mail", "/audit", "/outbox"} <= seen
+    assert len(seen) > 15
     person.troubles.clear()  # what the policy of a mail's frame refuses, and an unknown delivery
 
 

@@ -6,15 +6,19 @@ import asyncio
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
+from urllib.parse import quote
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from homing.app import Homing
 from homing.domain.message import Email
 from homing.engine import passwords
+from tests.browser.axe import findings
 from tests.browser.chromium import visitor
+from tests.browser.payloads import PAYLOADS
 from tests.unit.web.served import Served, homing_serve
 
 T = TypeVar("T")
@@ -91,6 +95,18 @@ def test_people_sign_in_act_and_sign_out(browser: Browser, served: Served, faile
         page.goto(f"{served.url}/deliveries")
         expect(page.locator("h1")).to_have_text("Sign in")
         person.troubles.clear()  # refusals are errors in the browser's log, too
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_sign_in_is_accessible_and_shows_nothing_as_code(
+    browser: Browser, served: Served, theme: Literal["light", "dark"]
+) -> None:
+    with visitor(browser, served, color_scheme=theme) as person:
+        page = person.go(f"/sign-in?next={quote(''.join(PAYLOADS))}")
+        expect(page.locator("h1")).to_have_text("Sign in")
+        assert findings(Axe(), person, {}) == []
+        assert page.evaluate("window.pwned") is None
+        assert page.locator("main script, main base, main [onerror]").count() == 0
 
 
 def test_a_session_that_has_ended_leads_to_the_sign_in(

@@ -178,6 +178,36 @@ async def test_a_line_that_is_damaged_while_the_store_is_open_is_not_believed(
     await store.close()
 
 
+@pytest.mark.parametrize("how", ["removed", "emptied", "shortened"])
+async def test_a_queue_that_was_shortened_is_not_taken_for_an_empty_one(
+    tmp_path: Path, how: str
+) -> None:
+    """Its open deliveries would be lost in silence."""
+    queue = tmp_path / "queue.jsonl"
+    store = JsonlStore(queue)
+    await store.open()
+    await store.add([samples.keyed(f"d{n}", f"k{n}") for n in range(5)])
+    await store.add([samples.keyed("d5", "k5")])
+    await store.save([], [samples.fact("beat", kind="worker", n=1)])
+    whole = queue.read_bytes()
+    journal = (tmp_path / "queue.jsonl.d" / "journal.jsonl").read_bytes()
+    lines = whole.splitlines(keepends=True)
+    if how == "removed":
+        queue.unlink()
+    else:
+        queue.write_bytes(b"".join(lines[:3]) if how == "shortened" else b"")
+
+    for opened in (store, JsonlStore(queue)):
+        with pytest.raises(StoreCorrupt, match="it was shortened or replaced"):
+            await (opened.open() if opened is not store else opened.get("d1"))
+    assert (tmp_path / "queue.jsonl.d" / "journal.jsonl").read_bytes() == journal
+
+    queue.write_bytes(whole)
+    assert await store.get("d5") is not None
+    assert await store.add([samples.keyed("d6", "k6")]) == [Added("d6")]
+    await store.close()
+
+
 class Heard:
     """An alarm that keeps what it was given."""
 

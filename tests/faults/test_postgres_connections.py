@@ -153,7 +153,7 @@ async def test_a_mute_connection_is_given_up(
     """Half open: the other side never closes it, and never answers."""
     async with through_proxy(server) as (store, proxy):
         await store.add(samples.many(1))
-        store._open._adding._answer_s = 0.5
+        store._open.adding._answer_s = 0.5
         proxy.is_mute = True
         adding = asyncio.ensure_future(store.add([samples.new("after")]))
         await asyncio.sleep(0.05)
@@ -184,7 +184,7 @@ async def test_a_key_that_another_transaction_holds_delays_nobody_else(
 ) -> None:
     """As a caller does that submits inside a transaction and leaves it open."""
     async with opened(server.url) as store, opened(server.url) as other:
-        store._open._adding._settings["lock_timeout"] = "300ms"
+        store._open.adding._settings["lock_timeout"] = "300ms"
         async with other._open.reads.transaction() as session:
             await session.run(Statement(HOLD_KEY))
             answers = await asyncio.gather(

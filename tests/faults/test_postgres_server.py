@@ -242,7 +242,7 @@ async def test_several_processes_may_migrate_at_once(careless: servers.Server) -
         connection.execute("create database fresh")
     url = careless.url.rpartition("/")[0] + "/fresh" + "?durability=weak"
     stores = [PostgresStore(url) for _ in range(6)]
-    assert await stores[0].pending_migrations() == ["0001_deliveries"]
+    assert await stores[0].pending_migrations() == ["0001_deliveries", "0002_counts"]
 
     await asyncio.gather(*(store.open() for store in stores))
 
@@ -276,10 +276,10 @@ async def test_workers_of_the_version_before_are_named_before_a_migration_that_s
     await store.save([], [beat])
     await store.close()
     shipped = migrate.shipped("homing.stores.sql.postgres")
-    later = Migration(2, "later", f"{migrate.MUST_STOP}alter table homing_open add extra text;")
+    later = Migration(3, "later", f"{migrate.MUST_STOP}alter table homing_open add extra text;")
     monkeypatch.setattr(opening, "shipped", lambda _: (*shipped, later))
 
-    with pytest.raises(StoreUnsafe, match=r"0002_later .* stop them first.*worker-7"):
+    with pytest.raises(StoreUnsafe, match=r"0003_later .* stop them first.*worker-7"):
         await store.open()
 
     harmless = replace(later, script=later.script.replace("must stop", "go on"))

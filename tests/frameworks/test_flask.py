@@ -45,6 +45,7 @@ def test_a_worker_of_its_own_delivers(site: Site) -> None:
     with site.running(*gunicorn(site, "flask_bookings:app")):
         assert site.post("/bookings", email="ann@example.org") == 200
         assert site.post("/reminders", email="bob@example.org") == 200
+        assert site.post("/bookings", email="no address") == 422
         assert not site.sent()
         with site.running(*worker, answers=False):
             site.until_sent("ann", "bob")

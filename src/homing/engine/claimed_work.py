@@ -79,6 +79,21 @@ def give_permits_back(works: Sequence[ClaimedWork]) -> None:
             room.give_back(len(roomy))
 
 
+def end_all(works: Sequence[ClaimedWork]) -> None:
+    """The attempts of works of one owner are over, whatever their outcome."""
+    ending = [work for work in works if not work.is_over]
+    if not ending:
+        return
+    give_permits_back(ending)
+    for work in ending:
+        work.is_over = True
+        if work.suspect_permits:
+            work.process.suspects.give_back(work.suspect_permits)
+            work.suspect_permits = 0
+    if ending[0].owner is not None:
+        ending[0].owner.ended(ending)
+
+
 class ClaimedWork(Struct, eq=False):
     """One claimed delivery with its plan and stage, and the permits that it holds.
 
@@ -116,14 +131,14 @@ class ClaimedWork(Struct, eq=False):
     def now_ms(self) -> int:
         return self.process.clock.now_ms()
 
-    def marking(self, frozen: Mapping[str, bytes]) -> PendingSave:
+    def marking(self, frozen: Mapping[str, bytes], now_ms: int, now_s: float) -> PendingSave:
         """The durable mark, to be written: with a new lease only where the old one grows short."""
         self.is_being_written = True
-        clock = self.process.clock
-        is_short = self._spare_s(clock.steady_s()) < SPARE_LEASE_S
+        # What the lease has beyond the whole time of the stage.
+        is_short = self.lease_end_s - self.stage.timeout_s - now_s < SPARE_LEASE_S
         change = transitions.mark_committing(
             self.delivery,
-            now_ms=clock.now_ms(),
+            now_ms=now_ms,
             frozen=frozen,
             lease_until_ms=self.process.lease_until_ms(self.route) if is_short else None,
         )
@@ -141,10 +156,6 @@ class ClaimedWork(Struct, eq=False):
         """Whether the time of a whole send still fits into the lease."""
         return bool(in_time((self,)))
 
-    def _spare_s(self, now_s: float) -> float:
-        """What the lease has beyond the whole time of the stage."""
-        return self.lease_end_s - self.stage.timeout_s - now_s
-
     def wrote(self, change: Change) -> None:
         """The change is stored, and the work goes on from there."""
         self.delivery = replace(change.delivery, version=change.delivery.version + 1)
@@ -156,15 +167,7 @@ class ClaimedWork(Struct, eq=False):
 
     def end(self) -> None:
         """The attempt is over, whatever its outcome."""
-        if self.is_over:
-            return
-        self.is_over = True
-        give_permits_back((self,))
-        if self.suspect_permits:
-            self.process.suspects.give_back(self.suspect_permits)
-            self.suspect_permits = 0
-        if self.owner is not None:
-            self.owner.ended((self,))
+        end_all((self,))
 
     def child(  # noqa: PLR0913 - a child may differ from its parent in each of these
         self,

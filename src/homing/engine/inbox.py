@@ -44,10 +44,22 @@ class Inbox:
                 else:
                     self._call_first()
                 raise
-        return self._batches.popleft()
+        return self.get_nowait()
 
     def get_nowait(self) -> Sequence[ClaimedWork]:
-        return self._batches.popleft()
+        """The first batch, filled up with others of its kind: claims leave small ones behind."""
+        batch = self._batches.popleft()
+        kind = _kind(batch[0])
+        if not self._batches or kind != _kind(self._batches[0][0]) or not batch[0].stage.sends:
+            return batch
+        alike = list(batch)
+        while self._batches and _kind(self._batches[0][0]) == kind:
+            alike += self._batches.popleft()
+            first, *others = _bounded(alike, most_at_once(batch[0]))
+            if others:
+                self._batches.extendleft(reversed(others))
+                return first
+        return alike
 
     def take_all(self) -> list[ClaimedWork]:
         works = [work for batch in self._batches for work in batch]
@@ -70,18 +82,21 @@ def batches(works: Sequence[ClaimedWork], most: int = MAX_BATCH) -> Iterator[lis
     """
     alike: dict[object, list[ClaimedWork]] = {}
     for work in works:
-        delivery, stage = work.delivery, work.stage
-        if delivery.maybe_sent_at_ms is not None or delivery.fanned_out or work.is_probe:
-            alike[work] = [work]
-            continue
-        lane = None if stage.sends else delivery.lane
-        key = (delivery.priority, id(work.plan), stage.name, lane)
-        if key in alike:
-            alike[key].append(work)
+        kind = _kind(work)
+        if kind in alike:
+            alike[kind].append(work)
         else:
-            alike[key] = [work]
+            alike[kind] = [work]
     for group in alike.values():
         yield from _bounded(group, min(most, most_at_once(group[0])))
+
+
+def _kind(work: ClaimedWork) -> object:
+    """Equal for those that may share a batch."""
+    delivery, stage = work.delivery, work.stage
+    if delivery.maybe_sent_at_ms is not None or delivery.fanned_out or work.is_probe:
+        return work
+    return delivery.priority, id(work.plan), stage.name, None if stage.sends else delivery.lane
 
 
 def _bounded(group: list[ClaimedWork], most: int) -> Iterator[list[ClaimedWork]]:

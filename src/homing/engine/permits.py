@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -20,6 +21,7 @@ class Permits:
         self._free = size
         self._waiting: deque[_Turn] = deque()
         self._patience: asyncio.TimerHandle | None = None
+        self._being_marked = 0
 
     @property
     def is_waited_for(self) -> bool:
@@ -42,6 +44,27 @@ class Permits:
         self._free += number
         self._call_first()
 
+    @contextlib.contextmanager
+    def being_marked(self) -> Iterator[None]:
+        """While marks of the holders are written, who wants more permits waits on for them.
+
+        A process writes one group of marks after the other, so that a few sends that begin
+        meanwhile gain nothing, and would stay a small group of their own.
+        """
+        self._being_marked += 1
+        try:
+            yield
+        except GeneratorExit:
+            raise  # the event loop has ended with all that waited
+        except BaseException:
+            self._are_marked()
+            raise
+        self._are_marked()
+
+    def _are_marked(self) -> None:
+        self._being_marked -= 1
+        self._call_first()
+
     async def _turn(self, least: int, wanted: int) -> None:
         turn = _Turn(least, wanted, asyncio.get_running_loop().create_future())
         self._waiting.append(turn)
@@ -61,13 +84,13 @@ class Permits:
         if self._free >= first.wanted:
             if not first.called.done():
                 first.called.set_result(None)
-        elif self._patience is None:
+        elif self._patience is None and not self._being_marked:
             loop = asyncio.get_running_loop()
             self._patience = loop.call_later(WAIT_FOR_MORE_S, self._take_what_there_is)
 
     def _take_what_there_is(self) -> None:
         self._patience = None
-        if self._waiting:
+        if self._waiting and not self._being_marked:
             self._waiting[0].wanted = self._waiting[0].least
             self._call_first()
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -38,15 +37,20 @@ Kept: TypeAlias = bool | Exception
 
 
 class PendingSave(Struct):
-    """A change to be saved, and the function to call with the result."""
+    """A change to be saved.
+
+    `kept` is its result, once there is one. Then `done` is called: once for all that have the same
+    one and were written together.
+    """
 
     name: str
     change: Change
     previous: Delivery | None
     give_up_at_s: float
-    done: Callable[[Kept], None] | None = None
+    done: Callable[[], None] | None = None
     must_keep: bool = False
     facts: tuple[Fact, ...] = ()
+    kept: Kept | None = None
 
 
 class SaveBatcher:
@@ -222,8 +226,8 @@ class SaveBatcher:
 
     async def _finish(self, group: list[PendingSave], kept: Sequence[bool]) -> None:
         for settlement, stored in zip(group, kept, strict=True):
-            if settlement.done is not None:
-                _tell(settlement.done, stored)
+            settlement.kept = stored
+        _tell(group)
         told = group
         if not all(kept):
             told = [settlement for settlement, stored in zip(group, kept, strict=True) if stored]
@@ -277,33 +281,34 @@ class SaveBatcher:
                     "%d finished sends could not be written to the emergency journal", len(keep)
                 )
         for settlement in group:
-            if settlement.done is not None:
-                _tell(settlement.done, False if settlement.must_keep else error)
+            settlement.kept = False if settlement.must_keep else error
+        _tell(group)
 
 
-def _tell(done: Callable[[Kept], None], kept: Kept) -> None:
+def _tell(group: Sequence[PendingSave]) -> None:
     """An error of one listener does not stop the others from being told."""
-    try:
-        done(kept)
-    except Exception:
-        log.exception("an outcome was written, and its listener failed")
+    for done in dict.fromkeys([settlement.done for settlement in group]):
+        try:
+            if done is not None:
+                done()
+        except Exception:
+            log.exception("an outcome was written, and its listener failed")
 
 
 class _Answers:
     """The results of a group, with one future for all of them."""
 
     def __init__(self, group: Sequence[PendingSave]) -> None:
-        self._answers: list[Kept] = [False] * len(group)
-        self._missing = len(group)
+        self._group = group
         self.all_there: asyncio.Future[list[Kept]] = asyncio.get_running_loop().create_future()
-        for nth, settlement in enumerate(group):
-            settlement.done = partial(self._put, nth)
+        look = self._look
+        for settlement in group:
+            settlement.done = look
 
-    def _put(self, nth: int, kept: Kept) -> None:
-        self._answers[nth] = kept
-        self._missing -= 1
-        if not self._missing and not self.all_there.done():
-            self.all_there.set_result(self._answers)
+    def _look(self) -> None:
+        answers = [each.kept for each in self._group if each.kept is not None]
+        if len(answers) == len(self._group) and not self.all_there.done():
+            self.all_there.set_result(answers)
 
 
 def late_outcome(change: Change, now_ms: int) -> list[Fact]:

@@ -27,6 +27,9 @@ from homing.ports import Accepted, GroupProvider, GroupSend, Outcome
 SETTLE_WITHIN_S = 0.01
 # Composing more than this takes milliseconds and is done in a thread, not in the event loop.
 LARGE_PAYLOAD = 256 * 1024
+# A union that is written where it is asked for is made again for every send.
+_NOT_PREPARED = (Failure, Exception)
+_FAILED_SEND = (Exception, asyncio.CancelledError)
 
 
 class SendBatch:
@@ -139,7 +142,7 @@ class SendBatch:
         return answer
 
     def _take_prepared(self, work: ClaimedWork, answer: object) -> None:
-        if isinstance(answer, Failure | Exception):
+        if isinstance(answer, _NOT_PREPARED):
             self._process.on_answer(self._step.provider, answer)
             self._end(work, answer)
         elif hasattr(answer, "start"):  # a check of the whole Protocol costs 40 calls
@@ -161,23 +164,26 @@ class SendBatch:
         if first.owner is not None and self._process.holds_back(first.route.name, first.is_probe):
             await self._put_back_prepared(list(self._prepared))  # parked since they were claimed
             return []
-        for work in [work for work in self._prepared if work.delivery.maybe_sent]:
+        for work in [work for work in self._prepared if work.delivery.maybe_sent_at_ms is not None]:
             # An earlier owner may have stored the outcome since the first check.
             receipt = await late_receipt(self._process, work.delivery)
             if receipt is not None:
                 await self._abandon([work])
                 self._ended.append((work, conclude_found(work, receipt)))
-        asked_at_s = self._process.clock.steady_s()
+        clock = self._process.clock
+        asked_at_s, now_ms = clock.steady_s(), clock.now_ms()
         marking: list[Ended] = []
         for work in list(self._prepared):
             try:
-                marking.append((work, work.marking(self._unsent[work].to_store)))
+                frozen = self._unsent[work].to_store
+                marking.append((work, work.marking(frozen, now_ms, asked_at_s)))
             except Exception as error:
                 await self._abandon([work])
                 self._ended.append((work, conclude_fault(work, error)))
         if self._owner is not None:
             self._owner.began([work for work, _ in marking])
-        kept = await self._process.saves.write_all([mark for _, mark in marking])
+        with _being_marked(first):
+            kept = await self._process.saves.write_all([mark for _, mark in marking])
         marked: list[ClaimedWork] = []
         for (work, mark), is_kept in zip(marking, kept, strict=True):
             if is_kept is not True:
@@ -234,7 +240,7 @@ class SendBatch:
             return  # its time was over, or it was told before
         if isinstance(answer, TooLate):
             """Marked and not sent: its next owner looks into it."""
-        elif isinstance(answer, Exception | asyncio.CancelledError):
+        elif isinstance(answer, _FAILED_SEND):
             self._end(work, answer, maybe_sent=True)
         elif isinstance(answer, BaseException):
             self._exit = answer
@@ -312,6 +318,10 @@ class SendBatch:
         if self._ended:
             hand_over(self._ended)
         await self._abandon(list(self._prepared))
+
+
+def _being_marked(work: ClaimedWork) -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext() if work.room is None else work.room.being_marked()
 
 
 def _may_commit(work: ClaimedWork) -> bool:

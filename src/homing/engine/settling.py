@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from homing.engine.claimed_work import ClaimedWork, give_permits_back
+from homing.engine.claimed_work import ClaimedWork, end_all, give_permits_back
 from homing.engine.save_batcher import Kept, PendingSave
 
 Ended: TypeAlias = tuple[ClaimedWork, PendingSave]
@@ -37,9 +37,10 @@ def hand_over(ended: Sequence[Ended], *, may_wait: bool = False) -> None:
     With `may_wait` they wait for a moment, to share a write that is made anyway.
     """
     saves = ended[0][0].process.saves
+    written = partial(_written, ended)
     for work, save in ended:
         work.settled = save.name
-        save.done = partial(_written, work, save)
+        save.done = written
     group = [save for _, save in ended]
     if may_wait:
         saves.put_later(group)
@@ -49,9 +50,14 @@ def hand_over(ended: Sequence[Ended], *, may_wait: bool = False) -> None:
     give_permits_back([work for work, _ in ended])
 
 
-def _written(work: ClaimedWork, save: PendingSave, kept: Kept) -> None:
-    _take_in(work, save, kept)
-    work.end()
+def _written(ended: Sequence[Ended]) -> None:
+    """Some of them, mostly all, are written or given up."""
+    over = [work for work, save in ended if save.kept is not None]
+    for work, save in ended:
+        if save.kept is not None and save.kept is not True:
+            work.lost = True
+            work.settled = None
+    end_all(over)
 
 
 def _take_in(work: ClaimedWork, save: PendingSave, kept: Kept) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from homing.app import Homing
-from homing.domain.errors import SettingsError
+from homing.domain.errors import SettingsError, StoreLocked
 from homing.domain.loopback import is_loopback
 from homing.engine.sessions import Sessions
 from homing.engine.tokens import PREFIX, Right, Role
@@ -106,8 +106,15 @@ class Gate:
         """
         now_s = self._steady_s()
         if self._open and self._server.auth is None and now_s >= self._look_at_s:
+            has_looked = self._look_at_s > float("-inf")
             self._look_at_s = now_s + TRUST_S
-            self._open = not (await self._tokens.any() or await self._users.any())
+            try:
+                self._open = not (await self._tokens.any() or await self._users.any())
+            except StoreLocked:
+                # Nobody can make a token in a locked store. The next call looks again.
+                self._look_at_s = now_s
+                if not has_looked:
+                    raise
         return self._open
 
     async def refusal(self, call: Call, right: Right, *, form: bool = False) -> Answer | None:

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from homing.stores.sql.postgres import PostgresStore
+from homing.testing.clocks import ManualClock
 from tests import servers
 from tests.conformance.events.outbox import Outbox
 from tests.unit.cli.conftest import cli
@@ -60,3 +61,9 @@ def empty_database(server: str) -> str:
     with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
         connection.execute(f"create database {name}".encode())
     return f"{server}/{name}"
+
+
+@pytest.fixture
+def server_clock(outbox: Outbox) -> ManualClock:
+    """Ahead of the server's own clock, by which SQL sets its times."""
+    return ManualClock(outbox.value("select core.homing_now_ms()") + 60_000)

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
 import psycopg
+from msgspec.structs import replace
 from psycopg.rows import dict_row
 
 from homing import Homing
+from homing.domain.delivery import Delivery
+from homing.events import TerminalHandlerError
 from homing.testing.clocks import ManualClock
 
 
@@ -78,3 +82,35 @@ def failing(*errors: Exception) -> Callable[[Any], Any]:
             raise left.pop(0)
 
     return handle
+
+
+async def failed_event(
+    outbox: Outbox, clock: ManualClock, kind: str = "void", generation: int = 0
+) -> str:
+    homing = outbox.homing(clock=clock, generation=generation)
+    homing.on("void", name="void")(failing(*[TerminalHandlerError("no such invoice")] * 9))
+    homing.on("two", name="first")(failing())
+    homing.on("two", name="second")(failing(*[TerminalHandlerError("no")] * 9))
+    async with homing:
+        event_id = outbox.enqueue(f"k{uuid4()}", kind, generation=generation)
+        clock.advance(1000)
+        await work(homing)
+    assert outbox.row(event_id)["status"] == "failed"
+    return event_id
+
+
+def plain(delivery: Delivery) -> Delivery:
+    """Without what must differ between two events."""
+    times = {"created_at_ms": 0, "updated_at_ms": 0, "due_at_ms": 0, "ended_at_ms": None}
+    history = tuple(
+        replace(cycle, replayed_at_ms=0, failed_at_ms=0, first_failed_at_ms=0)
+        for cycle in delivery.failure_history
+    )
+    identity = {"id": "", "key": "", "parent_id": None, "version": 0, "receipt": None}
+    return replace(delivery, **times, **identity, failure_history=history)
+
+
+def contents(outbox: Outbox) -> list[list[dict[str, Any]]]:
+    """Every row that a replay could change."""
+    tables = ("homing_open", "homing_ended", "homing_records", "homing_facts", "homing_keys")
+    return [outbox.sql(f"select t.* from {name} as t order by t::text") for name in tables]

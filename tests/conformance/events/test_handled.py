@@ -23,7 +23,7 @@ def with_effects(outbox: Outbox, *errors: object) -> tuple[Homing, list[str]]:
     outbox.sql("create table if not exists effects (event_id uuid)")
     homing, calls, left = outbox.homing(), list[str](), list(errors)
 
-    @homing.on("paid", name="book")
+    @homing.on("paid", name="book", terminal_errors=(LookupError,))
     async def book(event: Any, connection: psycopg.AsyncConnection[Any]) -> Any:
         calls.append(event.id)
         await connection.execute("insert into effects values (%s)", (event.id,))
@@ -115,7 +115,9 @@ async def test_an_event_that_was_handled_and_is_replayed_has_its_effect_once(
 
 
 @pytest.mark.parametrize(
-    "problem", [TerminalHandlerError("no"), Failure("closed", "reject", detail="no")]
+    "problem",
+    [TerminalHandlerError("no"), KeyError("no"), Failure("closed", "reject", detail="no")],
+    ids=["terminal", "terminal for this handler", "returned"],
 )
 async def test_an_effect_is_undone_with_its_record(outbox: Outbox, problem: object) -> None:
     """E-056"""

@@ -178,7 +178,9 @@ async def test_a_handler_may_have_a_policy_of_its_own(clock: ManualClock) -> Non
     assert other.called_at_s == [0.0, 0.5, 1.5, 3.5, 7.5]
 
 
-@pytest.mark.parametrize("error", [KeyError("no account"), sqlite3.IntegrityError("unique")])
+@pytest.mark.parametrize(
+    "error", [KeyError("no account"), ZeroDivisionError("rate"), sqlite3.IntegrityError("unique")]
+)
 async def test_a_handlers_terminal_errors_come_on_top_of_the_default_ones(
     clock: ManualClock, error: Exception
 ) -> None:
@@ -186,7 +188,11 @@ async def test_a_handlers_terminal_errors_come_on_top_of_the_default_ones(
     mine, other = Handler(clock, error), Handler(clock, KeyError("no account"))
     world = Events(
         clock,
-        on_paid(mine, policy=RetryPolicy(terminal_errors=(LookupError,))),
+        on_paid(
+            mine,
+            policy=RetryPolicy(terminal_errors=(LookupError,)),
+            terminal_errors=(ZeroDivisionError,),
+        ),
         on_sent(other),
     )
 

@@ -8,6 +8,7 @@ import hashlib
 import random
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
@@ -27,7 +28,7 @@ from homing.stores.jsonl import JsonlStore
 from homing.stores.jsonl.locking import LOCK_WITHIN_S
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
-from tests.conformance.verdicts.office import DAY_S, Office
+from tests.conformance.verdicts.office import DAY_S, Office, completed
 from tests.conformance.world import START_MS
 from tests.unit.observers.test_alert_log import shim
 
@@ -275,6 +276,29 @@ async def test_nothing_is_written_without_the_lock(tmp_path: Path, clock: Manual
     assert "LOCK TIMEOUT: session_id=cs_2" in office.alerts()[0]
     assert repeated.json() == {"outcome": "sent"}
     assert len(office.graph.accepted) == 2
+
+
+@pytest.mark.parametrize("way", ["post", "webhook", "report"])
+async def test_a_lock_that_is_not_had_to_read_is_alerted_too(
+    tmp_path: Path, clock: ManualClock, way: str
+) -> None:
+    """O-101, O-104: another process has written, so that this one must read first."""
+    store = JsonlStore(tmp_path / "queue.jsonl", lock_within_s=0.05)
+    async with Office(tmp_path, clock, store=store).open() as office:
+        await office.post("[]")  # refused, but now it is known that there are no API tokens
+        async with Office(tmp_path, clock).open() as other:
+            await other.post()
+        office.app.gate._look_at_s = 0.0  # it is time to look again
+        with held(tmp_path / "queue.jsonl.lock"):
+            if way == "webhook":
+                refused = await office.tell(completed(id="cs_2"))
+            else:
+                words = {"retry_id": str(uuid.uuid4())} if way == "report" else {}
+                refused = await office.post(session_id="cs_2", **words)
+
+    assert refused.status_code == 503
+    assert ["LOCK TIMEOUT: session_id=cs_2" in line for line in office.alerts()] == [True]
+    assert office.graph.calls == []
 
 
 async def test_what_was_sent_is_recorded_however_long_the_lock_is_held(

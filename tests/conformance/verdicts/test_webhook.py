@@ -287,8 +287,11 @@ async def told(
     return answer, [delivery.state for delivery in page.items]
 
 
-async def test_the_webhook_program_posts_to_the_service(tmp_path: Path, clock: ManualClock) -> None:
+async def test_the_webhook_program_posts_to_the_service(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """O-020, O-019, O-096: with the session, its payment and the verdict as it came."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # for what is not on this machine
     service = Capture(200, {"outcome": "sent"})
     async with service.serving() as url:
         answer, states = await told(tmp_path, clock, url)

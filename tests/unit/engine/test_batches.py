@@ -12,7 +12,7 @@ from homing.domain.message import Event
 from homing.engine import inbox, send_batch
 from homing.engine import worker as working
 from homing.engine.handlers import Handlers
-from homing.engine.inbox import MAX_BATCH, batches
+from homing.engine.inbox import MAX_BATCH, Inbox, batches
 from homing.engine.steps import SendStep
 from tests.unit.engine.providers import Flock, Provider, sending
 from tests.unit.engine.test_worker import Watched, running
@@ -47,6 +47,38 @@ async def test_providers_that_take_one_at_a_time_get_one_at_a_time() -> None:
         await world.submit(str(number))
 
     assert await sizes(world) == [1, 1, 1]
+
+
+async def test_small_batches_of_several_claims_are_filled_up() -> None:
+    world = World(sending(Flock()))
+    for number in range(MAX_BATCH + 3):
+        await world.submit(str(number))
+    [worker] = world.engine.workers.values()
+    waiting = Inbox()
+    claims = [await worker._claim(limit) for limit in (20, 20, 27)]
+    for works in claims:
+        for batch in batches(works):
+            waiting.put(batch)
+
+    taken = [waiting.get_nowait(), waiting.get_nowait()]
+
+    assert [len(batch) for batch in taken] == [MAX_BATCH, 3]
+    assert [work for batch in taken for work in batch] == [
+        work for works in claims for work in works
+    ]
+    assert not waiting
+
+
+async def test_a_batch_is_filled_up_only_with_what_may_share_it() -> None:
+    world = World(sending(Flock()))
+    for number, priority in enumerate((1, 2)):
+        await world.submit(str(number), priority=priority)
+    [worker] = world.engine.workers.values()
+    waiting = Inbox()
+    for batch in batches(await worker._claim(2)):
+        waiting.put(batch)
+
+    assert [len(waiting.get_nowait()) for _ in range(2)] == [1, 1]
 
 
 async def test_every_sending_stage_goes_in_batches_not_only_the_first_one() -> None:

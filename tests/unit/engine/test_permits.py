@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from homing.engine.permits import Permits, SendPermits
+from homing.engine.permits import WAIT_FOR_MORE_S, Permits, SendPermits
+from tests.simulation.virtualtime import run
 from tests.unit.engine.world import quiet
 
 
@@ -123,3 +124,22 @@ async def test_many_routes_share_what_there_is() -> None:
 
     assert [await permits.of(str(number)).take(3) for number in range(20)] == [3] * 20
     assert await permits.of("other").take(100) == 4
+
+
+def test_who_wants_many_waits_for_those_that_are_being_marked() -> None:
+    async def main() -> list[int]:
+        permits = Permits(4)
+        await permits.take(4)
+        with permits.being_marked():
+            permits.give_back(1)
+            waiting = asyncio.create_task(permits.take(4, worth=4))
+            await asyncio.sleep(WAIT_FOR_MORE_S * 10)
+            assert not waiting.done()
+        permits.give_back(3)
+        together = await waiting
+        permits.give_back(1)
+        alone = await permits.take(4, worth=4)
+        return [together, alone]
+
+    # Nothing is being marked while the second one waits: it takes what there is.
+    assert run(main()) == [4, 1]

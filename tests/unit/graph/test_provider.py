@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -194,8 +195,10 @@ async def test_a_draft_is_absent_only_after_the_settle_time(tmp_path: Path) -> N
         assert isinstance(await provider.lookup(TOKEN), Unknown)
 
         [draft] = fake.state.known.drafts.values()
-        fake.state.known.drafts[draft.id] = replace(draft, created="2026-01-01T00:00:00Z")
-        assert isinstance(await provider.lookup(TOKEN), Absent)
+        for age_s, answer in ((270, Unknown), (330, Absent)):
+            created = datetime.now(UTC) - timedelta(seconds=age_s)
+            fake.state.known.drafts[draft.id] = replace(draft, created=created.isoformat())
+            assert isinstance(await provider.lookup(TOKEN), answer)
 
         assert fake.state.known.drafts == {}
         assert isinstance(await provider.lookup(TOKEN), Unknown)

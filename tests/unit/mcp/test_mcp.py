@@ -91,6 +91,8 @@ async def test_by_http_a_token_decides_who_may_read_and_who_may_replay(tmp_path:
         async with by_http(url, secrets["operator"]) as client:
             after = await call(client, "replay_dlq_event", **request_to_replay(ids[0]))
             assert after["event"]["state"] == "pending"
+            detail = await call(client, "get_dlq_event_detail", event_id=ids[0])
+            assert detail["audit"][0]["actor"] == "agent-7 (token operator) (mcp)"
 
 
 def status(url: str, **headers: str) -> int:
@@ -128,6 +130,10 @@ async def test_what_is_asked_wrongly_is_answered_in_words(tmp_path: Path) -> Non
         assert "nothing is known" in said
         assert "bob@example.org" not in said
         assert "limit" in await refused(client, "list_dlq_events", limit=1000)
+        # A refusal repeats what was asked for.
+        said = await refused(client, "get_dlq_event_detail", event_id=f"token={CANARY}")
+        assert "no delivery" in said
+        assert CANARY not in said
 
 
 def test_without_a_token_it_is_not_served_to_other_machines(tmp_path: Path) -> None:

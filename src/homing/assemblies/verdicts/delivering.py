@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -65,10 +67,10 @@ async def _take(service: Service[Any], verdict: Verdict, *, send: bool) -> Outco
     if await log_at(service.settings.delivery_log).has(verdict.session_id):
         return Outcome("sent")
     homing = service.homing
-    await homing.take_lines()  # another program may have queued this session
     request = request_for(verdict, retry_id=str(uuid.uuid4()))
     accept = homing.send if send else homing.submit
-    try:
+    async with alert_if_locked(service, verdict.session_id):
+        await homing.take_lines()  # another program may have queued this session
         ticket = await accept(
             request.message,
             key=request.key,
@@ -77,12 +79,19 @@ async def _take(service: Service[Any], verdict: Verdict, *, send: bool) -> Outco
             delivery_id=request.delivery_id,
             metadata=request.metadata,
         )
-    except StoreLocked as error:
-        text = f"session_id={verdict.session_id} was not recorded: {error}"
-        await alert(service, "LOCK TIMEOUT", text)
-        raise
     await _give_notices(homing)
     return outcome_of(ticket.delivery)
+
+
+@asynccontextmanager
+async def alert_if_locked(service: Service[Any], session_id: str) -> AsyncIterator[None]:
+    """Around all that asks the queue about a session: a read may need its lock, too."""
+    try:
+        yield
+    except StoreLocked as error:
+        text = f"session_id={session_id} was not recorded: {error}"
+        await alert(service, "LOCK TIMEOUT", text)
+        raise
 
 
 async def report(service: Service[Any], verdict: Verdict, retry_id: str) -> Outcome | Failure:
@@ -92,8 +101,9 @@ async def report(service: Service[Any], verdict: Verdict, retry_id: str) -> Outc
     """
     check(verdict)
     homing = service.homing
-    await homing.engine.ensure_beating()
-    known = await known_outcome(service, verdict.session_id)
+    async with alert_if_locked(service, verdict.session_id):
+        await homing.engine.ensure_beating()
+        known = await known_outcome(service, verdict.session_id)
     if known is not None and known.outcome == "sent":
         return known
     route = homing.engine.routes[NAME]

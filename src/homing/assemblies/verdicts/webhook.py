@@ -5,17 +5,27 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from homing.assemblies.verdicts import stripe
-from homing.assemblies.verdicts.delivering import alert, deliver, enqueue, known_outcome
+from homing.assemblies.verdicts.delivering import (
+    alert,
+    alert_if_locked,
+    deliver,
+    enqueue,
+    known_outcome,
+)
 from homing.assemblies.verdicts.endpoint import PATH, answer_for, body_for, verdict_text
 from homing.assemblies.verdicts.verdict import PAID, Verdict, check
 from homing.assembly import HttpRequest, HttpResponse, Service
 from homing.domain.errors import InvalidRequest
+from homing.domain.loopback import is_loopback
+
+if TYPE_CHECKING:
+    import httpx2
 
 log = logging.getLogger("homing.verdicts")
 
@@ -68,7 +78,8 @@ async def _deliver(
     )
     try:
         check(verdict)
-        known = await known_outcome(service, session.id)
+        async with alert_if_locked(service, session.id):
+            known = await known_outcome(service, session.id)
         if known is not None:
             return HttpResponse(json=answer_for(known).json)
         if verdict.customer_email:
@@ -92,7 +103,7 @@ async def verdict_of(url: str | None, session_id: str) -> str:
     if url is None:
         raise NoVerdict("VERDICT_URL is not set")
     try:
-        async with httpx2.AsyncClient(timeout=VERDICT_TIMEOUT_S) as client:
+        async with _client(url, VERDICT_TIMEOUT_S) as client:
             answer = await client.get(f"{url.rstrip('/')}/{quote(session_id, safe='')}")
     except httpx2.HTTPError as error:
         raise NoVerdict(f"{url} does not answer: {type(error).__name__}") from error
@@ -104,6 +115,14 @@ async def verdict_of(url: str | None, session_id: str) -> str:
         return verdict_text(answer.content)
     except InvalidRequest as error:
         raise NoVerdict(f"the answer of {url}: {error}") from None
+
+
+def _client(url: str, timeout_s: float) -> httpx2.AsyncClient:
+    """A proxy of the environment is not asked for what stays on this machine."""
+    import httpx2  # noqa: PLC0415 - as above
+
+    local = is_loopback(urlsplit(url).hostname or "")
+    return httpx2.AsyncClient(timeout=timeout_s, trust_env=not local)
 
 
 async def deliver_here(service: Service[Any], verdict: Verdict) -> HttpResponse:
@@ -120,7 +139,7 @@ async def deliver_by_service(service: Service[Any], verdict: Verdict) -> HttpRes
         headers["Authorization"] = f"Bearer {settings.service_token}"
     url = f"{settings.service_url.rstrip('/')}{PATH}"
     try:
-        async with httpx2.AsyncClient(timeout=SERVICE_TIMEOUT_S) as client:
+        async with _client(url, SERVICE_TIMEOUT_S) as client:
             answer = await client.post(url, content=body_for(verdict), headers=headers)
         problem = "" if answer.status_code in (200, 202) else f"answers {answer.status_code}"
     except httpx2.HTTPError as error:

@@ -49,9 +49,12 @@ class Commit(Struct):
 class Encoder:
     """Makes the lines of the commits of one group, which are not in the file yet."""
 
-    def __init__(self, index: LogIndex, projection: Projection | None) -> None:
+    def __init__(
+        self, index: LogIndex, projection: Projection | None, queue_bytes: int = 0
+    ) -> None:
         self._index = index
         self._projection = projection
+        self._queue_bytes = queue_bytes
         self._heads: dict[str, bytes] = {}
 
     def commit(self, changes: Changes, number: int) -> Commit | None:
@@ -69,6 +72,7 @@ class Encoder:
         self._heads.update(heads)
         if beside is None:
             return Commit(changes, lines, b"", [], [])
+        beside.queue_bytes = self._queue_bytes
         return Commit(changes, lines, sealed(b"{", encode(beside)), beside.gone, beside.emptied)
 
     def whole_line(self, delivery_id: str, number: int) -> bytes:

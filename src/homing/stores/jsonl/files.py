@@ -14,14 +14,15 @@ _CHUNK_BYTES = 4 * 1024 * 1024
 
 
 class AppendFile:
-    """`end` is how far its lines are known; more may have been appended since."""
+    """`end` is how far its lines are known; more may have been appended since. `synced` is what
+    was on the disk after the last sync of this process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         is_new = not path.exists()
         self._own = OwnDescriptor(open_own_file(path, os.O_RDWR | os.O_APPEND))
         self.end = 0
-        self._synced = 0
+        self.synced = 0
         if is_new:
             os.fsync(self._own.number)
             sync_folder(path.parent)
@@ -89,3 +90,4 @@ class AppendFile:
         """Remove what was appended after `end`; it is gone when this returns."""
         os.ftruncate(self._own.number, end)
         os.fsync(self._own.number)
+        self.synced = min(self.synced, end)

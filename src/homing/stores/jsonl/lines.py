@@ -38,11 +38,13 @@ class QueueRecord(Struct, omit_defaults=True, gc=False):
 class JournalRecord(Struct, omit_defaults=True):
     """What one commit keeps beside the queue. `lines`: how many lines it has there.
 
+    `queue_bytes`: so much of the queue was on the disk before; 0 where that is not known.
     `gone` and `emptied` are ids of deliveries that were removed, or whose content was.
     """
 
     commit: int
     lines: int = 0
+    queue_bytes: int = 0
     keys: list[Key] = []
     keys_gone: list[tuple[str, str]] = []
     attempts: list[tuple[str, Attempt]] = []

@@ -71,7 +71,7 @@ class Log:
                 self._compact_journal()
 
     def encoder(self) -> Encoder:
-        return Encoder(self.index, self._projection)
+        return Encoder(self.index, self._projection, self._queue.synced)
 
     def forget(self) -> None:
         """The index may not be what the files say: read them anew before the next use."""
@@ -95,6 +95,8 @@ class Log:
         self._journal.end += len(journal)
         for commit in commits:
             self._queue.end = self._place(commit, self._queue.end)
+        if queue and durable:
+            self._queue.synced = self._queue.end
         self.index.journal_commit = self.index.last_commit
         self.index.places.fresh.clear()
         if (
@@ -170,7 +172,7 @@ class Log:
             if torn.is_damaged or torn.file is self._queue:
                 self._damage.keep_end(torn.file, torn.start)
             torn.file.cut(torn.start)
-            torn.file.end = torn.start
+            torn.file.end = torn.file.synced = torn.start
 
     def _compact_journal(self) -> None:
         """Most of the journal is heartbeats and leases that later ones have replaced."""

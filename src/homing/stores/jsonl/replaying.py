@@ -50,6 +50,8 @@ class Replay:
         self._frames = _WholeLines(journal, mend)
         self._known = index.journal_commit
         self._next: tuple[int, JournalRecord, int] | None = None
+        # What the newest line of the journal says; 0 where none does.
+        self._queue_bytes = 0
         self.torn: list[Torn] = []
 
     def run(self) -> None:
@@ -57,6 +59,7 @@ class Replay:
         self._pull()
         self._read_queue()
         self._read_journal(None)
+        self._demand_whole_queue()
         if self._frames.torn_at is not None and not any(t.file is self._journal for t in self.torn):
             self.torn.append(Torn(self._journal, self._frames.torn_at, is_damaged=True))
 
@@ -120,9 +123,26 @@ class Replay:
             self._journal.end = offset + size + 1
             self._pull()
 
+    def _demand_whole_queue(self) -> None:
+        """Nothing is cut off a journal whose queue was shortened or taken away."""
+        while self._next is not None:
+            self._pull()
+        size = self._queue.size
+        if size < self._queue_bytes:
+            name, folder = self._queue.path.name, self._journal.path.parent.name
+            raise StoreCorrupt(
+                f"{name}: it has {size} bytes of at least {self._queue_bytes}: it was shortened or"
+                f" replaced; put it back, or remove {folder} as well to begin without its records"
+            )
+
     def _pull(self) -> None:
         found = next(self._frames, None)
-        self._next = None if found is None else (found[0], journal_record(found[1]), len(found[1]))
+        if found is None:
+            self._next = None
+            return
+        record = journal_record(found[1])
+        self._next = found[0], record, len(found[1])
+        self._queue_bytes = record.queue_bytes or self._queue_bytes
 
     def _apply(self, record: JournalRecord) -> None:
         index = self._index

@@ -50,6 +50,7 @@ def _group_word(column: Column) -> str:
 GROUPS: dict[GroupBy, str] = {
     name: _group_word(COLUMNS[PLACES[name]]) for name in get_args(GroupBy)
 }
+_COUNTED: frozenset[GroupBy] = frozenset({"route", "lane", "state"})
 BELOW = "(d.created_at_ms, d.id) < (:seen_at_ms, :seen_id)"
 ABOVE = "(d.created_at_ms, d.id) > (:seen_at_ms, :seen_id)"
 # By whether the newer ones are asked for; the nearest come first.
@@ -107,3 +108,13 @@ def _facet(number: int, facet: Facet, values: dict[str, Any]) -> str:
     if facet.retrying_children is not None:
         parts.append(RETRYING_CHILDREN[facet.retrying_children])
     return " and ".join(parts)
+
+
+def is_counted(query: Query, by: tuple[GroupBy, ...]) -> bool:
+    """Whether the numbers that are kept by route, lane and state answer it."""
+    facets = [
+        Facet(state=facet.state, route=facet.route, except_routes=facet.except_routes)
+        for facet in query.facets or ()
+    ]
+    asked = None if query.facets is None else tuple(facets)
+    return query == Query(route=query.route, facets=asked) and not {*by} - _COUNTED

@@ -180,6 +180,7 @@ class BulkPages:
         fields, ids = _asked(visit)
         verb = _verb(fields)
         refused = fields.get("refused", "0")
+        before = _filter_before(fields)
         return self._rendering.page(
             visit,
             "bulk_chosen.html",
@@ -188,13 +189,14 @@ class BulkPages:
             past=PAST[verb],
             rows=await self._deliveries.rows(visit, await self._found(ids)),
             refused=int(refused) if _FEW.fullmatch(refused) else 0,
-            back=_back(fields),
+            back=urlencode(before),
+            filter=before,
             can_undo=verb in ("dismiss", "cancel"),
         )
 
     async def progress(self, visit: Visit) -> Response:
         fields, _ = _asked(visit)
-        back = _back(fields)
+        before = _filter_before(fields)
         progress = await self._homing.bulk.show(visit.param("bulk_id"))
         return self._rendering.page(
             visit,
@@ -202,8 +204,8 @@ class BulkPages:
             place="deliveries",
             progress=progress,
             past=PAST[progress.verb],
-            back=back,
-            undo=_undo(back),
+            back=urlencode(before),
+            undo=_undo(before),
         )
 
     async def stop(self, visit: Visit) -> Response:
@@ -220,18 +222,18 @@ def _asked(visit: Visit) -> tuple[dict[str, str], list[str]]:
     return {name: value for name, value in pairs if name != "id" and value}, ids
 
 
-def _back(fields: Mapping[str, str]) -> str:
+def _filter_before(fields: Mapping[str, str]) -> dict[str, str]:
     """The filter to return to, with nothing in it but conditions."""
     pairs = parsed(quote(fields.get("back", ""), safe="=&%+").encode(), "query", MAX_FIELDS)
-    return urlencode([(name, value) for name, value in pairs if name in FILTERS])
+    return {name: value for name, value in pairs if name in FILTERS}
 
 
-def _undo(back: str) -> dict[str, str]:
+def _undo(before: Mapping[str, str]) -> dict[str, str]:
     """The dismissed ones among what the filter chose; the words for why it failed are no more
     those of a delivery that was dismissed."""
     kept = {
         name: value
-        for name, value in parsed(back.encode(), "query", MAX_FIELDS)
+        for name, value in before.items()
         if name not in ("state", "status", "failed_because")
     }
     return {**kept, "state": "dismissed"}

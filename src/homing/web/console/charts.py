@@ -89,7 +89,7 @@ def plan_picture(seen: Forecast) -> Markup:
         color = "good" if at_s >= seen.outage_s else "bad"
         dot = Markup('<circle class="dot {}" cx="{}" cy="44" r="6"><title>{}</title></circle>')
         parts.append(dot.format(color, x(at_s), f"attempt {number}, after {span(at_s)}"))
-        if x(at_s) - last_x >= 34:
+        if x(at_s) - last_x >= 46:
             last_x = x(at_s)
             text = Markup('<text x="{}" y="66" text-anchor="middle">{}</text>')
             parts.append(text.format(last_x, "0" if at_s == 0 else span(at_s)))

@@ -20,7 +20,14 @@ from homing.ports import Query
 from homing.web.answers import HTML, Answer
 from homing.web.console.actions import ACTIONS, offered
 from homing.web.console.deliveries import Deliveries, Row
-from homing.web.console.payloads import MailParts, carried, email_of, framed, mail_parts
+from homing.web.console.payloads import (
+    MAX_SHOWN_CHARS,
+    MailParts,
+    carried,
+    email_of,
+    framed,
+    mail_parts,
+)
 from homing.web.console.rendering import Rendering
 from homing.web.console.timeline import timeline
 from homing.web.console.visits import Form, Page, Visit
@@ -97,7 +104,9 @@ class DeliveryPage:
             carries=carries,
             shown=_shown(fields.get("view"), carries.mail),
             actions=offered(delivery, route),
-            email=email_of(content),
+            email=(email := email_of(content)),
+            can_edit=email is not None
+            and len(email.text) + len(email.html or "") <= MAX_SHOWN_CHARS,
             done=_done(fields.get("did")),
             children=await self._rows(visit, Query(parent_id=delivery.id))
             if delivery.fanned_out

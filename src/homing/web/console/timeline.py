@@ -66,7 +66,11 @@ def timeline(
             )
         )
     past.sort(key=lambda moment: moment.at_ms or 0)
-    return [*past, *(_attempt(each) for each in attempts if each.ended_at_ms is None)]
+    coming = [_attempt(each) for each in attempts if each.ended_at_ms is None]
+    if delivery.committing:
+        mark = "marked: it may be sent from now on"
+        coming.append(Moment(at_ms=delivery.committed_at_ms, title=mark, color="move"))
+    return [*past, *coming]
 
 
 def _accepted(view: DeliveryView) -> Moment:

@@ -57,7 +57,8 @@ begin
     if exact = trunc(exact) and exact between -9223372036854775808 and 18446744073709551615 then
         return trunc(exact)::text;
     end if;
-    if shortest !~ 'e' or shortest ~ 'e-0[1-5]$' then
+    -- PostgreSQL writes an exponent from 1e15 and below 1e-4 on, Python from 1e16 and below 1e-5 on.
+    if shortest !~ 'e' or shortest ~ 'e(\+15|-0[1-5])$' then
         return exact::text;
     end if;
     return regexp_replace(shortest, 'e\+?(-?)0*', 'e\1');

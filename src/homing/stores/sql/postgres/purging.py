@@ -32,7 +32,11 @@ _ALL_KINDS = range(8)
 _WITH_CONTENT = tuple(bits for bits in _ALL_KINDS if bits & ~CARRIES_ATTEMPT)
 
 
+ADD_COUNTS_UP = bind(_SQL["add_counts_up"], {})
+
+
 async def purge(session: Session, rule: PurgeRule) -> int:
+    await session.run(ADD_COUNTS_UP)
     return await _PURGES[rule.what](session, rule)
 
 

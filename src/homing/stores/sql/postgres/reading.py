@@ -12,10 +12,11 @@ from homing.stores.codec import decode_attempt, decode_fact_value
 from homing.stores.queries import page_of
 from homing.stores.sql import filters
 from homing.stores.sql.columns import FRESH, Row, delivery_of
-from homing.stores.sql.filters import ABOVE, BELOW, GROUPS, OF_RECIPIENT, ORDERS
+from homing.stores.sql.filters import ABOVE, BELOW, GROUPS, OF_RECIPIENT, ORDERS, is_counted
 from homing.stores.sql.ledger import implied_attempt
 from homing.stores.sql.postgres.arrays import Array
 from homing.stores.sql.postgres.connection import Connection
+from homing.stores.sql.postgres.purging import ADD_COUNTS_UP
 from homing.stores.sql.postgres.rows import KINDS, PARTS
 from homing.stores.sql.postgres.statement import bind
 from homing.stores.sql.statements import load
@@ -82,8 +83,12 @@ async def count(
 ) -> dict[tuple[str, ...], int]:
     where, wanted, values = _conditions(query)
     groups = [GROUPS[name] for name in by]
-    selected = [f"select {', '.join([*groups, 'count(*)'])}", where]
-    grouped = f"group by {', '.join(groups)}" if groups else ""
+    number = "count(*)"
+    if is_counted(query, by):
+        await connection.run(ADD_COUNTS_UP, durable=False)
+        where, number = _SQL["standing"], "coalesce(sum(d.number), 0)::bigint"
+    selected = [f"select {', '.join([*groups, number])}", where]
+    grouped = f"group by {', '.join(groups)} having {number} > 0" if groups else ""
     rows = await _ask(connection, selected, wanted, grouped, values)
     return {row[:-1]: row[-1] for row in rows}
 

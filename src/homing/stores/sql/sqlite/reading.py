@@ -9,12 +9,20 @@ from itertools import dropwhile, islice, takewhile
 from typing import Any
 
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
-from homing.ports import Cursor, Facet, FactCursor, FactOrder, GroupBy, Page, Query
+from homing.ports import Cursor, FactCursor, FactOrder, GroupBy, Page, Query
 from homing.stores.codec import decode_attempt, decode_fact_value
 from homing.stores.queries import page_of
 from homing.stores.sql import filters
 from homing.stores.sql.columns import delivery_of
-from homing.stores.sql.filters import ABOVE, BELOW, DELIVERIES, GROUPS, ORDERS, STATES
+from homing.stores.sql.filters import (
+    ABOVE,
+    BELOW,
+    DELIVERIES,
+    GROUPS,
+    ORDERS,
+    STATES,
+    is_counted,
+)
 from homing.stores.sql.ledger import implied_attempt
 from homing.stores.sql.sqlite.claiming import PRIORITIES
 from homing.stores.sql.sqlite.rows import PARTS
@@ -26,7 +34,6 @@ _IN_FLIGHT = f"{DELIVERIES} indexed by homing_deliveries_leases"
 _NOTICES_DUE_SINCE = f"{DELIVERIES} indexed by homing_deliveries_notices_due_since"
 _RECORDS = "cross join homing_records as r on r.seq = d.seq"
 # By these the numbers of deliveries are kept.
-COUNTED: frozenset[GroupBy] = frozenset({"route", "lane", "state"})
 # Before every fact in this order.
 FIRST_FACT = {"oldest": FactCursor("", -(2**63)), "newest": FactCursor("", 2**63 - 1)}
 
@@ -116,16 +123,6 @@ def count(
         # What is not there and what is empty have the same word.
         counts[tuple(words)] = counts.get(tuple(words), 0) + counted
     return counts
-
-
-def is_counted(query: Query, by: tuple[GroupBy, ...]) -> bool:
-    """Whether the numbers that are kept by route, lane and state answer it."""
-    facets = [
-        Facet(state=facet.state, route=facet.route, except_routes=facet.except_routes)
-        for facet in query.facets or ()
-    ]
-    asked = None if query.facets is None else tuple(facets)
-    return query == Query(route=query.route, facets=asked) and not {*by} - COUNTED
 
 
 def attempts(connection: sqlite3.Connection, delivery_id: str) -> list[Attempt]:

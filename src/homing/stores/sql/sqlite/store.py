@@ -31,6 +31,7 @@ from homing.stores.due_signal import DueSignal
 from homing.stores.host import ProcessLocks, WakePipes
 from homing.stores.host.pipes import DUE, SOON
 from homing.stores.sql.assembly_files import AssemblyFile, files_of
+from homing.stores.sql.filters import is_counted
 from homing.stores.sql.sqlite import checks, reading
 from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
 from homing.stores.sql.sqlite.assembly_files import apply_files, pending_files
@@ -214,7 +215,7 @@ class SqliteStore:
         return await self._reader(query).ask(reading.page, query, cursor, limit)
 
     async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
-        reader = self._open.quick if reading.is_counted(query, by) else self._reader(query)
+        reader = self._open.quick if is_counted(query, by) else self._reader(query)
         return await reader.ask(reading.count, query, by)
 
     def _reader(self, query: Query) -> Reader:

@@ -145,3 +145,18 @@ where ctid = any(array(
     for update skip locked
 ))
 returning key;
+
+-- Rows that another process adds up at this moment are left to it.
+-- name: add_counts_up
+with gone as (
+    delete from homing_counts
+    where
+        ctid = any(array(select ctid from homing_counts limit 100000 for update skip locked))
+        and (select count(*) from (select from homing_counts limit 200) as few) = 200
+    returning route, lane, state, number
+)
+insert into homing_counts (route, lane, state, number)
+select g.route, g.lane, g.state, sum(g.number)
+from gone as g
+group by g.route, g.lane, g.state
+having sum(g.number) <> 0;

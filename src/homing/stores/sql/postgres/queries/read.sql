@@ -83,3 +83,11 @@ cross join lateral (
         limit 1
     )
 ) as x;
+
+-- name: standing
+from (
+    select c.route, c.lane, c.state, c.number from homing_counts as c
+    union all
+    select o.route, o.lane, o.state, count(*) from homing_open as o
+    group by o.route, o.lane, o.state
+) as d
