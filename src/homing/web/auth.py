@@ -111,7 +111,7 @@ class Gate:
             try:
                 self._open = not (await self._tokens.any() or await self._users.any())
             except StoreLocked:
-                # Nobody can make a token in a locked store. The next call looks again.
+                # No token is made while the store is locked. The next call looks again.
                 self._look_at_s = now_s
                 if not has_looked:
                     raise
