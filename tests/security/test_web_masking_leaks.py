@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
-from homing.domain.delivery import Receipt, Recipient
+from homing.domain.delivery import Attempt, Cycle, Receipt, Recipient
+from homing.domain.failure import Failure
 from homing.domain.message import Email
+from homing.engine.desk import Desk
 from homing.engine.masking import HIDDEN, masked_delivery, without_addresses
 from homing.engine.views import delivery_view
 from homing.engine.why import explain
@@ -68,8 +71,11 @@ class TestSearch:
 class TestFreeTexts:
     async def test_the_evidence_of_an_operator_is_hidden(self, api: Api) -> None:
         delivery = await api.homing.desk.show(await sent(api, "ok@stub.test"))
-        for evidence, shown in (("operator", HIDDEN), ("lookup", "Anna Canary has phoned")):
-            receipt = Receipt(evidence=evidence, detail="Anna Canary has phoned")
+        said = "Anna Canary has phoned"
+        for receipt, shown in (
+            (Receipt(evidence="operator", detail=said), HIDDEN),
+            (Receipt(evidence="lookup", detail=said), said),
+        ):
             view = delivery_view(replace(delivery, receipt=receipt), None)
             masked = masked_delivery(view).receipt
             assert masked is not None
@@ -92,6 +98,55 @@ class TestFreeTexts:
             for path in ("/", "/routes", "/routes/mail"):
                 page = (await client.get(path)).text
                 assert ("ann@example.org" in page) == (seen and path != "/routes")
+
+
+async def test_attempts_quote_no_address(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    delivery_id = await sent(api, "bounce@stub.test")
+    [attempt] = await api.homing.desk.attempts(delivery_id)
+    quoted = replace(attempt, detail="550 anna.canary@example.org is unknown")
+
+    async def attempts(desk: Desk, delivery_id: str) -> list[Attempt]:
+        del desk, delivery_id
+        return [quoted]
+
+    monkeypatch.setattr(Desk, "attempts", attempts)
+    for role, seen in (("viewer", False), ("operator", True)):
+        await sign_in(api.client, f"the {role}")
+        for path in (
+            f"/api/v1/deliveries/{delivery_id}/attempts",
+            f"/api/v1/deliveries/{delivery_id}/why",
+            f"/deliveries/{delivery_id}",
+        ):
+            assert ("anna.canary" in (await api.client.get(path)).text) == seen, path
+
+
+async def test_no_text_of_a_delivery_keeps_an_address(api: Api) -> None:
+    """Answers of servers are quoted in many places, and some name people."""
+    said = "550 anna.canary@example.org is unknown"
+    delivery = await api.homing.desk.show(await sent(api, "bounce@stub.test"))
+    cycle = Cycle(
+        number=1,
+        failed_because="rejected",
+        attempts=1,
+        error_class="recipient_refused",
+        last_error=said,
+        stage="send",
+        replayed_at_ms=0,
+        replayed_by="bob",
+        reason=said,
+    )
+    full = replace(
+        delivery,
+        key=said,
+        recipients=(Recipient("anna.canary@example.org", "refused", "550", said),),
+        failure=Failure("recipient_refused", "reject", detail=said),
+        failure_history=(cycle,),
+        receipt=Receipt(detail=said),
+        metadata={"said": said},
+    )
+    view = delivery_view(full, None)
+    assert msgspec.json.encode(view).count(b"anna.canary") == 8
+    assert b"anna.canary" not in msgspec.json.encode(masked_delivery(view))
 
 
 async def test_who_may_not_see_a_mail_cannot_have_it_sent_to_themselves() -> None:

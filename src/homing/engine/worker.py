@@ -303,7 +303,12 @@ class RouteWorker:
         self._slowest_s = max(took_s, self._slowest_s * 0.99)
 
     async def _after_probe(self, work: ClaimedWork) -> None:
-        """On a parked route, any answer but another route fault shows that it works again."""
+        """On a parked route, any answer but another route fault shows that it works again.
+
+        A stage before the send asks no provider, so that its outcome shows nothing.
+        """
+        if not work.stage.sends and any(stage.sends for stage in work.plan.stages):
+            return
         name, failure = work.settled, work.delivery.failure
         if name == "fail" and (
             failure is None

@@ -17,6 +17,7 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.handlers import Message
 
+from tests.conformance.bookings.pages import START_S
 from tests.conformance.bookings.site import ANN
 from tests.unit.cli.programs import Served, free_port, run, started, until
 
@@ -66,7 +67,7 @@ def bookings(folder: Path, smtp_port: int | None, **settings: str) -> Iterator[S
             return False
 
     with started(folder, command, **settings) as program:
-        until(answers, what="bookings serve")
+        until(answers, within_s=START_S, what="bookings serve")
         yield Served(program.process, program.log, url)
 
 

@@ -195,7 +195,8 @@ def test_a_database_without_the_schema_is_named(
         f"from homing import Homing\nhoming = Homing({empty_database!r})\n"
     )
     told = cli("events", "worker", "--app", "events_pg", code=2).err
-    assert "0001_deliveries, events/20260401000000_core_outbox.sql" in told
+    for name in ("0001_deliveries", "events/20260401000000_core_outbox.sql"):
+        assert name in told
     assert "`homing events migrate` adds it" in told
     assert (
         "`homing events migrate` adds it"

@@ -83,12 +83,18 @@ def test_the_functions_are_granted_by_name(outbox: Outbox) -> None:
             outbox.sql(CALLS["outbox_replay"])
 
 
-@pytest.mark.parametrize("table", ["homing_keys", "homing_records", "homing_open"])
+@pytest.mark.parametrize(
+    "table", ["homing_keys", "homing_records", "homing_open", "homing_ended", "homing_counts"]
+)
 def test_a_table_of_the_caller_does_not_take_the_place_of_ours(outbox: Outbox, table: str) -> None:
     """A trigger on it would run with the rights of the functions' owner."""
     with as_role(outbox, "insert on core.outbox"):
         outbox.sql(f"create temp table {table} (id text)")
         outbox.sql(INSERT.partition(" returning")[0])
+        outbox.sql(
+            "insert into core.outbox (event_type, payload, idempotency_key, status)"
+            " values ('invoice.paid', '{}', 'handled', 'delivered')"
+        )
         assert outbox.value(f"select count(*) from pg_temp.{table}") == 0
         outbox.sql(f"drop table pg_temp.{table}")
-    assert outbox.value("select count(*) from core.outbox") == 1
+    assert outbox.value("select count(*) from core.outbox") == 2

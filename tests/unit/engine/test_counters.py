@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from homing.app import Homing
+from homing.domain.delivery import Cycle
 from homing.domain.errors import StoreFull
 from homing.domain.message import Email
-from homing.engine.counters import BOUNDS_MS, FLUSH_EVERY_S, RESOLUTIONS, Point, history, percentile
+from homing.engine.counters import (
+    BOUNDS_MS,
+    CAME_BACK,
+    FLUSH_EVERY_S,
+    RESOLUTIONS,
+    Counters,
+    Point,
+    history,
+    percentile,
+)
 from homing.stores.memory import MemoryDisk, MemoryStore
 from homing.testing.clocks import ManualClock
 
@@ -150,3 +161,63 @@ async def test_children_and_repeats_are_not_counted(world: World) -> None:
         for _ in range(3):
             await homing.submit(MAIL, key="k-1")
     assert summed(await world.points()) == (1, 0, 0)
+
+
+async def test_what_ends_is_counted_once_however_often_it_is_changed(world: World) -> None:
+    """A dead letter that is amended stays one."""
+    async with world.process() as homing:
+        ticket = await homing.submit(BOUNCE)
+        await homing.engine.run_until_idle()
+        await homing.desk.amend(ticket.delivery_id, MAIL, actor="ann", reason="wrong address")
+    assert summed(await world.points()) == (1, 0, 1)
+
+
+@pytest.mark.parametrize(("before", "came_back"), [("recipient_refused", 1), ("timeout", 0)])
+async def test_only_the_same_error_comes_back(world: World, before: str, came_back: int) -> None:
+    async with world.process() as homing:
+        ticket = await homing.submit(BOUNCE)
+        await homing.engine.run_until_idle()
+        failed = await homing.desk.show(ticket.delivery_id)
+        cycle = Cycle(
+            number=1,
+            attempts=1,
+            stage="send",
+            error_class=before,
+            replayed_at_ms=0,
+            replayed_by="ann",
+            reason="it is mended",
+        )
+        counters = Counters(homing.store, world.clock, "a process")
+        counters.changed([(None, replace(failed, failure_history=(cycle,)))])
+        await counters.write()
+        assert len(await homing.store.facts(CAME_BACK)) == came_back
+
+
+async def test_a_request_counts_once_however_many_children_it_has(world: World) -> None:
+    async with world.process() as homing:
+        ticket = await homing.submit(MAIL)
+        await homing.engine.run_until_idle()
+        parent = await homing.desk.show(ticket.delivery_id)
+        child = replace(parent, parent_id="a parent")
+        counters = Counters(homing.store, world.clock, "a process")
+        counters.accepted([parent, child])
+        counters.changed([(None, parent), (None, child)])
+        await counters.write()
+    assert summed(await world.points()) == (2, 2, 0)
+
+
+async def test_the_time_of_a_person_is_no_time_to_deliver(world: World) -> None:
+    """What was replayed has waited for its replay."""
+    async with world.process() as homing:
+        ticket = await homing.submit(MAIL)
+        world.clock.advance(1)
+        await homing.engine.run_until_idle()
+        delivered = await homing.desk.show(ticket.delivery_id)
+        world.clock.advance(60)
+        counters = Counters(homing.store, world.clock, "a process")
+        counters.changed([(None, replace(delivered, cycle=2))] * 100)
+        await counters.write()
+    first, last = (point for point in await world.points() if point.delivered)
+    assert (first.delivered, last.delivered) == (1, 100)
+    assert first.p95_ms is not None
+    assert last.p95_ms is None

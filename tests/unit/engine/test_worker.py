@@ -311,6 +311,35 @@ async def test_a_probe_that_shows_nothing_new_leaves_the_park_as_it_is(answer: F
     assert after == before
 
 
+async def test_a_probe_of_a_stage_before_the_send_does_not_open_the_route() -> None:
+    render, provider = Script(), Provider(FAULT, FAULT)
+    only = sending(provider)
+    stages = (replace(only.plan.first_stage, name="render", sends=False), only.plan.first_stage)
+    world = World(
+        replace(
+            only,
+            plan=replace(only.plan, stages=stages),
+            steps={"render": render, **only.steps},
+            concurrency=1,
+            probe_every_s=30.0,
+        )
+    )
+    await world.submit("finds the fault")
+
+    async with running(world):
+        await world.until_told("fail", 1)
+        await world.submit("is rendered by a probe")
+        await quiet()
+        before = await world.store.facts("parked")
+        world.clock.advance(30)
+        world.engine.wakeup.ring()
+        await world.until_told("advance", 2)
+        await quiet()
+        assert await world.store.facts("parked") == before
+        assert len(before) == 1
+        assert len(provider.sent) == 1
+
+
 async def test_i19_one_message_that_is_blamed_on_the_route_does_not_stop_it() -> None:
     """The probe is another message than the one that found the fault."""
     step = Script(FAULT)

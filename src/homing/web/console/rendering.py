@@ -63,6 +63,8 @@ class Rendering:
         self._templates = Environment(
             loader=PackageLoader("homing.web.console"),
             autoescape=True,
+            # An upgrade on the disk must not mix new templates with the code that runs.
+            auto_reload=False,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,

@@ -16,9 +16,12 @@ alter table homing_counts set (
     autovacuum_vacuum_cost_delay = 0
 );
 
--- The path is kept, because a caller's transaction may have another one.
+-- With the path and the rights of the tables' owner: a caller's transaction may have others. Temporary
+-- tables of the caller come last in the path, so that they cannot stand for Homing's.
+select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+
 create function homing_count_ended() returns trigger
-language plpgsql set search_path from current as $$
+language plpgsql security definer set search_path from current as $$
 begin
     if tg_op <> 'INSERT' then
         insert into homing_counts (route, lane, state, number)
@@ -33,7 +36,7 @@ end
 $$;
 
 create function homing_count_none() returns trigger
-language plpgsql set search_path from current as $$
+language plpgsql security definer set search_path from current as $$
 begin
     delete from homing_counts;
     return null;
@@ -64,3 +67,8 @@ check (state in ('pending', 'in_flight', 'waiting'));
 
 alter table homing_ended add constraint homing_ended_state
 check (state in ('delivered', 'suppressed', 'failed', 'dismissed'));
+
+-- Dead letters by their kind: counted from the index alone.
+create index homing_ended_failed_groups
+on homing_ended (route, error_class, failed_because, created_at_ms, id, updated_at_ms)
+where state = 'failed';
