@@ -9,6 +9,7 @@ counted: a request is one.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
@@ -98,9 +99,9 @@ class Counters:
 
     def accepted(self, deliveries: Sequence[Delivery]) -> None:
         minute = self._clock.now_ms() // MINUTE_MS
-        for delivery in deliveries:
-            if delivery.parent_id is None:
-                self._tally(minute, delivery.route).accepted += 1
+        numbers = Counter([each.route for each in deliveries if each.parent_id is None])
+        for route, number in numbers.items():
+            self._tally(minute, route).accepted += number
 
     def changed(self, changes: Iterable[tuple[Delivery | None, Delivery]]) -> None:
         """Stored changes, each as it was before and after: those that have ended by it count."""
