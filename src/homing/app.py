@@ -113,7 +113,7 @@ class Homing:
         """`store` is a URL, the `Path` of a SQLite file, or a store; `provider` a URL or a provider
         of mail. `sender` is the From of all mail, unless a message names one of `senders`;
         `templates` is the folder of the catalog; `dkim` has, by domain, the selector and the path
-        of the key with which mail is signed. Where nobody can tell whether an attempt was accepted,
+        of the key with which mail is signed. Where it is unknown whether an attempt was accepted,
         `on_doubt` says whether the mail is sent again (`resend`, flagged as a possible duplicate)
         or waits for a person (`hold`). `retry` says when and how often a mail is tried, `timeout_s`
         how long one attempt may take; handlers and jobs have their own.

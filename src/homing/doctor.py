@@ -84,7 +84,7 @@ async def _opened(homing: Homing, program: Program) -> list[Finding]:
     store, clock = homing.store, homing.engine.clock
     unwritable = await why_not_writable(store, clock)
     if unwritable is not None:
-        # Heartbeats are writes: while there are none, nobody can tell who is alive.
+        # Heartbeats are writes: while there are none, it is unknown who is alive.
         findings = [Finding("store", "bad", unwritable)]
     else:
         findings = [*await _clock(homing), *await _workers(homing, program)]

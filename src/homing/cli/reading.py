@@ -115,7 +115,7 @@ def health(place: Place, as_json: AsJson = False) -> None:
 async def _problems_and_warnings(homing: Homing) -> tuple[list[str], list[str]]:
     store, engine = homing.store, homing.engine
     unwritable = await why_not_writable(store, engine.clock)
-    # Heartbeats are writes: while there are none, nobody can tell who is alive.
+    # Heartbeats are writes: while there are none, it is unknown who is alive.
     problems = [unwritable] if unwritable is not None else await _serving_problems(homing)
     for route, fact in (await parked_routes(store)).items():
         problems.append(f"route {route} is parked: {(fact.value or {}).get('reason')}")

@@ -19,7 +19,7 @@ MAX_KEY_BYTES = 64 * 1024
 # Receivers ignore the signatures of shorter keys (RFC 8301).
 MIN_KEY_BITS = 1024
 
-# Signed once more than they are there, so that nobody can add another one.
+# Signed once more than they are there, so that no other one can be added.
 _SEALED = (
     b"from", b"to", b"cc", b"reply-to", b"subject", b"date", b"message-id", b"mime-version",
     b"content-type", b"content-transfer-encoding",

@@ -1,4 +1,4 @@
-"""Limits messages within an attached message: whoever scans mail opens them all.
+"""Limits messages within an attached message: mail scanners open them all.
 
 The file may have 25 MB and is searched in the event loop: in one pass and without copies.
 """

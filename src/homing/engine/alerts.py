@@ -48,7 +48,7 @@ class Alerts:
         self._unserved: frozenset[str] = frozenset()
 
     async def sound(self, alert: Alert) -> bool:
-        """Whether it was taken; without an alarm there is nobody to wait for."""
+        """Whether it was taken; without an alarm there is nothing to wait for."""
         if self._alarm is None:
             return True
         try:

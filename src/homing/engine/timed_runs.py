@@ -9,7 +9,7 @@ from homing.ports import Clock, Store
 
 # Facts by lane: when a worker of a timer was last there.
 TIMED_RUN = "timed_run"
-# A timer runs once a minute. After three minutes without a run, nobody serves its lanes.
+# A timer runs once a minute. After three minutes without a run, its lanes are not served.
 LASTS_S = 180.0
 
 

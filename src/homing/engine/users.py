@@ -87,7 +87,7 @@ class Users:
         return _user(found[0]) if found and found[0].key == name else None
 
     async def check(self, name: str, password: str) -> User | None:
-        """The user, if this is the password. It takes as long for a name that nobody has."""
+        """The user, if this is the password. An unknown name takes as long."""
         user = await self.get(name)
         stored = None if user is None else user.password
         # scrypt takes a quarter of a second, and releases the interpreter lock meanwhile.

@@ -69,7 +69,7 @@ class State:
             self.known = msgspec.json.decode(self._file.read_bytes(), type=Known)
 
     def accept(self, mail: Mail, via: str, time: str) -> None:
-        """Before the answer: what the ledger has not, nobody was told of."""
+        """Before the answer, so that the ledger has all that was acknowledged."""
         entry = Accepted(
             recipient=mail.recipients[0],
             recipients=mail.recipients,

@@ -33,7 +33,7 @@ class AddedAtOnce:
         self._disk = disk
 
     def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        # Wakes nobody: this is the caller's thread, and those who wait are in an event loop.
+        # Wakes no task: this is the caller's thread, and those who wait are in an event loop.
         answers = [add_one(self._disk, write_of_new(one)) for one in new]
         self._disk.note(facts)
         return answers

@@ -1,7 +1,7 @@
 """A `.env` file: values are read from it, and one is replaced without touching the other lines.
 
-A replacement is written to a file beside it, synced, and renamed over it: whoever reads the file,
-also after a crash, sees all of the old text or all of the new one.
+A replacement is written to a file beside it, synced, and renamed over it: a reader, also after a
+crash, sees all of the old text or all of the new one.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Mailbox:
         return await self._call("POST", "/sendMail", sends=True, headers=MIME, content=_b64(mime))
 
     async def create_draft(self, mime: bytes) -> str | Failure:
-        """The id of the draft, which nobody but the owner of the mailbox sees."""
+        """The id of the draft, which only the owner of the mailbox sees."""
         headers = {**MIME, **IMMUTABLE}
         answer = await self._call("POST", "/messages", headers=headers, content=_b64(mime))
         if isinstance(answer, Failure):

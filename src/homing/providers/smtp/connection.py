@@ -95,7 +95,7 @@ class Connection(asyncio.Protocol):
         self._may_take = min(self._may_take, messages - self._taken)
 
     def withdraw(self, sending: Sending) -> None:
-        """Cut the connection if nobody waits for it, or before an unwanted message goes out.
+        """Cut the connection if no send waits for it, or before an unwanted message goes out.
 
         A server that has fallen silent would be waited for until its deadline.
         """

@@ -121,7 +121,7 @@ class Log:
         return offset
 
     def _backed_out(self, error: OSError) -> StoreError:
-        """Remove what was written. If that fails too, nobody knows what is stored."""
+        """Remove what was written. If that fails too, it is unknown what is stored."""
         refused = store_error(error, self.path)
         try:
             self._queue.cut(self._queue.end)

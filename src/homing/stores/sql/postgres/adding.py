@@ -1,7 +1,7 @@
 """An add as one statement, for our own connections and for those of callers.
 
-Nothing here talks to the server. `Adding` gives the statement; whoever runs it hands back the rows
-that it returned, until there is no further statement:
+Nothing here talks to the server. `Adding` gives the statement; its caller runs it and hands back
+the rows that it returned, until there is no further statement:
 
     adding = Adding([request])
     while (statement := adding.statement()) is not None:

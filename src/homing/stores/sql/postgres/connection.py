@@ -202,7 +202,7 @@ async def _execute(connection: Postgres, statement: Statement) -> list[Row]:
 
 
 def cut(connection: Postgres) -> None:
-    """To whoever waits for the answer it looks as if the server had closed the connection.
+    """For the caller that waits for the answer, it is as if the server had closed the connection.
 
     A cancelled task would have psycopg ask the server to cancel, and wait for its answer.
     """

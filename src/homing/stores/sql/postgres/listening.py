@@ -57,7 +57,7 @@ class Listener:
 
     async def _hear(self, connection: Postgres) -> None:
         if await is_pooled(connection):
-            self._is_pooled = True  # notifications would come to another client, or to nobody
+            self._is_pooled = True  # notifications would go to another client, or be lost
             return
         loop = asyncio.get_running_loop()
         self._presence.sessions.begin(loop.time())

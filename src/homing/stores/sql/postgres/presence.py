@@ -66,7 +66,7 @@ class PostgresPresence:
         with contextlib.suppress(OSError):  # heartbeats remain
             folder.mkdir(mode=0o700, exist_ok=True)
             found = folder.lstat()
-            # What somebody else has put there is not used.
+            # What another user has put there is not used.
             if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
                 self._locks = ProcessLocks(folder / database)
 
