@@ -9,7 +9,7 @@ import unicodedata
 import msgspec
 
 from homing.domain.delivery import Delivery
-from homing.domain.message import LARGEST_INT, SMALLEST_INT, Json
+from homing.domain.message import Json
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -27,16 +27,15 @@ def fingerprint(*parts: object) -> str:
     return hashlib.sha256(_framed(*parts)).hexdigest()[:32]
 
 
-def request_fingerprint(frame: bytes, payload: bytes, *, has_whole_floats: bool = True) -> str:
-    """The same request gives the same text; `frame` is that of its kind.
+def request_fingerprint(frame: bytes, payload: bytes) -> str:
+    """The same request gives the same text; `frame` is that of its kind, and whole numbers in the
+    payload are written as integers (`encode_with_spelling`).
 
     When it may be sent is not part of it: a retry computes these times again. By SHA-256, which
     databases have too: a producer in SQL makes the same text.
     """
     if not payload.isascii():  # text in ASCII has one spelling
         payload = msgspec.json.encode(_respelt(msgspec.json.decode(payload)))
-    elif has_whole_floats:
-        payload = msgspec.json.encode(_with_whole_numbers(msgspec.json.decode(payload)))
     return hashlib.sha256(frame + payload).hexdigest()[:32]
 
 
@@ -46,11 +45,9 @@ def request_frame(route: str) -> bytes:
 
 
 def _respelt(value: Json) -> Json:
-    """In one spelling of those that mean the same: composed letters, whole numbers as integers."""
+    """In one spelling of those that mean the same: letters composed."""
     if isinstance(value, str):
         return value if value.isascii() else unicodedata.normalize("NFC", value)
-    if isinstance(value, float):
-        return _with_whole_numbers(value)
     if isinstance(value, list):
         return [_respelt(item) for item in value]
     if isinstance(value, dict):
@@ -58,23 +55,6 @@ def _respelt(value: Json) -> Json:
         # Composed names sort differently. The order of all others is that of the payload.
         return respelt if "".join(value).isascii() else dict(sorted(respelt.items()))
     return value
-
-
-def _with_whole_numbers(value: Json) -> Json:
-    """Floats that are whole numbers as integers; quicker than `_respelt`, for ASCII alone."""
-    if isinstance(value, dict):
-        return {
-            name: item if item.__class__ in _HOLD_NO_FLOATS else _with_whole_numbers(item)
-            for name, item in value.items()
-        }
-    if isinstance(value, list):
-        return [_with_whole_numbers(item) for item in value]
-    if isinstance(value, float) and value.is_integer() and SMALLEST_INT <= value <= LARGEST_INT:
-        return int(value)
-    return value
-
-
-_HOLD_NO_FLOATS = frozenset((str, int, bool, None.__class__))
 
 
 def _framed(*parts: object) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct, field
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from homing.domain.errors import InvalidRequest
 from homing.domain.redaction import redact
@@ -135,16 +135,19 @@ def encode_message(message: Message) -> bytes:
     return encode_with_spelling(message)[0]
 
 
-def encode_with_spelling(message: Message) -> tuple[bytes, bool]:
-    """The payload, and whether it holds a whole number that is written as a float."""
+def encode_with_spelling(message: Message) -> tuple[bytes, bytes]:
+    """The payload, and the same with whole numbers written as integers, to compare requests by."""
+    is_email = isinstance(message, Email)
     data = message.variables if isinstance(message, Email) else message.data
     payload, has_whole_floats = _encode(message, data)
     # The texts of an e-mail are checked by its route; its variables may be anything.
-    has_texts = data or not isinstance(message, Email)
-    if has_texts and b"\\" in payload and _NUL.search(payload):
+    if (data or not is_email) and b"\\" in payload and _NUL.search(payload):
         for name, value in msgspec.to_builtins(message).items():
             _refuse_nul(value, name)
-    return payload, has_whole_floats
+    if not has_whole_floats:
+        return payload, payload
+    plain = {"variables" if is_email else "data": with_whole_numbers(data)}
+    return payload, _encoder.encode(replace(message, **plain))
 
 
 def encode_result(returned: Json) -> bytes:
@@ -198,6 +201,29 @@ def _check_numbers(data: Json) -> bool:
                 raise InvalidRequest("data", f"{value} is not a number that JSON can hold")
             has_whole_floats = has_whole_floats or value.is_integer()
     return has_whole_floats
+
+
+def with_whole_numbers(value: Json) -> Json:
+    """Floats that are whole numbers as integers."""
+    if isinstance(value, dict):
+        return {
+            name: item if item.__class__ in _HOLD_NO_FLOATS else with_whole_numbers(item)
+            for name, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [with_whole_numbers(item) for item in value]
+    if isinstance(value, float):
+        is_whole = value.is_integer() and SMALLEST_INT <= value <= LARGEST_INT
+        return int(value) if is_whole else value
+    if value is None or isinstance(value, str | int):
+        return value
+    # Such as a dataclass, which the encoder takes, too.
+    return with_whole_numbers(
+        msgspec.to_builtins(value, order="deterministic", enc_hook=_plain_text)
+    )
+
+
+_HOLD_NO_FLOATS = frozenset((str, int, bool, None.__class__))
 
 
 def decode_message(payload: bytes) -> Message:

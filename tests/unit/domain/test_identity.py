@@ -7,6 +7,7 @@ import subprocess
 import sys
 import unicodedata
 import uuid
+from dataclasses import dataclass
 from typing import Literal
 
 import pytest
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 
 from homing.domain import identity
 from homing.domain.delivery import Recipient
-from homing.domain.message import Event, encode_message
+from homing.domain.message import Event, encode_with_spelling
 from homing.testing import samples
 from tests.unit.domain.lives import addressed, pending
 
@@ -156,8 +157,8 @@ def test_ids_of_one_place_differ_by_chance() -> None:
 
 
 def fingerprint_of(route: str, data: object) -> str:
-    payload = encode_message(Event("paid", data))
-    return identity.request_fingerprint(identity.request_frame(route), payload)
+    _, spelling = encode_with_spelling(Event("paid", data))
+    return identity.request_fingerprint(identity.request_frame(route), spelling)
 
 
 numbers = st.integers(-(2**63), 2**64 - 1) | st.sampled_from((0, 1, 10**15, 10**16, 10**19))
@@ -200,6 +201,16 @@ def test_another_spelling_of_the_same_data_has_the_same_fingerprint(
         return given
 
     assert fingerprint_of("r", respell(value)) == fingerprint_of("r", value)
+
+
+@dataclass
+class Amount:
+    cents: float
+
+
+@pytest.mark.parametrize("value", [(1.0, Amount(2.0)), [1.0, {"cents": 2.0}], [1, {"cents": 2}]])
+def test_other_types_that_mean_the_same_have_the_same_fingerprint(value: object) -> None:
+    assert fingerprint_of("r", {"a": value}) == fingerprint_of("r", {"a": [1, {"cents": 2}]})
 
 
 def as_json(value: object) -> str:
