@@ -25,6 +25,8 @@ from homing.testing import samples
 from tests import servers
 from tests.faults.disks import MountRefused, cut_power, make_image, mounted
 
+# Servers are started, killed and recovered, which takes long on a busy machine.
+pytestmark = pytest.mark.timeout(300)
 BOUND_S = 60.0
 RESUMES_WITHIN_S = 10.0
 IMAGE_BYTES = 256 * 1024 * 1024

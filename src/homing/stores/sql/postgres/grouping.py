@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from homing.domain.errors import StoreCorrupt, StoreLocked, StoreOutcomeUnknown, StoreUnavailable
@@ -50,6 +50,11 @@ class Groups(Generic[Request, Answer]):
             while self._waiting:
                 group = self._gather()
                 await self._answer(group)
+        except BaseException:
+            # The task was cancelled or its program is being ended: no caller may wait for ever.
+            waiting, self._waiting = self._waiting, deque()
+            _refuse(waiting, StoreUnavailable("the store was interrupted"))
+            raise
         finally:
             self._running = None
 
@@ -71,10 +76,18 @@ class Groups(Generic[Request, Answer]):
                 for one in group:
                     await self._answer([one])
                 return
-            for _, future in group:
-                if not future.done():
-                    future.set_exception(type(error)(*error.args) if len(group) > 1 else error)
+            for one in group:
+                _refuse([one], type(error)(*error.args) if len(group) > 1 else error)
             return
+        except BaseException:
+            _refuse(group, StoreOutcomeUnknown("the write was interrupted"))
+            raise
         for (_, future), answer in zip(group, answers, strict=True):
             if not future.done():  # its caller was cancelled
                 future.set_result(answer)
+
+
+def _refuse(group: Iterable[tuple[object, asyncio.Future[Answer]]], error: Exception) -> None:
+    for _, future in group:
+        if not future.done():
+            future.set_exception(error)
