@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from math import isfinite
@@ -137,17 +138,17 @@ def encode_message(message: Message) -> bytes:
 
 def encode_with_spelling(message: Message) -> tuple[bytes, bytes]:
     """The payload, and the same with whole numbers written as integers, to compare requests by."""
-    is_email = isinstance(message, Email)
+    is_email = message.__class__ is Email
     data = message.variables if isinstance(message, Email) else message.data
-    payload, has_whole_floats = _encode(message, data)
+    payload, plain = _encode(message, data)
     # The texts of an e-mail are checked by its route; its variables may be anything.
-    if (data or not is_email) and b"\\" in payload and _NUL.search(payload):
+    if b"\\" in payload and (data or not is_email) and _NUL.search(payload):
         for name, value in msgspec.to_builtins(message).items():
             _refuse_nul(value, name)
-    if not has_whole_floats:
+    if plain is data:
         return payload, payload
-    plain = {"variables" if is_email else "data": with_whole_numbers(data)}
-    return payload, _encoder.encode(replace(message, **plain))
+    changed = {"variables" if is_email else "data": plain}
+    return payload, _encoder.encode(replace(message, **changed))
 
 
 def encode_result(returned: Json) -> bytes:
@@ -155,13 +156,12 @@ def encode_result(returned: Json) -> bytes:
     return _encode(returned, returned)[0]
 
 
-def _encode(value: Json, data: Json) -> tuple[bytes, bool]:
-    """InvalidRequest: the data, which is the part of the value that may be anything, is no JSON."""
+def _encode(value: Json, data: Json) -> tuple[bytes, Json]:
+    """The value as JSON; and its data, the part that may be anything, in whole numbers."""
     try:
-        encoded = _encoder.encode(value)
+        return _encoder.encode(value), in_whole_numbers(data)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidRequest("data", f"cannot be stored: {redact(str(error))}") from error
-    return encoded, (bool(data) or isinstance(data, float)) and _check_numbers(data)
 
 
 def _refuse_nul(value: Json, field: str) -> None:
@@ -178,52 +178,45 @@ def _refuse_nul(value: Json, field: str) -> None:
             _refuse_nul(item, f"{field}[{index}]")
 
 
-def _check_numbers(data: Json) -> bool:
-    """Refuse what would be read back as null, or by other programs as another number.
+def in_whole_numbers(value: Json) -> Json:
+    """Floats that are whole numbers as integers; the value itself if it holds none.
 
-    Returns whether there are floats that are whole numbers.
+    Refuses what would be read back as null, or by other programs as another number.
     """
-    values = [data]
-    has_whole_floats = False
-    for value in values:  # what is found inside a value is looked at after it
-        kind = type(value)
-        if kind is str or kind is bool:
-            continue
-        if kind is int:
-            if not SMALLEST_INT <= value <= LARGEST_INT:
-                raise InvalidRequest("data", "holds a whole number of more than 64 bits")
-        elif kind is dict:
-            values += value.values()
-        elif kind is list or kind is tuple:
-            values += value
-        elif kind is float:
-            if not isfinite(value):
-                raise InvalidRequest("data", f"{value} is not a number that JSON can hold")
-            has_whole_floats = has_whole_floats or value.is_integer()
-    return has_whole_floats
-
-
-def with_whole_numbers(value: Json) -> Json:
-    """Floats that are whole numbers as integers."""
-    if isinstance(value, dict):
-        return {
-            name: item if item.__class__ in _HOLD_NO_FLOATS else with_whole_numbers(item)
-            for name, item in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return [with_whole_numbers(item) for item in value]
-    if isinstance(value, float):
-        is_whole = value.is_integer() and SMALLEST_INT <= value <= LARGEST_INT
-        return int(value) if is_whole else value
+    kind = value.__class__
+    if kind is dict:
+        changed = value
+        for name, item in value.items():
+            kind = item.__class__
+            if kind is str or kind is bool:
+                continue
+            plain = in_whole_numbers(item)
+            if plain is not item:
+                changed = {**value} if changed is value else changed
+                changed[name] = plain
+        return changed
+    if kind is list or kind is tuple:
+        items = [in_whole_numbers(item) for item in value]
+        return value if all(map(operator.is_, items, value)) else items
+    if kind is int or kind is float:
+        return _plain_number(value)
     if value is None or isinstance(value, str | int):
         return value
     # Such as a dataclass, which the encoder takes, too.
-    return with_whole_numbers(
-        msgspec.to_builtins(value, order="deterministic", enc_hook=_plain_text)
-    )
+    built = msgspec.to_builtins(value, order="deterministic", enc_hook=_plain_text)
+    plain = built if built.__class__ is kind else in_whole_numbers(built)
+    return value if plain is built else plain
 
 
-_HOLD_NO_FLOATS = frozenset((str, int, bool, None.__class__))
+def _plain_number(value: float) -> float:
+    if isinstance(value, int):
+        if not SMALLEST_INT <= value <= LARGEST_INT:
+            raise InvalidRequest("data", "holds a whole number of more than 64 bits")
+        return value
+    if not isfinite(value):
+        raise InvalidRequest("data", f"{value} is not a number that JSON can hold")
+    is_whole = value.is_integer() and SMALLEST_INT <= value <= LARGEST_INT
+    return int(value) if is_whole else value
 
 
 def decode_message(payload: bytes) -> Message:

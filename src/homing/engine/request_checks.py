@@ -23,11 +23,14 @@ MAX_MS = 253_402_300_799_999
 def plain_request(request: Request) -> Request:
     """The same request in plain values. InvalidRequest names the field that is wrong."""
     message = plain_message(request.message)
-    key, source = request.key, request.source
+    key = request.key
     # Most requests have few options, and to see that is quicker than to check them all.
     if (
-        (key is None or plain_text("key", key) is key)
-        and (source is NO_SOURCE or plain_text("source", source) is source)
+        (
+            key is None
+            or (key.__class__ is str and key.isprintable() and 0 < len(key) <= MAX_KEY_CHARS)
+        )
+        and request.source is NO_SOURCE
         and request.priority is DEFAULT_PRIORITY
         and request.delivery_id is None
         and request.generation is NO_GENERATION

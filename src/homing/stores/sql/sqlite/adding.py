@@ -8,6 +8,7 @@ to be unique and most keys are new, so both are first assumed to be free, and th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from msgspec import Struct
 
@@ -16,13 +17,12 @@ from homing.domain.writes import Write
 from homing.ports import Added, Existing
 from homing.stores.codec import encode_text
 from homing.stores.sql.columns import Row
+from homing.stores.sql.sqlite.adding_new import add_new, plain_row
 from homing.stores.sql.sqlite.rows import (
     CARRIES_PAYLOAD,
     CARRIES_RESULTS,
     DUE,
     PARTS,
-    USUAL,
-    VARYING,
     bound,
     delivery_row,
 )
@@ -33,7 +33,6 @@ _SQL = load(__package__, "add.sql", PARTS)
 _TAKEN_IDS = Bulk(_SQL["taken_ids"], widest=256)
 _TAKEN_KEYS = Bulk(_SQL["taken_keys"], widest=256)
 _INSERT_DELIVERIES = Bulk(_SQL["insert_deliveries"])
-_INSERT_PLAIN = Bulk(_SQL["insert_plain"])
 _INSERT_RECORDS = Bulk(_SQL["insert_records"])
 _INSERT_PAYLOADS = Bulk(_SQL["insert_payloads"])
 _INSERT_KEYS = Bulk(_SQL["insert_keys"])
@@ -48,9 +47,8 @@ class NewEntry(Struct, gc=False):
     """A write of a new delivery, encoded before it comes to the writer, which gives it its seq."""
 
     write: Write
-    row: Row
     record: str
-    carries: int
+    plain: Row | None
     children: Sequence[NewEntry] = ()
     seq: int = 0
 
@@ -61,10 +59,8 @@ class AddRequest(Struct, gc=False):
 
 
 def new_entry(write: Write) -> NewEntry:
-    carries = CARRIES_PAYLOAD if write.payload else 0
-    if write.results:
-        carries |= CARRIES_RESULTS
-    entry = NewEntry(write, delivery_row(write.delivery), encode_text(write.delivery), carries)
+    record = encode_text(write.delivery)
+    entry = NewEntry(write, record, plain_row(write, record))
     if write.children:
         entry.children = [new_entry(child) for child in write.children]
     return entry
@@ -72,6 +68,9 @@ def new_entry(write: Write) -> NewEntry:
 
 def add_all(session: Session, requests: Sequence[AddRequest]) -> list[list[Added | Existing]]:
     """Each request in turn sees what those before it have added."""
+    if (rows := plain_rows(session, requests)) is not None:
+        added = iter(add_new(session, rows))
+        return [list(islice(added, len(request.entries))) for request in requests]
     adding = Adding(session)
     if session.exact or session.looks_for_keys:
         entries = [entry for request in requests for entry in request.entries]
@@ -84,6 +83,21 @@ def add_all(session: Session, requests: Sequence[AddRequest]) -> list[list[Added
     return answers
 
 
+def plain_rows(session: Session, requests: Sequence[AddRequest]) -> list[Row] | None:
+    """For `add_new`, if all are plain and their ids and keys are assumed to be free, else None."""
+    if session.exact or session.looks_for_keys:
+        return None
+    rows: list[Row] = []
+    for request in requests:
+        if request.facts:
+            return None
+        for entry in request.entries:
+            if entry.plain is None:
+                return None
+            rows.append(entry.plain)
+    return rows
+
+
 class Adding:
     """What is taken, and the rows that are new. What was not looked up is assumed to be free."""
 
@@ -92,7 +106,6 @@ class Adding:
         self._ids: set[str] = set()
         self._keys: dict[tuple[str, str], Key] = {}
         self._has_looked = False
-        self._plain: list[Row] = []
         self._deliveries: list[Row] = []
         self._records: list[Row] = []
         self._payloads: list[Row] = []
@@ -134,14 +147,13 @@ class Adding:
             self._new_keys.append(
                 (*name, key.delivery_id, key.fingerprint, bound(key.expires_at_ms))
             )
-        row = entry.row
-        if row[VARYING:] == USUAL and not entry.children and write.due_at_zero_ms is None:
-            self._plain.append((*row[:VARYING], entry.carries, seq))
-        else:
-            self._deliveries.append(self._with_children(entry, seq))
+        self._deliveries.append(self._row(entry, seq))
         self._records.append((seq, entry.record))
-        if entry.carries:
-            self._carry(write, seq)
+        if write.payload:
+            # Binding bytes is slow (Python looks for an adapter); a bytearray is bound at once.
+            self._payloads.append((seq, bytearray(write.payload)))
+        for result, data in write.results.items():
+            self._results.append((seq, result, bytearray(data)))
         if delivery.recipients:
             self._recipients += _addresses(seq, delivery)
         if write.wakes:
@@ -150,20 +162,17 @@ class Adding:
             self._session.note(write.facts)
         return Added(delivery.id)
 
-    def _with_children(self, entry: NewEntry, seq: int) -> Row:
-        row, due_at_zero_ms = entry.row, entry.write.due_at_zero_ms
-        open_children = self.add_children(entry.children)
+    def _row(self, entry: NewEntry, seq: int) -> Row:
+        write = entry.write
+        row, due_at_zero_ms = delivery_row(write.delivery), write.due_at_zero_ms
+        open_children = self.add_children(entry.children) if entry.children else 0
         if due_at_zero_ms is not None:
             due = bound(None if open_children else due_at_zero_ms)
             row = (*row[:DUE], due, *row[DUE + 1 :])
-        return (*row, open_children, entry.carries, seq)
-
-    def _carry(self, write: Write, seq: int) -> None:
-        if write.payload:
-            # Binding bytes is slow (Python looks for an adapter); a bytearray is bound at once.
-            self._payloads.append((seq, bytearray(write.payload)))
-        for name, data in write.results.items():
-            self._results.append((seq, name, bytearray(data)))
+        carries = CARRIES_PAYLOAD if write.payload else 0
+        if write.results:
+            carries |= CARRIES_RESULTS
+        return (*row, open_children, carries, seq)
 
     def add_children(self, children: Sequence[NewEntry]) -> int:
         """What they add to their parent's counter."""
@@ -179,7 +188,6 @@ class Adding:
     def write(self) -> None:
         session = self._session
         with session.assuming_unique():
-            session.write(_INSERT_PLAIN, self._plain)
             session.write(_INSERT_DELIVERIES, self._deliveries)
         session.write(_INSERT_RECORDS, self._records)
         session.write(_INSERT_PAYLOADS, self._payloads)

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from homing.domain.errors import StoreCorrupt, StoreOutcomeUnknown, StoreUnavailable
-from homing.stores.sql.sqlite.adding import add_all
+from homing.stores.sql.sqlite import adding_new
+from homing.stores.sql.sqlite.adding import add_all, plain_rows
 from homing.stores.sql.sqlite.claiming import Held, claim_all, is_any_due, renew_all
 from homing.stores.sql.sqlite.faults import store_error
 from homing.stores.sql.sqlite.high_water import HighWater
@@ -55,6 +56,7 @@ class Committer:
         high_water: HighWater,
     ) -> None:
         connection.execute("pragma busy_timeout = 0")
+        adding_new.make_ready(connection)
         self._connection = connection
         self._busy_timeout_s = busy_timeout_s
         self._path = path
@@ -95,13 +97,18 @@ class Committer:
                 job.answer = Held()
             return False
         self._make_durable(durable=any(_must_last(job) for job in jobs))
-        self._begin()
+        if self._is_one_statement(session, jobs):
+            # It begins and commits by itself.
+            self._committing = True
+            self._wait_for_lock(lambda: self._run(add_all, session, jobs))
+            self._committing = False
+            self._high_water.has_commits = True
+            return session.news
+        self._wait_for_lock(lambda: connection.execute("begin immediate"))
         for work in ORDER:
             group = [job for job in jobs if job.work is work]
             if group:
-                answers = work(session, [job.request for job in group])
-                for job, answer in zip(group, answers, strict=True):
-                    job.answer = answer
+                self._run(work, session, group)
         session.finish()
         self._looks_for_keys = max(0, self._looks_for_keys - 1)
         if self._durable:
@@ -113,6 +120,20 @@ class Committer:
             self._high_water.committed()
         return session.news
 
+    def _is_one_statement(self, session: Session, jobs: list[Job]) -> bool:
+        """All are adds of plain new deliveries, and nothing else has to be written with them."""
+        return (
+            all(job.work is add_all for job in jobs)
+            and sum(job.size for job in jobs) <= adding_new.WIDEST
+            and not self._high_water.is_due
+            and plain_rows(session, [job.request for job in jobs]) is not None
+        )
+
+    def _run(self, work: Work, session: Session, jobs: list[Job]) -> None:
+        answers = work(session, [job.request for job in jobs])
+        for job, answer in zip(jobs, answers, strict=True):
+            job.answer = answer
+
     def _make_durable(self, *, durable: bool) -> None:
         """Whether the next commit waits for the disk. One that does not is durable with the next
         one that does: all that was written to the log before it is then on the disk, too."""
@@ -120,15 +141,15 @@ class Committer:
             self._connection.execute(f"pragma synchronous = {'full' if durable else 'normal'}")
             self._durable = durable
 
-    def _begin(self) -> None:
-        """Wait for the lock of the file in short steps.
+    def _wait_for_lock(self, begin: Callable[[], object]) -> None:
+        """Repeat what takes the lock of the file in short steps, while another connection has it.
 
         SQLite itself sleeps longer each time, up to many times the length of a commit.
         """
         began_s = time.monotonic()
         while True:
             try:
-                self._connection.execute("begin immediate")
+                begin()
             except sqlite3.OperationalError as error:
                 is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
                 patience_s = self._busy_timeout_s

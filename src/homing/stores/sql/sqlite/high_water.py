@@ -40,18 +40,22 @@ class HighWater:
         self._connection = connection
         self._raised_at_s = float("-inf")
         self._raised_to: tuple[str, int] | None = None
-        self._has_commits = False
+        self.has_commits = False
         # Opening writes nothing: another connection may hold the write lock for long.
         self._restored = self._look_back()
+
+    @property
+    def is_due(self) -> bool:
+        """The next commit counts up."""
+        return time.monotonic() - self._raised_at_s >= RAISED_EVERY_S
 
     def raise_within_commit(self) -> None:
         """Call it in a transaction: about once a second it counts up."""
         self._raised_to = None
-        self._has_commits = True
-        now_s = time.monotonic()
-        if now_s - self._raised_at_s < RAISED_EVERY_S:
+        self.has_commits = True
+        if not self.is_due:
             return
-        self._raised_at_s = now_s
+        self._raised_at_s = time.monotonic()
         self._raised_to = self._connection.execute(_SQL["raise_pulse"]).fetchone()
         if self._restored is not None:
             self._connection.execute(_PUT_FACT, fact_row(self._restored))
@@ -59,7 +63,7 @@ class HighWater:
     def committed(self) -> None:
         if self._raised_to is None:
             return
-        self._has_commits, self._restored = False, None
+        self.has_commits, self._restored = False, None
         with (
             contextlib.suppress(OSError),  # a full disk: the next second tries again
             os.fdopen(open_own_file(self._file, os.O_WRONLY | os.O_TRUNC), "w") as file,
@@ -68,7 +72,7 @@ class HighWater:
 
     def close(self) -> None:
         """The last commits of this life count, too."""
-        if self._has_commits:
+        if self.has_commits:
             with contextlib.suppress(sqlite3.OperationalError):  # locked, or full
                 self._connection.execute("pragma synchronous = full")
                 [self._raised_to] = self._connection.execute(_SQL["raise_pulse"]).fetchall()

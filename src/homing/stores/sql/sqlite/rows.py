@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from homing.domain.delivery import Attempt, Delivery, Fact
@@ -18,8 +19,8 @@ CARRIES_PAYLOAD = 1
 CARRIES_RESULTS = 2
 CARRIES_ATTEMPT = 4
 
-# In these a new delivery differs from others. They come first in a row, so that what follows can be
-# compared with the usual values, which are written into the statement: to bind them takes longer.
+# In these a new delivery differs from others. They come first in a row; the usual values of the
+# rest are written into the statement that adds it, because to bind them takes longer.
 _OF_NEW = (
     "id",
     "created_at_ms",
@@ -41,10 +42,28 @@ VARYING = len(_OF_NEW)
 delivery_row = row_maker(ABSENT, COLUMNS)
 """A delivery's values in the order of `NAMES`."""
 
-USUAL = delivery_row(
-    Delivery(id="", route="", lane="", stage="", created_at_ms=0, updated_at_ms=0, due_at_ms=0)
-)[VARYING:]
-"""The rest of the row of a plain new delivery."""
+varying_row = row_maker(ABSENT, COLUMNS[:VARYING])
+"""The values in which a new delivery differs from others."""
+
+_NEW = Delivery(id="", route="", lane="", stage="", created_at_ms=0, updated_at_ms=0, due_at_ms=0)
+# The fields from which the other columns are made.
+_other_fields: Callable[[Delivery], Row] = attrgetter(
+    *(
+        {
+            "error_class": "failure",
+            "has_notices_due": "notices_due",
+            "accepted_at_ms": "receipt",
+        }.get(column.name, column.name)
+        for column in COLUMNS[VARYING:]
+    )
+)
+_USUAL = _other_fields(_NEW)
+
+
+def is_usual(delivery: Delivery) -> bool:
+    """It is as new deliveries are, in all but the first columns."""
+    return _other_fields(delivery) == _USUAL
+
 
 # The save raises the version itself; when a waiting delivery is due depends on its children.
 _ALWAYS_BY_STATEMENT = ("version", "due_at_ms")
@@ -69,8 +88,10 @@ def _literal(value: Any) -> str:
 PARTS = {
     "columns": ", ".join(NAMES),
     "row": _places(COLUMNS),
+    "varying": ", ".join(NAMES[:VARYING]),
     "varying_row": _places(COLUMNS[:VARYING]),
-    "usual_values": ", ".join(_literal(value) for value in USUAL),
+    "new_varying": ", ".join(f"new.{name}" for name in NAMES[:VARYING]),
+    "usual_values": ", ".join(_literal(value) for value in delivery_row(_NEW)[VARYING:]),
     "saved_columns": ", ".join(
         f"column{nth} as {name}" for nth, name in enumerate((*NAMES, *_SAVED_TOO), 1)
     ),

@@ -77,6 +77,11 @@ class Session:
             changed += self._cursor.execute(statement, parameters).rowcount
         return changed
 
+    def write_filled(self, bulk: Bulk, rows: Sequence[Row], filler: Row) -> None:
+        """As `write`, if the statement passes over the filler."""
+        for statement, parameters in bulk.filled(rows, filler):
+            self._cursor.execute(statement, parameters)
+
     def prove(self, changed: int, assumed: int) -> None:
         if changed != assumed:
             raise NotAsAssumed(f"{changed} row(s) were changed instead of {assumed}")

@@ -1,0 +1,75 @@
+"""Plain new deliveries, added by one statement.
+
+Python's interpreter lock is released while a statement runs, and has to be got again after it. A
+commit of many statements therefore waits many times for the event loop, which is busy. Here a
+trigger writes all tables, and a statement outside of a transaction commits by itself: SQLite
+writes, commits and syncs a group while the loop prepares the next one.
+
+Ids and keys are assumed to be free. If one is taken, nothing is stored (`NotAsAssumed`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from homing.domain.delivery import Delivery, Key
+from homing.domain.writes import Write
+from homing.ports import Added
+from homing.stores.sql.columns import Row
+from homing.stores.sql.sqlite.rows import ABSENT, NAMES, PARTS, VARYING, is_usual, varying_row
+from homing.stores.sql.sqlite.session import Session
+from homing.stores.sql.statements import Bulk, load
+
+WIDEST = 256
+
+_SQL = load(__package__, "add_new.sql", PARTS)
+_ADD = Bulk(_SQL["add_new"], widest=WIDEST)
+_FILLER = ("", *[0] * (VARYING + 4))
+_ROUTE, _LANE = NAMES.index("route"), NAMES.index("lane")
+
+
+def make_ready(connection: sqlite3.Connection) -> None:
+    """Of the connection that writes, once."""
+    connection.execute("pragma temp_store = memory")
+    connection.execute(_SQL["make_view"])
+    connection.execute(_SQL["make_trigger"])
+
+
+def plain_row(write: Write, record: str) -> Row | None:
+    """All that is stored of a new delivery; None if there is more than fits into such a row."""
+    delivery = write.delivery
+    if not is_usual(delivery) or write.children or write.results or write.facts:
+        return None
+    recipients = delivery.recipients
+    fingerprint = _fingerprint(delivery, write.keys)
+    if fingerprint is None or len(recipients) > 1 or not write.payload:
+        return None
+    # Binding bytes is slow (Python looks for an adapter); a bytearray is bound at once.
+    payload = bytearray(write.payload)
+    recipient = recipients[0].address if recipients else ABSENT
+    return (*varying_row(delivery), record, payload, fingerprint, recipient)
+
+
+def _fingerprint(delivery: Delivery, keys: Sequence[Key]) -> Any:
+    """That of its own key, if this is the only one."""
+    if not keys:
+        return ABSENT if delivery.key is None else None
+    key = keys[0]
+    # The same objects where intake made both. Whatever else is equal is added another way.
+    is_own = key.key is delivery.key and key.source is delivery.source
+    is_own = is_own and key.delivery_id is delivery.id and key.expires_at_ms is None
+    return key.fingerprint if is_own and len(keys) == 1 else None
+
+
+def add_new(session: Session, rows: Sequence[Row]) -> list[Added]:
+    """Any number of rows; up to `WIDEST` they are one statement."""
+    places = [(row[_ROUTE], row[_LANE]) for row in rows]
+    counted = Counter(places)
+    whole = [(*row, counted.pop(place, 0)) for place, row in zip(places, rows, strict=True)]
+    with session.assuming_unique(), session.assuming_new_keys():
+        session.write_filled(_ADD, whole, _FILLER)
+    session.news = True
+    return [Added(row[0]) for row in rows]
