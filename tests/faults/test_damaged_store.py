@@ -14,9 +14,9 @@ from homing.app import Homing
 from homing.domain.message import Email
 from homing.ports import Alert
 from homing.settings import Settings
+from homing.stores.sql.sqlite.checkpoint import PAGE_BYTES
 from homing.web.application import application
 
-PAGE_BYTES = 4096
 BOUND_S = 30.0
 
 

@@ -12,10 +12,8 @@ import pytest
 from homing.domain.errors import StoreError
 from homing.ports import Checked, JournalPath, Migrated
 from homing.stores.sql.sqlite import SqliteStore, checks
-from homing.stores.sql.sqlite.checkpoint import STUCK_LOG_BYTES
+from homing.stores.sql.sqlite.checkpoint import PAGE_BYTES, STUCK_LOG_BYTES
 from homing.testing import samples
-
-PAGE_BYTES = 4096
 
 
 @pytest.fixture

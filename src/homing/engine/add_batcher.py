@@ -19,6 +19,9 @@ T = TypeVar("T")
 Answer: TypeAlias = tuple[New, Added | Existing]
 Tell: TypeAlias = Callable[[Sequence[New]], None]
 MAX_BATCH = 256
+# More than this is given to the store in halves: it may answer the first one, whose callers come
+# with their next submissions, while it writes the second.
+MIN_BATCH = 16
 # Each of the batch would meet these alone, too. Any other error may be caused by one of them.
 SHARED = (StoreUnavailable, StoreOutcomeUnknown)
 
@@ -52,8 +55,9 @@ class AddBatcher(Generic[T]):
 
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:
         waiting, self._waiting = self._waiting, []
-        for start in range(0, len(waiting), MAX_BATCH):
-            prepared = self._prepared(waiting[start : start + MAX_BATCH])
+        size = min(max(-(-len(waiting) // 2), MIN_BATCH), MAX_BATCH)
+        for start in range(0, len(waiting), size):
+            prepared = self._prepared(waiting[start : start + size])
             if not prepared:
                 continue
             task = loop.create_task(self._write_together(prepared))

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from homing.stores.sql.sqlite import SqliteStore
+from homing.stores.sql.sqlite.checkpoint import PAGE_BYTES
 from tests.unit.cli.conftest import Cli
 
 PATH = Path("homing.db")
-PAGE_BYTES = 4096
 
 
 @contextmanager

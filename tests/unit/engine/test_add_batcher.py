@@ -9,7 +9,7 @@ import pytest
 
 from homing.domain.delivery import New
 from homing.domain.errors import InvalidRequest, StoreFull, StoreUnavailable
-from homing.engine.add_batcher import MAX_BATCH, AddBatcher
+from homing.engine.add_batcher import MAX_BATCH, MIN_BATCH, AddBatcher
 from homing.ports import Added, Existing
 from homing.testing import samples
 
@@ -116,7 +116,19 @@ async def test_who_gives_up_keeps_nobody_from_an_answer() -> None:
     assert shelf.writes == [["a", "b"]]
 
 
+async def test_many_are_written_in_halves() -> None:
+    shelf = Shelf()
+    await shelf.submit(*(f"d{number}" for number in range(2 * MIN_BATCH + 1)))
+    assert [len(write) for write in shelf.writes] == [MIN_BATCH + 1, MIN_BATCH]
+
+
+async def test_few_are_not_divided_further() -> None:
+    shelf = Shelf()
+    await shelf.submit(*(f"d{number}" for number in range(MIN_BATCH + 1)))
+    assert [len(write) for write in shelf.writes] == [MIN_BATCH, 1]
+
+
 async def test_no_write_is_larger_than_it_may_be() -> None:
     shelf = Shelf()
-    await shelf.submit(*(f"d{number}" for number in range(MAX_BATCH + 1)))
-    assert [len(write) for write in shelf.writes] == [MAX_BATCH, 1]
+    await shelf.submit(*(f"d{number}" for number in range(2 * MAX_BATCH + 1)))
+    assert [len(write) for write in shelf.writes] == [MAX_BATCH, MAX_BATCH, 1]

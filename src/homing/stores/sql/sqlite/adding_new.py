@@ -54,14 +54,18 @@ def plain_row(write: Write, record: str) -> Row | None:
 
 
 def _fingerprint(delivery: Delivery, keys: Sequence[Key]) -> Any:
-    """That of its own key, if this is the only one."""
+    """That of its own key; None if it has other keys."""
     if not keys:
         return ABSENT if delivery.key is None else None
     key = keys[0]
-    # The same objects where intake made both. Whatever else is equal is added another way.
-    is_own = key.key is delivery.key and key.source is delivery.source
-    is_own = is_own and key.delivery_id is delivery.id and key.expires_at_ms is None
-    return key.fingerprint if is_own and len(keys) == 1 else None
+    is_own = (
+        len(keys) == 1
+        and key.key == delivery.key
+        and key.source == delivery.source
+        and key.delivery_id == delivery.id
+        and key.expires_at_ms is None
+    )
+    return key.fingerprint if is_own else None
 
 
 def add_new(session: Session, rows: Sequence[Row]) -> list[Added]:

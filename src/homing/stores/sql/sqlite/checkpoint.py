@@ -25,8 +25,8 @@ log = logging.getLogger("homing.store")
 
 CHECKPOINTS_ARE_SAFE_SINCE = (3, 51, 3)
 PAGES = 2000
-_PAGE_BYTES = 4096
-LONG_LOG_BYTES = 2 * PAGES * _PAGE_BYTES
+PAGE_BYTES = 8192
+LONG_LOG_BYTES = 2 * PAGES * PAGE_BYTES
 # Some reader keeps the log from starting anew.
 STUCK_LOG_BYTES = 4 * LONG_LOG_BYTES
 CARE_EVERY_S = 1.0

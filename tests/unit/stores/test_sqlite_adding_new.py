@@ -1,0 +1,170 @@
+"""Plain new deliveries are added by one statement, and it stores what adding one by one stores."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from homing.domain.delivery import New, Recipient
+from homing.domain.writes import write_of_new
+from homing.ports import Added, Existing
+from homing.stores.sql.sqlite import adding_new
+from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
+from homing.stores.sql.sqlite.committing import Committer, Job
+from homing.stores.sql.sqlite.connection import connect_to_write
+from homing.stores.sql.sqlite.high_water import HighWater
+from homing.stores.sql.sqlite.session import Session
+from homing.stores.sql.sqlite.writer import half_of_adds
+from homing.testing import samples
+
+TABLES = ("deliveries", "records", "contents", "results", "recipients", "keys", "counts", "facts")
+
+
+def requested(new: list[New]) -> AddRequest:
+    return AddRequest([new_entry(write_of_new(one)) for one in new], ())
+
+
+def job(new: list[New]) -> Job:
+    """Nobody waits for the answer."""
+    return Job(add_all, requested(new), len(new), cast("asyncio.Future[Any]", None))
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(connect_to_write(tmp_path / "outbox.db", 1.0)) as connection:
+        yield connection
+
+
+@pytest.fixture
+def committer(
+    tmp_path: Path, database: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> Committer:
+    # Otherwise one commit a second counts up the pulse, too, and needs a transaction.
+    monkeypatch.setattr(HighWater, "is_due", False)
+    path = tmp_path / "outbox.db"
+    return Committer(database, path, 1.0, HighWater(path, database))
+
+
+def statements(database: sqlite3.Connection, committer: Committer, *jobs: Job) -> list[str]:
+    """Those that a commit of these runs."""
+    seen: list[str] = []
+    database.set_trace_callback(seen.append)
+    committer.commit([*jobs])
+    database.set_trace_callback(None)
+    # A statement is told of again for each step of its trigger.
+    return [statement for statement, _ in itertools.groupby(seen)]
+
+
+@st.composite
+def many_new(draw: st.DrawFn) -> list[New]:
+    made = []
+    for number in range(draw(st.integers(1, 12))):
+        name = draw(st.none() | st.just(f"key-{number}"))
+        addresses = draw(st.lists(st.sampled_from("ab"), max_size=2, unique=True))
+        fields: dict[str, Any] = {
+            "source": draw(st.sampled_from(("", "shop"))),
+            "lane": draw(st.sampled_from(("mail", "mail/slow"))),
+            "topic": draw(st.none() | st.just("paid")),
+            "priority": draw(st.integers(1, 4)),
+            "due_at_ms": draw(st.integers(0, 9)),
+            "recipients": tuple(Recipient(f"{each}@example.org") for each in addresses),
+            "metadata": draw(st.sampled_from(({}, {"order": "7"}))),
+        }
+        state = draw(st.sampled_from(("pending", "pending", "waiting", "suppressed")))
+        make = samples.new if name is None else partial(samples.keyed, name=name)
+        made.append(make(f"d{number}", state=state, **fields))
+    return made
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@given(many_new())
+def test_it_stores_what_adding_one_by_one_stores(tmp_path: Path, new: list[New]) -> None:
+    stored = []
+    for exact in (False, True):
+        path = tmp_path / f"{exact}.db"
+        path.unlink(missing_ok=True)
+        with closing(connect_to_write(path, 1.0)) as connection:
+            adding_new.make_ready(connection)
+            session = Session(connection, exact=exact, looks_for_keys=exact)
+            answers = add_all(session, [requested(new)])
+            session.finish()
+            rows = [
+                sorted(connection.execute(f"select * from homing_{table}"), key=repr)
+                for table in TABLES
+            ]
+        path.unlink()
+        stored.append((answers, session.news, rows))
+
+    assert stored[0] == stored[1]
+    assert stored[0][0] == [[Added(one.delivery.id) for one in new]]
+
+
+@pytest.mark.parametrize("number", [1, 7, 64, 65, adding_new.WIDEST])
+def test_a_group_is_one_statement(
+    database: sqlite3.Connection, committer: Committer, number: int
+) -> None:
+    half = number // 2
+    jobs = [job(samples.many(half, prefix="a")), job(samples.many(number - half, prefix="b"))]
+
+    [statement] = statements(database, committer, *jobs)
+
+    assert statement.startswith("insert into homing_new")
+    assert [len(each.answer) for each in jobs] == [half, number - half]
+    assert database.execute("select count(*) from homing_deliveries").fetchone() == (number,)
+
+
+def test_more_than_a_statement_can_take_is_one_transaction(
+    database: sqlite3.Connection, committer: Committer
+) -> None:
+    ran = statements(database, committer, job(samples.many(adding_new.WIDEST + 1)))
+
+    assert (ran[0], ran[-1]) == ("begin immediate", "commit")
+    assert [each.split()[2] for each in ran[1:-1]] == ["homing_new"] * 2
+
+
+@pytest.mark.parametrize("repeated", ["in the group", "stored"])
+def test_a_repeated_key_changes_nothing_for_the_others(
+    database: sqlite3.Connection, committer: Committer, repeated: str
+) -> None:
+    first, again = samples.keyed("one", "order-7"), samples.keyed("two", "order-7")
+    jobs = [job([first]), job([samples.new("other")]), job([again])]
+    if repeated == "stored":
+        committer.commit([jobs.pop(0)])
+
+    committer.commit(jobs)
+
+    assert [each.error for each in jobs] == [None] * len(jobs)
+    assert jobs[-2].answer == [Added("other")]
+    [existing] = jobs[-1].answer
+    assert isinstance(existing, Existing)
+    assert existing.delivery_id == "one"
+    ids = {each for (each,) in database.execute("select id from homing_deliveries")}
+    assert ids == {"one", "other"}
+    [(number,)] = database.execute("select sum(number) from homing_counts")
+    assert number == len(ids)
+
+
+def test_two_groups_of_adds_take_turns() -> None:
+    adds = [job(samples.many(number)) for number in (20, 12, 30, 2)]
+
+    assert half_of_adds(adds, 64) == 2
+    assert half_of_adds(adds[:1], 20) == 1
+    assert half_of_adds([], 0) == 0
+
+
+def test_other_requests_share_one_commit_with_all_adds() -> None:
+    other = msgspec.structs.replace(job([]), work=lambda _session, _requests: [], size=1)
+    jobs = [job(samples.many(20)), other, job(samples.many(20))]
+
+    assert half_of_adds(jobs, 41) == 3
