@@ -69,10 +69,14 @@ class Committer:
 
     def commit(self, jobs: list[Job], *, exact: bool = False) -> bool:
         """Every job has its answer or its error afterwards; true if something may be due."""
+        looks_for_keys = self._looks_for_keys > 0
+        session = Session(self._connection, exact=exact, looks_for_keys=looks_for_keys)
         try:
-            return self._transact(jobs, exact=exact)
+            return self._transact(session, jobs)
         except Exception as error:
             fault = self._back_out(error)
+        finally:
+            session.close()
         if isinstance(fault, NotAsAssumed) and not exact:
             if isinstance(fault, KeyRepeated):
                 self._looks_for_keys = LOOK_FOR_KEYS
@@ -88,9 +92,8 @@ class Committer:
         news = [self.commit([job], exact=True) for job in jobs]
         return any(news)
 
-    def _transact(self, jobs: list[Job], *, exact: bool) -> bool:
+    def _transact(self, session: Session, jobs: list[Job]) -> bool:
         connection = self._connection
-        session = Session(connection, exact=exact, looks_for_keys=self._looks_for_keys > 0)
         claims = [job.request for job in jobs if job.work is claim_all]
         if len(claims) == len(jobs) and not is_any_due(session, claims):
             for job in jobs:

@@ -49,6 +49,11 @@ class Session:
         self.counts = Counts()
         self.news = False
 
+    def close(self) -> None:
+        """The trace of an error may refer to the session for long. A statement that it has not let
+        go would keep the file open after its connection was closed."""
+        self._cursor.close()
+
     def run(self, statement: str, parameters: Sequence[Any] = ()) -> int:
         """Run one statement; how many rows it changed."""
         return self._cursor.execute(statement, parameters).rowcount
