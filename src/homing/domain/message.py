@@ -91,7 +91,8 @@ class Email(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
         return tuple(dict.fromkeys((*self.to, *self.cc, *self.bcc)))
 
 
-class Event(Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="event"):
+# `gc=False`: data that refers to its own message cannot be stored anyway.
+class Event(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="kind", tag="event"):
     """Something that happened, for the handlers of its type."""
 
     type: str
@@ -99,7 +100,7 @@ class Event(Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="even
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-class Job(Struct, frozen=True, omit_defaults=True, tag_field="kind", tag="job"):
+class Job(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="kind", tag="job"):
     """A piece of staged work."""
 
     name: str

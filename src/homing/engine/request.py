@@ -39,7 +39,7 @@ class SubmitOptions(TypedDict, total=False):
     facts: tuple[Fact, ...]
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class Request(Struct, frozen=True, gc=False, kw_only=True):
     """One message with all that a caller may say about it (see `SubmitOptions`).
 
     `facts` are stored in the same commit as the delivery: all or nothing, and not at all where
@@ -58,7 +58,7 @@ class Request(Struct, frozen=True, kw_only=True):
     facts: tuple[Fact, ...] = NO_FACTS
 
 
-class Ticket(Struct, frozen=True):
+class Ticket(Struct, frozen=True, gc=False):
     """What a caller gets: the durable record, and whether this call made it."""
 
     delivery: Delivery

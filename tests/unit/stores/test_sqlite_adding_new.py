@@ -25,7 +25,7 @@ from homing.stores.sql.sqlite.committing import Committer, Job
 from homing.stores.sql.sqlite.connection import connect_to_write
 from homing.stores.sql.sqlite.high_water import HighWater
 from homing.stores.sql.sqlite.session import Session
-from homing.stores.sql.sqlite.writer import half_of_adds
+from homing.stores.sql.sqlite.writer import QUICK_COMMIT_S, number_in_turn
 from homing.testing import samples
 
 TABLES = ("deliveries", "records", "contents", "results", "recipients", "keys", "counts", "facts")
@@ -158,13 +158,19 @@ def test_a_repeated_key_changes_nothing_for_the_others(
 def test_two_groups_of_adds_take_turns() -> None:
     adds = [job(samples.many(number)) for number in (20, 12, 30, 2)]
 
-    assert half_of_adds(adds, 64) == 2
-    assert half_of_adds(adds[:1], 20) == 1
-    assert half_of_adds([], 0) == 0
+    assert number_in_turn(adds, QUICK_COMMIT_S) == 2
+    assert number_in_turn(adds[:1], QUICK_COMMIT_S) == 1
+    assert number_in_turn([], QUICK_COMMIT_S) == 0
 
 
-def test_other_requests_share_one_commit_with_all_adds() -> None:
+def test_on_a_slow_disk_all_adds_share_a_commit() -> None:
+    adds = [job(samples.many(20)), job(samples.many(20))]
+
+    assert number_in_turn(adds, 2 * QUICK_COMMIT_S) == 2
+
+
+def test_other_requests_share_a_commit_with_all_adds() -> None:
     other = msgspec.structs.replace(job([]), work=lambda _session, _requests: [], size=1)
     jobs = [job(samples.many(20)), other, job(samples.many(20))]
 
-    assert half_of_adds(jobs, 41) == 3
+    assert number_in_turn(jobs, 0.0) == 3

@@ -9,6 +9,7 @@ import queue
 import sqlite3
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,6 @@ LOOK_EVERY_S = 0.25
 CLOSE_LOOK_EVERY_S = 0.004
 LOOK_CLOSELY_FOR_S = 1.0
 IDLE_EVERY_S = 1.0
-# While commits are quick, two groups of adds take turns: one is committed while the event loop
-# answers and prepares the other. On a slow disk all go together, because there only the number of
-# commits matters.
 QUICK_COMMIT_S = 0.002
 
 
@@ -197,10 +195,9 @@ class Writer:
                 first = self._queue.get_nowait()
         except queue.Empty:
             pass
-        if self._commit_s < QUICK_COMMIT_S:
-            now = half_of_adds(jobs, size)
-            jobs, self._later = jobs[:now], jobs[now:]
-        return jobs
+        number = number_in_turn(jobs, self._commit_s)
+        self._later = jobs[number:]
+        return jobs[:number]
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
         # If the loop was closed first, no caller waits any more.
@@ -223,12 +220,18 @@ def _close(file: _File) -> None:
         file.connection.close()
 
 
-def half_of_adds(jobs: list[Job], size: int) -> int:
-    """How many of these come to half their size; all of them if some are no adds."""
-    if len(jobs) < 2 or any(job.work is not add_all for job in jobs):
+def number_in_turn(jobs: list[Job], commit_s: float) -> int:
+    """How many of these requests are committed next, if the last commit took so long.
+
+    Two groups of adds take turns: one is committed while the event loop answers and prepares the
+    other. On a slow disk all go together, because there only the number of commits matters.
+    """
+    if len(jobs) < 2 or commit_s > QUICK_COMMIT_S:
         return len(jobs)
-    sizes = itertools.accumulate(job.size for job in jobs)
-    return next(nth for nth, so_far in enumerate(sizes, 1) if 2 * so_far >= size)
+    if any(job.work is not add_all for job in jobs):
+        return len(jobs)
+    sizes = [*itertools.accumulate(job.size for job in jobs)]
+    return 1 + bisect_left(sizes, sizes[-1] / 2)
 
 
 def _settle(future: asyncio.Future[None], error: BaseException | None) -> None:
