@@ -265,7 +265,7 @@ class RouteWorker:
         sends = batch[0].stage.sends
         most = min(len(batch), most_at_once(batch[0])) if sends else 1
         # Sends share the writes of their marks and outcomes: half a room is worth waiting for.
-        taken = await self._room.take(most, worth=min(most, max(self.route.most_at_once // 2, 1)))
+        taken = await self._room.take(most, worth=most)
         if sends and taken < len(batch):
             self.put_back(batch[taken:])
             batch = batch[:taken]
