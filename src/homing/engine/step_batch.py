@@ -17,7 +17,7 @@ from homing.engine.function_step import NOTHING_TO_KEEP
 from homing.engine.handled_before import lane_step, note_handled
 from homing.engine.outcomes import conclude, timed_out
 from homing.engine.save_batcher import PendingSave
-from homing.engine.settling import Ended, hand_over, settle
+from homing.engine.settling import Ended, hand_over, hand_over_and_wait, settle
 from homing.engine.starting import leave_out_what_may_not_start
 from homing.engine.time_limits import TimeLimits
 from homing.ports import Done, Outcome, Step
@@ -74,6 +74,7 @@ class StepBatch:
                 put_back(works[place + 1 :], self._works)
                 await self._settle()
                 await self._wait_for(work, call, first)
+                await self._settle_waited()
                 return
             if has_parked:
                 put_back(works[place + 1 :], self._works)
@@ -116,6 +117,17 @@ class StepBatch:
         self._hand_over()
         if not self._process.saves.has_room:
             await self._process.saves.room()
+
+    async def _settle_waited(self) -> None:
+        """A call that has waited keeps its slot until its outcome is stored.
+
+        So no more calls than there are slots have begun and are not stored: a kill repeats these.
+        """
+        ended, self._ended = self._ended, []
+        if self._wait:
+            await settle(ended, wait=True)
+        elif ended:
+            await hand_over_and_wait(ended)
 
     def _conclude_returned(self) -> None:
         """The common outcome, a good end of the last stage, is made without the long way."""
