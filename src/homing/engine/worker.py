@@ -35,8 +35,6 @@ MAX_HELD_BYTES = 32 * 1024 * 1024
 QUICK_SHARE_OF_LEASE = 0.1
 MAX_WAITING_SUSPECTS = 4096
 STORE_RETRY_S = 1.0
-# The share of a route's room that a batch of sends waits for.
-WORTH_OF_ROOM = 7 / 8
 # A batch of steps that never wait runs for about this long before other tasks run.
 TURN_S = 0.02
 # Failures that leave open whether a parked route works again.
@@ -266,10 +264,8 @@ class RouteWorker:
         """Attempt them once there is room; how many were attempted."""
         sends = batch[0].stage.sends
         most = min(len(batch), most_at_once(batch[0])) if sends else 1
-        # Sends share the writes of their marks and outcomes: a room that is nearly free is worth
-        # waiting for, and a few slow ones hold up nobody.
-        worth = min(most, max(int(self.route.most_at_once * WORTH_OF_ROOM), 1))
-        taken = await self._room.take(most, worth=worth)
+        # Sends share the writes of their marks and outcomes: half a room is worth waiting for.
+        taken = await self._room.take(most, worth=min(most, max(self.route.most_at_once // 2, 1)))
         if sends and taken < len(batch):
             self.put_back(batch[taken:])
             batch = batch[:taken]
