@@ -59,15 +59,18 @@ class Email(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # As intake and decoding make it. Asked so, it costs a third of the loop below.
+        # As intake makes it, or decoding: there `to` is a list. Asked so, it costs a third of the
+        # loop below.
         if (
-            self.to.__class__ is tuple
-            and self.cc.__class__ is tuple
+            self.cc.__class__ is tuple
             and self.bcc.__class__ is tuple
             and self.reply_to.__class__ is tuple
             and self.attachments.__class__ is tuple
         ):
-            return
+            if self.to.__class__ is list:
+                force_setattr(self, "to", tuple(self.to))
+            if self.to.__class__ is tuple:
+                return
         # One address or many: callers write either, all other code gets a tuple.
         for name in ("to", "cc", "bcc", "reply_to"):
             value = getattr(self, name)

@@ -234,26 +234,31 @@ def works_of(
     """Plan and stage are looked up once for all of one lane."""
     lease_end_s = claimed_at_s + route.lease_s
     known: dict[tuple[str, str, str], tuple[Plan, Stage, bool]] = {}
+    works: list[ClaimedWork] = []
     for one in claimed:
-        delivery = one.delivery
+        delivery, content = one.delivery, one.content
         course = delivery.lane, delivery.plan, delivery.stage
         if course not in known:
             plan = route.plan_of(delivery)
             known[course] = (plan, *stage_in(plan, delivery.stage))
-    return [
-        ClaimedWork(
-            process,
-            route,
-            *known[one.delivery.lane, one.delivery.plan, one.delivery.stage],
-            one.delivery,
-            one.content,
-            lease_end_s,
-            size=_size(one.content) if one.content.results else len(one.content.payload),
-            receipt=one.receipt,
-            owner=owner,
+        plan, stage, is_stage_known = known[course]
+        size = _size(content) if content.results else len(content.payload)
+        works.append(
+            ClaimedWork(
+                process,
+                route,
+                plan,
+                stage,
+                is_stage_known,
+                delivery,
+                content,
+                lease_end_s,
+                size,
+                one.receipt,
+                owner,
+            )
         )
-        for one in claimed
-    ]
+    return works
 
 
 def _size(content: Content) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
@@ -103,17 +103,20 @@ class Counters:
         for route, number in numbers.items():
             self._tally(minute, route).accepted += number
 
-    def changed(self, changes: Iterable[tuple[Delivery | None, Delivery]]) -> None:
+    def changed(self, changes: Sequence[tuple[Delivery | None, Delivery]]) -> None:
         """Stored changes, each as it was before and after: those that have ended by it count."""
         now_ms = self._clock.now_ms()
         minute = now_ms // MINUTE_MS
+        route, tally = None, Tally()
         for before, after in changes:
             state = after.state
             if state not in ENDS or after.parent_id is not None:
                 continue
             if before is not None and before.state == state:
                 continue
-            tally = self._tally(minute, after.route)
+            if after.route != route:
+                route = after.route
+                tally = self._tally(minute, route)
             if state == "failed":
                 tally.failed += 1
                 if after.failure_history:

@@ -375,7 +375,7 @@ class Engine:
             self._tell([Transitioned(name, delivery, None, (), now_ms) for delivery in deliveries])
 
     def _tell_settled(self, stored: Sequence[PendingSave]) -> None:
-        self.process.counters.changed((each.previous, each.change.delivery) for each in stored)
+        self.process.counters.changed([(each.previous, each.change.delivery) for each in stored])
         if self._observers:
             now_ms = self.clock.now_ms()
             self._tell(
@@ -401,7 +401,7 @@ class Engine:
     def _tell_repaired(self, events: Sequence[Transitioned]) -> None:
         new = [event.delivery for event in events if event.previous is None]
         self.process.counters.accepted(new)
-        self.process.counters.changed((e.previous, e.delivery) for e in events if e.previous)
+        self.process.counters.changed([(e.previous, e.delivery) for e in events if e.previous])
         self._tell(events)
 
     def _tell(self, events: Sequence[Transitioned]) -> None:

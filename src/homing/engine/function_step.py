@@ -69,20 +69,24 @@ def outcome_of(returned: Json) -> Outcome:
 
 
 def assignment_of(work: Work) -> Assignment:
-    delivery = work.delivery
-    message = decode_message(work.content.payload)
-    if isinstance(message, Email):
+    delivery, content = work.delivery, work.content
+    message = decode_message(content.payload)
+    if isinstance(message, Event):
+        name = message.type
+    elif isinstance(message, Email):
         raise HomingError("this payload is not an event or a job")
-    results = work.content.results
+    else:
+        name = message.name
+    results, metadata = content.results, delivery.metadata
     return Assignment(
-        id=event_id(delivery),
-        name=message.type if isinstance(message, Event) else message.name,
+        id=event_id(delivery) if metadata else delivery.id,
+        name=name,
         data=message.data,
         key=delivery.key,
         source=delivery.source,
         attempt=delivery.attempts_spent + 1,
         cycle=delivery.cycle,
-        metadata=delivery.metadata,
+        metadata=metadata,
         results=_kept_results(results) if results else {},
     )
 

@@ -24,10 +24,16 @@ def lane_step(step: AnyStep, work: ClaimedWork) -> AnyStep:
 async def note_handled(works: Sequence[ClaimedWork]) -> None:
     """Asked once for a whole claim: for each batch it would be a round trip to the store, in which
     the batches that wait get shorter and shorter."""
+    unasked = [work for work in works if work.is_handled is None]
+    if not unasked:
+        return
     by_lane: dict[tuple[str, str], list[ClaimedWork]] = {}
-    for work in works:
-        if work.is_handled is None:
-            by_lane.setdefault((work.stage.name, work.delivery.lane), []).append(work)
+    for work in unasked:
+        lane = work.stage.name, work.delivery.lane
+        if lane in by_lane:
+            by_lane[lane].append(work)
+        else:
+            by_lane[lane] = [work]
     for group in by_lane.values():
         step = lane_step(group[0].route.steps.get(group[0].stage.name), group[0])
         handled_before = getattr(step, "handled_before", None)

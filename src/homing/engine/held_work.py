@@ -32,9 +32,11 @@ class HeldWork:
     def add(self, works: Sequence[ClaimedWork]) -> None:
         by_id, size = self._by_id, self.size
         for work in works:
-            before = by_id.get(work.delivery.id)
-            by_id[work.delivery.id] = work
-            size += work.size - (before.size if before is not None else 0)
+            delivery_id = work.delivery.id
+            if delivery_id in by_id:
+                size -= by_id[delivery_id].size
+            by_id[delivery_id] = work
+            size += work.size
         self.size = size
 
     def forget(self, works: Sequence[ClaimedWork]) -> None:
@@ -42,7 +44,7 @@ class HeldWork:
         for work in works:
             delivery_id = work.delivery.id
             # There may be a newer claim of the same delivery under its id.
-            if delivery_id in by_id and by_id[delivery_id] is work:
+            if by_id.get(delivery_id) is work:
                 del by_id[delivery_id]
                 size -= work.size
         self.size = size if by_id else 0

@@ -81,12 +81,25 @@ def batches(works: Sequence[ClaimedWork], most: int = MAX_BATCH) -> Iterator[lis
     first (in doubt, with children) is a batch of its own.
     """
     alike: dict[object, list[ClaimedWork]] = {}
+    group: list[ClaimedWork] = []
+    first: ClaimedWork | None = None
     for work in works:
-        kind = _kind(work)
-        if kind in alike:
-            alike[kind].append(work)
-        else:
-            alike[kind] = [work]
+        delivery = work.delivery
+        # Most are like the one before: that costs no call and no lookup.
+        if (
+            first is None
+            or work.stage is not first.stage
+            or work.plan is not first.plan
+            or delivery.priority != first.delivery.priority
+            or delivery.lane != first.delivery.lane
+            or delivery.maybe_sent_at_ms is not None
+            or delivery.fanned_out
+            or work.is_probe
+        ):
+            kind = _kind(work)
+            group = alike[kind] = alike.get(kind) or []
+            first = None if kind is work else work
+        group.append(work)
     for group in alike.values():
         yield from _bounded(group, min(most, most_at_once(group[0])))
 
@@ -100,6 +113,10 @@ def _kind(work: ClaimedWork) -> object:
 
 
 def _bounded(group: list[ClaimedWork], most: int) -> Iterator[list[ClaimedWork]]:
+    if sum([work.size for work in group]) <= MAX_BATCH_BYTES:
+        for begin in range(0, len(group), most):
+            yield group[begin : begin + most]
+        return
     begin, size = 0, 0
     for place, work in enumerate(group):
         if place > begin and (place - begin >= most or size + work.size > MAX_BATCH_BYTES):

@@ -50,6 +50,21 @@ def conclude(
         return conclude_fault(work, error, maybe_sent=maybe_sent)
 
 
+def conclude_accepted(work: ClaimedWork, receipt: Receipt) -> PendingSave:
+    """What most sends end with: nobody was refused. As `conclude`, in fewer calls."""
+    delivery = work.delivery
+    if work.stage is not work.plan.stages[-1]:
+        return conclude(work, Done(receipt=receipt))
+    try:
+        change = transitions.succeed(
+            delivery, plan=work.plan, now_ms=work.process.clock.now_ms(), roll=0.0, receipt=receipt
+        )
+    except Exception as error:
+        return conclude_fault(work, error)
+    must_keep = delivery.committing
+    return PendingSave("succeed", change, delivery, work.lease_end_s, must_keep=must_keep)
+
+
 def as_exception(error: BaseException) -> Exception:
     """A cancellation that was not meant for this task is a failure like any other."""
     if isinstance(error, Exception):

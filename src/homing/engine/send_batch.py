@@ -17,7 +17,13 @@ from homing.domain.failure import Failure
 from homing.engine.claimed_work import ClaimedWork, in_time, put_back
 from homing.engine.evidence import late_receipt
 from homing.engine.one_at_a_time import SingleSend, TooLate
-from homing.engine.outcomes import conclude, conclude_fault, conclude_found, timed_out
+from homing.engine.outcomes import (
+    conclude,
+    conclude_accepted,
+    conclude_fault,
+    conclude_found,
+    timed_out,
+)
 from homing.engine.settling import Ended, hand_over, settle
 from homing.engine.starting import leave_out_what_may_not_start
 from homing.engine.steps import Packed, SendStep, outcome_of
@@ -238,7 +244,10 @@ class SendBatch:
     def _told(self, work: ClaimedWork, answer: Accepted | Failure | BaseException) -> None:
         if self._under_way.pop(work, None) is None:
             return  # its time was over, or it was told before
-        if isinstance(answer, TooLate):
+        if answer.__class__ is Accepted and not answer.refused:
+            self._process.on_answer(self._step.provider, answer)
+            self._ended.append((work, conclude_accepted(work, answer.receipt)))
+        elif isinstance(answer, TooLate):
             """Marked and not sent: its next owner looks into it."""
         elif isinstance(answer, _FAILED_SEND):
             self._end(work, answer, maybe_sent=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import TypeAlias
@@ -31,13 +32,25 @@ async def settle(ended: Sequence[Ended], *, wait: bool) -> None:
             give_permits_back((work,))
 
 
-def hand_over(ended: Sequence[Ended], *, may_wait: bool = False) -> None:
+async def hand_over_and_wait(ended: Sequence[Ended]) -> None:
+    """As `hand_over`; each is written or given up when this returns."""
+    all_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    hand_over(ended, all_over=all_over)
+    await all_over
+
+
+def hand_over(
+    ended: Sequence[Ended],
+    *,
+    may_wait: bool = False,
+    all_over: asyncio.Future[None] | None = None,
+) -> None:
     """They are written with the next batch of saves; each work ends once it is written.
 
     With `may_wait` they wait for a moment, to share a write that is made anyway.
     """
     saves = ended[0][0].process.saves
-    written = partial(_written, ended)
+    written = partial(_written, ended, all_over)
     for work, save in ended:
         work.settled = save.name
         save.done = written
@@ -50,7 +63,7 @@ def hand_over(ended: Sequence[Ended], *, may_wait: bool = False) -> None:
     give_permits_back([work for work, _ in ended])
 
 
-def _written(ended: Sequence[Ended]) -> None:
+def _written(ended: Sequence[Ended], all_over: asyncio.Future[None] | None) -> None:
     """Some of them, mostly all, are written or given up."""
     over = [work for work, save in ended if save.kept is not None]
     for work, save in ended:
@@ -58,6 +71,8 @@ def _written(ended: Sequence[Ended]) -> None:
             work.lost = True
             work.settled = None
     end_all(over)
+    if all_over is not None and len(over) == len(ended) and not all_over.done():
+        all_over.set_result(None)
 
 
 def _take_in(work: ClaimedWork, save: PendingSave, kept: Kept) -> None:

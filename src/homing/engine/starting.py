@@ -27,8 +27,7 @@ async def leave_out_what_may_not_start(
     batch: Sequence[ClaimedWork], *, wait: bool
 ) -> list[ClaimedWork]:
     """Those that may start. The others are settled: expired, out of budget, found by evidence."""
-    now_ms = batch[0].now_ms
-    if not [work for work in batch if not starts_plainly(work, now_ms)]:
+    if all_start_plainly(batch, batch[0].now_ms):
         return list(batch)
     starting: list[ClaimedWork] = []
     ended: list[Ended] = []
@@ -49,20 +48,23 @@ async def leave_out_what_may_not_start(
     return starting
 
 
-def starts_plainly(work: ClaimedWork, now_ms: int) -> bool:
-    """Whether nothing has to be checked first. True for most work, so it is one call."""
-    delivery = work.delivery
-    return (
-        work.is_stage_known
-        and work.receipt is None
-        and delivery.unsettled_claims == 1
-        and not delivery.interruptions
-        and not delivery.crashes
-        and delivery.maybe_sent_at_ms is None
-        and not delivery.fanned_out
-        and (delivery.expires_at_ms is None or now_ms < delivery.expires_at_ms)
-        and delivery.attempts_spent < (delivery.max_attempts or work.stage.retry.max_attempts)
-    )
+def all_start_plainly(works: Sequence[ClaimedWork], now_ms: int) -> bool:
+    """Whether nothing has to be checked first. True for most batches, so it is one call."""
+    for work in works:
+        delivery = work.delivery
+        if not (
+            work.is_stage_known
+            and work.receipt is None
+            and delivery.unsettled_claims == 1
+            and not delivery.interruptions
+            and not delivery.crashes
+            and delivery.maybe_sent_at_ms is None
+            and not delivery.fanned_out
+            and (delivery.expires_at_ms is None or now_ms < delivery.expires_at_ms)
+            and delivery.attempts_spent < (delivery.max_attempts or work.stage.retry.max_attempts)
+        ):
+            return False
+    return True
 
 
 async def _note_interruptions(batch: Sequence[ClaimedWork]) -> list[ClaimedWork]:
@@ -109,7 +111,7 @@ def _note_for(work: ClaimedWork) -> PendingSave | None:
 
 
 async def _ends_before_start(work: ClaimedWork) -> PendingSave | None:
-    if starts_plainly(work, work.now_ms):
+    if all_start_plainly((work,), work.now_ms):
         return None
     if not work.is_stage_known:
         return dead_letter_lost_stage(work)

@@ -17,7 +17,7 @@ from homing.engine.function_step import NOTHING_TO_KEEP
 from homing.engine.handled_before import lane_step, note_handled
 from homing.engine.outcomes import conclude, timed_out
 from homing.engine.save_batcher import PendingSave
-from homing.engine.settling import Ended, hand_over, settle
+from homing.engine.settling import Ended, hand_over, hand_over_and_wait, settle
 from homing.engine.starting import leave_out_what_may_not_start
 from homing.engine.time_limits import TimeLimits
 from homing.ports import Done, Outcome, Step
@@ -74,6 +74,7 @@ class StepBatch:
                 put_back(works[place + 1 :], self._works)
                 await self._settle()
                 await self._wait_for(work, call, first)
+                await self._settle_waited()
                 return
             if has_parked:
                 put_back(works[place + 1 :], self._works)
@@ -117,40 +118,42 @@ class StepBatch:
         if not self._process.saves.has_room:
             await self._process.saves.room()
 
+    async def _settle_waited(self) -> None:
+        """A call that has waited keeps its slot until its outcome is stored.
+
+        So no more calls than there are slots have begun and are not stored: a kill repeats these.
+        """
+        ended, self._ended = self._ended, []
+        if self._wait:
+            await settle(ended, wait=True)
+        elif ended:
+            await hand_over_and_wait(ended)
+
     def _conclude_returned(self) -> None:
-        """The common outcome, a good end of the last stage, is made for all in one go."""
+        """The common outcome, a good end of the last stage, is made without the long way."""
         returned, self._returned = self._returned, []
         if not returned:
             return
-        first, now_ms = returned[0][0], self._process.clock.now_ms()
-        plan = first.plan
-        # The transition `succeed` makes a plain success of all others.
-        in_question = [
-            work
-            for work, done in returned
-            if done.refused
-            or work.delivery.recipients
-            or work.delivery.maybe_sent_at_ms
-            or work.delivery.state != "in_flight"
-        ]
-        if first.stage is not plan.stages[-1] or in_question:
-            self._ended += [(work, conclude(work, done)) for work, done in returned]
-            return
-        try:
-            self._ended += [
-                (
-                    work,
-                    PendingSave(
-                        "succeed",
-                        succeed_plainly(work.delivery, plan, now_ms, done.receipt, done.result),
-                        work.delivery,
-                        work.lease_end_s,
-                    ),
-                )
-                for work, done in returned
-            ]
-        except Exception:
-            self._ended += [(work, conclude(work, done)) for work, done in returned]
+        now_ms, plan = self._process.clock.now_ms(), returned[0][0].plan
+        is_last = returned[0][0].stage is plan.stages[-1]
+        ended = self._ended
+        for work, done in returned:
+            delivery = work.delivery
+            save: PendingSave | None = None
+            # The transition `succeed` makes a plain success of these.
+            if (
+                is_last
+                and not done.refused
+                and not delivery.recipients
+                and not delivery.maybe_sent_at_ms
+                and delivery.state == "in_flight"
+            ):
+                try:
+                    change = succeed_plainly(delivery, plan, now_ms, done.receipt, done.result)
+                    save = PendingSave("succeed", change, delivery, work.lease_end_s)
+                except Exception:  # the long way says what is wrong with it
+                    save = None
+            ended.append((work, save or conclude(work, done)))
 
     def _hand_over(self) -> None:
         """Work that holds permits ends when it is written; the other work ends now."""

@@ -276,8 +276,9 @@ class RouteWorker:
                 self._room.give_back()
 
     async def _attempt(self, batch: Sequence[ClaimedWork], *, sends: bool, wait: bool) -> int:
-        for work in batch:
-            work.room = self._room if sends else None
+        if sends:
+            for work in batch:
+                work.room = self._room
         is_probe = batch[0].is_probe
         if self._stopping or self._parking.holds_back(self.route.name, is_probe):
             self._give_back_all(batch)  # it was claimed before the route was parked

@@ -85,7 +85,7 @@ def _judge(world: World, delivery: Delivery, totals: Totals) -> None:
     disk, breach = world.disk, world.findings.breach
     gone = delivery.id in disk.removed
     ledger = {} if gone else disk.attempts.get(delivery.id, {})
-    attempts = [attempt for _, attempt in ledger.values()]
+    attempts = [row.attempt for row in ledger.values()]
     if not gone:
         if delivery.id not in disk.contents:
             breach("I2", delivery.id, "stored without its content")

@@ -82,5 +82,5 @@ def _is_known(world: World, attempt: Attempt) -> bool:
         return True
     written = world.disk.attempts.get(attempt.delivery_id, {}).get(attempt.number)
     late = world.disk.facts.get("late_outcome", {})
-    done = written is not None and written[1].status == "done"
+    done = written is not None and written.attempt.status == "done"
     return done or f"{attempt.delivery_id}/{attempt.number}" in late

@@ -166,7 +166,7 @@ class WriteChecks:
 
     def _tried(self, before: Delivery, after: Delivery) -> None:
         route_kind = ROUTE_KINDS[after.route]
-        _, attempt = self._disk.attempts[after.id][after.attempts_ended]
+        attempt = self._disk.attempts[after.id][after.attempts_ended].attempt
         if after.attempts_spent > route_kind.max_attempts:
             self._breach(
                 "I16", after.id, f"{after.attempts_spent} attempts of {route_kind.max_attempts}"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
+from homing.domain.delivery import Change, Fact
 from homing.domain.failure import Failure
 from homing.engine import worker as working
 from homing.ports import Done, Outcome, Work
+from homing.stores.memory import MemoryStore
 from tests.unit.engine.test_worker import running
 from tests.unit.engine.world import World, quiet, route, stage
 
@@ -48,6 +51,41 @@ async def test_one_that_waits_keeps_its_task_and_the_rest_goes_on() -> None:
         await world.until_told("succeed", 9)
         let_go.set()
         await world.until_told("succeed", 10)
+
+
+class SlowStore(MemoryStore):
+    """Stores no outcome before it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_save = asyncio.Event()
+
+    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
+        if changes:
+            await self.may_save.wait()
+        return await super().save(changes, facts)
+
+
+async def test_no_more_calls_than_slots_have_begun_and_are_not_stored() -> None:
+    begun: list[str | None] = []
+
+    async def step(work: Work) -> Outcome:
+        begun.append(work.delivery.key)
+        await asyncio.sleep(0)
+        return Done()
+
+    store = SlowStore()
+    world = World(route(step=step, concurrency=3), store=store)
+    for number in range(9):
+        await world.submit(str(number))
+
+    async with running(world):
+        await quiet()
+        assert sorted(begun, key=str) == ["0", "1", "2"]
+        store.may_save.set()
+        await world.until_told("succeed", 9)
+
+    assert len(begun) == 9
 
 
 async def test_a_time_limit_inside_a_handler_ends_that_handler_alone() -> None:

@@ -28,29 +28,34 @@ def succeed_plainly(
             for r in delivery.recipients
         ]
     )
+    after = delivery
+    if (
+        delivery.interruptions
+        or delivery.interruption_noted
+        or delivery.tried_alone
+        or delivery.crashes
+        or delivery.doubt_waived
+        or delivery.earlier_maybe_sent
+        or delivery.failed_because is not None
+    ):
+        after = _without_past(delivery)
+    # CPython passes more named arguments than these in a dictionary: three times the cost.
     after = replace(
-        delivery,
+        after,
+        updated_at_ms=now_ms,
         state="delivered",
+        due_at_ms=None,
+        ended_at_ms=now_ms,
         holder=None,
         unsettled_claims=0,
         claimed_at_ms=None,
-        committing=False,
-        interruption_noted=False,
-        interruptions=0,
-        tried_alone=False,
         phase="worker",
-        due_at_ms=None,
-        updated_at_ms=now_ms,
-        ended_at_ms=now_ms,
-        crashes=0,
-        failed_because=None,
-        notices_due=notices_due,
-        receipt=Receipt(accepted_at_ms=now_ms) if receipt is None else dated(receipt, now_ms),
-        recipients=accepted,
-        earlier_maybe_sent=False,
-        doubt_waived=False,
+        committing=False,
         attempts_ended=number,
         attempts_spent=delivery.attempts_spent + counts,
+        recipients=accepted,
+        receipt=Receipt(accepted_at_ms=now_ms) if receipt is None else dated(receipt, now_ms),
+        notices_due=notices_due,
     )
     ended = Attempt(
         delivery_id=delivery.id,
@@ -71,4 +76,18 @@ def succeed_plainly(
         results={} if result is None else {delivery.stage: result},
         child_delta=-1 if delivery.parent_id else 0,
         forget=not (plan.keep_delivered or notices_due),
+    )
+
+
+def _without_past(delivery: Delivery) -> Delivery:
+    """What is known of crashes and doubts no longer counts."""
+    return replace(
+        delivery,
+        failed_because=None,
+        interruption_noted=False,
+        interruptions=0,
+        tried_alone=False,
+        crashes=0,
+        doubt_waived=False,
+        earlier_maybe_sent=False,
     )

@@ -131,9 +131,9 @@ def _beside(index: LogIndex, changes: Changes, number: int, lines: int) -> Journ
         else:
             record.keys_gone.append(name)
     for place in changes.attempts:
-        attempt = index.attempts.get(place[0], {}).get(place[1])
-        if attempt is not None:
-            record.attempts.append(attempt)
+        row = index.attempts.get(place[0], {}).get(place[1])
+        if row is not None:
+            record.attempts.append(row)
         else:
             record.attempts_gone.append(place)
     for kind, key_ in changes.facts:

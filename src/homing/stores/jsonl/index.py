@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.ports import ForeignLine
 from homing.stores.jsonl.places import Contents, FileDeliveries, PackedKeys, Place
-from homing.stores.memory.disk import MemoryDisk
+from homing.stores.memory.disk import LedgerRow, MemoryDisk
 
 # The fact that says how far the lines of other programs were taken.
 LINES_TAKEN = "lines_taken"
@@ -35,7 +35,7 @@ class Changes(Struct):
     deliveries: dict[str, Delivery | None] = field(default_factory=dict)
     contents: dict[str, ContentBefore] = field(default_factory=dict)
     keys: dict[tuple[str, str], Key | None] = field(default_factory=dict)
-    attempts: dict[tuple[str, int], tuple[str, Attempt] | None] = field(default_factory=dict)
+    attempts: dict[tuple[str, int], LedgerRow | None] = field(default_factory=dict)
     facts: dict[tuple[str, str], Fact | None] = field(default_factory=dict)
     leases: dict[str, Delivery] = field(default_factory=dict)
 
@@ -117,10 +117,10 @@ class LogIndex(MemoryDisk):
             self.drop_key(*name)
             if key is not None:
                 self.put_key(key)
-        for (delivery_id, number), attempt in changes.attempts.items():
+        for (delivery_id, number), row in changes.attempts.items():
             self.drop_attempt(delivery_id, number)
-            if attempt is not None:
-                self.put_attempts(attempt[0], (attempt[1],))
+            if row is not None:
+                self.put_attempts(row.route, (row.attempt,))
         for kind_and_key, fact in changes.facts.items():
             self.drop_fact(*kind_and_key)
             if fact is not None:
@@ -157,8 +157,8 @@ class LogIndex(MemoryDisk):
     def has_content(self, delivery_id: str) -> bool:
         return not self.places.is_empty(delivery_id)
 
-    def payload_size(self, delivery_id: str) -> int:
-        return self.places.payload_size(delivery_id)
+    def payload_sizes(self, delivery_ids: Iterable[str]) -> list[int]:
+        return [self.places.payload_size(delivery_id) for delivery_id in delivery_ids]
 
     def put_key(self, key: Key) -> None:
         self._touch_key(key.source, key.key)

@@ -11,7 +11,8 @@ from zlib import crc32
 
 from msgspec import DecodeError, Raw, Struct, field, json
 
-from homing.domain.delivery import Attempt, Fact, Key
+from homing.domain.delivery import Fact, Key
+from homing.stores.memory.disk import LedgerRow
 
 _MARK = "_homing"
 _SEAL = b',"sum":"%08x"}}'
@@ -47,7 +48,7 @@ class JournalRecord(Struct, omit_defaults=True):
     queue_bytes: int = 0
     keys: list[Key] = []
     keys_gone: list[tuple[str, str]] = []
-    attempts: list[tuple[str, Attempt]] = []
+    attempts: list[LedgerRow] = []
     attempts_gone: list[tuple[str, int]] = []
     facts: list[Fact] = []
     facts_gone: list[tuple[str, str]] = []

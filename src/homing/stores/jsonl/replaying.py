@@ -150,8 +150,8 @@ class Replay:
             index.put_key(key)
         for name in record.keys_gone:
             index.drop_key(*name)
-        for route, attempt in record.attempts:
-            index.put_attempts(route, (attempt,))
+        for row in record.attempts:
+            index.put_attempts(row.route, (row.attempt,))
         for place in record.attempts_gone:
             index.drop_attempt(*place)
         for fact in record.facts:

@@ -59,15 +59,17 @@ def _take(disk: MemoryDisk, claim: Claim) -> list[Delivery]:
     while len(taken) < claim.limit:
         ids = disk.due.take(claim.lanes, claim.now_ms, claim.limit - len(taken))
         found = [disk.deliveries[delivery_id] for delivery_id in ids]
-        held: list[Delivery] = []
-        free: list[Delivery] = []
-        for delivery in found:
-            is_held = delivery.state == "in_flight" and delivery.holder in claim.alive_holders
-            (held if is_held else free).append(delivery)
-        taken += free
-        left += held
+        held = [
+            delivery
+            for delivery in found
+            if delivery.state == "in_flight" and delivery.holder in claim.alive_holders
+        ]
         if not held:
+            taken += found
             break
+        left += held
+        are_held = {delivery.id for delivery in held}
+        taken += [delivery for delivery in found if delivery.id not in are_held]
     number = _affordable(disk, taken, claim.limit_bytes)
     for delivery in left + taken[number:]:
         disk.due.add(delivery)
@@ -78,7 +80,7 @@ def _affordable(disk: MemoryDisk, taken: list[Delivery], limit_bytes: int | None
     """As many as fit into the limit of bytes, and always the first."""
     if limit_bytes is None:
         return len(taken)
-    sizes = [disk.payload_size(delivery.id) for delivery in taken]
+    sizes = disk.payload_sizes([delivery.id for delivery in taken])
     if sum(sizes) <= limit_bytes:
         return len(taken)
     left_bytes = limit_bytes

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, MutableMapping, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
@@ -15,6 +16,16 @@ from homing.stores.memory.showing import ShownRecords
 
 NOTHING = Content()
 """The content of a delivery whose payload was purged."""
+
+
+class LedgerRow(Struct, frozen=True, gc=False, array_like=True):
+    """An attempt, with the route it was written under: it may outlive its delivery.
+
+    The garbage collector passes over it and the dictionary it is in: there may be millions.
+    """
+
+    route: str
+    attempt: Attempt
 
 
 class MemoryDisk:
@@ -28,8 +39,7 @@ class MemoryDisk:
         self.deliveries: MutableMapping[str, Delivery] = {}
         self.contents: MutableMapping[str, Content] = {}
         self.keys: MutableMapping[tuple[str, str], Key] = {}
-        # With the route it was written under: an attempt may outlive its delivery.
-        self.attempts: dict[str, dict[int, tuple[str, Attempt]]] = {}
+        self.attempts: dict[str, dict[int, LedgerRow]] = {}
         self.facts: dict[str, dict[str, Fact]] = {}
         self.shown = ShownRecords()
         self.due = DueQueue()
@@ -44,13 +54,14 @@ class MemoryDisk:
 
     def put(self, delivery: Delivery) -> None:
         """Write one record over what was there."""
-        delivery_id = delivery.id
-        if delivery_id in self.deliveries:
-            before = self.deliveries[delivery_id]
-            self.due.remove(before)
+        deliveries, delivery_id = self.deliveries, delivery.id
+        if delivery_id in deliveries:
+            before = deliveries[delivery_id]
+            if before.due_at_ms is not None:
+                self.due.remove(before)
             if before.parent_id is not None or before.holder is not None or before.notices_due:
                 self._drop_from_indexes(before)
-        self.deliveries[delivery_id] = delivery
+        deliveries[delivery_id] = delivery
         if delivery.due_at_ms is not None:
             self.due.add(delivery)
         if delivery.parent_id is not None or delivery.holder is not None or delivery.notices_due:
@@ -88,8 +99,9 @@ class MemoryDisk:
     def has_content(self, delivery_id: str) -> bool:
         return self.contents[delivery_id] != NOTHING
 
-    def payload_size(self, delivery_id: str) -> int:
-        return len(self.contents[delivery_id].payload)
+    def payload_sizes(self, delivery_ids: Iterable[str]) -> list[int]:
+        contents = self.contents
+        return [len(contents[delivery_id].payload) for delivery_id in delivery_ids]
 
     def put_key(self, key: Key) -> None:
         self.keys[key.source, key.key] = key
@@ -98,8 +110,13 @@ class MemoryDisk:
         self.keys.pop((source, key), None)
 
     def put_attempts(self, route: str, attempts: Iterable[Attempt]) -> None:
+        ledgers = self.attempts
         for attempt in attempts:
-            self.attempts.setdefault(attempt.delivery_id, {})[attempt.number] = route, attempt
+            delivery_id = attempt.delivery_id
+            if delivery_id in ledgers:
+                ledgers[delivery_id][attempt.number] = LedgerRow(route, attempt)
+            else:
+                ledgers[delivery_id] = {attempt.number: LedgerRow(route, attempt)}
 
     def drop_attempt(self, delivery_id: str, number: int) -> None:
         ledger = self.attempts.get(delivery_id, {})
@@ -165,7 +182,10 @@ class MemoryDisk:
         if delivery.parent_id is not None:
             _drop(self._children, delivery.parent_id, delivery.id)
         if delivery.holder is not None:
-            _drop(self._held, delivery.holder, delivery.id)
+            held = self._held[delivery.holder]
+            del held[delivery.id]
+            if not held:
+                del self._held[delivery.holder]
         if delivery.notices_due:
             del self._with_notices_due[delivery.id]
 

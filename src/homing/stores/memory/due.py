@@ -1,15 +1,11 @@
-"""What is due next, without looking at everything: a heap per lane and priority, and the leases."""
+"""What is due next, without looking at everything: a line per lane and priority, and the leases."""
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
 
 from homing.domain.delivery import CLAIMABLE_STATES, Delivery
-
-Entry: TypeAlias = tuple[int, str]
-"""(due time, id): the order of a claim inside one priority."""
+from homing.stores.memory.line import Entry, Line
 
 _SPARE_ENTRIES = 1024
 
@@ -17,19 +13,19 @@ _SPARE_ENTRIES = 1024
 class DueQueue:
     """Claimable deliveries by lane, priority, due time and id.
 
-    Most leases never end by themselves: they lie apart, by their ends, and come into the heaps
-    only when they have ended. A delivery that moves leaves its old entry in the heap; an entry
-    counts only while it is the one in `_entries`, and is dropped when it comes to the top.
+    Most leases never end by themselves: they lie apart, by their ends, and come into the lines
+    only when they have ended. A delivery that moves leaves its old entry in its line; an entry
+    counts only while it is the one in `_entries`, and is dropped when it comes to the front.
     """
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
-        self._heaps: dict[str, dict[int, list[Entry]]] = {}
+        self._lines: dict[str, dict[int, Line]] = {}
         # By lane and end: the ids with their priorities.
         self._leases: dict[str, dict[int, dict[str, int]]] = {}
-        # Entries in the heaps, with those that no longer count.
+        # Entries in the lines, with those that no longer count.
         self.size = 0
-        # With more in the heaps than this, it is worth a look how much still counts.
+        # With more in the lines than this, it is worth a look how much still counts.
         self._size_allowed = _SPARE_ENTRIES
 
     def add(self, delivery: Delivery) -> None:
@@ -54,15 +50,15 @@ class DueQueue:
 
     def remove(self, delivery: Delivery) -> None:
         """Forget this delivery, given as it was added."""
-        due_at_ms = delivery.due_at_ms
+        due_at_ms, delivery_id = delivery.due_at_ms, delivery.id
         if due_at_ms is None or delivery.state not in CLAIMABLE_STATES:
             return
-        if delivery.id in self._entries:
-            del self._entries[delivery.id]
+        if delivery_id in self._entries:
+            del self._entries[delivery_id]
             return
         leases = self._leases[delivery.lane]
         leased = leases[due_at_ms]
-        del leased[delivery.id]
+        del leased[delivery_id]
         if not leased:
             del leases[due_at_ms]
 
@@ -71,8 +67,9 @@ class DueQueue:
         lanes = tuple(dict.fromkeys(lanes))
         self._end_leases(lanes, now_ms)
         taken: list[str] = []
-        for priority in sorted({p for lane in lanes for p in self._heaps.get(lane, ())}):
-            taken += self._take(self._filled(lanes, priority), now_ms, limit - len(taken))
+        for priority in sorted({p for lane in lanes for p in self._lines.get(lane, ())}):
+            lines = [self._lines.get(lane, {}).get(priority) for lane in lanes]
+            taken += self._take([line for line in lines if line], now_ms, limit - len(taken))
             if len(taken) >= limit:
                 break
         return taken
@@ -81,37 +78,24 @@ class DueQueue:
         ends: list[int] = []
         for lane in dict.fromkeys(lanes):
             ends += self._leases.get(lane, ())
-            for heap in self._heaps.get(lane, {}).values():
-                while heap and self._entries.get(heap[0][1]) is not heap[0]:
-                    heapq.heappop(heap)
-                    self.size -= 1
-                if heap:
-                    ends.append(heap[0][0])
+            for line in self._lines.get(lane, {}).values():
+                self.size -= line.drop_gone(self._entries)
+                if (first := line.first) is not None:
+                    ends.append(first[0])
         return min(ends, default=None)
 
-    def _filled(self, lanes: Iterable[str], priority: int) -> list[list[Entry]]:
-        heaps = [self._heaps.get(lane, {}).get(priority) for lane in lanes]
-        return [heap for heap in heaps if heap]
-
-    def _take(self, heaps: list[list[Entry]], now_ms: int, limit: int) -> list[str]:
-        entries, pop = self._entries, heapq.heappop
+    def _take(self, lines: list[Line], now_ms: int, limit: int) -> list[str]:
         taken: list[str] = []
-        left = limit
-        while heaps and left > 0:
-            # Lists are compared by what is first in them.
-            heap = heaps[0] if heaps[0] is heaps[-1] else min(heaps)
-            entry = heap[0]
-            if entry[0] > now_ms:
+        while len(taken) < limit:
+            firsts = sorted([(line.first, at) for at, line in enumerate(lines) if line.first])
+            if not firsts or firsts[0][0][0] > now_ms:
                 break
-            pop(heap)
-            self.size -= 1
-            if not heap:
-                heaps = [heap for heap in heaps if heap]
-            delivery_id = entry[1]
-            if delivery_id in entries and entries[delivery_id] is entry:
-                del entries[delivery_id]
-                taken.append(delivery_id)
-                left -= 1
+            # From one line, up to where another one is next.
+            until = firsts[1][0] if len(firsts) > 1 else None
+            line = lines[firsts[0][1]]
+            ids, dropped = line.take(self._entries, now_ms, limit - len(taken), until)
+            self.size -= dropped
+            taken += ids
         return taken
 
     def _end_leases(self, lanes: Iterable[str], now_ms: int) -> None:
@@ -124,10 +108,10 @@ class DueQueue:
     def _push(self, lane: str, priority: int, entry: Entry) -> None:
         self._entries[entry[1]] = entry
         try:
-            heap = self._heaps[lane][priority]
+            line = self._lines[lane][priority]
         except KeyError:
-            heap = self._heaps.setdefault(lane, {}).setdefault(priority, [])
-        heapq.heappush(heap, entry)
+            line = self._lines.setdefault(lane, {}).setdefault(priority, Line())
+        line.push(entry)
         self.size += 1
         if self.size > self._size_allowed:
             self._tidy()
@@ -138,7 +122,6 @@ class DueQueue:
         if self.size <= self._size_allowed:
             return
         self.size = len(self._entries)
-        for heaps in self._heaps.values():
-            for heap in heaps.values():
-                heap[:] = [entry for entry in heap if self._entries.get(entry[1]) is entry]
-                heapq.heapify(heap)
+        for lines in self._lines.values():
+            for line in lines.values():
+                line.keep(self._entries)

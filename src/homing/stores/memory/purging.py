@@ -47,8 +47,8 @@ def _with_content(disk: MemoryDisk) -> Iterator[tuple[Place, Any, str]]:
 
 def _attempts(disk: MemoryDisk) -> Iterator[tuple[Place, Any, str]]:
     for delivery_id, ledger in disk.attempts.items():
-        for number, (route, attempt) in ledger.items():
-            yield (delivery_id, number), attempt, route
+        for number, row in ledger.items():
+            yield (delivery_id, number), row.attempt, row.route
 
 
 def _keys(disk: MemoryDisk) -> Iterator[tuple[Place, Any, str]]:

@@ -28,7 +28,7 @@ def count(disk: MemoryDisk, query: Query, by: tuple[GroupBy, ...]) -> dict[tuple
 
 def attempts(disk: MemoryDisk, delivery_id: str) -> list[Attempt]:
     ledger = disk.attempts.get(delivery_id, {})
-    return [ledger[number][1] for number in sorted(ledger)]
+    return [ledger[number].attempt for number in sorted(ledger)]
 
 
 def facts(

@@ -70,7 +70,10 @@ def _put(disk: MemoryDisk, write: Write, open_children: int) -> None:
         disk.put_content(delivery.id, _content(disk.contents[delivery.id], write))
     if write.attempts:
         disk.put_attempts(delivery.route, write.attempts)
-    disk.put(_counted(write, open_children, delivery.version + 1))
+    if write.due_at_zero_ms is None and open_children == delivery.open_children:
+        disk.put(replace(delivery, version=delivery.version + 1))
+    else:
+        disk.put(_counted(write, open_children, delivery.version + 1))
 
 
 def _is_free(key: Key, by_ms: int) -> bool:
