@@ -129,6 +129,7 @@ async def run(profiler: cProfile.Profile | None) -> Cost:
         server = Server(app, stop_grace_s=1.0)
         server.config.load()
         async with app.router.lifespan_context(app):
+            long_running.has_started()  # as the real server
             load = Load(server)
             await load.post(WARM_UP)
             process_s, thread_s = time.process_time(), time.thread_time()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 
 NAMES = frozenset({"localhost", "localhost.localdomain"})
 
 
+# Asked of the peer of every request.
+@functools.lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """A name or an address, also in the brackets of a URL. Unknown names are not looked up."""
     if host in NAMES:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from homing.engine.claimed_work import ClaimedWork, Owner, works_of
 from homing.engine.liveness import Liveness
 from homing.engine.process import Process
@@ -65,6 +67,8 @@ class DueWork:
     async def rest_after_claim_s(self) -> float:
         if not self._got_all:
             return 0.0
+        # What was claimed starts first: the question takes a turn of another thread.
+        await asyncio.sleep(0)
         due_at_ms = await self._process.store.next_due_ms(self._route.served_lanes)
         if due_at_ms is not None and due_at_ms <= self._claimed_up_to_ms:
             # Due at the claim and not given to us: a live process holds it.

@@ -337,9 +337,12 @@ class Engine:
 
     async def _until_parks_may_differ(self) -> None:
         """A commit of another process wakes this one; a person's park then holds at once."""
-        moment = self.wakeup.moment
-        await asyncio.sleep(LOOK_AT_PARKS_EVERY_S / 2)
-        await self.wakeup.after(moment, LOOK_AT_PARKS_EVERY_S / 2)
+        began_s = self.clock.steady_s()
+        await self.wakeup.after(self.wakeup.moment, LOOK_AT_PARKS_EVERY_S)
+        # A busy store wakes all the time. An idle one takes one timer a look.
+        early_s = LOOK_AT_PARKS_EVERY_S / 2 - (self.clock.steady_s() - began_s)
+        if early_s > 0:
+            await asyncio.sleep(early_s)
 
     async def _until_news(self) -> None:
         await self.wakeup.after(self.wakeup.moment, LOOK_FOR_LINES_EVERY_S)

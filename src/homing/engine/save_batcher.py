@@ -287,7 +287,11 @@ class SaveBatcher:
 
 def _tell(group: Sequence[PendingSave]) -> None:
     """An error of one listener does not stop the others from being told."""
-    for done in dict.fromkeys([settlement.done for settlement in group]):
+    listeners = dict.fromkeys([settlement.done for settlement in group])
+    for settlement in group:
+        # A listener refers to its group: without this, only the garbage collector frees both.
+        settlement.done = None
+    for done in listeners:
         try:
             if done is not None:
                 done()

@@ -13,10 +13,9 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
-import structlog
-from structlog.types import EventDict, Processor, WrappedLogger
 
 from homing.domain.errors import HomingError
 from homing.domain.redaction import redact, visible
@@ -34,40 +33,19 @@ _AMBIGUOUS = re.compile(r"[\s=\"']")
 NO_FIELDS: Mapping[str, str] = {}
 MAX_FRAMES = 8
 MAX_CAUSES = 5
+# What every record has; the rest was given as `extra`.
+USUAL = vars(logging.makeLogRecord({})).keys() | {"message", "asctime"}
 # Libraries whose "info" lines repeat our own.
 QUIET = {"httpx2": "warning", "opentelemetry": "warning", "urllib3": "warning"}
 
 
 def configure(level: str, style: str, fields: Mapping[str, str] = NO_FIELDS) -> None:
-    """All logs of Homing and of its libraries go through one chain to stderr.
+    """All logs of Homing and of its libraries go through one formatter to stderr.
 
     `fields` are added to each line of Homing itself.
     """
-
-    def add_fields(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-        del logger, method
-        if str(event.get("logger", "")).startswith("homing"):
-            event.update(fields)
-        return event
-
-    shared: list[Processor] = [
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.ExtraAdder(),
-        add_fields,
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                discreet,
-                _renderer(style),
-            ],
-        )
-    )
+    handler.setFormatter(Lines(style, fields))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -75,31 +53,36 @@ def configure(level: str, style: str, fields: Mapping[str, str] = NO_FIELDS) -> 
         logging.getLogger(name).setLevel(least.upper())
 
 
-def _renderer(style: str) -> Processor:
-    if style == "json":
-        return structlog.processors.JSONRenderer(serializer=_json)
-    return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+class Lines(logging.Formatter):
+    """A record as one line of names and values, without what a customer may have written."""
+
+    def __init__(self, style: str, fields: Mapping[str, str]) -> None:
+        super().__init__()
+        self._render = _line_renderer(style)
+        self._fields = fields
+
+    def format(self, record: logging.LogRecord) -> str:
+        words: dict[str, object] = {"event": record.getMessage(), "logger": record.name}
+        if record.stack_info is not None:
+            words["stack_info"] = record.stack_info
+        words |= {name: value for name, value in vars(record).items() if name not in USUAL}
+        if record.name.startswith("homing"):
+            words |= self._fields
+        words["level"] = record.levelname.lower()
+        when = datetime.fromtimestamp(record.created, UTC)
+        words["timestamp"] = when.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        return self._render(discreet(words, record.exc_info)).removesuffix("\n")
 
 
-def _json(event: EventDict, **options: object) -> str:
-    del options
-    return msgspec.json.encode(event, enc_hook=str).decode()
-
-
-def discreet(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+def discreet(words: Mapping[str, object], exc_info: object = None) -> dict[str, object]:
     """No secret, no address, no control character, no words of a foreign exception."""
-    del logger, method
-    error = event.pop("exc_info", None)
-    shown: EventDict = {
-        name: redact(value) if isinstance(value, str) else value for name, value in event.items()
+    shown = {
+        name: redact(value) if isinstance(value, str) else value for name, value in words.items()
     }
-    if event.get("logger") == "asyncio":
+    if words.get("logger") == "asyncio":
         # What follows the first line is the repr of a task and of its exception.
-        shown["event"] = redact(str(event.get("event", "")).partition("\n")[0])
-    if error is True:
-        error = sys.exc_info()
-    if isinstance(error, tuple):
-        error = error[1]
+        shown["event"] = redact(str(words.get("event", "")).partition("\n")[0])
+    error = exc_info[1] if isinstance(exc_info, tuple) else exc_info
     if isinstance(error, BaseException):
         shown["exception"] = place_of(error)
     return shown
@@ -130,8 +113,7 @@ def _words(error: BaseException) -> str:
 class LogObserver:
     """One line per end of a delivery, per failed attempt, and, when debugging, per transition.
 
-    Its lines do not go through the library's chain, which costs ten times as much a line, and
-    all lines of one call are one write.
+    Its lines do not go through `logging`: all lines of one call are one write.
     """
 
     def __init__(self, level: str, style: str, fields: Mapping[str, str] = NO_FIELDS) -> None:
@@ -190,23 +172,28 @@ def _plain(text: str) -> str:
     return text if text.isprintable() else visible(text)
 
 
-def _line_renderer(style: str) -> Callable[[dict[str, str | int]], str]:
+def _line_renderer(style: str) -> Callable[[dict[str, Any]], str]:
     if style == "json":
-        return lambda words: msgspec.json.encode(words).decode() + "\n"
+        return lambda words: msgspec.json.encode(words, enc_hook=str).decode() + "\n"
     if not sys.stderr.isatty():
         return _text_line
+    import structlog  # noqa: PLC0415 - it loads what draws on terminals: 6 MB, 0.3 s
+
     console = structlog.dev.ConsoleRenderer(colors=True)
     return lambda words: console(None, "", words) + "\n"
 
 
-def _text_line(words: dict[str, str | int]) -> str:
+def _text_line(words: dict[str, Any]) -> str:
     """As the console shows it, without its colours."""
     at, level, event = words.pop("timestamp"), words.pop("level"), words.pop("event")
+    error = words.pop("exception", None)
     begin = f"{at} [{level:<9}] {event:<30} [{words.pop('logger')}]"
     said = [f" {name}={_value(value)}" for name, value in sorted(words.items())]
-    return "".join([begin, *said, "\n"])
+    return "".join([begin, *said, "\n" if error is None else f"\n{error}\n"])
 
 
-def _value(value: str | int) -> str | int:
+def _value(value: object) -> str:
     """In quotes where it could be taken for something else."""
-    return repr(value) if isinstance(value, str) and _AMBIGUOUS.search(value) else value
+    if isinstance(value, str) and not _AMBIGUOUS.search(value):
+        return value
+    return repr(value)

@@ -73,9 +73,13 @@ class Answer(Response):
         length = (b"content-length", b"%d" % len(self.body))
         return [length, (b"content-type", self.kind), *self.extra]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def is_taken(self, scope: Scope) -> bool:
+        """Whether the server has sent it as a whole, or it still has to be sent."""
         line: Line | None = scope.get(LINE)
-        if line is None or not line.take(self):
+        return line is not None and line.take(self)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self.is_taken(scope):
             self.raw_headers = self.all_headers()
             await super().__call__(scope, receive, send)
 

@@ -146,6 +146,20 @@ class Application(Starlette):
             await super().__call__(scope, receive, send)
             return
         scope["app"] = self
+        answering: ASGIApp = self.router
+        try:
+            plain = self._plain_resource(scope)
+            if plain is not None:
+                answering = await plain.response(scope, receive)
+        except ClientDisconnect:
+            return  # the caller has disconnected
+        except Exception as error:
+            answering = self._refused(scope, error)
+        if not (isinstance(answering, Answer) and answering.is_taken(scope)):
+            await self._send(answering, scope, receive, send)
+
+    async def _send(self, answering: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """In ASGI's own pieces, with the headers that every answer has."""
         started = False
 
         async def send_guarded(message: Message) -> None:
@@ -156,21 +170,27 @@ class Application(Starlette):
             await send(message)
 
         try:
-            await self._resource(scope)(scope, receive, send_guarded)
+            await answering(scope, receive, send_guarded)
         except ClientDisconnect:
             return  # the caller has disconnected
         except Exception as error:
-            if isinstance(error, StoreError):
-                self._met(error)
             if started:
+                self._note(error)
                 raise
-            await _refused(scope, error)(scope, receive, send_guarded)
+            await self._refused(scope, error)(scope, receive, send_guarded)
 
-    def _resource(self, scope: Scope) -> ASGIApp:
+    def _plain_resource(self, scope: Scope) -> Resource | None:
         if "\x00" in scope["path"]:  # no id and no route has one, and PostgreSQL takes none
             raise NotFound("no such delivery")
-        plain = None if scope.get("root_path") else self._plain.get(scope["path"])
-        return plain or self.router
+        return None if scope.get("root_path") else self._plain.get(scope["path"])
+
+    def _refused(self, scope: Scope, error: Exception) -> Answer:
+        self._note(error)
+        return _refused(scope, error)
+
+    def _note(self, error: Exception) -> None:
+        if isinstance(error, StoreError):
+            self._met(error)
 
 
 def _endpoints(

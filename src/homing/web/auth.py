@@ -13,7 +13,7 @@ import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Protocol, get_args
 
 from homing.app import Homing
 from homing.domain.errors import SettingsError, StoreLocked
@@ -92,6 +92,9 @@ class Gate:
         self._look_at_s = float("-inf")
         self._trusted: OrderedDict[bytes, tuple[float, Caller]] = OrderedDict()
         self._local = Caller(name=_local_user(), role="admin", kind="local")
+        self._still_lets_in = {
+            right: functools.partial(self._is_still_let_in, right) for right in get_args(Right)
+        }
 
     @property
     def has_sessions(self) -> bool:
@@ -104,56 +107,63 @@ class Gate:
         Without a setting, the first token or user closes it. It then stays closed until the next
         start: revoking the only token, perhaps a stolen one, must not open it to everyone.
         """
-        now_s = self._steady_s()
-        if self._open and self._server.auth is None and now_s >= self._look_at_s:
-            has_looked = self._look_at_s > float("-inf")
-            self._look_at_s = now_s + TRUST_S
-            try:
-                self._open = not (await self._tokens.any() or await self._users.any())
-            except StoreLocked:
-                # No token is made while the store is locked. The next call looks again.
-                self._look_at_s = now_s
-                if not has_looked:
-                    raise
+        if self._must_look():
+            await self._look()
         return self._open
+
+    def _must_look(self) -> bool:
+        may_close = self._open and self._server.auth is None
+        return may_close and self._steady_s() >= self._look_at_s
+
+    async def _look(self) -> None:
+        now_s = self._steady_s()
+        has_looked = self._look_at_s > float("-inf")
+        self._look_at_s = now_s + TRUST_S
+        try:
+            self._open = not (await self._tokens.any() or await self._users.any())
+        except StoreLocked:
+            # No token is made while the store is locked. The next call looks again.
+            self._look_at_s = now_s
+            if not has_looked:
+                raise
 
     async def refusal(self, call: Call, right: Right, *, form: bool = False) -> Answer | None:
         """Why the call may not have what needs this right; None: it may, and has its caller.
 
         The CSRF token of a `form` is in its body, where `checked_form` demands it.
         """
-        refused = await self.foreign(call)
+        if self._must_look():
+            await self._look()
+        # A request for another host, or of a page of another site, is refused in every mode.
+        refused = refused_when_open(call) if self._open else self._origins.refusal(call)
         if refused is not None:
             return refused
-        caller = await self.caller(call)
+        caller = self._local if self._open else await self._known(call, is_use=True)
         if caller is None:
             return self._unknown()
         if not caller.may(right):
             return problem(403, detail=f"role {caller.role} may not {right}")
-        if not form and call.scope.get("method") not in SAFE:
+        if caller.csrf_token is not None and not form and call.scope.get("method") not in SAFE:
             given = call.header(CSRF_HEADER) or b""
             if not is_csrf_token(caller, given):
                 return problem(
                     403, detail="the CSRF token is missing or wrong", field="X-CSRF-Token"
                 )
         call.caller = caller
-        call.still_let_in = functools.partial(self._is_still_let_in, call, right)
+        call.let_in_by = self._still_lets_in[right]
         return None
 
-    async def _is_still_let_in(self, call: Call, right: Right) -> bool:
+    async def _is_still_let_in(self, right: Right, call: Call) -> bool:
         caller = await self.caller(call, is_use=False)
         return caller is not None and caller.may(right)
-
-    async def foreign(self, call: Call) -> Answer | None:
-        """A request for another host, or of a page of another site, is refused in every mode."""
-        if await self.is_open():
-            return refused_when_open(call)
-        return self._origins.refusal(call)
 
     async def caller(self, call: Call, *, is_use: bool = True) -> Caller | None:
         """Who calls, if that can be known. A use keeps a session from ending."""
         if await self.is_open():
             return self._local
+        return await self._known(call, is_use=is_use)
+
+    async def _known(self, call: Call, *, is_use: bool) -> Caller | None:
         bearer = _BEARER.fullmatch(call.once.get(b"authorization", b""))
         by_proxy = self._server.auth == "proxy"
         # A proxy may pass on what it was given itself; only our own tokens say who calls.

@@ -46,10 +46,10 @@ MAX_QUERY_FIELDS = 50
 
 class Call:
     """`once` holds the headers that decide anything, `proxied` the name of one that a proxy sets;
-    `caller` is who was let in, if anybody had to be, and `still_let_in` says whether that holds,
-    for answers that last; `at_end` is called when the endpoint is done."""
+    `caller` is who was let in, if anybody had to be, and `let_in_by` says whether that holds, for
+    answers that last; `at_end` is called when the endpoint is done."""
 
-    __slots__ = ("at_end", "caller", "once", "proxied", "receive", "scope", "still_let_in")
+    __slots__ = ("at_end", "caller", "let_in_by", "once", "proxied", "receive", "scope")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
@@ -58,7 +58,8 @@ class Call:
         self.once = once
         self.proxied: bytes | None = None
         self.caller: Caller | None = None
-        self.still_let_in: Callable[[], Awaitable[bool]] | None = None
+        # Not bound to this call: a call that refers to itself waits for the garbage collector.
+        self.let_in_by: Callable[[Call], Awaitable[bool]] | None = None
         self.at_end: Callable[[], None] | None = None
         for name, value in scope["headers"]:
             if name in ONCE:

@@ -54,6 +54,8 @@ class Connection(_Protocol):
         self._in_head = True
         self._waiting: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
+        self._idle: asyncio.TimerHandle | None = None
+        self._idle_since_s = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)  # type: ignore[arg-type] # a stream's transport, as uvicorn has it
@@ -65,6 +67,8 @@ class Connection(_Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         self.resume_writing()
+        if self._idle is not None:
+            self._idle.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -92,9 +96,12 @@ class Connection(_Protocol):
         self._in_head = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Trailers are dropped: uvicorn would add them to the headers."""
+        """As uvicorn's, in one call a header. Trailers are dropped: it would add them."""
         if self._in_head:
-            super().on_header(name, value)  # type: ignore[misc] # httptools' protocol has it
+            name = name.lower()
+            if name == b"expect" and value.lower() == b"100-continue":
+                self.expect_100_continue = True
+            self.headers.append((name, value))
 
     def on_body(self, body: bytes) -> None:
         super().on_body(body)  # type: ignore[misc] # httptools' protocol has it
@@ -110,6 +117,35 @@ class Connection(_Protocol):
         self._head_bytes = 0
         scope: dict[str, Any] = self.scope  # type: ignore[assignment] # with a word of our own
         scope[LINE] = WholeMessages(self, self.cycle)
+
+    def on_response_complete(self) -> None:
+        """As uvicorn's, but the timer of an idle connection is set anew when it rings, not with
+        every request: for a busy one it rings once in a while."""
+        if not CALLS_BACK:
+            super().on_response_complete()  # h11 begins its next cycle there
+            return
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:  # type: ignore[attr-defined] # httptools' protocol has it
+            self._start_asgi_task(*self.pipeline.pop())  # type: ignore[attr-defined] # as above
+            return
+        self._idle_since_s = self.loop.time()
+        if self._idle is None:
+            self._idle = self.loop.call_later(self.timeout_keep_alive, self._look_whether_idle)
+
+    def _look_whether_idle(self) -> None:
+        self._idle = None
+        if self.transport.is_closing() or not self._reading_head():
+            return
+        rest_s = self._idle_since_s + self.timeout_keep_alive - self.loop.time()
+        if self._waiting is not None:  # a head is coming, and has a limit of its own
+            rest_s = max(rest_s, self.head_within_s)
+        if rest_s > 0:
+            self._idle = self.loop.call_later(rest_s, self._look_whether_idle)
+        else:
+            self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         del msg

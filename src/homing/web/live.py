@@ -144,7 +144,7 @@ class EventStream(Response):
     def __init__(self, live: Hearers, listener: Hearer, call: Call) -> None:
         self._live = live
         self._listener = listener
-        self._still_let_in = call.still_let_in
+        self._call = call
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "HEAD":
@@ -167,7 +167,8 @@ class EventStream(Response):
         while not self._listener.ended:
             await send({"type": "http.response.body", "body": line, "more_body": True})
             line = await self._listener.lines()
-            if self._still_let_in is not None and not await self._still_let_in():
+            still_let_in = self._call.let_in_by
+            if still_let_in is not None and not await still_let_in(self._call):
                 self._listener.end()
         await send({"type": "http.response.body", "body": b""})
 

@@ -32,21 +32,24 @@ class Resource:
             self.served[each] = served
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self.response(scope, receive)
+        await response(scope, receive, send)
+
+    async def response(self, scope: Scope, receive: Receive) -> Response:
         served = self.served.get(scope["method"])
         if served is None:
-            response: Response = problem(405, headers=((b"allow", self._allowed()),))
-        else:
-            call = Call(scope, receive)
-            try:
-                refusal = None
-                if served.right != PUBLIC:
-                    form = self._takes_forms and is_form(call)
-                    refusal = await self._gate.refusal(call, served.right, form=form)
-                response = await served.endpoint(call) if refusal is None else refusal
-            finally:
-                if call.at_end is not None:
-                    call.at_end()
-        await response(scope, receive, send)
+            return problem(405, headers=((b"allow", self._allowed()),))
+        call = Call(scope, receive)
+        try:
+            if served.right != PUBLIC:
+                form = self._takes_forms and is_form(call)
+                refusal = await self._gate.refusal(call, served.right, form=form)
+                if refusal is not None:
+                    return refusal
+            return await served.endpoint(call)
+        finally:
+            if call.at_end is not None:
+                call.at_end()
 
     def _allowed(self) -> bytes:
         return ", ".join(sorted(self.served)).encode()

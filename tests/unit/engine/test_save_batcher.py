@@ -124,6 +124,14 @@ def test_what_has_gathered_already_waits_for_nobody() -> None:
     assert run(main()) == (["save"], 0.0)
 
 
+async def test_a_written_group_leaves_nothing_to_the_garbage_collector(desk: Desk) -> None:
+    group = [desk.settlement(success(each)) for each in await desk.claimed("d1", "d2")]
+
+    await desk.settler.write_all(group)
+
+    assert [settlement.done for settlement in group] == [None, None]
+
+
 async def test_of_a_group_each_has_its_own_answer(desk: Desk) -> None:
     first, second = await desk.claimed("d1", "d2")
     await desk.store.save([success(second)])

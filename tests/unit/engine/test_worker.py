@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -45,6 +45,24 @@ async def test_what_is_accepted_while_it_runs_is_delivered() -> None:
         await world.until_told("succeed", 20)
 
     assert {(await world.get(d.id)).state for d in accepted} == {"delivered"}
+
+
+async def test_what_was_claimed_starts_before_the_store_is_asked_what_comes_next() -> None:
+    step = Script()
+    started_before: list[int] = []
+
+    class Asked(MemoryStore):
+        async def next_due_ms(self, lanes: Sequence[str]) -> int | None:
+            started_before.append(len(step.seen))
+            return await super().next_due_ms(lanes)
+
+    world = World(route(step=step), store=Asked())
+    await world.submit("a")
+
+    async with running(world):
+        await world.until_told("succeed")
+
+    assert started_before[0] == 1
 
 
 async def test_by_priority_then_due_time() -> None:

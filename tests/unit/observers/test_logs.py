@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import logging
+import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -210,3 +211,19 @@ def test_text_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     log.info("hello")
 
     assert "[info" in capsys.readouterr().err
+
+
+def test_what_draws_on_a_terminal_is_loaded_for_terminals_alone() -> None:
+    script = """
+import sys
+from homing.observers.logs import LogObserver, configure
+for style in ("json", "text"):
+    configure("info", style)
+    LogObserver("info", style)
+print(sorted({"pygments", "rich", "structlog"} & sys.modules.keys()))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "[]\n"

@@ -7,10 +7,14 @@ import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 
+import pytest
+
 from homing.app import Homing
 from homing.settings import Settings
+from homing.web import serving
 from homing.web.answers import SECURITY_HEADERS
 from homing.web.application import application
+from homing.web.calls import Call
 from homing.web.connection import WholeMessages
 from homing.web.serving import Server, bind
 
@@ -57,14 +61,14 @@ async def calling() -> AsyncIterator[Caller]:
     with closing(bind("127.0.0.1", 0)) as listener:
         listener.listen()
         async with app.router.lifespan_context(app):
-            serving = asyncio.ensure_future(server.serve(sockets=[listener]))
+            running = asyncio.ensure_future(server.serve(sockets=[listener]))
             reader, writer = await asyncio.open_connection(*listener.getsockname())
             try:
                 yield Caller(reader, writer)
             finally:
                 writer.close()
                 server.should_exit = True
-                await serving
+                await running
 
 
 async def test_every_answer_has_its_length_its_date_and_the_security_headers() -> None:
@@ -106,8 +110,19 @@ async def test_an_answered_request_leaves_nothing_to_the_garbage_collector() -> 
             for number in range(20):
                 await caller.post(b"k-%d" % number)
             # Not `isinstance`: that would wake what other tests have left asleep.
-            left = [one for one in gc.get_objects() if type(one) is WholeMessages]
+            left = [one for one in gc.get_objects() if type(one) in (WholeMessages, Call)]
         finally:
             gc.enable()
 
     assert left == []
+
+
+async def test_a_connection_that_was_used_is_closed_once_it_is_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(serving, "KEEP_ALIVE_S", 1.0)
+    async with calling() as caller:
+        # The timer of the first one rings while the connection has been idle for less.
+        for number in range(8):
+            await caller.post(b"k-%d" % number)
+        assert await caller.at_end()

@@ -3,50 +3,93 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import queue
 import sqlite3
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
+
+from msgspec import Struct
 
 from homing.domain.errors import StoreUnavailable
 from homing.stores.sql.sqlite.connection import connect_to_read
 from homing.stores.sql.sqlite.faults import store_error
 from homing.stores.sql.sqlite.fork_pause import ForkPause
 
-P = ParamSpec("P")
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class Reader:
-    """One connection in one thread; it sees every commit that was answered before it is asked."""
+    """One connection in one thread; it sees every commit that was answered before it is asked.
+
+    Not an executor: of what a small read costs, that would be the larger half.
+    """
 
     def __init__(self, path: Path, busy_timeout_s: float) -> None:
         self._path = path
         self._connection = ForkPause(
             lambda: connect_to_read(path, busy_timeout_s), sqlite3.Connection.close
         )
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"homing reader {path.name}")
+        self._questions: queue.SimpleQueue[_Question | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
         self._closed = False
 
-    async def ask(
-        self,
-        question: Callable[Concatenate[sqlite3.Connection, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        def answer() -> T:
-            try:
-                with self._connection.use() as connection:
-                    return question(connection, *args, **kwargs)
-            except sqlite3.Error as error:
-                raise store_error(error, self._path) from error
-
+    async def ask(self, question: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> T:
         if self._closed:
             raise StoreUnavailable(f"{self._path.name}: the store is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, answer)
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._live, name=f"homing reader {self._path.name}", daemon=True
+            )
+            self._thread.start()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+        self._questions.put(_Question(question, args, loop, answer))
+        return await answer
 
     async def stop(self) -> None:
+        """Answer what was asked, then close the connection."""
         self._closed = True
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
-        await asyncio.to_thread(self._thread.shutdown)
+        if self._thread is not None:
+            self._questions.put(None)
+            await asyncio.to_thread(self._thread.join)
+
+    def _live(self) -> None:
+        while (asked := self._questions.get()) is not None:
+            if not asked.answer.cancelled():
+                self._answer(asked)
+        self._connection.close()
+
+    def _answer(self, asked: _Question) -> None:
+        answer: object = None
+        fault: BaseException | None = None
+        try:
+            with self._connection.use() as connection:
+                answer = asked.ask(connection, *asked.args)
+        except sqlite3.Error as error:
+            fault = store_error(error, self._path)
+            fault.__cause__ = error
+        except BaseException as error:
+            fault = error
+        # If the loop was closed first, no caller waits any more.
+        with contextlib.suppress(RuntimeError):
+            asked.loop.call_soon_threadsafe(_settle, asked.answer, answer, fault)
+
+
+class _Question(Struct, eq=False):
+    ask: Callable[..., Any]
+    args: tuple[Any, ...]
+    loop: asyncio.AbstractEventLoop
+    answer: asyncio.Future[Any]
+
+
+def _settle(waiting: asyncio.Future[Any], answer: object, fault: BaseException | None) -> None:
+    if waiting.done():  # its caller was cancelled
+        return
+    if fault is None:
+        waiting.set_result(answer)
+    else:
+        waiting.set_exception(fault)
