@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 
+import psycopg
 import pytest
+from msgspec import structs
 
 from homing import Event, Homing, IdempotencyConflict
-from homing.domain.delivery import New
+from homing.domain.delivery import Fact, New
 from homing.domain.errors import InvalidRequest
 from homing.ports import Added, Existing, Query
 from homing.stores.sql.postgres import PostgresStore
@@ -19,6 +21,7 @@ from tests.faults.proxy import proxy_to
 
 BOUND_S = 60.0
 PART = 100
+TABLES = ("homing_open", "homing_records", "homing_keys", "homing_results", "homing_facts")
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +65,45 @@ async def test_all_parts_are_stored_with_their_keys(server: servers.Server) -> N
         assert key.delivery_id == new[-1].delivery.id
 
 
+def unlike(name: str) -> list[New]:
+    """Parts of one kind, of two, and with what only rows can say."""
+    alike = news(name, 2 * PART)
+    urgent = [
+        structs.replace(one, delivery=structs.replace(one.delivery, priority=1))
+        for one in news(f"{name}-urgent", PART)
+    ]
+    mixed = news(f"{name}-mixed", PART)
+    mixed[1] = structs.replace(mixed[1], payload=b"")
+    mixed[2] = structs.replace(mixed[2], results={"made": b"1"})
+    mixed[3] = structs.replace(mixed[3], facts=(Fact("kind", f"{name}-3", 1, {"a": 1}),))
+    mixed[4] = structs.replace(mixed[4], keys=())
+    return [*alike, *urgent, *mixed]
+
+
+async def test_parts_are_stored_as_any_other_add(server: servers.Server) -> None:
+    new = unlike("alike")
+    seen = []
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        for way in ("parts", "whole"):
+            admin.execute(f"create database {way}")
+            url = f"{server.url.rpartition('/')[0]}/{way}"
+            async with opened(url) as store:
+                if way == "parts":
+                    answers = await store.add_in_parts(parts(new))
+                else:
+                    answers = await store.add(new)
+                assert answers == [Added(one.delivery.id) for one in new]
+            with psycopg.connect(url) as database:
+                seen.append(
+                    [
+                        database.execute(f"select * from {table} order by 1, 2, 3").fetchall()
+                        for table in TABLES
+                    ]
+                )
+    assert seen[0] == seen[1]
+    assert all(seen[0])
+
+
 async def test_a_key_that_was_taken_before_is_answered_in_its_place(server: servers.Server) -> None:
     new = news("taken")
     late = samples.keyed("taken-late", "taken-250", source="taken")
@@ -99,18 +141,14 @@ async def test_a_part_that_cannot_be_made_leaves_nothing(server: servers.Server)
 
 
 async def test_a_commit_whose_answer_is_lost_is_found_again(server: servers.Server) -> None:
-    """The empty last part is asked for when all others are written: the commit comes next."""
     new = news("lost")
     async with proxy_to(server.port) as proxy:
         url = server.url.replace(f":{server.port}", f":{proxy.port}")
-
-        def then_cut() -> Iterator[Sequence[New]]:
-            yield from parts(new)
-            yield []
-            proxy.cut_before_answer = True
-
         async with opened(url) as store:
-            assert await store.add_in_parts(then_cut()) == [Added(one.delivery.id) for one in new]
+            proxy.cut_before_answer(b"COMMIT")
+            answers = await store.add_in_parts(parts(new))
+            assert proxy.has_cut
+            assert answers == [Added(one.delivery.id) for one in new]
             assert await stored(store, "lost") == len(new)
 
 

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import psycopg
-from psycopg import AsyncConnection, AsyncRawCursor, conninfo
+from psycopg import AsyncConnection, AsyncCursor, AsyncRawCursor, conninfo
+from psycopg.errors import PipelineAborted
 from psycopg.types.numeric import Int8
 
 from homing.stores.sql.columns import Row
@@ -194,11 +195,38 @@ class Session:
         self._watch.restart()
         return await _execute(self._connection, statement)
 
+    @contextlib.asynccontextmanager
+    async def sending(self) -> AsyncIterator[Callable[[Statement], Awaitable[None]]]:
+        """Statements that the server runs one after the other, while more of them are made.
+
+        The first error of any of them is raised by a later one, or at the end.
+        """
+        failed: psycopg.Error | None = None
+        try:
+            async with self._connection.pipeline():
+                try:
+                    yield self._send
+                except psycopg.Error as error:
+                    failed = error  # else psycopg would log what the end of the pipeline says
+        except PipelineAborted:
+            if failed is None:
+                raise
+        if failed is not None:
+            raise failed
+
+    async def _send(self, statement: Statement) -> None:
+        self._watch.restart()
+        await _started(self._connection, statement)
+
 
 async def _execute(connection: Postgres, statement: Statement) -> list[Row]:
-    parameters = [_bound(value) for value in statement.parameters]
-    cursor = await connection.execute(statement.sql, parameters, binary=True)
+    cursor = await _started(connection, statement)
     return await cursor.fetchall() if cursor.description else []
+
+
+async def _started(connection: Postgres, statement: Statement) -> AsyncCursor[Row]:
+    parameters = [_bound(value) for value in statement.parameters]
+    return await connection.execute(statement.sql, parameters, binary=True)
 
 
 def cut(connection: Postgres) -> None:

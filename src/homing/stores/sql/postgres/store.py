@@ -144,20 +144,20 @@ class PostgresStore:
             # Who repeats keys does so again: the next add need not fail first.
             self._looks_at_keys = any(isinstance(answer, Existing) for answer in answers)
             return answers
-        self._remember(adding.request, answers, wakes=adding.wakes)
+        self._remember([one.delivery for one in adding.new], answers, wakes=adding.wakes)
         return answers
 
     async def _add(self, request: AddRequest) -> list[Added | Existing]:
         answers, wakes = await self._open.adds.submit(request)
-        self._remember(request, answers, wakes=wakes)
+        deliveries = [entry.write.delivery for entry in request.entries]
+        self._remember(deliveries, answers, wakes=wakes)
         return answers
 
     def _remember(
-        self, request: AddRequest, answers: Sequence[Added | Existing], *, wakes: bool
+        self, deliveries: Sequence[Delivery], answers: Sequence[Added | Existing], *, wakes: bool
     ) -> None:
-        for entry, added in zip(request.entries, answers, strict=True):
+        for delivery, added in zip(deliveries, answers, strict=True):
             # Stored already claimed: its outcome will be saved here.
-            delivery = entry.write.delivery
             if delivery.state == "in_flight" and isinstance(added, Added):
                 self._held.remember(delivery)
         if wakes:
