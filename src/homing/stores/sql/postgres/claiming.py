@@ -43,8 +43,8 @@ def _parts() -> dict[str, str]:
 
 
 _SQL = load(__package__, "claim.sql", _parts())
-# A row: id, is_stale, carries, when it was due, the fresh columns, record, payload.
-_WAS_DUE, _FRESH_START = 3, 4
+# A row: id, is_stale, carries, when it was due, has_facts, the fresh columns, record, payload.
+_WAS_DUE, HAS_FACTS, _FRESH_START = 3, 4, 5
 _FRESH_END = _FRESH_START + len(FRESH)
 # What a claim changes, of the fields whose columns it returns.
 _CLAIMED = tuple(
@@ -61,8 +61,13 @@ _CLAIMED = tuple(
 )
 
 
-def claim_statement(claim: Claim, low_water: LowWater | None = None) -> Statement:
-    """With `low_water` it begins at the marks, else at the start."""
+def claim_statement(
+    claim: Claim, low_water: LowWater | None = None, fact_kind: str | None = None
+) -> Statement:
+    """With `low_water` it begins at the marks, else at the start.
+
+    With `fact_kind` it looks for facts of this kind, too.
+    """
     lanes = list(dict.fromkeys(claim.lanes))
     starts = {
         f"from_{priority}_ms": Array(
@@ -76,6 +81,7 @@ def claim_statement(claim: Claim, low_water: LowWater | None = None) -> Statemen
         starts
         | {
             "leases_from_ms": low_water.leases_from_ms if low_water else FROM_THE_START,
+            "fact_kind": fact_kind,
             "worker": claim.worker,
             "now_ms": claim.now_ms,
             "lease_until_ms": claim.lease_until_ms,

@@ -35,6 +35,7 @@ from homing.stores.sql.postgres import opening, reading
 from homing.stores.sql.postgres.adding import AddRequest, add_request
 from homing.stores.sql.postgres.adding_in_parts import AddInParts
 from homing.stores.sql.postgres.changes import HeldRecords, SaveRequest, save_request
+from homing.stores.sql.postgres.claimed_facts import ClaimedFacts
 from homing.stores.sql.postgres.claiming import (
     claim_statement,
     claimed_of,
@@ -79,6 +80,7 @@ class PostgresStore:
     def _be_closed(self) -> None:
         self._news = DueSignal()
         self._held = HeldRecords()
+        self._claimed_facts = ClaimedFacts()
         self._looks_at_keys = False
         self.presence = PostgresPresence()
         self._parts: _Parts | None = None
@@ -169,7 +171,8 @@ class PostgresStore:
             return []
         connection, low_water = self._open.claims, self._open.low_water
         looks_at_all = low_water.looks_at_all(claim)
-        statement = claim_statement(claim, None if looks_at_all else low_water)
+        kind = self._claimed_facts.kind
+        statement = claim_statement(claim, None if looks_at_all else low_water, kind)
         asked_at_s = time.monotonic()
         rows = await self._kept(connection.run(statement, durable=claim.durable))
         took_s = time.monotonic() - asked_at_s
@@ -179,6 +182,8 @@ class PostgresStore:
             results = await self._kept(connection.run(reading_results, durable=claim.durable))
         claimed = list(claimed_of(rows, results))
         low_water.learn(claim, taken_of(rows, claimed), took_s, looked_at_all=looks_at_all)
+        if kind is not None:
+            self._claimed_facts.see(rows, claimed, asked_at_s)
         for one in claimed:
             self._held.remember(one.delivery)
         return claimed
@@ -236,6 +241,8 @@ class PostgresStore:
         return await self._read(reading.facts, kind, prefix, limit, after, order)
 
     async def known_facts(self, kind: str, keys: Sequence[str]) -> Collection[str]:
+        if self._claimed_facts.has_none(kind, keys, time.monotonic()):
+            return ()
         return await self._read(known_facts, kind, keys)
 
     def once(self, fact: Fact) -> AbstractAsyncContextManager[object | None]:
