@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
+from typing import Any
 
 from msgspec.structs import force_setattr
 
@@ -43,8 +45,10 @@ def _parts() -> dict[str, str]:
 
 
 _SQL = load(__package__, "claim.sql", _parts())
-# A row: id, is_stale, carries, when it was due, has_facts, the fresh columns, record, payload.
-_WAS_DUE, HAS_FACTS, _FRESH_START = 3, 4, 5
+# A row: id, is_stale, carries, priority, when it was due, has_facts, the fresh columns, record,
+# payload.
+_WAS_DUE, HAS_FACTS, _FRESH_START = 4, 5, 6
+in_order: Callable[[Row], Any] = itemgetter(3, _WAS_DUE, 0)
 _FRESH_END = _FRESH_START + len(FRESH)
 # What a claim changes, of the fields whose columns it returns.
 _CLAIMED = tuple(

@@ -39,6 +39,7 @@ from homing.stores.sql.postgres.claimed_facts import ClaimedFacts
 from homing.stores.sql.postgres.claiming import (
     claim_statement,
     claimed_of,
+    in_order,
     renew_statement,
     results_statement,
     taken_of,
@@ -176,6 +177,7 @@ class PostgresStore:
         asked_at_s = time.monotonic()
         rows = await self._kept(connection.run(statement, durable=claim.durable))
         took_s = time.monotonic() - asked_at_s
+        rows.sort(key=in_order)
         results: list[Row] = []
         reading_results = results_statement(rows)
         if reading_results is not None:
