@@ -80,18 +80,21 @@ def unlike(name: str) -> list[New]:
     return [*alike, *urgent, *mixed]
 
 
-async def test_parts_are_stored_as_any_other_add(server: servers.Server) -> None:
+async def test_all_ways_to_add_store_the_same(server: servers.Server) -> None:
+    """In parts, in one statement, and one by one."""
     new = unlike("alike")
     seen = []
     with psycopg.connect(server.url, autocommit=True) as admin:
-        for way in ("parts", "whole"):
+        for way in ("parts", "whole", "alone"):
             admin.execute(f"create database {way}")
             url = f"{server.url.rpartition('/')[0]}/{way}"
             async with opened(url) as store:
                 if way == "parts":
                     answers = await store.add_in_parts(parts(new))
-                else:
+                elif way == "whole":
                     answers = await store.add(new)
+                else:
+                    answers = [answer for one in new for answer in await store.add([one])]
                 assert answers == [Added(one.delivery.id) for one in new]
             with psycopg.connect(url) as database:
                 seen.append(
@@ -100,7 +103,7 @@ async def test_parts_are_stored_as_any_other_add(server: servers.Server) -> None
                         for table in TABLES
                     ]
                 )
-    assert seen[0] == seen[1]
+    assert seen[0] == seen[1] == seen[2]
     assert all(seen[0])
 
 

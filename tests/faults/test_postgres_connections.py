@@ -11,7 +11,7 @@ import pytest
 
 from homing.domain.delivery import Change
 from homing.domain.errors import StoreLocked, StoreUnavailable
-from homing.ports import Added, Query
+from homing.ports import Added, Existing, Query
 from homing.stores.sql.postgres import PostgresStore, executing
 from homing.stores.sql.postgres.statement import Statement
 from homing.testing import samples
@@ -110,6 +110,23 @@ async def test_an_add_whose_answer_is_lost_is_found_by_its_id(server: servers.Se
         again = samples.keyed("d3", "k")
         [answer] = await store.add([again])
         assert answer.delivery_id == "d1"
+
+
+async def test_a_lone_add_whose_answer_is_lost(server: servers.Server) -> None:
+    async with through_proxy(server) as (store, proxy):
+        await store.add([samples.new("first")])
+        proxy.cut_before_answer()
+
+        assert await store.add([samples.keyed("d1", "k")]) == [Added("d1")]
+
+        assert proxy.has_cut
+        assert await store.count(Query()) == {(): 2}
+        # Neither its key nor its id is free, each by itself.
+        for again in (samples.keyed("d2", "k"), samples.keyed("d1", "other")):
+            [answer] = await store.add([again])
+            assert isinstance(answer, Existing)
+            assert answer.delivery_id == "d1"
+        assert await store.find(samples.SOURCE, "other") is None
 
 
 @pytest.mark.parametrize("is_held", [True, False])

@@ -119,6 +119,27 @@ put_open as (
 )
 select pg_notify('homing', '')::text
 
+-- A whole statement for one delivery with one key (see adding_alone.py).
+-- name: lone
+with put_keys as (
+    insert into homing_keys (hash, source, key, delivery_id, fingerprint, expires_at_ms)
+    values (
+        homing_key_hash(@key_source::text, @key_name::text), @key_source::text, @key_name::text,
+        @delivery_id::text, @fingerprint::text, @expires_at_ms::bigint
+    )
+    on conflict do nothing
+    returning 1
+),
+put_records as (
+    insert into homing_records (id, record, payload)
+    select @id::text, @record::text, @payload::bytea where exists (select from put_keys)
+),
+put_open as (
+    insert into homing_open (:columns:)
+    select :lone_values: where exists (select from put_keys)
+)
+select pg_notify('homing', '')::text from put_keys
+
 -- name: free_at_once
 free as materialized (select true as is_so)
 
