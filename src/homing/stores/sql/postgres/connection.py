@@ -221,7 +221,9 @@ class Session:
 
 async def _execute(connection: Postgres, statement: Statement) -> list[Row]:
     cursor = await _started(connection, statement)
-    return await cursor.fetchall() if cursor.description else []
+    # Not `description`: that makes an object per column, a tenth of the work of a small statement.
+    answer = cursor.pgresult
+    return await cursor.fetchall() if answer is not None and answer.nfields else []
 
 
 async def _started(connection: Postgres, statement: Statement) -> AsyncCursor[Row]:
