@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from homing.domain.delivery import Delivery, Key, New
+from homing.domain.delivery import Delivery, New
 from homing.stores.codec import encode_text
 from homing.stores.sql.columns import COLUMNS
 from homing.stores.sql.postgres.arrays import Array
@@ -59,6 +59,8 @@ def are_plain(new: Sequence[New]) -> bool:
         and not first.recipients
         and b"" not in [one.payload for one in new]
         and [one.keys[0].source for one in new].count(source) == number
+        and [one.keys[0].key for one in new] == [one.delivery.key for one in new]
+        and [one.keys[0].delivery_id for one in new] == [one.delivery.id for one in new]
         and [one.keys[0].expires_at_ms for one in new].count(None) == number
         and _agree([one.delivery for one in new], first, number)
     )
@@ -67,18 +69,15 @@ def are_plain(new: Sequence[New]) -> bool:
 def plain_statement(new: Sequence[New]) -> Statement:
     """Writes them without a look at what is taken, and notifies."""
     deliveries = [one.delivery for one in new]
-    keys: list[Key] = [one.keys[0] for one in new]
     shared = (*delivery_row(deliveries[0]), 0, CARRIES_PAYLOAD, None, 0, None, None)
     values: dict[str, Any] = dict(zip(NAMES, shared, strict=True))
     values |= {
         "ids": Array("text", [delivery.id for delivery in deliveries]),
-        "delivery_keys": Array("text", [delivery.key for delivery in deliveries]),
+        "keys": Array("text", [delivery.key for delivery in deliveries]),
         "records": Array("text", [encode_text(delivery) for delivery in deliveries]),
         "payloads": Array("bytea", [one.payload for one in new]),
         "payload_sizes": Array("bigint", [len(one.payload) for one in new]),
-        "key_source": keys[0].source,
-        "key_names": Array("text", [key.key for key in keys]),
-        "key_ids": Array("text", [key.delivery_id for key in keys]),
-        "fingerprints": Array("text", [key.fingerprint for key in keys]),
+        "key_source": new[0].keys[0].source,
+        "fingerprints": Array("text", [one.keys[0].fingerprint for one in new]),
     }
     return bind(_SQL["plain"], values)

@@ -103,7 +103,7 @@ with put_keys as (
     select
         homing_key_hash(@key_source::text, w.name), @key_source::text, w.name, w.delivery_id,
         w.fingerprint
-    from unnest(@key_names::text[], @key_ids::text[], @fingerprints::text[])
+    from unnest(@keys::text[], @ids::text[], @fingerprints::text[])
         as w (name, delivery_id, fingerprint)
 ),
 put_records as (
@@ -114,7 +114,7 @@ put_records as (
 put_open as (
     insert into homing_open (:columns:)
     select :plain_values:
-    from unnest(@ids::text[], @delivery_keys::text[], @payload_sizes::bigint[])
+    from unnest(@ids::text[], @keys::text[], @payload_sizes::bigint[])
         as o (id, key, payload_bytes)
 )
 select pg_notify('homing', '')::text
