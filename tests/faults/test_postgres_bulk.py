@@ -15,6 +15,8 @@ from homing.domain.delivery import Fact, New
 from homing.domain.errors import InvalidRequest
 from homing.ports import Added, Existing, Query
 from homing.stores.sql.postgres import PostgresStore
+from homing.stores.sql.postgres.adding_in_parts import AddInParts
+from homing.stores.sql.postgres.connection import MOST_UNANSWERED
 from homing.testing import samples
 from tests import servers
 from tests.faults.proxy import proxy_to
@@ -130,6 +132,21 @@ async def test_a_key_in_two_parts_belongs_to_the_first(server: servers.Server) -
         assert isinstance(answers[-1], Existing)
         assert answers[-1].delivery_id == new[0].delivery.id
         assert await stored(store, "twice") == len(new) - 1
+
+
+async def test_a_collision_far_behind_what_was_sent_leaves_nothing(server: servers.Server) -> None:
+    """More parts than are sent ahead: the server is asked in between, in one transaction."""
+    number = (2 * MOST_UNANSWERED + 3) * PART
+    new = news("many", number)
+    async with opened(server.url) as store:
+        await store.add([samples.keyed("many-taken", f"many-{number - 1}", source="many")])
+        adding = AddInParts(parts(new))
+        assert await adding.write(store._open.adding) is None
+        assert await stored(store, "many") == 1
+        assert len(adding.rest().entries) == number
+
+        answers = await store.add_in_parts(parts(new[:-PART]))
+        assert answers == [Added(one.delivery.id) for one in new[:-PART]]
 
 
 async def test_a_part_that_cannot_be_made_leaves_nothing(server: servers.Server) -> None:

@@ -26,6 +26,8 @@ STATEMENT_S = 6.0
 # The server itself ends a statement earlier than that.
 ANSWER_S = 7.5
 LOCK_S = 3.0
+# Statements sent ahead. A slow server must not be so far behind that it seems to be gone.
+MOST_UNANSWERED = 16
 # Plans must not depend on what the statistics say of a queue, which is empty at one moment and
 # long at the next: each statement of ours has one right plan, by the indexes.
 PLANS = {
@@ -202,10 +204,21 @@ class Session:
         The first error of any of them is raised by a later one, or at the end.
         """
         failed: psycopg.Error | None = None
+        unanswered = 0
         try:
-            async with self._connection.pipeline():
+            async with self._connection.pipeline() as pipeline:
+
+                async def send(statement: Statement) -> None:
+                    nonlocal unanswered
+                    self._watch.restart()
+                    await _started(self._connection, statement)
+                    unanswered += 1
+                    if unanswered == MOST_UNANSWERED:
+                        await pipeline.sync()
+                        unanswered = 0
+
                 try:
-                    yield self._send
+                    yield send
                 except psycopg.Error as error:
                     failed = error  # else psycopg would log what the end of the pipeline says
         except PipelineAborted:
@@ -213,10 +226,6 @@ class Session:
                 raise
         if failed is not None:
             raise failed
-
-    async def _send(self, statement: Statement) -> None:
-        self._watch.restart()
-        await _started(self._connection, statement)
 
 
 async def _execute(connection: Postgres, statement: Statement) -> list[Row]:
