@@ -19,8 +19,8 @@ class Proxy:
         self._writers: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
         self.is_mute = False
-        # How many answers of the server to swallow from now on before cutting its connection.
-        self.cut_before_answer = False
+        self.has_cut = False
+        self._fatal: bytes | None = None
 
     @property
     def port(self) -> int:
@@ -28,7 +28,12 @@ class Proxy:
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
+    def cut_before_answer(self, text: bytes = b"") -> None:
+        """Swallow the server's next answer that has this in it, and cut."""
+        self.has_cut, self._fatal = False, text
+
     def cut(self) -> None:
+        self.has_cut = True
         for writer in self._writers:
             writer.transport.abort()
         self._writers.clear()
@@ -61,8 +66,8 @@ class Proxy:
             while data := await source.read(CHUNK_BYTES):
                 if self.is_mute:
                     continue
-                if is_answer and self.cut_before_answer:
-                    self.cut_before_answer = False
+                if is_answer and self._fatal is not None and self._fatal in data:
+                    self._fatal = None
                     self.cut()
                     return
                 target.write(data)

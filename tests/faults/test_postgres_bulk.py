@@ -6,19 +6,24 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 
+import psycopg
 import pytest
+from msgspec import structs
 
 from homing import Event, Homing, IdempotencyConflict
-from homing.domain.delivery import New
+from homing.domain.delivery import Fact, New
 from homing.domain.errors import InvalidRequest
 from homing.ports import Added, Existing, Query
 from homing.stores.sql.postgres import PostgresStore
+from homing.stores.sql.postgres.adding_in_parts import AddInParts
+from homing.stores.sql.postgres.connection import MOST_UNANSWERED
 from homing.testing import samples
 from tests import servers
 from tests.faults.proxy import proxy_to
 
 BOUND_S = 60.0
 PART = 100
+TABLES = ("homing_open", "homing_records", "homing_keys", "homing_results", "homing_facts")
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +67,48 @@ async def test_all_parts_are_stored_with_their_keys(server: servers.Server) -> N
         assert key.delivery_id == new[-1].delivery.id
 
 
+def unlike(name: str) -> list[New]:
+    """Parts of one kind, of two, and with what only rows can say."""
+    alike = news(name, 2 * PART)
+    urgent = [
+        structs.replace(one, delivery=structs.replace(one.delivery, priority=1))
+        for one in news(f"{name}-urgent", PART)
+    ]
+    mixed = news(f"{name}-mixed", PART)
+    mixed[1] = structs.replace(mixed[1], payload=b"")
+    mixed[2] = structs.replace(mixed[2], results={"made": b"1"})
+    mixed[3] = structs.replace(mixed[3], facts=(Fact("kind", f"{name}-3", 1, {"a": 1}),))
+    mixed[4] = structs.replace(mixed[4], keys=())
+    return [*alike, *urgent, *mixed]
+
+
+async def test_all_ways_to_add_store_the_same(server: servers.Server) -> None:
+    """In parts, in one statement, and one by one."""
+    new = unlike("alike")
+    seen = []
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        for way in ("parts", "whole", "alone"):
+            admin.execute(f"create database {way}")
+            url = f"{server.url.rpartition('/')[0]}/{way}"
+            async with opened(url) as store:
+                if way == "parts":
+                    answers = await store.add_in_parts(parts(new))
+                elif way == "whole":
+                    answers = await store.add(new)
+                else:
+                    answers = [answer for one in new for answer in await store.add([one])]
+                assert answers == [Added(one.delivery.id) for one in new]
+            with psycopg.connect(url) as database:
+                seen.append(
+                    [
+                        database.execute(f"select * from {table} order by 1, 2, 3").fetchall()
+                        for table in TABLES
+                    ]
+                )
+    assert seen[0] == seen[1] == seen[2]
+    assert all(seen[0])
+
+
 async def test_a_key_that_was_taken_before_is_answered_in_its_place(server: servers.Server) -> None:
     new = news("taken")
     late = samples.keyed("taken-late", "taken-250", source="taken")
@@ -87,6 +134,21 @@ async def test_a_key_in_two_parts_belongs_to_the_first(server: servers.Server) -
         assert await stored(store, "twice") == len(new) - 1
 
 
+async def test_a_collision_far_behind_what_was_sent_leaves_nothing(server: servers.Server) -> None:
+    """More parts than are sent ahead: the server is asked in between, in one transaction."""
+    number = (2 * MOST_UNANSWERED + 3) * PART
+    new = news("many", number)
+    async with opened(server.url) as store:
+        await store.add([samples.keyed("many-taken", f"many-{number - 1}", source="many")])
+        adding = AddInParts(parts(new))
+        assert await adding.write(store._open.adding) is None
+        assert await stored(store, "many") == 1
+        assert len(adding.rest().entries) == number
+
+        answers = await store.add_in_parts(parts(new[:-PART]))
+        assert answers == [Added(one.delivery.id) for one in new[:-PART]]
+
+
 async def test_a_part_that_cannot_be_made_leaves_nothing(server: servers.Server) -> None:
     def broken() -> Iterator[Sequence[New]]:
         yield from parts(news("broken"))
@@ -99,18 +161,14 @@ async def test_a_part_that_cannot_be_made_leaves_nothing(server: servers.Server)
 
 
 async def test_a_commit_whose_answer_is_lost_is_found_again(server: servers.Server) -> None:
-    """The empty last part is asked for when all others are written: the commit comes next."""
     new = news("lost")
     async with proxy_to(server.port) as proxy:
         url = server.url.replace(f":{server.port}", f":{proxy.port}")
-
-        def then_cut() -> Iterator[Sequence[New]]:
-            yield from parts(new)
-            yield []
-            proxy.cut_before_answer = True
-
         async with opened(url) as store:
-            assert await store.add_in_parts(then_cut()) == [Added(one.delivery.id) for one in new]
+            proxy.cut_before_answer(b"COMMIT")
+            answers = await store.add_in_parts(parts(new))
+            assert proxy.has_cut
+            assert answers == [Added(one.delivery.id) for one in new]
             assert await stored(store, "lost") == len(new)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from homing.domain.delivery import Change
 from homing.domain.errors import StoreLocked, StoreUnavailable
-from homing.ports import Added, Query
+from homing.ports import Added, Existing, Query
 from homing.stores.sql.postgres import PostgresStore, executing
 from homing.stores.sql.postgres.statement import Statement
 from homing.testing import samples
@@ -98,18 +98,35 @@ async def test_pgbouncer_in_transaction_mode(server: servers.Server) -> None:
 async def test_an_add_whose_answer_is_lost_is_found_by_its_id(server: servers.Server) -> None:
     async with through_proxy(server) as (store, proxy):
         await store.add([samples.new("first")])
-        proxy.cut_before_answer = True
+        proxy.cut_before_answer()
 
         assert await store.add([samples.keyed("d1", "k"), samples.new("d2")]) == [
             Added("d1"),
             Added("d2"),
         ]
 
-        assert not proxy.cut_before_answer
+        assert proxy.has_cut
         assert await store.count(Query()) == {(): 3}
         again = samples.keyed("d3", "k")
         [answer] = await store.add([again])
         assert answer.delivery_id == "d1"
+
+
+async def test_a_lone_add_whose_answer_is_lost(server: servers.Server) -> None:
+    async with through_proxy(server) as (store, proxy):
+        await store.add([samples.new("first")])
+        proxy.cut_before_answer()
+
+        assert await store.add([samples.keyed("d1", "k")]) == [Added("d1")]
+
+        assert proxy.has_cut
+        assert await store.count(Query()) == {(): 2}
+        # Neither its key nor its id is free, each by itself.
+        for again in (samples.keyed("d2", "k"), samples.keyed("d1", "other")):
+            [answer] = await store.add([again])
+            assert isinstance(answer, Existing)
+            assert answer.delivery_id == "d1"
+        assert await store.find(samples.SOURCE, "other") is None
 
 
 @pytest.mark.parametrize("is_held", [True, False])
@@ -124,12 +141,12 @@ async def test_a_save_whose_answer_is_lost_is_found_by_its_version(
             await store.open()
         await store.save([], [samples.fact("opens the connection")])
         assert await other.save([Change(samples.changed(held[2], topic="taken over"))]) == [True]
-        proxy.cut_before_answer = True
+        proxy.cut_before_answer()
 
         changes = [samples.ended(held[0]), samples.retry(held[1]), samples.ended(held[2])]
         assert await store.save(changes) == [True, True, False]
 
-        assert not proxy.cut_before_answer
+        assert proxy.has_cut
         states = [one.state for one in await store.get_many([one.id for one in held]) if one]
         assert states == ["delivered", "pending", "in_flight"]
 

@@ -26,6 +26,7 @@ from homing.domain.writes import Write, write_of_new
 from homing.ports import Added, Existing
 from homing.stores.codec import encode_text
 from homing.stores.sql.columns import PLACES, Row
+from homing.stores.sql.postgres.adding_plainly import are_plain, plain_statement
 from homing.stores.sql.postgres.arrays import Array
 from homing.stores.sql.postgres.rows import (
     CARRIES_PAYLOAD,
@@ -131,6 +132,7 @@ class NewRows:
         self._records: list[Row] = []
         self._results: list[Row] = []
         self._recipients: list[Row] = []
+        self._plain: Sequence[New] = ()
         self.facts = Facts()
 
     def add(self, entry: NewEntry) -> Added | Existing:
@@ -166,6 +168,26 @@ class NewRows:
         if write.facts:
             self.facts.note(write.facts)
         return Added(delivery_id)
+
+    def add_plain(self, new: Sequence[New]) -> list[Added | Existing] | None:
+        """All of them as the next part, in one go; None if that does not do.
+
+        `statement_of_part` must follow.
+        """
+        if self._records or not are_plain(new):
+            return None
+        ids = [one.delivery.id for one in new]
+        keys = {(key.source, key.key): key for one in new for key in one.keys}
+        their_ids = set(ids)
+        if len(their_ids) < len(new) or len(keys) < len(new):
+            return None
+        if not their_ids.isdisjoint(self._ids) or not keys.keys().isdisjoint(self._keys):
+            return None
+        self._ids |= their_ids
+        self._keys |= keys
+        self._plain = new
+        self.wakes = True
+        return [Added(delivery_id) for delivery_id in ids]
 
     def add_children(self, children: Sequence[NewEntry]) -> int:
         """What they add to their parent's counter."""
@@ -205,6 +227,10 @@ class NewRows:
 
     def statement_of_part(self) -> Statement | None:
         """Writes what was added since the last one, without a look at what is taken."""
+        if self._plain:
+            plain = self._plain
+            self._begin()
+            return plain_statement(plain)
         if not self._records and not self.facts:
             return None
         values: dict[str, Any] = {}

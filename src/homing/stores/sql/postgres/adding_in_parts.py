@@ -7,7 +7,6 @@ the way that looks first (see adding.py).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 
 import psycopg
@@ -15,8 +14,7 @@ from psycopg.errors import UniqueViolation
 
 from homing.domain.delivery import New
 from homing.ports import Added, Existing
-from homing.stores.sql.columns import Row
-from homing.stores.sql.postgres.adding import AddRequest, NewEntry, NewRows, add_request
+from homing.stores.sql.postgres.adding import AddRequest, NewRows, add_request
 from homing.stores.sql.postgres.connection import Connection, Session
 from homing.stores.sql.postgres.faults import COLLISIONS, ConnectionLost
 
@@ -25,15 +23,15 @@ class AddInParts:
     """After `write` has returned None, `rest` is to be added in the other way."""
 
     def __init__(self, parts: Iterable[Sequence[New]]) -> None:
-        self._parts = self._encoded(parts)
-        self.request = AddRequest([])
+        self.new: list[New] = []
         self.wakes = False
+        self._parts = self._noted(parts)
+        self._may_be_stored = False
 
-    def _encoded(self, parts: Iterable[Sequence[New]]) -> Iterator[list[NewEntry]]:
+    def _noted(self, parts: Iterable[Sequence[New]]) -> Iterator[Sequence[New]]:
         for part in parts:
-            entries = add_request(part).entries
-            self.request.entries += entries
-            yield entries
+            self.new += part
+            yield part
 
     async def write(self, connection: Connection) -> list[Added | Existing] | None:
         """The answers; None if something was in the way, and nothing is stored or may be."""
@@ -41,7 +39,7 @@ class AddInParts:
             async with connection.transaction() as session:
                 return await self._write(session)
         except ConnectionLost:
-            self.request.may_be_stored = True
+            self._may_be_stored = True
         except UniqueViolation:
             pass
         except psycopg.Error as error:
@@ -53,24 +51,18 @@ class AddInParts:
         """The whole of it; parts that were not yet made are made now."""
         for _ in self._parts:
             pass
-        return self.request
+        request = add_request(self.new)
+        request.may_be_stored = self._may_be_stored
+        return request
 
     async def _write(self, session: Session) -> list[Added | Existing]:
         rows = NewRows(set(), {})
         answers: list[Added | Existing] = []
-        running: asyncio.Task[list[Row]] | None = None
-        try:
-            for entries in self._parts:
-                answers += [rows.add(entry) for entry in entries]
+        async with session.sending() as send:
+            for part in self._parts:
+                answers += rows.add_plain(part) or map(rows.add, add_request(part).entries)
                 statement = rows.statement_of_part()
-                if running is not None:
-                    await running
-                running = asyncio.ensure_future(session.run(statement)) if statement else None
-                await asyncio.sleep(0)  # so that it is sent before the next part is made
-            if running is not None:
-                await running
-        finally:
-            if running is not None and not running.done():
-                await asyncio.wait([running])
+                if statement is not None:
+                    await send(statement)
         self.wakes = rows.wakes
         return answers

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
+from typing import Any
 
 from msgspec.structs import force_setattr
 
@@ -43,8 +45,10 @@ def _parts() -> dict[str, str]:
 
 
 _SQL = load(__package__, "claim.sql", _parts())
-# A row: id, is_stale, carries, when it was due, the fresh columns, record, payload.
-_WAS_DUE, _FRESH_START = 3, 4
+# A row: id, is_stale, carries, priority, when it was due, has_facts, the fresh columns, record,
+# payload.
+_WAS_DUE, HAS_FACTS, _FRESH_START = 4, 5, 6
+in_order: Callable[[Row], Any] = itemgetter(3, _WAS_DUE, 0)
 _FRESH_END = _FRESH_START + len(FRESH)
 # What a claim changes, of the fields whose columns it returns.
 _CLAIMED = tuple(
@@ -61,8 +65,13 @@ _CLAIMED = tuple(
 )
 
 
-def claim_statement(claim: Claim, low_water: LowWater | None = None) -> Statement:
-    """With `low_water` it begins at the marks, else at the start."""
+def claim_statement(
+    claim: Claim, low_water: LowWater | None = None, fact_kind: str | None = None
+) -> Statement:
+    """With `low_water` it begins at the marks, else at the start.
+
+    With `fact_kind` it looks for facts of this kind, too.
+    """
     lanes = list(dict.fromkeys(claim.lanes))
     starts = {
         f"from_{priority}_ms": Array(
@@ -76,6 +85,7 @@ def claim_statement(claim: Claim, low_water: LowWater | None = None) -> Statemen
         starts
         | {
             "leases_from_ms": low_water.leases_from_ms if low_water else FROM_THE_START,
+            "fact_kind": fact_kind,
             "worker": claim.worker,
             "now_ms": claim.now_ms,
             "lease_until_ms": claim.lease_until_ms,

@@ -20,6 +20,7 @@ from homing.domain.delivery import Delivery
 from homing.domain.writes import Write
 from homing.ports import Added, Existing
 from homing.stores.sql.postgres.adding import Adding, AddRequest
+from homing.stores.sql.postgres.adding_alone import lone_statement
 from homing.stores.sql.postgres.changes import ChangeEntry, SaveRequest
 from homing.stores.sql.postgres.connection import Connection
 from homing.stores.sql.postgres.faults import COLLISIONS, Collision, ConnectionLost, OutcomeUnknown
@@ -41,10 +42,17 @@ async def add_all(
     connection: Connection, requests: Sequence[AddRequest]
 ) -> list[tuple[list[Added | Existing], bool]]:
     """For each request its answers, and whether something may be due."""
-    adding = Adding(requests)
-    if any(request.may_be_stored for request in requests):
-        adding.collide()
     repeating = _Repeating()
+    lone = lone_statement(requests)
+    if lone is not None:
+        try:
+            if await repeating.run(partial(connection.run, lone)):
+                return [([Added(requests[0].entries[0].write.delivery.id)], True)]
+        except UniqueViolation:  # the id is taken
+            repeating.count()
+    adding = Adding(requests)
+    if repeating.was_lost or any(request.may_be_stored for request in requests):
+        adding.collide()
     while (statement := adding.statement()) is not None:
         try:
             adding.learn(await repeating.run(partial(connection.run, statement)))

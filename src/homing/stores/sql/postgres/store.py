@@ -35,9 +35,11 @@ from homing.stores.sql.postgres import opening, reading
 from homing.stores.sql.postgres.adding import AddRequest, add_request
 from homing.stores.sql.postgres.adding_in_parts import AddInParts
 from homing.stores.sql.postgres.changes import HeldRecords, SaveRequest, save_request
+from homing.stores.sql.postgres.claimed_facts import ClaimedFacts
 from homing.stores.sql.postgres.claiming import (
     claim_statement,
     claimed_of,
+    in_order,
     renew_statement,
     results_statement,
     taken_of,
@@ -79,6 +81,7 @@ class PostgresStore:
     def _be_closed(self) -> None:
         self._news = DueSignal()
         self._held = HeldRecords()
+        self._claimed_facts = ClaimedFacts()
         self._looks_at_keys = False
         self.presence = PostgresPresence()
         self._parts: _Parts | None = None
@@ -144,20 +147,20 @@ class PostgresStore:
             # Who repeats keys does so again: the next add need not fail first.
             self._looks_at_keys = any(isinstance(answer, Existing) for answer in answers)
             return answers
-        self._remember(adding.request, answers, wakes=adding.wakes)
+        self._remember([one.delivery for one in adding.new], answers, wakes=adding.wakes)
         return answers
 
     async def _add(self, request: AddRequest) -> list[Added | Existing]:
         answers, wakes = await self._open.adds.submit(request)
-        self._remember(request, answers, wakes=wakes)
+        deliveries = [entry.write.delivery for entry in request.entries]
+        self._remember(deliveries, answers, wakes=wakes)
         return answers
 
     def _remember(
-        self, request: AddRequest, answers: Sequence[Added | Existing], *, wakes: bool
+        self, deliveries: Sequence[Delivery], answers: Sequence[Added | Existing], *, wakes: bool
     ) -> None:
-        for entry, added in zip(request.entries, answers, strict=True):
+        for delivery, added in zip(deliveries, answers, strict=True):
             # Stored already claimed: its outcome will be saved here.
-            delivery = entry.write.delivery
             if delivery.state == "in_flight" and isinstance(added, Added):
                 self._held.remember(delivery)
         if wakes:
@@ -169,16 +172,20 @@ class PostgresStore:
             return []
         connection, low_water = self._open.claims, self._open.low_water
         looks_at_all = low_water.looks_at_all(claim)
-        statement = claim_statement(claim, None if looks_at_all else low_water)
+        kind = self._claimed_facts.kind
+        statement = claim_statement(claim, None if looks_at_all else low_water, kind)
         asked_at_s = time.monotonic()
         rows = await self._kept(connection.run(statement, durable=claim.durable))
         took_s = time.monotonic() - asked_at_s
+        rows.sort(key=in_order)
         results: list[Row] = []
         reading_results = results_statement(rows)
         if reading_results is not None:
             results = await self._kept(connection.run(reading_results, durable=claim.durable))
         claimed = list(claimed_of(rows, results))
         low_water.learn(claim, taken_of(rows, claimed), took_s, looked_at_all=looks_at_all)
+        if kind is not None:
+            self._claimed_facts.see(rows, claimed, asked_at_s)
         for one in claimed:
             self._held.remember(one.delivery)
         return claimed
@@ -236,6 +243,8 @@ class PostgresStore:
         return await self._read(reading.facts, kind, prefix, limit, after, order)
 
     async def known_facts(self, kind: str, keys: Sequence[str]) -> Collection[str]:
+        if self._claimed_facts.has_none(kind, keys, time.monotonic()):
+            return ()
         return await self._read(known_facts, kind, keys)
 
     def once(self, fact: Fact) -> AbstractAsyncContextManager[object | None]:

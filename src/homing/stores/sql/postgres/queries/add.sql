@@ -96,6 +96,50 @@ put_keys as (
     from :key_rows: as w (:key_columns:)
 )
 
+-- A whole statement for an add in parts, of deliveries that differ in little (see adding_plainly.py).
+-- name: plain
+with put_keys as (
+    insert into homing_keys (hash, source, key, delivery_id, fingerprint)
+    select
+        homing_key_hash(@key_source::text, w.name), @key_source::text, w.name, w.delivery_id,
+        w.fingerprint
+    from unnest(@keys::text[], @ids::text[], @fingerprints::text[])
+        as w (name, delivery_id, fingerprint)
+),
+put_records as (
+    insert into homing_records (id, record, payload)
+    select w.id, w.record, w.payload
+    from unnest(@ids::text[], @records::text[], @payloads::bytea[]) as w (id, record, payload)
+),
+put_open as (
+    insert into homing_open (:columns:)
+    select :plain_values:
+    from unnest(@ids::text[], @keys::text[], @payload_sizes::bigint[])
+        as o (id, key, payload_bytes)
+)
+select pg_notify('homing', '')::text
+
+-- A whole statement for one delivery with one key (see adding_alone.py).
+-- name: lone
+with put_keys as (
+    insert into homing_keys (hash, source, key, delivery_id, fingerprint, expires_at_ms)
+    values (
+        homing_key_hash(@key_source::text, @key_name::text), @key_source::text, @key_name::text,
+        @delivery_id::text, @fingerprint::text, @expires_at_ms::bigint
+    )
+    on conflict do nothing
+    returning 1
+),
+put_records as (
+    insert into homing_records (id, record, payload)
+    select @id::text, @record::text, @payload::bytea where exists (select from put_keys)
+),
+put_open as (
+    insert into homing_open (:columns:)
+    select :lone_values: where exists (select from put_keys)
+)
+select pg_notify('homing', '')::text from put_keys
+
 -- name: free_at_once
 free as materialized (select true as is_so)
 

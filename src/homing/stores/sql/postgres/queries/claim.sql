@@ -1,6 +1,7 @@
 -- What is due of the lanes asked for, by priority, then due time, then id: first what is ready, lane
 -- by lane and priority by priority, and no more than the limit of each; then leases that have ended,
 -- but for those of holders known to be alive. A row that another transaction has locked is skipped.
+-- The caller puts the answer in order: to sort it here would copy all payloads once more.
 -- name: ready
 ready_:priority: as materialized (
     select x.place, x.priority, x.due_at_ms, x.id, x.payload_bytes
@@ -67,12 +68,24 @@ taken as (
         version = d.version + 1
     from affordable as a
     where d.ctid = a.place
-    returning a.priority, a.due_at_ms as was_due_at_ms, d.id, d.is_stale, d.carries, :fresh_as:
+    returning
+        a.priority, a.due_at_ms as was_due_at_ms, d.id, d.parent_id, d.is_stale, d.carries, :fresh_as:
 )
-select t.id, t.is_stale, t.carries, t.was_due_at_ms, :fresh_of_taken:, r.record, r.payload
+select
+    t.id, t.is_stale, t.carries, t.priority, t.was_due_at_ms,
+    -- Whether there may be facts of this kind about it or its parent (see claimed_facts.py).
+    @fact_kind::text is null or exists (
+        select from homing_facts as f
+        where f.kind = @fact_kind::text and f.key > t.id || '/' and f.key < t.id || '0'
+    ) or t.parent_id is not null and exists (
+        select from homing_facts as f
+        where
+            f.kind = @fact_kind::text
+            and f.key > t.parent_id || '/' and f.key < t.parent_id || '0'
+    ) as has_facts,
+    :fresh_of_taken:, r.record, r.payload
 from taken as t
-cross join lateral (select * from homing_records as r where r.id = t.id) as r
-order by t.priority, t.was_due_at_ms, t.id;
+cross join lateral (select * from homing_records as r where r.id = t.id) as r;
 
 -- name: results
 select r.id, r.name, r.data
