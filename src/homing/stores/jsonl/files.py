@@ -69,7 +69,7 @@ class AppendFile:
         if rest:
             yield place, rest, False
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes | bytearray) -> None:
         """Not yet on the disk. On an error some of it may be in the file."""
         view = memoryview(data)
         while view:

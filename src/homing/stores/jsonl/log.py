@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from homing.domain.errors import StoreCorrupt, StoreError, StoreOutcomeUnknown
 from homing.domain.shown import Projection
 from homing.stores.jsonl.compacting import compact_journal, compact_queue
 from homing.stores.jsonl.damage import Damage
-from homing.stores.jsonl.encoding import Commit, Encoder
+from homing.stores.jsonl.encoding import Group
 from homing.stores.jsonl.files import AppendFile
 from homing.stores.jsonl.index import LogIndex
 from homing.stores.jsonl.lines import is_whole
@@ -70,55 +70,41 @@ class Log:
             if self._journal.end > self._compact_journal_at:
                 self._compact_journal()
 
-    def encoder(self) -> Encoder:
-        return Encoder(self.index, self._projection, self._queue.synced)
+    def group(self) -> Group:
+        return Group(self.index, self._projection, self._queue.end, self._queue.synced)
 
     def forget(self) -> None:
         """The index may not be what the files say: read them anew before the next use."""
         self._is_stale = True
 
-    def write(self, commits: Sequence[Commit], *, durable: bool) -> None:
-        """All of them, or none: then it raises, and the index still has them."""
-        journal = b"".join([commit.journal for commit in commits])
-        queue = b"".join([line.data for commit in commits for line in commit.lines])
+    def write(self, group: Group, *, durable: bool) -> None:
+        """All of its commits, or none: then it raises, and the index still has them."""
         try:
-            if journal:
-                self._journal.append(journal)
+            # Most commits have nothing beside the queue, and need one sync.
+            if group.journal:
+                self._journal.append(group.journal)
                 if durable:
                     self._journal.sync()
-            if queue:
-                self._queue.append(queue)
+            if group.queue:
+                self._queue.append(group.queue)
                 if durable:
                     self._queue.sync()
         except OSError as error:
             raise self._backed_out(error) from error
-        self._journal.end += len(journal)
-        for commit in commits:
-            self._queue.end = self._place(commit, self._queue.end)
-        if queue and durable:
+        self._journal.end += len(group.journal)
+        self._queue.end += len(group.queue)
+        if group.queue and durable:
             self._queue.synced = self._queue.end
-        self.index.journal_commit = self.index.last_commit
-        self.index.places.fresh.clear()
-        if (
-            self._queue.size != self._queue.end
-        ):  # a program that does not take the lock has appended
-            self._is_stale = True
-
-    def _place(self, commit: Commit, offset: int) -> int:
-        """Where its lines lie; the end of them."""
         index = self.index
-        for line in commit.lines:
-            # What a later commit of the group has removed has no place any more.
-            if line.delivery_id in index.deliveries:
-                before = index.places.place(line.delivery_id)
-                index.places.put_place(line.delivery_id, line.place_at(offset, before))
-                index.records.written(line.delivery_id)
-            offset += len(line.data)
-        for delivery_id in commit.emptied:
-            index.places.empty(delivery_id)
-        index.gone.update(commit.gone)
-        index.emptied.update(commit.emptied)
-        return offset
+        index.places.written(group.places)
+        index.records.written(group.places)
+        index.gone.update(group.gone)
+        index.emptied.update(group.emptied)
+        index.keys_gone.update(group.keys_gone)
+        index.journal_commit = index.last_commit
+        if self._queue.size != self._queue.end:
+            # A program that does not take the lock has appended.
+            self._is_stale = True
 
     def _backed_out(self, error: OSError) -> StoreError:
         """Remove what was written. If that fails too, it is unknown what is stored."""
@@ -139,7 +125,7 @@ class Log:
     def compact(self) -> tuple[int, int]:
         """Leave only the newest line of each delivery; the bytes before and after it."""
         before = self._queue.size
-        compact_queue(self.index, self.encoder(), self.path, self._folder / JOURNAL)
+        compact_queue(self.index, self.group(), self.path, self._folder / JOURNAL)
         self._is_stale = True
         self._refresh()
         return before, self._queue.size
@@ -198,9 +184,9 @@ class Log:
     def _note_facts(self) -> None:
         changes = self.index.begin()
         self.index.note(self._damage.facts)
-        commit = self.encoder().commit(changes, self.next_commit())
-        if commit is not None:
-            self.write([commit], durable=True)
+        group = self.group()
+        if group.commit(changes, self.next_commit()):
+            self.write(group, durable=True)
         self._damage.facts.clear()
 
     def next_commit(self) -> int:

@@ -12,18 +12,18 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from homing.domain.errors import StoreCorrupt
-from homing.stores.codec import decode_delivery
-from homing.stores.jsonl.encoding import QueueLine
 from homing.stores.jsonl.files import AppendFile
 from homing.stores.jsonl.index import LogIndex
 from homing.stores.jsonl.lines import (
+    IndexedRecord,
     JournalRecord,
-    QueueRecord,
+    indexed_record,
     is_foreign,
     is_whole,
     journal_record,
-    queue_record,
+    kept_delivery,
 )
+from homing.stores.jsonl.places import emptied_place, packed_place
 
 
 class Torn(Struct):
@@ -65,19 +65,19 @@ class Replay:
 
     def _read_queue(self) -> None:
         lines = _WholeLines(self._queue, self._mend, takes_foreign=True)
-        commit: list[tuple[int, int, QueueRecord]] = []
+        commit: list[tuple[int, bytes, IndexedRecord]] = []
         begun_at = 0
         for offset, line in lines:
             if lines.is_foreign:
                 self._index.foreign.append((offset, len(line)))
                 self._queue.end = offset + len(line) + 1
                 continue
-            record = queue_record(line)
+            record = indexed_record(line)
             if not commit:
                 begun_at = offset
             elif record.commit != commit[0][2].commit:
                 raise _corrupt(self._queue, begun_at, "lines of its commit are missing")
-            commit.append((offset, len(line), record))
+            commit.append((offset, line, record))
             if record.more == 0:
                 self._read_journal(record.commit)
                 for each in commit:
@@ -89,20 +89,28 @@ class Replay:
         elif lines.torn_at is not None:
             self.torn.append(Torn(self._queue, lines.torn_at, is_damaged=True))
 
-    def _put(self, offset: int, size: int, record: QueueRecord) -> None:
-        index = self._index
-        delivery = decode_delivery(record.delivery)
-        index.put(delivery)
-        payload, results = memoryview(record.payload), memoryview(record.results)
-        line = QueueLine(
-            delivery.id,
-            size,
+    def _put(self, offset: int, line: bytes, record: IndexedRecord) -> None:
+        index, found = self._index, record.delivery
+        delivery_id = found.id
+        packed = index.places.packed
+        before = packed.get(delivery_id)
+        if before is None and found.state != "in_flight":
+            index.load(found)
+        else:
+            index.put(kept_delivery(line))
+        payload, results = record.payload, record.results
+        packed[delivery_id] = packed_place(
+            offset,
+            len(line),
             record.head,
-            payload_size=_decoded_size(payload) if payload else None,
-            has_results=bytes(results) != b"{}" if results else None,
+            _decoded_size(memoryview(payload)) if payload else None,
+            bytes(results) != b"{}" if results else None,
+            before,
         )
-        index.places.put_place(delivery.id, line.place_at(offset, index.places.place(delivery.id)))
-        index.records.written(delivery.id)
+        if before is not None:
+            index.records.written((delivery_id,))
+        if record.keyed:
+            index.keys.found[found.source, found.key or ""] = delivery_id
         index.last_commit = record.commit
 
     def _read_journal(self, up_to: int | None) -> None:
@@ -149,7 +157,9 @@ class Replay:
         for key in record.keys:
             index.put_key(key)
         for name in record.keys_gone:
-            index.drop_key(*name)
+            if name in index.keys:
+                index.drop_key(*name)
+                index.keys_gone.add(name)
         for route, attempt in record.attempts:
             index.put_attempts(route, (attempt,))
         for place in record.attempts_gone:
@@ -174,7 +184,7 @@ class Replay:
                 index.gone.add(delivery_id)
         for delivery_id in record.emptied:
             if delivery_id in index.deliveries:
-                index.places.empty(delivery_id)
+                index.places.put_place(delivery_id, emptied_place(index.places.packed[delivery_id]))
                 index.emptied.add(delivery_id)
 
 
