@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from homing.domain.errors import StoreError, StoreFull, StoreLocked
 from homing.stores.jsonl.index import Changes
-from homing.stores.jsonl.log import Log
+from homing.stores.jsonl.log import DamagedLine, Log
 from homing.stores.os_errors import store_error
 
 # Reads and changes work on the index, maintenance on the log itself.
@@ -37,6 +37,15 @@ class Job(Struct, eq=False):
 
 def run(log: Log, jobs: Sequence[Job]) -> bool:
     """Each job has its answer or its error afterwards; true if something may be due."""
+    may_be_due = _run_in_time(log, jobs)
+    damaged = [job for job in jobs if isinstance(job.error, DamagedLine)]
+    for job in damaged:
+        job.error = None
+    # What is damaged is set aside before they run again.
+    return _run_in_time(log, damaged) or may_be_due
+
+
+def _run_in_time(log: Log, jobs: Sequence[Job]) -> bool:
     while jobs:
         try:
             return _run(log, jobs)

@@ -16,8 +16,13 @@ from homing.domain.delivery import DEFAULT_PRIORITY, Attempt, Delivery, Fact, Ke
 _MARK = "_homing"
 _SEAL = b',"sum":"%08x"}}'
 _SEALED_LINE = _SEAL + b"\n"
-_SEALED_SUM = re.compile(rb',"sum":"([0-9a-f]{8})"}}')
+SEALED_SUM = re.compile(rb',"sum":"([0-9a-f]{8})"}}')
 SEAL_BYTES = len(_SEAL % 0)
+# The end of a line: what is the same in all of them, and where it stands.
+_FIXED = [(nth - SEAL_BYTES - 1, byte) for nth, byte in enumerate(_SEALED_LINE % 0) if byte != 48]
+_FIXED_LEAST = 8
+# As long as no checksum or small damage makes them.
+_ZEROS = bytes(16)
 
 
 class QueueRecord(Struct, omit_defaults=True, gc=False):
@@ -152,7 +157,7 @@ def seal(checksum: int) -> bytes:
 
 def sum_in(end: bytes) -> int | None:
     """The checksum that the end of a line states."""
-    found = _SEALED_SUM.fullmatch(end)
+    found = SEALED_SUM.fullmatch(end)
     return None if found is None else int(found[1], 16)
 
 
@@ -172,6 +177,23 @@ def is_foreign(line: bytes) -> bool:
         return _MARK not in _decode_object(line)
     except (DecodeError, UnicodeDecodeError):
         return False
+
+
+def blank(size: int) -> bytes:
+    """What takes the place of so many damaged bytes: the line before it ends, if it did not."""
+    return b"\n" + b" " * (size - 2) + b"\n" if size > 1 else b"\n"
+
+
+def looks_finished(line: bytes) -> bool:
+    """Whether a damaged line, given with its last byte, was written to its end.
+
+    A write that was cut off ends anywhere, or has blocks of zeros.
+    """
+    if len(line) <= SEAL_BYTES or _ZEROS in line:
+        return False
+    if line[-SEAL_BYTES - 1 :].startswith(b',"sum":"') or line.endswith(b'"}}\n'):
+        return True
+    return sum(line[place] == byte for place, byte in _FIXED) >= _FIXED_LEAST
 
 
 def indexed_record(line: bytes) -> IndexedRecord:

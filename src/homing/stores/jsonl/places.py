@@ -81,6 +81,10 @@ class Contents(MutableMapping[str, Content]):
         self.packed.update(packed)
         self.fresh.clear()
 
+    def line_of(self, delivery_id: str) -> int:
+        """Where its last line begins."""
+        return self._known(delivery_id).line
+
     def delivery(self, delivery_id: str) -> Delivery:
         """As its last line says."""
         place = self._known(delivery_id)
