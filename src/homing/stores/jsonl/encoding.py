@@ -133,7 +133,13 @@ class Group:
     ) -> tuple[bytes, int] | None:
         contents = self._index.contents
         attempts = reading.attempts(self._index, delivery.id)
-        return projection.line(delivery, lambda: contents[delivery.id], attempts, head)
+        try:
+            return projection.line(delivery, lambda: contents[delivery.id], attempts, head)
+        except Exception:
+            if contents[delivery.id].payload:
+                raise
+            # Its payload is gone, and a Shape may show what was in it.
+            return None
 
     def _head(self, delivery_id: str) -> bytes | None:
         if self._projection is None:

@@ -33,8 +33,8 @@ _KEPT = re.compile(rb'"delivery":(?=\{)')
 _MARKS = (b'"_homing":', b'"delivery":', b'"commit":', b',"sum":"', b'_at_ms":')
 _FIRST = (b',"payload":"', b',"keyed":true')
 _LATER = (b'"version":', b'"payload_no":', b'"cycle":')
-# The route of a delivery is not known here: this gives the alert of a dead letter.
-_NO_PLAN = Plan(stages=())
+# The route of a delivery is not known here: these notices are given if it has them.
+_NO_PLAN = Plan(stages=(), notify_on_failed=("dead_letter", "alert"))
 
 
 def concerned(index: LogIndex, data: bytes, start: int) -> set[str]:
