@@ -79,12 +79,13 @@ class Group:
     ) -> int:
         """How many there are; their heads and their places are added to the arguments."""
         index, queue = self._index, self.queue
-        records, fresh = index.records, index.places.fresh
-        left = [one for one in changes.deliveries if one in records]
+        fresh, near = index.places.fresh, index.records.near
+        # What was changed and not removed is there, until it is written.
+        left = [found for one in changes.deliveries if (found := near.get(one)) is not None]
         more = number_of_lines = len(left)
-        for delivery_id in left:
+        for delivery in left:
             more -= 1
-            delivery = records[delivery_id]
+            delivery_id = delivery.id
             record = QueueRecord(number, 0, delivery, more)
             if changes.keys and delivery.key is not None:
                 record.keyed = index.keys.take_own(delivery)

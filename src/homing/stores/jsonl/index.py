@@ -32,6 +32,10 @@ class ContentBefore(Struct, gc=False):
         return self.place is None and self.fresh is None
 
 
+# Of a delivery that was not there.
+_NOTHING_BEFORE = ContentBefore(None, None, is_payload=True)
+
+
 class Changes(Struct):
     """What one commit touches, each with what was there before; None: nothing."""
 
@@ -133,18 +137,27 @@ class LogIndex(MemoryDisk):
                 self.put_fact(fact)
 
     def put(self, delivery: Delivery) -> None:
-        changes = self._changes
-        if changes is not None and delivery.id not in changes.deliveries:
-            changes.deliveries[delivery.id] = self.records.get(delivery.id)
+        delivery_id, changes = delivery.id, self._changes
+        if delivery_id not in self.records.near and delivery_id not in self.places.packed:
+            # As most are. What is known of no delivery is not looked up again and again.
+            if changes is not None:
+                changes.deliveries.setdefault(delivery_id)
+            self.records.near[delivery_id] = delivery
+            self._add_new(delivery)
+            return
+        if changes is not None and delivery_id not in changes.deliveries:
+            changes.deliveries[delivery_id] = self.records[delivery_id]
         super().put(delivery)
 
     def load(self, found: IndexedDelivery) -> None:
         """Note a delivery that was not known and is not in flight; its record stays in the file."""
         # It has the fields that the indexes look at.
-        delivery = cast("Delivery", found)
-        if found.due_at_ms is not None:
+        self._add_new(cast("Delivery", found))
+
+    def _add_new(self, delivery: Delivery) -> None:
+        if delivery.due_at_ms is not None:
             self.due.add(delivery)
-        if found.parent_id is not None or found.holder is not None or found.notices_due:
+        if delivery.parent_id is not None or delivery.holder is not None or delivery.notices_due:
             self._add_to_indexes(delivery)
 
     def put_claimed(
@@ -171,8 +184,12 @@ class LogIndex(MemoryDisk):
 
     def put_content(self, delivery_id: str, content: Content) -> None:
         places = self.places
-        is_payload = delivery_id not in places or places[delivery_id].payload != content.payload
-        self._touch_content(delivery_id, is_payload=is_payload)
+        if delivery_id not in places.packed and delivery_id not in places.fresh:
+            if self._changes is not None:
+                self._changes.contents.setdefault(delivery_id, _NOTHING_BEFORE)
+        else:
+            is_payload = places[delivery_id].payload != content.payload
+            self._touch_content(delivery_id, is_payload=is_payload)
         places.fresh[delivery_id] = content
 
     def has_content(self, delivery_id: str) -> bool:

@@ -37,7 +37,10 @@ class KeyIndex(MutableMapping[Name, Key]):
     def take_own(self, delivery: Delivery) -> bool:
         """Whether its key follows from its line, which is about to be written with it."""
         name = delivery.source, delivery.key or ""
-        if self.found.get(name) != own_key(delivery):
+        key = self.found.get(name)
+        if type(key) is not Key or key.delivery_id != delivery.id:
+            return False
+        if key.expires_at_ms is not None or key.fingerprint != delivery.fingerprint:
             return False
         self.found[name] = delivery.id
         return True

@@ -40,6 +40,8 @@ def packed_place(
 ) -> bytes:
     """Of a delivery whose newest line lies here; None: the line leaves that as it was before."""
     if before is None:
+        if payload_size is not None and not has_results:
+            return _PLACE.pack(offset, size, head, offset, size, payload_size, 0, 0)
         payload, results = (0, 0, 0), (0, 0)
     else:
         place = _PLACE.unpack(before)
@@ -157,42 +159,42 @@ class FileDeliveries(MutableMapping[str, Delivery]):
     def __init__(self, places: Contents) -> None:
         self._places = places
         self._packed = places.packed
-        self._near: dict[str, Delivery] = {}
+        self.near: dict[str, Delivery] = {}
 
     def written(self, delivery_ids: Iterable[str]) -> None:
         """Their last lines say what is known of them."""
-        near = self._near
+        near = self.near
         for delivery_id in delivery_ids:
             known = near.get(delivery_id)
             if known is not None and known.state != "in_flight":
                 del near[delivery_id]
 
     def in_flight(self) -> list[Delivery]:
-        return [one for one in self._near.values() if one.state == "in_flight"]
+        return [one for one in self.near.values() if one.state == "in_flight"]
 
     def __getitem__(self, delivery_id: str) -> Delivery:
-        near = self._near.get(delivery_id)
+        near = self.near.get(delivery_id)
         return self._places.delivery(delivery_id) if near is None else near
 
     def get(self, delivery_id: str, default: Any = None) -> Any:
-        near = self._near.get(delivery_id)
+        near = self.near.get(delivery_id)
         if near is not None:
             return near
         return self._places.delivery(delivery_id) if delivery_id in self._packed else default
 
     def __setitem__(self, delivery_id: str, delivery: Delivery) -> None:
-        self._near[delivery_id] = delivery
+        self.near[delivery_id] = delivery
 
     def __delitem__(self, delivery_id: str) -> None:
-        self._near.pop(delivery_id, None)
+        self.near.pop(delivery_id, None)
         self._places.put_place(delivery_id, None)
 
     def __contains__(self, delivery_id: object) -> bool:
-        return delivery_id in self._packed or delivery_id in self._near
+        return delivery_id in self._packed or delivery_id in self.near
 
     def __iter__(self) -> Iterator[str]:
         yield from self._packed
-        yield from [one for one in self._near if one not in self._packed]
+        yield from [one for one in self.near if one not in self._packed]
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
