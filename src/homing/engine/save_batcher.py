@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from homing.domain.delivery import Change, Delivery, Fact
-from homing.domain.errors import StoreError, StoreUnavailable
+from homing.domain.errors import StoreError, StoreFull, StoreUnavailable
 from homing.ports import Clock, Journal, Store
 
 log = logging.getLogger("homing.engine")
@@ -50,6 +50,8 @@ class PendingSave(Struct):
     done: Callable[[], None] | None = None
     must_keep: bool = False
     facts: tuple[Fact, ...] = ()
+    # Nothing has happened yet and a caller waits: a store without room is not asked again.
+    needs_room: bool = False
     kept: Kept | None = None
 
 
@@ -266,8 +268,14 @@ class SaveBatcher:
     ) -> list[PendingSave]:
         """Take out those whose lease has ended; the others are tried again."""
         now_s = float("inf") if self._is_last_chance else self._clock.steady_s()
-        await self._give_up([s for s in group if now_s >= s.give_up_at_s], error)
-        return [s for s in group if now_s < s.give_up_at_s]
+        over = [s for s in group if now_s >= s.give_up_at_s]
+        if isinstance(error, StoreFull):
+            over += [s for s in group if s.needs_room and s not in over]
+            # Those that wait for their turn would meet the same.
+            over += [s for s in self._gathered if s.needs_room]
+            self._gathered = [s for s in self._gathered if not s.needs_room]
+        await self._give_up(over, error)
+        return [s for s in group if s not in over]
 
     async def _give_up(self, group: list[PendingSave], error: Exception) -> None:
         """A finished send is kept in the journal; anything else is left to the next owner."""

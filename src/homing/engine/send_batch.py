@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
+from homing.domain import transitions
+from homing.domain.errors import StoreFull
 from homing.domain.failure import Failure
 from homing.engine.claimed_work import ClaimedWork, in_time, put_back
 from homing.engine.evidence import late_receipt
@@ -24,6 +26,7 @@ from homing.engine.outcomes import (
     conclude_found,
     timed_out,
 )
+from homing.engine.save_batcher import Kept, PendingSave
 from homing.engine.settling import Ended, hand_over, settle
 from homing.engine.starting import leave_out_what_may_not_start
 from homing.engine.steps import Packed, SendStep, outcome_of
@@ -182,7 +185,9 @@ class SendBatch:
         for work in list(self._prepared):
             try:
                 frozen = self._unsent[work].to_store
-                marking.append((work, work.marking(frozen, now_ms, asked_at_s)))
+                mark = work.marking(frozen, now_ms, asked_at_s)
+                mark.needs_room = self._owner is None
+                marking.append((work, mark))
             except Exception as error:
                 await self._abandon([work])
                 self._ended.append((work, conclude_fault(work, error)))
@@ -192,13 +197,24 @@ class SendBatch:
             kept = await self._process.saves.write_all([mark for _, mark in marking])
         marked: list[ClaimedWork] = []
         for (work, mark), is_kept in zip(marking, kept, strict=True):
-            if is_kept is not True:
-                work.lost = True
-                continue
-            work.marked(mark.change, asked_at_s)
-            marked.append(work)
+            if is_kept is True:
+                work.marked(mark.change, asked_at_s)
+                marked.append(work)
+            else:
+                self._not_marked(work, is_kept)
         self._deadline_s += self._loop.time() - began_s
         return marked
+
+    def _not_marked(self, work: ClaimedWork, why: Kept) -> None:
+        """So not sent. What the store had no room for is due again once it has."""
+        work.lost = True
+        if not isinstance(why, StoreFull):
+            return
+        process = self._process
+        change = transitions.release(
+            work.delivery, plan=work.plan, now_ms=process.clock.now_ms(), roll=process.dice.roll()
+        )
+        process.saves.put(PendingSave("release", change, work.delivery, work.lease_end_s))
 
     async def _take_permits(self) -> None:
         """After the places at the provider, in every sender: two orders could deadlock."""

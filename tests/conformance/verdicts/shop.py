@@ -71,8 +71,8 @@ class Shop:
     def serve(self, *words: str) -> Program:
         return self._listening("serve", self.port, *words)
 
-    def webhook(self) -> Program:
-        return self._listening("webhook", self.webhook_port)
+    def webhook(self, *words: str) -> Program:
+        return self._listening("webhook", self.webhook_port, *words)
 
     def _listening(self, name: str, port: int, *words: str) -> Program:
         program = self.start("verdicts", name, "--port", str(port), *words, ready="Verdicts on")

@@ -254,6 +254,26 @@ def _enqueue(it: Shop) -> None:
         queue.write(line)
 
 
+def test_every_program_takes_another_store(tmp_path: Path) -> None:
+    """As the worker does: the queue that is set is not touched."""
+    with shop(tmp_path) as it:
+        other = it.folder / "other.jsonl"
+        store = ("--store", f"jsonl:///{other}")
+        it.graph("--script", "503,503")
+        it.serve(*store)
+        assert it.post().status_code == 202
+        it.webhook(*store)
+        it.tell(session_id="cs_1")
+
+        found = it.run("verdicts", "health", *store, code=1)
+        refused = it.run("verdicts", "replay", "unknown", "--reason", "r", *store, code=1)
+
+    assert '"session_id":"cs_1"' in other.read_text()
+    assert not it.text("queue.jsonl")
+    assert "no worker" in found
+    assert "unknown" in refused
+
+
 def test_a_dead_one_is_replayed_only_with_consent(tmp_path: Path) -> None:
     """O-135; and a service without Stripe's secret says so."""
     with shop(tmp_path) as it:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -134,15 +138,38 @@ def test_the_documents_say_what_an_owner_must_know() -> None:
         assert word in runbook
 
 
-def test_the_smoke_test_runs_the_two_retry_proofs() -> None:
-    """O-126"""
-    makefile = (ROOT / "Makefile").read_text()
+# Two faults of a build: a ladder without waits, and dead letters that are told wrongly.
+BROKEN = """
+import sys
+if "homing" in sys.orig_argv:  # in the programs, not in what looks at them
+    from homing.assemblies.verdicts import lines, route
+    route.LADDER_S = (0.001, 0.001, 0.001, 0.001)
+    lines.ALERT_MARK = "[ALERT]"
+"""
 
-    assert "smoke-verdicts:" in makefile
-    assert '-k "ver_02 or ver_03"' in makefile
-    text = (ROOT / "tests/conformance/verdicts/test_programs.py").read_text()
-    assert "def test_ver_02_" in text
-    assert "def test_ver_03_" in text
+
+def test_the_smoke_test_is_one_command_that_fails_on_a_broken_build(tmp_path: Path) -> None:
+    """O-126: both proofs see it. That they pass on a good build is seen where they are."""
+    (tmp_path / "sitecustomize.py").write_text(BROKEN)
+    recipe = (ROOT / "Makefile").read_text().partition("\nsmoke-verdicts:")[2].split("\n")[1]
+    command = shlex.split(recipe.replace(".venv/bin/pytest", f"{sys.executable} -m pytest"))
+    paths = [str(tmp_path), str(ROOT), *filter(None, sys.path)]
+
+    done = subprocess.run(
+        [*command, f"--basetemp={tmp_path / 'base'}"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1, done.stdout
+    assert "2 failed" in done.stdout
+    assert re.findall(r"^FAILED \S+::test_(ver_\d+)", done.stdout, re.MULTILINE) == [
+        "ver_02",
+        "ver_03",
+    ]
 
 
 def test_every_row_has_a_test() -> None:

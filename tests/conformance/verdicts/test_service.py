@@ -60,7 +60,7 @@ async def test_the_second_try_is_made_in_the_same_call(tmp_path: Path, clock: Ma
 
 @pytest.mark.parametrize("code", ["500", "503", "504", "429"])
 async def test_what_failed_is_queued(tmp_path: Path, clock: ManualClock, code: str) -> None:
-    """O-001, O-004, O-009"""
+    """O-001, O-004"""
     async with Office(tmp_path, clock, code, code).open() as office:
         answer = await office.post()
         assert await records(office) == 1
@@ -69,6 +69,22 @@ async def test_what_failed_is_queued(tmp_path: Path, clock: ManualClock, code: s
     assert answer.json().keys() == {"outcome", "retry_id"}
     assert answer.json()["outcome"] == "queued"
     assert UUID4.fullmatch(answer.json()["retry_id"])
+
+
+async def test_each_of_a_thousand_records_has_a_new_uuid(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    """O-009: version 4, as another program reads it in the queue."""
+    async with Office(tmp_path, clock).open() as office:
+        for number in range(1000):
+            asked = {**PAID, "session_id": f"cs_{number}", "verdict": ODD_JSON}
+            await enqueue(office.service, Verdict(**asked))
+    lines = office.lines()
+
+    assert len({line["session_id"] for line in lines}) == 1000
+    retry_ids = {line["retry_id"] for line in lines}
+    assert len(retry_ids) == 1000
+    assert all(UUID4.fullmatch(retry_id) for retry_id in retry_ids)
 
 
 async def test_a_send_that_hangs_is_queued_with_code_minus_one(

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homing.providers.graph.env_file import EnvFile
+from tests.faults.syncs import recorded
 
 TEXT = """# a comment with TOKEN=not-this
 export A=1
@@ -123,3 +124,20 @@ def test_root_does_not_take_the_file_away_from_its_owner(tmp_path: Path) -> None
     assert file.replace("T", "new", expected="old")
 
     assert (file.path.stat().st_uid, file.path.stat().st_gid) == (4711, 4712)
+
+
+def test_a_replacement_is_on_the_disk_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the sync of the folder a power cut brings the old token back, which is spent."""
+    file = env_file(tmp_path, TEXT)
+    calls = recorded(monkeypatch)
+
+    assert file.replace("TOKEN", "new", expected="old")
+    monkeypatch.undo()
+
+    assert calls == [
+        ("fsync", tmp_path / ".env.new"),
+        ("rename", tmp_path / ".env"),
+        ("fsync", tmp_path),
+    ]

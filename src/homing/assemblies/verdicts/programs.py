@@ -28,6 +28,9 @@ WEBHOOK_PORT = 8007
 
 Host = Annotated[str | None, typer.Option(help="Listen here; loopback by default.")]
 Config = Annotated[Path | None, typer.Option(help="The settings file; homing.toml if it is there.")]
+StoreUrl = Annotated[
+    str | None, typer.Option("--store", metavar="URL", help="This store instead of the set one.")
+]
 AllowReplay = Annotated[bool, typer.Option("--allow-replay", help="Dead ones may be replayed.")]
 
 
@@ -39,9 +42,10 @@ def serve(
     worker: Annotated[bool, typer.Option(help="Also retry in this process.")] = False,
     allow_replay: AllowReplay = False,
     config: Config = None,
+    store: StoreUrl = None,
 ) -> None:
     """Take verdicts by POST /send-verdict-email and Stripe's events by POST /webhook."""
-    program = load_program(_assembly(allow_replay=allow_replay), config)
+    program = load_program(_assembly(allow_replay=allow_replay), config, store=store)
 
     async def begin(service: Service[Any]) -> None:
         if service.settings.stripe_secret is None:
@@ -58,9 +62,10 @@ def webhook(
         int, typer.Option(min=1, max=65535, help="Listen on this port.")
     ] = WEBHOOK_PORT,
     config: Config = None,
+    store: StoreUrl = None,
 ) -> None:
     """Take Stripe's events and pass them to the mail service, or to the queue while it is down."""
-    program = load_program(_assembly(), config)
+    program = load_program(_assembly(), config, store=store)
     # It never sends, so it needs no credentials.
     general = replace(program.general, provider="stub:")
     program = replace(program, loaded=replace(program.loaded, settings=general))
@@ -75,9 +80,10 @@ def webhook(
 def health(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
     config: Config = None,
+    store: StoreUrl = None,
 ) -> None:
     """Exit 0 when a worker is running and all files can be written; else 1 and why."""
-    found = with_service(load(NAME), problems, config=config)
+    found = with_service(load(NAME), problems, config=config, store=store)
     if as_json:
         words = {"status": "bad" if found else "ok", "problems": found}
         typer.echo(msgspec.json.encode(words).decode())
@@ -91,6 +97,7 @@ def replay(
     reason: Annotated[str, typer.Option(help="Why, for the audit.")],
     allow_replay: AllowReplay = False,
     config: Config = None,
+    store: StoreUrl = None,
 ) -> None:
     """Start a dead one over; only with --allow-replay. The worker sends it."""
     actor = os.environ.get("SUDO_USER") or getpass.getuser()
@@ -98,7 +105,7 @@ def replay(
     async def act(service: Service[Any]) -> None:
         await service.homing.desk.replay(delivery_id, actor=actor, reason=reason)
 
-    with_service(_assembly(allow_replay=allow_replay), act, config=config)
+    with_service(_assembly(allow_replay=allow_replay), act, config=config, store=store)
     typer.echo(f"{delivery_id} is queued again", err=True)
 
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from homing.domain.errors import StoreError, StoreFull, StoreLocked
-from homing.stores.jsonl.encoding import Commit
-from homing.stores.jsonl.log import Log
+from homing.stores.jsonl.index import Changes
+from homing.stores.jsonl.log import DamagedLine, Log
 from homing.stores.os_errors import store_error
 
 # Reads and changes work on the index, maintenance on the log itself.
@@ -37,6 +37,15 @@ class Job(Struct, eq=False):
 
 def run(log: Log, jobs: Sequence[Job]) -> bool:
     """Each job has its answer or its error afterwards; true if something may be due."""
+    may_be_due = _run_in_time(log, jobs)
+    damaged = [job for job in jobs if isinstance(job.error, DamagedLine)]
+    for job in damaged:
+        job.error = None
+    # What is damaged is set aside before they run again.
+    return _run_in_time(log, damaged) or may_be_due
+
+
+def _run_in_time(log: Log, jobs: Sequence[Job]) -> bool:
     while jobs:
         try:
             return _run(log, jobs)
@@ -74,29 +83,29 @@ def _answer(jobs: Sequence[Job], subject: Any) -> None:
 
 
 def _change(log: Log, jobs: Sequence[Job]) -> bool:
-    index, encoder = log.index, log.encoder()
-    commits: list[tuple[Job, Commit]] = []
+    index, group = log.index, log.group()
+    commits: list[tuple[Job, Changes]] = []
     may_be_due = False
     for job in jobs:
         changes = index.begin()
         try:
             job.answer = job.work(index)
-            commit = encoder.commit(changes, log.next_commit())
+            has_changed = group.commit(changes, log.next_commit())
         except Exception as error:
             index.undo(changes)
             job.error = error
             continue
-        if commit is not None:
+        if has_changed:
             may_be_due |= index.may_be_due
-            commits.append((job, commit))
+            commits.append((job, changes))
     if not commits:
         return False
     try:
         durable = any(job.durable for job, _ in commits)
-        log.write([commit for _, commit in commits], durable=durable)
+        log.write(group, durable=durable)
     except StoreError as error:
-        for _, commit in reversed(commits):
-            index.undo(commit.changes)
+        for _, changes in reversed(commits):
+            index.undo(changes)
         if isinstance(error, StoreFull) and len(commits) > 1:
             # There may be room for each of the others.
             alone = [_change(log, [job]) for job, _ in commits]

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from homing.domain.delivery import Fact
 from homing.stores.codec import encode
-from homing.stores.jsonl.encoding import Encoder
+from homing.stores.jsonl.encoding import Group
 from homing.stores.jsonl.index import LINES_TAKEN, QUEUE, LogIndex
 from homing.stores.jsonl.lines import JournalRecord, sealed
 from homing.stores.own_files import open_own_file
@@ -32,11 +32,11 @@ def compact_journal(index: LogIndex, journal: Path) -> None:
     _replace(journal, _journal_lines(index))
 
 
-def compact_queue(index: LogIndex, encoder: Encoder, queue: Path, journal: Path) -> None:
+def compact_queue(index: LogIndex, group: Group, queue: Path, journal: Path) -> None:
     """The newest line of each delivery, and the lines of other programs that were not taken."""
     foreign = [line.data + b"\n" for line in index.foreign_lines()]
     new = queue.with_name(queue.name + ".new")
-    lines = (encoder.whole_line(one, index.last_commit) for one in index.deliveries)
+    lines = (group.whole_line(one, index.last_commit) for one in index.deliveries)
     size = _write(new, lines)
     _append(new, foreign)
     # The journal first: it still names what was removed, so it fits the old queue as well. Lines
@@ -54,7 +54,9 @@ def _journal_lines(index: LogIndex) -> Iterator[bytes]:
         (one.id, one.due_at_ms) for one in index.records.in_flight() if one.due_at_ms is not None
     )
     number = index.last_commit
-    yield from _lines(index.keys.values(), lambda some: JournalRecord(number, keys=some))
+    dropped = (name for name in index.keys_gone if name not in index.keys)
+    yield from _lines(index.keys.beside(), lambda some: JournalRecord(number, keys=some))
+    yield from _lines(dropped, lambda some: JournalRecord(number, keys_gone=some))
     yield from _lines(attempts, lambda some: JournalRecord(number, attempts=some))
     yield from _lines(facts, lambda some: JournalRecord(number, facts=some))
     yield from _lines(leases, lambda some: JournalRecord(number, leases=some))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from zlib import crc32
 
-from homing.stores.jsonl.lines import SEAL_BYTES, is_whole, seal, sum_in
+from homing.stores.jsonl.lines import SEAL_BYTES, SEALED_SUM, is_whole, seal, sum_in
 
 _BITS = tuple(1 << number for number in range(8))
 _FEED = b"\n"
@@ -33,6 +33,20 @@ def corrected(data: bytes) -> bytes | None:
     return None
 
 
+def whole_parts(line: bytes) -> tuple[int, int, int]:
+    """Of a damaged line with its line feed: where a whole first part ends, and where a whole
+    second part begins and ends. Its length stands for a place that is not there."""
+    ends = (seal.end() for seal in SEALED_SUM.finditer(line))
+    first = next((end for end in ends if is_whole(line[:end])), 0)
+    end = len(line.removesuffix(_FEED))
+    place = line.find(b'{"', first + 1)
+    while place >= 0:
+        if is_whole(line[place:end]):
+            return first, place, end
+        place = line.find(b'{"', place + 1)
+    return first, len(line), end
+
+
 def _candidates(line: bytes, feed: bytes, after: bytes) -> Iterator[bytes]:
     """The bit is inside of the line, or the line feed is not one, or a byte of the line became
     one. In the last case the second part of the line follows."""
@@ -41,9 +55,9 @@ def _candidates(line: bytes, feed: bytes, after: bytes) -> Iterator[bytes]:
     rest, _, _ = after.partition(_FEED)
     for byte in _FLIPPED_FEEDS:
         yield line + bytes([byte]) + rest + _FEED
-    for place in range(SEAL_BYTES, len(line)):
-        if line[place] in _FLIPPED_FEEDS and line[place - 2 : place] == b"}}":
-            yield line[:place] + _FEED + line[place + 1 :] + feed
+    for sealed in SEALED_SUM.finditer(line):
+        if sealed.end() < len(line):
+            yield line[: sealed.end()] + _FEED + line[sealed.end() + 1 :] + feed
 
 
 def _with_bit_back(line: bytes) -> bytes | None:

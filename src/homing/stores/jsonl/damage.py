@@ -32,14 +32,18 @@ class Damage:
         text = f"{file.path.name}: its last {len(data)} bytes were not whole"
         self._keep(data, f"{text}; they are in", start)
 
+    def keep_damaged(self, file: AppendFile, start: int, end: int, held: str) -> None:
+        """Of bytes between whole lines. `held` says which deliveries they were about."""
+        text = f"{file.path.name}: bytes {start} to {end} are damaged; {held}; a copy is in"
+        self._keep(file.read(start, end - start), text, start)
+
     def mend(self, file: AppendFile, start: int) -> bool:
         """Whether the line that begins here is whole now: one flipped bit can be flipped back."""
-        lines = itertools.islice(file.lines(start), 2)
-        data = b"".join(line + b"\n" * is_complete for _, line, is_complete in lines)
+        data = b"".join(itertools.islice(file.lines(start), 2))
         whole = corrected(data)
         if whole is None:
             return False
-        text = f"{file.path.name}: a bit in the line at byte {start} had flipped and was restored"
+        text = f"{file.path.name}: a flipped bit in the line at byte {start} was restored"
         self._keep(data, f"{text}; the damaged line is in", start)
         file.overwrite(start, whole)
         return True
@@ -53,7 +57,9 @@ class Damage:
             file.flush()
             os.fsync(descriptor)
         sync_folder(self._folder)
-        text = f"{text} {self._folder.name}/{copy.name}"
+        self.tell(f"{text} {self._folder.name}/{copy.name}", place)
+
+    def tell(self, text: str, place: int = 0) -> None:
         log.error("%s detail=%s", QUARANTINED, text)
         now_ms = time.time_ns() // 1_000_000
         self.facts.append(Fact(QUARANTINED, f"{now_ms}-{place}", now_ms, {"text": text}))

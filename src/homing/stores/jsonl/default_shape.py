@@ -2,56 +2,50 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from functools import lru_cache
+
+from msgspec import Struct, field
 
 from homing.domain.delivery import Delivery
-from homing.stores.codec import encode
-from homing.stores.shape import iso_utc, iso_utc_or_none
+from homing.stores.jsonl.lines import QueueRecord
+from homing.stores.shape import iso_utc
+
+# Records written together have few different times.
+_iso = lru_cache(maxsize=1024)(iso_utc)
 
 
-def default_line(delivery: Delivery, head: bytes | None) -> tuple[bytes, int]:
-    """As `Projection.line`."""
-    head = head or _head(delivery)
-    return head + _tail(delivery), len(head)
+class DefaultLine(Struct, gc=False):
+    """A whole line, but for its checksum."""
 
-
-class _Head(Struct):
     id: str
     route: str
     source: str
     key: str | None
     to: list[str]
     created_at: str
-
-
-class _Tail(Struct):
     updated_at: str
     status: str
     stage: str
     attempts: int
     next_attempt_at: str | None
     error: str | None
+    homing: QueueRecord = field(name="_homing")
 
 
-def _head(delivery: Delivery) -> bytes:
-    shown = _Head(
+def default_line(delivery: Delivery, record: QueueRecord) -> DefaultLine:
+    due_at_ms = delivery.due_at_ms if delivery.state == "pending" else None
+    return DefaultLine(
         delivery.id,
         delivery.route,
         delivery.source,
         delivery.key,
         [recipient.address for recipient in delivery.recipients],
-        iso_utc(delivery.created_at_ms),
-    )
-    return encode(shown)[:-1]
-
-
-def _tail(delivery: Delivery) -> bytes:
-    shown = _Tail(
-        iso_utc(delivery.updated_at_ms),
+        _iso(delivery.created_at_ms),
+        _iso(delivery.updated_at_ms),
         delivery.state,
         delivery.stage,
         delivery.attempts_spent,
-        iso_utc_or_none(delivery.due_at_ms if delivery.state == "pending" else None),
+        None if due_at_ms is None else _iso(due_at_ms),
         delivery.failure.error_class if delivery.failure else None,
+        record,
     )
-    return b"," + encode(shown)[1:-1]

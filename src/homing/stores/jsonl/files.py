@@ -10,7 +10,8 @@ from homing.stores.host.descriptors import OwnDescriptor
 from homing.stores.own_files import open_own_file
 from homing.stores.syncing import sync_folder
 
-_CHUNK_BYTES = 4 * 1024 * 1024
+# Small enough for a processor's cache: each byte is looked at several times.
+_CHUNK_BYTES = 256 * 1024
 
 
 class AppendFile:
@@ -58,18 +59,23 @@ class AppendFile:
             data += more
         return data
 
-    def lines(self, start: int) -> Iterator[tuple[int, bytes, bool]]:
-        """What comes after `start`, line by line: where it begins, and whether it is complete."""
-        place, rest = start, b""
-        while data := os.pread(self._own.number, _CHUNK_BYTES, place + len(rest)):
-            *whole, rest = (rest + data).split(b"\n")
-            for line in whole:
-                yield place, line, True
-                place += len(line) + 1
-        if rest:
-            yield place, rest, False
+    def lines(self, start: int) -> Iterator[bytes]:
+        """What comes after `start`, line by line; only the last one may have no line feed."""
+        for lines, feed in self.chunks(start):
+            for line in lines:
+                yield line + feed
 
-    def append(self, data: bytes) -> None:
+    def chunks(self, start: int) -> Iterator[tuple[list[bytes], bytes]]:
+        """What comes after `start`, as lines and what each of them was followed by."""
+        place, rest = start, b""
+        while data := os.pread(self._own.number, _CHUNK_BYTES, place):
+            place += len(data)
+            *lines, rest = (rest + data).split(b"\n")
+            yield lines, b"\n"
+        if rest:
+            yield [rest], b""
+
+    def append(self, data: bytes | bytearray) -> None:
         """Not yet on the disk. On an error some of it may be in the file."""
         view = memoryview(data)
         while view:

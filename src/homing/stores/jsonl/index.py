@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.ports import ForeignLine
-from homing.stores.jsonl.places import Contents, FileDeliveries, PackedKeys, Place
+from homing.stores.jsonl.keys import KeyIndex
+from homing.stores.jsonl.lines import IndexedDelivery
+from homing.stores.jsonl.places import Contents, FileDeliveries
 from homing.stores.memory.disk import LedgerRow, MemoryDisk
 
 # The fact that says how far the lines of other programs were taken.
@@ -20,13 +23,17 @@ QUEUE = "queue"
 class ContentBefore(Struct, gc=False):
     """`is_payload`: the commit changes the payload, not only the results."""
 
-    place: Place | None
+    place: bytes | None
     fresh: Content | None
     is_payload: bool
 
     @property
     def is_new(self) -> bool:
         return self.place is None and self.fresh is None
+
+
+# Of a delivery that was not there.
+_NOTHING_BEFORE = ContentBefore(None, None, is_payload=True)
 
 
 class Changes(Struct):
@@ -56,7 +63,7 @@ class LogIndex(MemoryDisk):
         self.contents = self.places
         self.records = FileDeliveries(self.places)
         self.deliveries = self.records
-        self.keys = PackedKeys()
+        self.keys: KeyIndex = KeyIndex(self.records.__getitem__)
         self.last_commit = 0
         # Lines of other programs: where each begins, and its length.
         self.foreign: list[tuple[int, int]] = []
@@ -64,6 +71,8 @@ class LogIndex(MemoryDisk):
         # Removed deliveries and contents whose lines are still in the queue.
         self.gone: set[str] = set()
         self.emptied: set[str] = set()
+        # Dropped keys that lines in the queue have taken.
+        self.keys_gone: set[tuple[str, str]] = set()
         self.journal_commit = 0
         # Read from the journal; of those that count still, see `entries_beside`.
         self.journal_entries = 0
@@ -87,7 +96,8 @@ class LogIndex(MemoryDisk):
         """How many keys, attempts, facts and removals a journal has to hold."""
         attempts = sum(len(ledger) for ledger in self.attempts.values())
         facts = sum(len(kind) for kind in self.facts.values())
-        return len(self.keys) + attempts + facts + len(self.gone) + len(self.emptied)
+        removed = len(self.keys_gone) + len(self.gone) + len(self.emptied)
+        return sum(1 for _ in self.keys.beside()) + attempts + facts + removed
 
     def begin(self) -> Changes:
         self._changes = Changes()
@@ -127,8 +137,28 @@ class LogIndex(MemoryDisk):
                 self.put_fact(fact)
 
     def put(self, delivery: Delivery) -> None:
-        self._touch(delivery.id)
+        delivery_id, changes = delivery.id, self._changes
+        if delivery_id not in self.records.near and delivery_id not in self.places.packed:
+            # As most are. What is known of no delivery is not looked up again and again.
+            if changes is not None:
+                changes.deliveries.setdefault(delivery_id)
+            self.records.near[delivery_id] = delivery
+            self._add_new(delivery)
+            return
+        if changes is not None and delivery_id not in changes.deliveries:
+            changes.deliveries[delivery_id] = self.records[delivery_id]
         super().put(delivery)
+
+    def load(self, found: IndexedDelivery) -> None:
+        """Note a delivery that was not known and is not in flight; its record stays in the file."""
+        # It has the fields that the indexes look at.
+        self._add_new(cast("Delivery", found))
+
+    def _add_new(self, delivery: Delivery) -> None:
+        if delivery.due_at_ms is not None:
+            self.due.add(delivery)
+        if delivery.parent_id is not None or delivery.holder is not None or delivery.notices_due:
+            self._add_to_indexes(delivery)
 
     def put_claimed(
         self, before: Sequence[Delivery], after: Sequence[Delivery], holder: str, until_ms: int
@@ -144,14 +174,22 @@ class LogIndex(MemoryDisk):
         super().put(replace(delivery, due_at_ms=until_ms))
 
     def remove(self, delivery_id: str) -> None:
-        self._touch(delivery_id)
+        delivery = self.records[delivery_id]
+        self.records[delivery_id] = delivery  # read once, though it is asked for again
+        if self._changes is not None:
+            self._changes.deliveries.setdefault(delivery_id, delivery)
         self._touch_content(delivery_id, is_payload=True)
+        self.keys.keep_without(delivery)
         super().remove(delivery_id)
 
     def put_content(self, delivery_id: str, content: Content) -> None:
         places = self.places
-        is_payload = delivery_id not in places or places[delivery_id].payload != content.payload
-        self._touch_content(delivery_id, is_payload=is_payload)
+        if delivery_id not in places.packed and delivery_id not in places.fresh:
+            if self._changes is not None:
+                self._changes.contents.setdefault(delivery_id, _NOTHING_BEFORE)
+        else:
+            is_payload = places[delivery_id].payload != content.payload
+            self._touch_content(delivery_id, is_payload=is_payload)
         places.fresh[delivery_id] = content
 
     def has_content(self, delivery_id: str) -> bool:
@@ -161,12 +199,13 @@ class LogIndex(MemoryDisk):
         return [self.places.payload_size(delivery_id) for delivery_id in delivery_ids]
 
     def put_key(self, key: Key) -> None:
-        self._touch_key(key.source, key.key)
-        super().put_key(key)
+        name = key.source, key.key
+        self._touch_key(name)
+        self.keys.found[name] = key
 
     def drop_key(self, source: str, key: str) -> None:
-        self._touch_key(source, key)
-        super().drop_key(source, key)
+        self._touch_key((source, key))
+        self.keys.found.pop((source, key), None)
 
     def put_attempts(self, route: str, attempts: Iterable[Attempt]) -> None:
         attempts = tuple(attempts)
@@ -186,25 +225,23 @@ class LogIndex(MemoryDisk):
         self._touch_fact(kind, key)
         super().drop_fact(kind, key)
 
-    def _touch(self, delivery_id: str) -> None:
-        changes = self._changes
-        if changes is not None and delivery_id not in changes.deliveries:
-            changes.deliveries[delivery_id] = self.deliveries.get(delivery_id)
-
     def _touch_content(self, delivery_id: str, *, is_payload: bool) -> None:
         changes = self._changes
         if changes is None:
             return
         touched = changes.contents.get(delivery_id)
         if touched is None:
-            place, fresh = self.places.place(delivery_id), self.places.fresh.get(delivery_id)
-            changes.contents[delivery_id] = ContentBefore(place, fresh, is_payload)
+            places = self.places
+            changes.contents[delivery_id] = ContentBefore(
+                places.packed.get(delivery_id), places.fresh.get(delivery_id), is_payload
+            )
         elif is_payload:
             touched.is_payload = True
 
-    def _touch_key(self, source: str, key: str) -> None:
-        if self._changes is not None:
-            self._changes.keys.setdefault((source, key), self.keys.get((source, key)))
+    def _touch_key(self, name: tuple[str, str]) -> None:
+        changes = self._changes
+        if changes is not None and name not in changes.keys:
+            changes.keys[name] = self.keys.get(name)
 
     def _touch_attempt(self, delivery_id: str, number: int) -> None:
         if self._changes is not None:

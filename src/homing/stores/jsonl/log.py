@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from homing.domain.errors import StoreCorrupt, StoreError, StoreOutcomeUnknown
 from homing.domain.shown import Projection
+from homing.stores.codec import encode
 from homing.stores.jsonl.compacting import compact_journal, compact_queue
 from homing.stores.jsonl.damage import Damage
-from homing.stores.jsonl.encoding import Commit, Encoder
+from homing.stores.jsonl.encoding import Group
 from homing.stores.jsonl.files import AppendFile
-from homing.stores.jsonl.index import LogIndex
-from homing.stores.jsonl.lines import is_whole
+from homing.stores.jsonl.holding import concerned, hold, named_in
+from homing.stores.jsonl.index import Changes, LogIndex
+from homing.stores.jsonl.lines import JournalRecord, blank, is_whole, sealed
 from homing.stores.jsonl.locking import QueueLock
 from homing.stores.jsonl.replaying import Replay
 from homing.stores.os_errors import store_error
@@ -27,11 +31,17 @@ JOURNAL = "journal.jsonl"
 # A journal above this size is compacted, unless most of what it says still counts.
 JOURNAL_BYTES = 8 * 1024 * 1024
 _OWNER_ONLY = 0o700
+# So many ids stand in an alert.
+_NAMED = 20
 
 
 def folder_of(queue: Path) -> Path:
     """Where all that is not a delivery lies."""
     return queue.with_name(queue.name + FOLDER)
+
+
+class DamagedLine(StoreCorrupt):
+    """A line that was whole when it was read first."""
 
 
 class Log:
@@ -44,14 +54,27 @@ class Log:
             sync_folder(self._folder.parent)
         self._lock = QueueLock(path)
         self._is_stale = True
+        # So much of the queue the journal knows to be on the disk.
+        self._stated = 0
         self._compact_journal_at = JOURNAL_BYTES
         self._damage = Damage(self._folder)
         self._open_files()
 
     def close(self) -> None:
+        self._state_size()
         self._queue.close()
         self._journal.close()
         self._lock.close()
+
+    def _state_size(self) -> None:
+        """Most commits write no line of the journal: the last state of the queue is told here."""
+        if self._queue.synced <= self._stated:
+            return
+        with contextlib.suppress(StoreError, OSError), self.locked(time.monotonic()):
+            record = JournalRecord(self.next_commit(), queue_bytes=self._queue.synced)
+            group = self.group()
+            group.journal += sealed(b"{", encode(record))
+            self.write(group, durable=False)
 
     @property
     def is_current(self) -> bool:
@@ -70,55 +93,43 @@ class Log:
             if self._journal.end > self._compact_journal_at:
                 self._compact_journal()
 
-    def encoder(self) -> Encoder:
-        return Encoder(self.index, self._projection, self._queue.synced)
+    def group(self) -> Group:
+        return Group(self.index, self._projection, self._queue.end, self._queue.synced)
 
     def forget(self) -> None:
         """The index may not be what the files say: read them anew before the next use."""
         self._is_stale = True
 
-    def write(self, commits: Sequence[Commit], *, durable: bool) -> None:
-        """All of them, or none: then it raises, and the index still has them."""
-        journal = b"".join([commit.journal for commit in commits])
-        queue = b"".join([line.data for commit in commits for line in commit.lines])
+    def write(self, group: Group, *, durable: bool) -> None:
+        """All of its commits, or none: then it raises, and the index still has them."""
+        if group.journal:
+            self._stated = self._queue.synced
         try:
-            if journal:
-                self._journal.append(journal)
+            # Most commits have nothing beside the queue, and need one sync.
+            if group.journal:
+                self._journal.append(group.journal)
                 if durable:
                     self._journal.sync()
-            if queue:
-                self._queue.append(queue)
+            if group.queue:
+                self._queue.append(group.queue)
                 if durable:
                     self._queue.sync()
         except OSError as error:
             raise self._backed_out(error) from error
-        self._journal.end += len(journal)
-        for commit in commits:
-            self._queue.end = self._place(commit, self._queue.end)
-        if queue and durable:
+        self._journal.end += len(group.journal)
+        self._queue.end += len(group.queue)
+        if group.queue and durable:
             self._queue.synced = self._queue.end
-        self.index.journal_commit = self.index.last_commit
-        self.index.places.fresh.clear()
-        if (
-            self._queue.size != self._queue.end
-        ):  # a program that does not take the lock has appended
-            self._is_stale = True
-
-    def _place(self, commit: Commit, offset: int) -> int:
-        """Where its lines lie; the end of them."""
         index = self.index
-        for line in commit.lines:
-            # What a later commit of the group has removed has no place any more.
-            if line.delivery_id in index.deliveries:
-                before = index.places.place(line.delivery_id)
-                index.places.put_place(line.delivery_id, line.place_at(offset, before))
-                index.records.written(line.delivery_id)
-            offset += len(line.data)
-        for delivery_id in commit.emptied:
-            index.places.empty(delivery_id)
-        index.gone.update(commit.gone)
-        index.emptied.update(commit.emptied)
-        return offset
+        index.places.written(group.places)
+        index.records.written(group.places)
+        index.gone.update(group.gone)
+        index.emptied.update(group.emptied)
+        index.keys_gone.update(group.keys_gone)
+        index.journal_commit = index.last_commit
+        if self._queue.size != self._queue.end:
+            # A program that does not take the lock has appended.
+            self._is_stale = True
 
     def _backed_out(self, error: OSError) -> StoreError:
         """Remove what was written. If that fails too, it is unknown what is stored."""
@@ -139,7 +150,7 @@ class Log:
     def compact(self) -> tuple[int, int]:
         """Leave only the newest line of each delivery; the bytes before and after it."""
         before = self._queue.size
-        compact_queue(self.index, self.encoder(), self.path, self._folder / JOURNAL)
+        compact_queue(self.index, self.group(), self.path, self._folder / JOURNAL)
         self._is_stale = True
         self._refresh()
         return before, self._queue.size
@@ -152,20 +163,23 @@ class Log:
         elif self.is_current:
             return
         self._is_stale = True
+        replays: list[Replay] = []
         if self._journal.is_replaced:
             # The last lines of the old file may be new; then the new one is read for what follows.
-            self._replay()
+            replays.append(self._replay())
             self._journal.close()
             self._journal = AppendFile(self._folder / JOURNAL)
         is_first = self._journal.end == 0
-        self._replay()
+        replays.append(self._replay())
+        for replay in replays:
+            self._set_aside(replay)
         if is_first and self.index.journal_entries <= 2 * self.index.entries_beside:
             self._compact_journal_at = max(JOURNAL_BYTES, 2 * self._journal.end)
         self._is_stale = False
         if self._damage.facts:
             self._note_facts()
 
-    def _replay(self) -> None:
+    def _replay(self) -> Replay:
         replay = Replay(self.index, self._queue, self._journal, self._damage.mend)
         replay.run()
         for torn in replay.torn:
@@ -173,6 +187,32 @@ class Log:
                 self._damage.keep_end(torn.file, torn.start)
             torn.file.cut(torn.start)
             torn.file.end = torn.file.synced = torn.start
+        return replay
+
+    def _set_aside(self, replay: Replay) -> None:
+        """Damaged bytes are copied first, then what they were about is held, and last they are
+        overwritten: after a crash in between, they are found again."""
+        damaged = [one for one in replay.damaged if one[0] in (self._queue, self._journal)]
+        if not damaged and not replay.suspects:
+            return
+        now_ms = time.time_ns() // 1_000_000
+        changes = self.index.begin()
+        held = hold(self.index, replay.suspects, now_ms)
+        if held and not damaged:
+            self._damage.tell(f"{self.path.name}: lines are missing; {_named(held)}")
+        for file, start, end in damaged:
+            data = file.read(start, end - start)
+            if file is self._queue:
+                ids = concerned(self.index, data, start)
+            else:
+                ids = named_in(self.index, data)
+            held += hold(self.index, ids, now_ms)
+            self._damage.keep_damaged(file, start, end, _named(held))
+        self.index.note(self._damage.facts)
+        self._commit(changes)
+        self._damage.facts.clear()
+        for file, start, end in damaged:
+            file.overwrite(start, blank(end - start))
 
     def _compact_journal(self) -> None:
         """Most of the journal is heartbeats and leases that later ones have replaced."""
@@ -193,16 +233,30 @@ class Log:
         if self._damage.mend(self._queue, start):
             self._is_stale = True  # so that the next request stores the fact
             return self._queue.read(start, size)
-        raise StoreCorrupt(f"{self.path.name}: the line at byte {start} is damaged")
+        # Then the next request reads the files anew, and finds what is damaged.
+        self._is_stale = True
+        raise DamagedLine(f"{self.path.name}: the line at byte {start} is damaged")
 
     def _note_facts(self) -> None:
         changes = self.index.begin()
         self.index.note(self._damage.facts)
-        commit = self.encoder().commit(changes, self.next_commit())
-        if commit is not None:
-            self.write([commit], durable=True)
+        self._commit(changes)
         self._damage.facts.clear()
+
+    def _commit(self, changes: Changes) -> None:
+        group = self.group()
+        if group.commit(changes, self.next_commit()):
+            self.write(group, durable=True)
+        self.index.settle()
 
     def next_commit(self) -> int:
         self.index.last_commit += 1
         return self.index.last_commit
+
+
+def _named(held: list[str]) -> str:
+    if not held:
+        return "nothing is held because of it"
+    shown = ", ".join(held[:_NAMED])
+    more = f" and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
+    return f"held for a person, because they may have been sent: {shown}{more}"

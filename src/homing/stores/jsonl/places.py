@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from struct import Struct
 from typing import Any, NamedTuple
 
-from homing.domain.delivery import Content, Delivery, Key
-from homing.stores.codec import decode_delivery
-from homing.stores.jsonl.lines import QueueRecord, kept_content, queue_record
+from homing.domain.delivery import Content, Delivery
+from homing.stores.jsonl.lines import kept_content, kept_delivery
 
 
 class Place(NamedTuple):
@@ -31,6 +30,34 @@ class Place(NamedTuple):
 _PLACE = Struct("<QIIQIIQI")
 
 
+def packed_place(
+    offset: int,
+    size: int,
+    head: int,
+    payload_size: int | None,
+    has_results: bool | None,  # noqa: FBT001 - called for each line
+    before: bytes | None,
+) -> bytes:
+    """Of a delivery whose newest line lies here; None: the line leaves that as it was before."""
+    if before is None:
+        if payload_size is not None and not has_results:
+            return _PLACE.pack(offset, size, head, offset, size, payload_size, 0, 0)
+        payload, results = (0, 0, 0), (0, 0)
+    else:
+        place = _PLACE.unpack(before)
+        payload, results = place[3:6], place[6:8]
+    if payload_size is not None:
+        payload = offset, size, payload_size
+    if has_results is not None:
+        results = (offset, size) if has_results else (0, 0)
+    return _PLACE.pack(offset, size, head, *payload, *results)
+
+
+def emptied_place(before: bytes) -> bytes:
+    """Its payload and its results are gone; its line still shows what follows from them."""
+    return _PLACE.pack(*_PLACE.unpack(before)[:3], 0, 0, 0, 0, 0)
+
+
 class Contents(MutableMapping[str, Content]):
     """Contents by the id of their delivery, read from the file when they are asked for.
 
@@ -39,41 +66,38 @@ class Contents(MutableMapping[str, Content]):
 
     def __init__(self, read_line: Callable[[int, int], bytes]) -> None:
         self._read_line = read_line
-        self._places: dict[str, bytes] = {}
+        self.packed: dict[str, bytes] = {}
         self.fresh: dict[str, Content] = {}
         self._last: tuple[str, Content] | None = None
 
-    def place(self, delivery_id: str) -> Place | None:
-        packed = self._places.get(delivery_id)
-        return None if packed is None else Place._make(_PLACE.unpack(packed))
-
-    def put_place(self, delivery_id: str, place: Place | None) -> None:
+    def put_place(self, delivery_id: str, packed: bytes | None) -> None:
         self._last = None
-        if place is None:
-            self._places.pop(delivery_id, None)
+        if packed is None:
+            self.packed.pop(delivery_id, None)
         else:
-            self._places[delivery_id] = _PLACE.pack(*place)
+            self.packed[delivery_id] = packed
 
-    def has_place(self, delivery_id: object) -> bool:
-        return delivery_id in self._places
+    def written(self, packed: dict[str, bytes]) -> None:
+        """All that was fresh lies in the file now, in these places."""
+        self._last = None
+        self.packed.update(packed)
+        self.fresh.clear()
 
-    def placed(self) -> Iterator[str]:
-        return iter(self._places)
+    def line_of(self, delivery_id: str) -> int:
+        """Where its last line begins."""
+        return self._known(delivery_id).line
 
-    def line(self, delivery_id: str) -> QueueRecord:
-        """What its last line keeps of it."""
+    def delivery(self, delivery_id: str) -> Delivery:
+        """As its last line says."""
         place = self._known(delivery_id)
-        return queue_record(self._read_line(place.line, place.line_bytes))
-
-    def empty(self, delivery_id: str) -> None:
-        """Its payload and its results are gone; its line still shows what follows from them."""
-        place = self.place(delivery_id)
-        if place is not None:
-            self.put_place(delivery_id, Place(*place[:3]))
+        return kept_delivery(self._read_line(place.line, place.line_bytes))
 
     def head(self, delivery_id: str) -> bytes:
+        """Empty if its line has none, or if it has no line yet."""
+        if delivery_id not in self.packed:
+            return b""
         place = self._known(delivery_id)
-        return self._read_line(place.line, place.line_bytes)[: place.head]
+        return self._read_line(place.line, place.line_bytes)[: place.head] if place.head else b""
 
     def payload_size(self, delivery_id: str) -> int:
         if delivery_id in self.fresh:
@@ -109,10 +133,7 @@ class Contents(MutableMapping[str, Content]):
         return Content(payload, results)
 
     def _known(self, delivery_id: str) -> Place:
-        place = self.place(delivery_id)
-        if place is None:
-            raise KeyError(delivery_id)
-        return place
+        return Place._make(_PLACE.unpack(self.packed[delivery_id]))
 
     def __setitem__(self, delivery_id: str, content: Content) -> None:
         self.fresh[delivery_id] = content
@@ -122,13 +143,13 @@ class Contents(MutableMapping[str, Content]):
         self.put_place(delivery_id, None)
 
     def __contains__(self, delivery_id: object) -> bool:
-        return delivery_id in self._places or delivery_id in self.fresh
+        return delivery_id in self.packed or delivery_id in self.fresh
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self._places, **self.fresh})
+        return iter({**self.packed, **self.fresh})
 
     def __len__(self) -> int:
-        return len({**self._places, **self.fresh})
+        return len({**self.packed, **self.fresh})
 
 
 class FileDeliveries(MutableMapping[str, Delivery]):
@@ -137,90 +158,43 @@ class FileDeliveries(MutableMapping[str, Delivery]):
 
     def __init__(self, places: Contents) -> None:
         self._places = places
-        self._near: dict[str, Delivery] = {}
+        self._packed = places.packed
+        self.near: dict[str, Delivery] = {}
 
-    def written(self, delivery_id: str) -> None:
-        """Its last line says what is known of it."""
-        known = self._near.get(delivery_id)
-        if known is not None and known.state != "in_flight":
-            del self._near[delivery_id]
+    def written(self, delivery_ids: Iterable[str]) -> None:
+        """Their last lines say what is known of them."""
+        near = self.near
+        for delivery_id in delivery_ids:
+            known = near.get(delivery_id)
+            if known is not None and known.state != "in_flight":
+                del near[delivery_id]
 
     def in_flight(self) -> list[Delivery]:
-        return [one for one in self._near.values() if one.state == "in_flight"]
+        return [one for one in self.near.values() if one.state == "in_flight"]
 
     def __getitem__(self, delivery_id: str) -> Delivery:
-        near = self._near.get(delivery_id)
-        if near is not None:
-            return near
-        return decode_delivery(self._places.line(delivery_id).delivery)
+        near = self.near.get(delivery_id)
+        return self._places.delivery(delivery_id) if near is None else near
 
     def get(self, delivery_id: str, default: Any = None) -> Any:
-        if delivery_id in self:
-            return self[delivery_id]
-        return default
+        near = self.near.get(delivery_id)
+        if near is not None:
+            return near
+        return self._places.delivery(delivery_id) if delivery_id in self._packed else default
 
     def __setitem__(self, delivery_id: str, delivery: Delivery) -> None:
-        self._near[delivery_id] = delivery
+        self.near[delivery_id] = delivery
 
     def __delitem__(self, delivery_id: str) -> None:
-        self._near.pop(delivery_id, None)
+        self.near.pop(delivery_id, None)
         self._places.put_place(delivery_id, None)
 
     def __contains__(self, delivery_id: object) -> bool:
-        return delivery_id in self._near or self._places.has_place(delivery_id)
+        return delivery_id in self._packed or delivery_id in self.near
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._places.placed()
-        yield from [one for one in self._near if not self._places.has_place(one)]
+        yield from self._packed
+        yield from [one for one in self.near if one not in self._packed]
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-class PackedKeys(MutableMapping[tuple[str, str], Key]):
-    """Keys by their names, each as two texts: five objects take twice the memory.
-
-    The texts may hold any character, so lengths stand before them.
-    """
-
-    def __init__(self) -> None:
-        self._packed: dict[str, str] = {}
-
-    def __getitem__(self, name: tuple[str, str]) -> Key:
-        return _unpacked(name, self._packed[_name(*name)])
-
-    def get(self, name: tuple[str, str], default: Any = None) -> Any:
-        packed = self._packed.get(_name(*name))
-        return default if packed is None else _unpacked(name, packed)
-
-    def __setitem__(self, name: tuple[str, str], key: Key) -> None:
-        lengths = f"{len(key.delivery_id)},{len(key.fingerprint)}"
-        expires = "" if key.expires_at_ms is None else key.expires_at_ms
-        self._packed[_name(*name)] = f"{lengths} {key.delivery_id}{key.fingerprint}{expires}"
-
-    def __delitem__(self, name: tuple[str, str]) -> None:
-        del self._packed[_name(*name)]
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, tuple) and _name(*name) in self._packed
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        for packed in self._packed:
-            length, _, joined = packed.partition(" ")
-            yield joined[: int(length)], joined[int(length) :]
-
-    def __len__(self) -> int:
-        return len(self._packed)
-
-
-def _name(source: str, key: str) -> str:
-    return f"{len(source)} {source}{key}"
-
-
-def _unpacked(name: tuple[str, str], packed: str) -> Key:
-    lengths, _, joined = packed.partition(" ")
-    id_length, _, fingerprint_length = lengths.partition(",")
-    first = int(id_length)
-    second = first + int(fingerprint_length)
-    expires = joined[second:]
-    return Key(*name, joined[:first], joined[first:second], int(expires) if expires else None)

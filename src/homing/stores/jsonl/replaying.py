@@ -6,24 +6,20 @@ first and its lines of the queue last, so it is complete once its last line is i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
-
 from msgspec import Struct
 
 from homing.domain.errors import StoreCorrupt
-from homing.stores.codec import decode_delivery
-from homing.stores.jsonl.encoding import QueueLine
 from homing.stores.jsonl.files import AppendFile
 from homing.stores.jsonl.index import LogIndex
 from homing.stores.jsonl.lines import (
+    IndexedRecord,
     JournalRecord,
-    QueueRecord,
-    is_foreign,
-    is_whole,
+    indexed_record,
     journal_record,
-    queue_record,
+    kept_delivery,
 )
+from homing.stores.jsonl.places import emptied_place, packed_place
+from homing.stores.jsonl.scanning import Mend, Scan
 
 
 class Torn(Struct):
@@ -35,24 +31,24 @@ class Torn(Struct):
     is_damaged: bool
 
 
-# Tries to correct the line of a file at this place; whether it is whole now.
-Mend: TypeAlias = Callable[[AppendFile, int], bool]
-
-
 class Replay:
-    """One pass over what is new in both files."""
+    """One pass over what is new in both files.
+
+    `suspects` are deliveries of which a line is missing or may be.
+    """
 
     def __init__(self, index: LogIndex, queue: AppendFile, journal: AppendFile, mend: Mend) -> None:
         self._index = index
         self._queue = queue
         self._journal = journal
-        self._mend = mend
-        self._frames = _WholeLines(journal, mend)
+        self._lines = Scan(queue, mend, takes_foreign=True)
+        self._frames = Scan(journal, mend)
         self._known = index.journal_commit
         self._next: tuple[int, JournalRecord, int] | None = None
         # What the newest line of the journal says; 0 where none does.
         self._queue_bytes = 0
         self.torn: list[Torn] = []
+        self.suspects: set[str] = set()
 
     def run(self) -> None:
         self._index.settle()
@@ -60,50 +56,99 @@ class Replay:
         self._read_queue()
         self._read_journal(None)
         self._demand_whole_queue()
-        if self._frames.torn_at is not None and not any(t.file is self._journal for t in self.torn):
+        self._tell_damage()
+        if any(torn.file is self._journal for torn in self.torn):
+            return
+        if self._frames.torn_at is None:
+            self._journal.end = self._journal.size
+        else:
             self.torn.append(Torn(self._journal, self._frames.torn_at, is_damaged=True))
 
+    @property
+    def damaged(self) -> list[tuple[AppendFile, int, int]]:
+        """Where each damage begins and ends."""
+        queue = [(self._queue, *place) for place in self._lines.damaged]
+        return queue + [(self._journal, *place) for place in self._frames.damaged]
+
     def _read_queue(self) -> None:
-        lines = _WholeLines(self._queue, self._mend, takes_foreign=True)
-        commit: list[tuple[int, int, QueueRecord]] = []
-        begun_at = 0
+        lines = self._lines
+        # What was read of a commit, without its last line.
+        commit: list[tuple[int, bytes, IndexedRecord]] = []
+        end = self._queue.end
         for offset, line in lines:
+            end = offset + len(line) + 1
             if lines.is_foreign:
                 self._index.foreign.append((offset, len(line)))
-                self._queue.end = offset + len(line) + 1
+                self._queue.end = end
                 continue
-            record = queue_record(line)
-            if not commit:
-                begun_at = offset
-            elif record.commit != commit[0][2].commit:
-                raise _corrupt(self._queue, begun_at, "lines of its commit are missing")
-            commit.append((offset, len(line), record))
-            if record.more == 0:
-                self._read_journal(record.commit)
-                for each in commit:
-                    self._put(*each)
-                commit = []
-                self._queue.end = offset + len(line) + 1
+            record = indexed_record(line)
+            if commit and record.commit != commit[0][2].commit:
+                if not lines.has_gap:
+                    raise _missing(self._queue, commit[0][0])
+                self._put_all(commit)
+            if record.more:
+                commit.append((offset, line, record))
+                continue
+            self._read_journal(record.commit)
+            if commit:
+                self._put_all(commit)
+            self._put(offset, line, record)
+            self._queue.end = end
+            lines.has_gap = False
+        if commit and lines.has_gap and lines.torn_at is None:
+            self._put_all(commit)
         if commit:
-            self.torn.append(Torn(self._queue, begun_at, is_damaged=lines.torn_at is not None))
+            is_damaged = lines.torn_at is not None
+            self.torn.append(Torn(self._queue, commit[0][0], is_damaged))
         elif lines.torn_at is not None:
             self.torn.append(Torn(self._queue, lines.torn_at, is_damaged=True))
+        else:
+            # With what is damaged or blank after the last line.
+            self._queue.end = self._queue.size
 
-    def _put(self, offset: int, size: int, record: QueueRecord) -> None:
-        index = self._index
-        delivery = decode_delivery(record.delivery)
-        index.put(delivery)
-        payload, results = memoryview(record.payload), memoryview(record.results)
-        line = QueueLine(
-            delivery.id,
-            size,
+    def _put_all(self, commit: list[tuple[int, bytes, IndexedRecord]]) -> None:
+        self._read_journal(commit[0][2].commit)
+        for each in commit:
+            self._put(*each)
+        commit.clear()
+
+    def _put(self, offset: int, line: bytes, record: IndexedRecord) -> None:
+        index, found = self._index, record.delivery
+        delivery_id = found.id
+        packed = index.places.packed
+        before = packed.get(delivery_id)
+        payload, results = record.payload, record.results
+        if before is None and not payload:
+            self._miss_first_line(record)
+        if before is None and found.state != "in_flight":
+            index.load(found)
+        else:
+            delivery = kept_delivery(line)
+            if self._lines.damaged and before is not None:
+                known = index.records[delivery_id].version
+                if delivery.version > known + 1:
+                    self.suspects.add(delivery_id)
+            index.put(delivery)
+        packed[delivery_id] = packed_place(
+            offset,
+            len(line),
             record.head,
-            payload_size=_decoded_size(payload) if payload else None,
-            has_results=bytes(results) != b"{}" if results else None,
+            _decoded_size(memoryview(payload)) if payload else None,
+            bytes(results) != b"{}" if results else None,
+            before,
         )
-        index.places.put_place(delivery.id, line.place_at(offset, index.places.place(delivery.id)))
-        index.records.written(delivery.id)
+        if before is not None:
+            index.records.written((delivery_id,))
+        if record.keyed:
+            index.keys.found[found.source, found.key or ""] = delivery_id
         index.last_commit = record.commit
+
+    def _miss_first_line(self, record: IndexedRecord) -> None:
+        """Its payload is lost, and its key was taken by the line that is missing."""
+        found = record.delivery
+        self.suspects.add(found.id)
+        if found.key is not None and found.parent_id is None:
+            self._index.keys.found.setdefault((found.source, found.key), found.id)
 
     def _read_journal(self, up_to: int | None) -> None:
         """Apply what belongs to the commits up to this one; with None, what is left."""
@@ -111,9 +156,9 @@ class Replay:
             offset, record, size = self._next
             if up_to is not None and record.commit > up_to:
                 return
-            if record.lines and up_to is None:
+            if record.lines and up_to is None and not self._lines.has_gap:
                 # Its lines never came into the queue: neither this commit nor a later one of the
-                # same group was answered. Or they were damaged there.
+                # same group was answered.
                 is_damaged = any(torn.is_damaged for torn in self.torn)
                 self.torn.append(Torn(self._journal, offset, is_damaged))
                 return
@@ -135,6 +180,14 @@ class Replay:
                 f" replaced; put it back, or remove {folder} as well to begin without its records"
             )
 
+    def _tell_damage(self) -> None:
+        """What was on the disk once was written to its end: it is damaged, not cut off."""
+        for torn in [one for one in self.torn if one.file is self._queue]:
+            if torn.start < self._queue_bytes:
+                self.torn.remove(torn)
+                self._lines.damaged.append((torn.start, self._queue.size))
+                self._queue.end = self._queue.size
+
     def _pull(self) -> None:
         found = next(self._frames, None)
         if found is None:
@@ -149,7 +202,9 @@ class Replay:
         for key in record.keys:
             index.put_key(key)
         for name in record.keys_gone:
-            index.drop_key(*name)
+            if name in index.keys:
+                index.drop_key(*name)
+                index.keys_gone.add(name)
         for row in record.attempts:
             index.put_attempts(row.route, (row.attempt,))
         for place in record.attempts_gone:
@@ -174,52 +229,19 @@ class Replay:
                 index.gone.add(delivery_id)
         for delivery_id in record.emptied:
             if delivery_id in index.deliveries:
-                index.places.empty(delivery_id)
+                index.places.put_place(delivery_id, emptied_place(index.places.packed[delivery_id]))
                 index.emptied.add(delivery_id)
 
 
-class _WholeLines(Iterator[tuple[int, bytes]]):
-    """The lines of a file that are whole; `torn_at` is where its unreadable end begins.
-
-    Damage that cannot be mended and is followed by a whole line is not the end of the file, and
-    raises.
-    """
-
-    def __init__(self, file: AppendFile, mend: Mend, *, takes_foreign: bool = False) -> None:
-        self._file = file
-        self._mend = mend
-        self._takes_foreign = takes_foreign
-        # Of the last line: another program wrote it.
-        self.is_foreign = False
-        self._lines = file.lines(file.end)
-        self.torn_at: int | None = None
-
-    def __next__(self) -> tuple[int, bytes]:
-        while (found := next(self._lines, None)) is not None:
-            offset, line, is_complete = found
-            is_ours = is_complete and is_whole(line)
-            self.is_foreign = (
-                not is_ours and is_complete and self._takes_foreign and is_foreign(line)
-            )
-            if is_ours or self.is_foreign:
-                if self.torn_at is not None:
-                    raise _corrupt(self._file, self.torn_at, "it was changed after it was written")
-                return offset, line
-            if self.torn_at is None:
-                if self._mend(self._file, offset):
-                    self._lines = self._file.lines(offset)
-                else:
-                    self.torn_at = offset
-        raise StopIteration
-
-
-def _corrupt(file: AppendFile, offset: int, why: str) -> StoreCorrupt:
+def _missing(file: AppendFile, offset: int) -> StoreCorrupt:
     return StoreCorrupt(
-        f"{file.path.name}: the line at byte {offset} is damaged ({why});"
-        " restore it from a backup, or take it out of the file to go on without it"
+        f"{file.path.name}: lines of the commit at byte {offset} are missing;"
+        " restore them from a backup, or take out its other lines to go on without it"
     )
 
 
 def _decoded_size(text: memoryview) -> int:
     """How many bytes a JSON string of base64 stands for."""
-    return (len(text) - 2) // 4 * 3 - bytes(text[-3:-1]).count(b"=")
+    if len(text) == len('""'):
+        return 0
+    return (len(text) - 2) // 4 * 3 - (text[-2] == ord("=")) - (text[-3] == ord("="))

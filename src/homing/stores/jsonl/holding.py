@@ -1,0 +1,147 @@
+"""What a damaged part of the files was about is held for a person: it may have been sent.
+
+The line before the damaged one would bring back an old state, and send again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+
+from msgspec import ValidationError, convert
+from msgspec.structs import replace
+
+from homing.domain import recipients
+from homing.domain.delivery import Change, Content, Delivery
+from homing.domain.failure import Failure
+from homing.domain.policy import Plan
+from homing.domain.transitions.endings import end_failed
+from homing.domain.writes import write_of_change
+from homing.stores.jsonl.index import LogIndex
+from homing.stores.jsonl.keys import own_key
+from homing.stores.jsonl.lines import looks_finished
+from homing.stores.memory.writing import save_one
+
+STORE_DAMAGED = "store_damaged"
+_DETAIL = "a line about it was damaged: nobody can tell whether it was sent"
+
+# A line states the id of its delivery twice: as what it shows first, and in the delivery.
+_SHOWN_ID = re.compile(rb'^\s*\{"\w+":"([^"\\]+)"')
+_KEPT_ID = re.compile(rb'"delivery":\{"id":"([^"\\]+)"')
+_KEPT = re.compile(rb'"delivery":(?=\{)')
+_MARKS = (b'"_homing":', b'"delivery":', b'"commit":', b',"sum":"', b'_at_ms":')
+_FIRST = (b',"payload":"', b',"keyed":true')
+_LATER = (b'"version":', b'"payload_no":', b'"cycle":')
+# The route of a delivery is not known here: these notices are given if it has them.
+_NO_PLAN = Plan(stages=(), notify_on_failed=("dead_letter", "alert"))
+
+
+def concerned(index: LogIndex, data: bytes, start: int) -> set[str]:
+    """The ids of the deliveries that damaged bytes of the queue may have been about.
+
+    A line that cannot be told may have been about any delivery that has no newer line, unless it
+    was the first of a new one. That is put into the index as far as it can be read.
+    """
+    found: set[str] = set()
+    for line in _lines(data):
+        named = {one for one in _ids(line) if one in index.records}
+        if named:
+            found |= named
+        elif _is_first(line):
+            if (lost := _lost(line)) is not None:
+                _put_lost(index, lost)
+                found.add(lost.id)
+        elif _is_ours(line):
+            return {one for one in index.records if index.places.line_of(one) < start}
+    return found
+
+
+def named_in(index: LogIndex, data: bytes) -> set[str]:
+    """The ids of deliveries that damaged bytes of the journal name: it may have removed them."""
+    texts = re.findall(rb'"([^"\\]+)"', data)
+    return {one for one in map(_text, texts) if one in index.records}
+
+
+def hold(index: LogIndex, delivery_ids: Iterable[str], now_ms: int) -> list[str]:
+    """Those of them that were open. What has ended stays as it is."""
+    held: list[str] = []
+    for delivery_id in sorted(delivery_ids):
+        delivery = index.records.get(delivery_id)
+        if delivery is not None and not delivery.is_terminal:
+            save_one(index, write_of_change(_uncertain(delivery, now_ms)))
+            held.append(delivery_id)
+    return held
+
+
+def _uncertain(delivery: Delivery, now_ms: int) -> Change:
+    in_doubt = replace(
+        delivery,
+        maybe_sent_at_ms=delivery.maybe_sent_at_ms or now_ms,
+        recipients=recipients.put_in_doubt(delivery.recipients),
+        failure=Failure(STORE_DAMAGED, detail=_DETAIL, maybe_sent=True),
+    )
+    return end_failed(in_doubt, "uncertain", _NO_PLAN, now_ms)
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    """Damage may also have made a line feed: then a line goes on behind it."""
+    line = b""
+    for part in data.splitlines(keepends=True):
+        line += part
+        if looks_finished(line):
+            yield line
+            line = b""
+    if line.strip():
+        yield line
+
+
+def _ids(line: bytes) -> list[str]:
+    """As it is read in each place."""
+    return [_text(found[1]) for each in (_SHOWN_ID, _KEPT_ID) for found in each.finditer(line)]
+
+
+def _is_first(line: bytes) -> bool:
+    """Of a line whose id is not known: whether it is that of a new delivery, and not damaged.
+
+    Amendments and replays have one of the first marks too, but state that they are later.
+    """
+    ids = _ids(line)
+    if len(ids) > 1 and len(set(ids)) == 1:
+        return True
+    return any(mark in line for mark in _FIRST) and not any(mark in line for mark in _LATER)
+
+
+def _lost(line: bytes) -> Delivery | None:
+    """A delivery that has no other line, as far as it can still be read here."""
+    kept = _KEPT.search(line)
+    if kept is None:
+        return None
+    try:
+        found, _ = json.JSONDecoder().raw_decode(_text(line[kept.end() :]))
+        return convert(found, Delivery)
+    except (ValueError, ValidationError):
+        return None
+
+
+def _put_lost(index: LogIndex, delivery: Delivery) -> None:
+    index.put_content(delivery.id, Content())
+    index.put(delivery)
+    name = delivery.source, delivery.key or ""
+    if delivery.key is not None and delivery.parent_id is None and name not in index.keys:
+        index.put_key(own_key(delivery))
+
+
+def _is_ours(line: bytes) -> bool:
+    """Text without anything of our lines is another program's."""
+    if any(mark in line for mark in _MARKS) or b"\0" in line:
+        return True
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")

@@ -1,0 +1,70 @@
+"""Keys by their names. Most are a delivery's own and follow from its line in the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import Any, TypeAlias
+
+from homing.domain.delivery import Delivery, Key
+
+Name: TypeAlias = tuple[str, str]
+
+
+def own_key(delivery: Delivery) -> Key:
+    """The key that a line takes for its delivery, if it says so."""
+    return Key(delivery.source, delivery.key or "", delivery.id, delivery.fingerprint)
+
+
+class KeyIndex(MutableMapping[Name, Key]):
+    """`found` has the key, or the id of the delivery whose own key it is: then its other parts
+    are read from the delivery, and the journal does not hold it."""
+
+    def __init__(self, delivery_of: Callable[[str], Delivery]) -> None:
+        self._delivery_of = delivery_of
+        self.found: dict[Name, Key | str] = {}
+
+    def __getitem__(self, name: Name) -> Key:
+        return self._key(self.found[name])
+
+    def get(self, name: Name, default: Any = None) -> Any:
+        found = self.found.get(name)
+        return default if found is None else self._key(found)
+
+    def beside(self) -> Iterator[Key]:
+        """Those that the journal has to hold."""
+        return (found for found in self.found.values() if not isinstance(found, str))
+
+    def take_own(self, delivery: Delivery) -> bool:
+        """Whether its key follows from its line, which is about to be written with it."""
+        name = delivery.source, delivery.key or ""
+        key = self.found.get(name)
+        if type(key) is not Key or key.delivery_id != delivery.id:
+            return False
+        if key.expires_at_ms is not None or key.fingerprint != delivery.fingerprint:
+            return False
+        self.found[name] = delivery.id
+        return True
+
+    def keep_without(self, delivery: Delivery) -> None:
+        """Its key stays when it goes, and follows from no delivery any more."""
+        name = delivery.source, delivery.key or ""
+        if self.found.get(name) == delivery.id:
+            self.found[name] = own_key(delivery)
+
+    def _key(self, found: Key | str) -> Key:
+        return own_key(self._delivery_of(found)) if isinstance(found, str) else found
+
+    def __setitem__(self, name: Name, key: Key) -> None:
+        self.found[name] = key
+
+    def __delitem__(self, name: Name) -> None:
+        del self.found[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.found
+
+    def __iter__(self) -> Iterator[Name]:
+        return iter(self.found)
+
+    def __len__(self) -> int:
+        return len(self.found)

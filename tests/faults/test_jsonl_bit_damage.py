@@ -1,0 +1,243 @@
+"""Damage of several bits of a JSONL store: the rest is read, no old state comes back (I24)."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from homing.domain import transitions
+from homing.domain.delivery import Delivery
+from homing.engine.alerts import QUARANTINED
+from homing.ports import Existing
+from homing.stores.jsonl import JsonlStore
+from homing.stores.jsonl.log import Log
+from homing.testing import samples
+from homing.testing.samples import NOW_MS
+from tests.faults.disks import in_memory
+
+# Far apart, as real ids are: a few bits do not make one of another.
+WAITING, MARKED, DELIVERED, LAST = (str(UUID(int=Random(n).getrandbits(128))) for n in range(4))
+BITS = [2, 8, 64]
+
+
+@pytest.fixture
+def queue() -> Iterator[Path]:
+    """One delivery that waits, one that is being sent, one that was delivered, a last new one."""
+    with in_memory() as folder:
+        asyncio.run(make(folder / "queue.jsonl"))
+        yield folder / "queue.jsonl"
+
+
+async def make(queue: Path) -> None:
+    store = JsonlStore(queue)
+    await store.open()
+    await store.add([samples.keyed(MARKED, "k-marked"), samples.keyed(DELIVERED, "k-delivered")])
+    claimed = [one.delivery for one in await store.claim(samples.claim())]
+    await store.add([samples.keyed(WAITING, "k-waiting", due_at_ms=NOW_MS + 1)])
+    marks = [
+        transitions.mark_committing(one, now_ms=NOW_MS, frozen={"frozen": b"x"}) for one in claimed
+    ]
+    await store.save(marks, [samples.fact("beat", kind="worker", n=1)])
+    sent = await store.get(DELIVERED)
+    assert sent is not None
+    await store.save([samples.ended(sent)])
+    await store.add([samples.keyed(LAST, "k-last")])
+    await store.close()
+
+
+@contextmanager
+def opened(queue: Path) -> Iterator[Log]:
+    log = Log(queue, None)
+    try:
+        with log.locked(time.monotonic() + 5):
+            yield log
+    finally:
+        log.close()
+
+
+class Files:
+    """The files as they were made, to be damaged again and again."""
+
+    def __init__(self, queue: Path) -> None:
+        self.queue = queue
+        self.folder = queue.with_name(f"{queue.name}.d")
+        self.whole = queue.read_bytes()
+        self.journal = (self.folder / "journal.jsonl").read_bytes()
+        with opened(queue) as log:
+            self.before = dict(log.index.deliveries.items())
+
+    def put(self, *, queue: bytes | None = None, journal: bytes | None = None) -> None:
+        for copy in self.folder.glob("damaged-*"):
+            copy.unlink()
+        self.queue.write_bytes(self.whole if queue is None else queue)
+        (self.folder / "journal.jsonl").write_bytes(self.journal if journal is None else journal)
+
+
+def damaged(data: bytes, place: int, bits: int) -> bytes:
+    """So many bits in a row are flipped, as far as there are any."""
+    changed = bytearray(data)
+    for bit in range(place * 8, min(place * 8 + bits, len(data) * 8)):
+        changed[bit // 8] ^= 1 << (bit % 8)
+    return bytes(changed)
+
+
+def damage(queue: Path, text: bytes, after: int) -> None:
+    whole = queue.read_bytes()
+    queue.write_bytes(damaged(whole, whole.index(text) + after, 64))
+
+
+def is_held(delivery: Delivery) -> bool:
+    return (delivery.state, delivery.failed_because) == ("failed", "uncertain")
+
+
+def is_believed(found: Delivery, before: Delivery) -> bool:
+    """As it was; a claim that was not renewed looks the same."""
+    return (found.state, found.version, found.committing) == (
+        before.state,
+        before.version,
+        before.committing,
+    )
+
+
+def hit(data: bytes, place: int, bits: int) -> set[str]:
+    """The deliveries whose lines these bits are in."""
+    ids, start = set(), 0
+    for line in data.splitlines(keepends=True):
+        if start <= place + (bits - 1) // 8 and place < start + len(line):
+            ids |= {one for one in (WAITING, MARKED, DELIVERED, LAST) if one.encode() in line}
+        start += len(line)
+    return ids
+
+
+@pytest.mark.parametrize("bits", BITS)
+def test_bits_in_a_row_at_any_byte_hold_only_what_they_are_about_i24(
+    queue: Path, bits: int
+) -> None:
+    files = Files(queue)
+    lost = 0
+    for place in range(len(files.whole)):
+        files.put(queue=damaged(files.whole, place, bits))
+        with opened(queue) as log:
+            after = dict(log.index.deliveries.items())
+            assert len(log.index.facts[QUARANTINED]) == 1, place
+        assert len(list(files.folder.glob("damaged-*"))) == 1, place
+        concerned = hit(files.whole, place, bits)
+        for delivery_id, before in files.before.items():
+            if delivery_id not in after:
+                # Of a new one whose only line cannot be read, the copy is left.
+                assert delivery_id in concerned, place
+                assert delivery_id in (WAITING, LAST), place
+                lost += 1
+            elif delivery_id in concerned:
+                found = after[delivery_id]
+                assert is_held(found) or is_believed(found, before), (place, found)
+            else:
+                assert is_believed(after[delivery_id], before), place
+        with opened(queue) as log:
+            again = {one.id: one.version for one in log.index.deliveries.values()}
+            assert again == {one.id: one.version for one in after.values()}
+            assert len(log.index.facts[QUARANTINED]) == 1, place
+    assert lost < len(files.whole) / 4
+
+
+@pytest.mark.parametrize("bits", BITS)
+def test_scattered_bits_bring_back_no_old_state_i24(queue: Path, bits: int) -> None:
+    files, random = Files(queue), Random(11)
+    starts = [0, *(n + 1 for n, byte in enumerate(files.whole) if byte == ord("\n"))]
+    for start, end in pairwise(starts):
+        for _ in range(60):
+            changed = bytearray(files.whole)
+            for bit in random.sample(range(start * 8, end * 8), bits):
+                changed[bit // 8] ^= 1 << (bit % 8)
+            files.put(queue=bytes(changed))
+            with opened(queue) as log:
+                assert log.index.facts[QUARANTINED]
+                for delivery_id, before in files.before.items():
+                    found = log.index.deliveries.get(delivery_id)
+                    if found is None:
+                        assert before.version == 1
+                    else:
+                        assert is_held(found) or is_believed(found, before)
+
+
+@pytest.mark.parametrize("bits", BITS)
+def test_a_damaged_journal_leaves_every_delivery_as_it_was_or_held_i24(
+    queue: Path, bits: int
+) -> None:
+    files = Files(queue)
+    for place in range(len(files.journal)):
+        files.put(journal=damaged(files.journal, place, bits))
+        with opened(queue) as log:
+            assert len(log.index.facts[QUARANTINED]) == 1, place
+            for delivery_id, before in files.before.items():
+                found = log.index.deliveries[delivery_id]
+                assert is_held(found) or is_believed(found, before)
+        with opened(queue) as log:
+            assert len(log.index.facts[QUARANTINED]) == 1, place
+
+
+async def test_the_key_of_a_held_delivery_stays_taken(queue: Path) -> None:
+    """Its first line, which has taken the key, is damaged; a repeated request is not sent."""
+    damage(queue, b'"created_at_ms"', 3)
+    store = JsonlStore(queue)
+    await store.open()
+
+    [answer] = await store.add([samples.keyed("again", "k-marked")])
+
+    assert isinstance(answer, Existing)
+    assert answer.delivery_id == MARKED
+    found = await store.get(MARKED)
+    assert found is not None
+    assert is_held(found)
+    assert (await store.claim(samples.claim(now_ms=NOW_MS + 10**9))) != []
+    assert (await store.get(MARKED)) == found
+    await store.close()
+
+
+async def test_a_line_that_is_damaged_while_the_store_is_open_is_set_aside(queue: Path) -> None:
+    store = JsonlStore(queue)
+    await store.open()
+    damage(queue, WAITING.encode(), 200)
+
+    content = await store.content(WAITING)
+
+    assert content is not None
+    assert content.payload == b""
+    found = await store.get(WAITING)
+    assert found is not None
+    assert is_held(found)
+    assert len(await store.facts(QUARANTINED)) == 1
+    await store.close()
+
+
+def test_a_block_of_zeros_holds_all_that_it_may_have_been_about(queue: Path) -> None:
+    files = Files(queue)
+    start = files.whole.index(b"\n") + 1
+    end = start + 400
+    files.put(queue=files.whole[:start] + bytes(end - start) + files.whole[end:])
+    with opened(queue) as log:
+        after = dict(log.index.deliveries.items())
+    assert all(
+        is_held(found) or is_believed(found, files.before[found.id]) for found in after.values()
+    )
+    shutil.rmtree(files.folder, ignore_errors=True)
+
+
+def test_lines_of_other_text_hold_nothing(queue: Path) -> None:
+    files = Files(queue)
+    end = files.whole.index(b"\n") + 1
+    files.put(queue=files.whole[:end] + b"hello there\n" + files.whole[end:])
+    with opened(queue) as log:
+        after = dict(log.index.deliveries.items())
+        assert len(log.index.facts[QUARANTINED]) == 1
+    assert after == files.before
+    assert b"hello" not in queue.read_bytes()
