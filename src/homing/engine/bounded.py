@@ -6,7 +6,7 @@ from homing.ports import BoundedReads, Cursor, GroupBy, Page, Query, Store
 
 # How many deliveries a page looks at: some ten milliseconds.
 LOOK_AT = 20_000
-# From so many on, a number is "at least so many".
+# What is more than this is not counted to its end.
 COUNT_UP_TO = 20_000
 
 
@@ -20,6 +20,7 @@ async def page_within(store: Store, query: Query, cursor: Cursor | None, limit: 
 async def count_up_to(
     store: Store, query: Query, by: tuple[GroupBy, ...] = ()
 ) -> dict[tuple[str, ...], int]:
+    """A sum above `COUNT_UP_TO` says that there are more than this."""
     if isinstance(store, BoundedReads):
-        return await store.count_up_to(query, COUNT_UP_TO, by)
+        return await store.count_up_to(query, COUNT_UP_TO + 1, by)
     return await store.count(query, by)

@@ -149,8 +149,8 @@ class BulkActions:
     async def count(
         self, verb: BulkVerb, query: Query, *, everything: bool = False, bounded: bool = False
     ) -> int:
-        """How many deliveries the verb would be used on; with `bounded`, `COUNT_UP_TO` says that
-        they may be more."""
+        """How many deliveries the verb would be used on; `bounded`, what is above `COUNT_UP_TO` is
+        not exact."""
         return await self._count(selected(verb, query, everything=everything), bounded=bounded)
 
     async def count_left_out(self, verb: BulkVerb, query: Query, *, bounded: bool = False) -> int:

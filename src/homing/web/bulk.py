@@ -41,8 +41,8 @@ class Bulk:
     async def use(
         self, call: Call, verb: BulkVerb, given: BulkIn, *, bounded: bool = False
     ) -> BulkOut:
-        """Begin, or with `dry_run` only say what would happen; `bounded`, and how many it would be
-        at least."""
+        """Begin, or with `dry_run` only say what would happen; `bounded`, large numbers are not
+        exact."""
         signed = who(call, given.actor, given.reason)
         query = self._query(call, given)
         if given.dry_run:

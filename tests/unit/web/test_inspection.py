@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx2
@@ -115,12 +116,12 @@ class Served:
         self.homing = homing
 
 
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    secret = "smtp://ann:hunter2@mail.example.org:587"
-    settings = Settings(store=f"sqlite:///{tmp_path}/homing.db", provider=secret, sender="a@b.test")
+@asynccontextmanager
+async def serving(folder: Path, provider: str, *, worker: bool) -> AsyncIterator[Served]:
+    store = f"sqlite:///{folder}/homing.db"
+    settings = Settings(store=store, provider=provider, sender="a@b.test")
     program = Program(loaded=Loaded(settings, {"provider": "homing.toml"}))
-    homing = assemble(program, worker=False)
+    homing = assemble(program, worker=worker)
     app = application(homing, settings, program=program)
     transport = httpx2.ASGITransport(app=app, raise_app_exceptions=True)
     async with (
@@ -128,6 +129,13 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
         httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8025") as client,
     ):
         yield Served(client, homing)
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    secret = "smtp://ann:hunter2@mail.example.org:587"
+    async with serving(tmp_path, secret, worker=False) as served:
+        yield served
 
 
 async def test_settings_are_shown_with_their_origin_and_without_secrets(served: Served) -> None:
@@ -175,3 +183,10 @@ async def test_the_doctor_reports_as_the_command_does(
     assert {"check": "provider", "verdict": "good", "detail": "answers"} in found["findings"]
     assert {each["check"] for each in found["findings"]} >= {"provider", "clock", "worker"}
     assert (await served.client.get(f"{API}/doctor")).json() == found
+
+
+async def test_a_service_that_examines_itself_is_alive(tmp_path: Path) -> None:
+    async with serving(tmp_path, "stub:", worker=True) as served:
+        found = (await served.client.post(f"{API}/doctor", json={})).json()
+    alive = {"check": "worker", "verdict": "good", "detail": "1 process(es) alive"}
+    assert alive in found["findings"]

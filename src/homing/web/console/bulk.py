@@ -108,7 +108,7 @@ class BulkPages:
             filter=given,
             back=urlencode(given),
             tried=tried,
-            at_least=COUNT_UP_TO,
+            most=COUNT_UP_TO,
             rows=await self._deliveries.rows(visit, await self._found(shown)),
             becomes=becomes.most_common(),
             expected=[],
