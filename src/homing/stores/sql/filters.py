@@ -149,6 +149,12 @@ def is_of_failed(query: Query) -> bool:
     return states_of(query) == {"failed"}
 
 
+def newest_failures_first(query: Query) -> str:
+    """The order in which a bounded count takes dead letters since lately: along their index."""
+    lately = is_of_failed(query) and query.updated_from_ms is not None
+    return "order by d.updated_at_ms desc" if lately else ""
+
+
 def is_narrow(query: Query) -> bool:
     """Whether it is about one address, one family or one process, or about notices to give."""
     fields = (query.recipient, query.parent_id, query.clone_of, query.holder, query.notices_due)

@@ -9,7 +9,7 @@ from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.ports import FactCursor, FactOrder, GroupBy, Query
 from homing.stores.codec import decode_attempt, decode_fact_value
 from homing.stores.sql.columns import FRESH, Row, delivery_of
-from homing.stores.sql.filters import GROUPS, is_counted
+from homing.stores.sql.filters import GROUPS, is_counted, newest_failures_first
 from homing.stores.sql.ledger import implied_attempt
 from homing.stores.sql.postgres.arrays import Array
 from homing.stores.sql.postgres.connection import Connection
@@ -65,7 +65,9 @@ async def count(
     elif most is not None:
         columns = ", ".join(f"d.{name}" for name in by)
         chosen = f"where {' and '.join(wanted)}" if wanted else ""
-        where, wanted = f"from (select {columns} {where} {chosen} limit {int(most)}) as d", []
+        order = newest_failures_first(query)
+        bounded = f"select {columns} {where} {chosen} {order} limit {int(most)}"
+        where, wanted = f"from ({bounded}) as d", []
     selected = [f"select {', '.join([*groups, number])}", where]
     grouped = f"group by {', '.join(groups)} having {number} > 0" if groups else ""
     rows = await ask(connection, selected, wanted, grouped, values)

@@ -11,7 +11,7 @@ from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.ports import FactCursor, FactOrder, GroupBy, Query
 from homing.stores.codec import decode_attempt, decode_fact_value
 from homing.stores.sql.columns import delivery_of
-from homing.stores.sql.filters import GROUPS, is_counted
+from homing.stores.sql.filters import GROUPS, is_counted, newest_failures_first
 from homing.stores.sql.ledger import implied_attempt
 from homing.stores.sql.sqlite.claiming import PRIORITIES
 from homing.stores.sql.sqlite.listing import chosen_by
@@ -66,8 +66,9 @@ def count(
     if is_counted(query, by):
         where, number = _SQL["standing"], "coalesce(sum(d.number), 0)"
     elif most is not None:
-        where = f"from (select {columns or '1'} {where} {conditions} limit {int(most)}) as d"
-        conditions = ""
+        order = newest_failures_first(query)
+        bounded = f"select {columns or '1'} {where} {conditions} {order} limit {int(most)}"
+        where, conditions = f"from ({bounded}) as d", ""
     statement = " ".join(
         (
             f"select {', '.join([*(GROUPS[name] for name in by), number])}",
