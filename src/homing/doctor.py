@@ -211,8 +211,8 @@ async def _clock(homing: Homing) -> list[Finding]:
 
 async def _workers(homing: Homing, program: Program) -> list[Finding]:
     liveness = homing.engine.liveness
-    await liveness.look()
-    alive = len(liveness.workers)
+    # A service that examines itself is one of them.
+    alive = len(await homing.engine.live_workers())
     detail = f"{alive} process(es) alive"
     if not alive:
         named = "" if program.assembly is DEFAULT else f"{program.assembly.name} "

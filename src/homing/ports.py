@@ -261,6 +261,22 @@ class AddsInParts(Protocol):
         """As one `add` of all parts: all of it or, if making a part raises, nothing."""
 
 
+@runtime_checkable
+class BoundedReads(Protocol):
+    """A store that can end a listing or a count which would read very many deliveries."""
+
+    async def page_within(
+        self, query: Query, cursor: Cursor | None, limit: int, look_at: int
+    ) -> Page:
+        """As `page`, but it looks at about `look_at` deliveries at most: a page that ends there has
+        fewer items, perhaps none, and its cursor leads on."""
+
+    async def count_up_to(
+        self, query: Query, most: int, by: tuple[GroupBy, ...] = ()
+    ) -> dict[tuple[str, ...], int]:
+        """As `count`, but it may end when `most` were found."""
+
+
 class Presence(Protocol):
     """What the processes of one host know of each other without the store: who still runs.
 

@@ -1,9 +1,10 @@
 """`make console-load`: many rows, much traffic, many viewers. Prints figures; asserts nothing.
 
 Every page over a store with `--rows` deliveries: its time, and the CPU time of the server for it,
-which other programs on the machine do not bend. Then `--rate` deliveries a second for `--minutes`,
-first without a page open, then with one in Chromium and `--viewers` further ones that read
-themselves again at every tick; memory of server and browser at the beginning and at the end.
+which other programs on the machine do not bend. Then `--rate` deliveries a second (load_live.py):
+for a minute without a page open, for a minute with one in Chromium, and for `--minutes` with
+`--viewers` further ones that read themselves again at every tick; how many really went through in a
+second, and the memory of server and browser at the beginning and at the end.
 """
 
 from __future__ import annotations
@@ -18,13 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Page
-
 from homing.app import Homing
-from homing.domain.message import Email
-from tests.browser.chromium import chromium, visitor
+from tests.browser.load_live import run_live
 from tests.browser.load_meters import Meter, PostgresLog, cpu_s
-from tests.browser.load_viewers import viewers
 from tests.browser.screenshots import mails
 from tests.servers import postgres
 from tests.unit.web.served import Served, homing_serve
@@ -36,7 +33,11 @@ PATHS = (
     "/deliveries",
     "/deliveries?state=failed",
     "/deliveries?state=delivered&route=mail",
+    "/deliveries?state=pending",
+    "/deliveries?state=dismissed",
     "/deliveries?source=load",
+    "/deliveries?source=no-such-program",
+    "/deliveries?state=failed&source=no-such-program",
     "/deliveries?status=failed&error_class=550",
     "/failures",
     "/address?a=bounce%40stub.test",
@@ -66,22 +67,6 @@ async def fill(url: str, rows: int) -> None:
         while batch := list(itertools.islice(every, 1000)):
             await homing.submit_many(batch, source="load")
         await homing.engine.run_until_idle()
-
-
-async def traffic(url: str, rate: int, seconds: float) -> None:
-    """From a Homing of its own over the same store, as another process would have it."""
-    run = time.time_ns()
-    async with Homing(url, provider="stub:", worker=False) as homing:
-        begun_s = time.monotonic()
-        for second in itertools.count():
-            batch = [
-                (f"{run}-{second}-{n}", Email(to="ok@stub.test", subject=f"{second}/{n}", text="x"))
-                for n in range(rate)
-            ]
-            await homing.submit_many(batch, source="load")
-            if time.monotonic() - begun_s > seconds:
-                return
-            await asyncio.sleep(max(begun_s + second + 1 - time.monotonic(), 0))
 
 
 @contextmanager
@@ -130,47 +115,6 @@ def time_pages(served: Served, log: PostgresLog | None) -> None:
                 print(f"          {line}")
 
 
-def heap_mb(page: Page) -> float:
-    session = page.context.new_cdp_session(page)
-    session.send("HeapProfiler.collectGarbage")
-    used: float = session.send("Runtime.getHeapUsage")["usedSize"]
-    session.detach()
-    return used / 1e6
-
-
-def run_live(served: Served, url: str, chosen: argparse.Namespace) -> None:
-    """CPU per delivery without pages, then with them: the difference is what the pages cost."""
-    with ThreadPoolExecutor(1) as apart:
-
-        def work(minutes: float, page: Page | None = None) -> float:
-            begun_s, cpu_begun_s = time.monotonic(), cpu_s(served.pid)
-            running = apart.submit(asyncio.run, traffic(url, chosen.rate, minutes * 60))
-            while not running.done():
-                pause_s = max(minutes * 6, 5.0)
-                time.sleep(pause_s) if page is None else page.wait_for_timeout(pause_s * 1000)
-                shown = "" if page is None else f"; page {heap_mb(page):.1f} MB"
-                print(
-                    f"{time.monotonic() - begun_s:5.0f} s: server"
-                    f" {served.rss_bytes() / 1e6:.0f} MB{shown}",
-                    flush=True,
-                )
-            running.result()
-            return (cpu_s(served.pid) - cpu_begun_s) / (time.monotonic() - begun_s)
-
-        alone = work(min(chosen.minutes, 1.0))
-        print(f"without pages: {alone * 100:.0f} % of a core")
-        with chromium() as browser, visitor(browser, served) as person:
-            page = person.go("/deliveries")
-            one = work(min(chosen.minutes, 1.0), page)
-            print(f"with one page: {one * 100:.0f} % of a core")
-            with viewers(served, chosen.viewers, ("/", "/deliveries")) as seen:
-                many = work(chosen.minutes, page)
-            print(
-                f"with {chosen.viewers} further viewers: {many * 100:.0f} % of a core;"
-                f" {seen.ticks} ticks, {seen.reads} pages, {seen.failures} failures"
-            )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--store", choices=("sqlite", "postgresql"), default="sqlite")
@@ -195,7 +139,7 @@ def main() -> None:
                 settle(served)
                 time_pages(served, log)
                 if chosen.minutes:
-                    run_live(served, url, chosen)
+                    run_live(served, url, chosen.rate, chosen.minutes, chosen.viewers)
 
 
 if __name__ == "__main__":

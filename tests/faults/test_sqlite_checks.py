@@ -71,7 +71,7 @@ async def test_a_folder_instead_of_the_file_cannot_be_written(store: SqliteStore
 
 
 async def test_migrations_are_pending_until_it_is_opened(store: SqliteStore) -> None:
-    assert await store.pending_migrations() == ["0001_deliveries"]
+    assert await store.pending_migrations() == ["0001_deliveries", "0002_failures"]
     assert not store.path.exists()
 
     await store.open()
@@ -85,7 +85,7 @@ async def test_in_a_database_of_others_all_are_pending(store: SqliteStore) -> No
         database.execute("create table bookings (id integer)")
     database.close()
 
-    assert await store.pending_migrations() == ["0001_deliveries"]
+    assert await store.pending_migrations() == ["0001_deliveries", "0002_failures"]
 
 
 async def test_what_is_no_database_is_said(store: SqliteStore) -> None:

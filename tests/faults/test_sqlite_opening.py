@@ -237,10 +237,10 @@ async def test_a_migration_that_old_workers_would_misread_is_refused_while_they_
     new = SqliteStore(path)
 
     if header == migrate.MUST_STOP:
-        with pytest.raises(StoreUnsafe, match=r"0002_more .*: old-worker-1, old-worker-2$"):
+        with pytest.raises(StoreUnsafe, match=r"0003_more .*: old-worker-1, old-worker-2$"):
             await new.open()
         await old.save([], [replace(beat, value=None)])
-        with pytest.raises(StoreUnsafe, match=r"0002_more .*: old-worker-1$"):
+        with pytest.raises(StoreUnsafe, match=r"0003_more .*: old-worker-1$"):
             await new.open()
         old.presence.withdraw("old-worker-1")
     await new.open()

@@ -6,17 +6,18 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import Self, get_args
 
 import pytest
 
-from homing.domain.delivery import Change, Key, Recipient
+from homing.domain.delivery import Change, Key, Recipient, State
 from homing.domain.writes import write_of_change, write_of_new
-from homing.ports import Facet, GroupBy, PurgeRule, Query
+from homing.ports import Cursor, Facet, GroupBy, PurgeRule, Query
 from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
 from homing.stores.sql.sqlite.changes import SaveRequest, change_entry
 from homing.stores.sql.sqlite.claiming import RenewRequest, claim_all, renew_all
 from homing.stores.sql.sqlite.connection import connect_to_write
+from homing.stores.sql.sqlite.listing import page, page_within
 from homing.stores.sql.sqlite.purging import purge_all
 from homing.stores.sql.sqlite.reading import (
     attempts,
@@ -26,7 +27,6 @@ from homing.stores.sql.sqlite.reading import (
     find,
     get,
     next_due_ms,
-    page,
 )
 from homing.stores.sql.sqlite.saving import save_all
 from homing.stores.sql.sqlite.session import Session
@@ -178,6 +178,8 @@ def test_a_narrow_listing_reads_what_it_is_about(
         (Query(facets=(Facet(state="pending"),)), ("lane",)),
         (Query(facets=(Facet(state="in_flight"),)), ("lane",)),
         (Query(facets=(Facet(state="failed"), Facet(state="waiting"))), ("route",)),
+        (Query(facets=(Facet(state="failed"),)), ("route", "error_class", "failed_because")),
+        (Query(error_class="a", facets=(Facet(state="failed", failed_because="expired"),)), ()),
     ],
 )
 def test_a_count_by_state_reads_few_rows_however_many_there_are(
@@ -190,3 +192,89 @@ def test_a_count_by_state_reads_few_rows_however_many_there_are(
     few = re.compile(r"SCAN (c|d|b USING INDEX \w+_leases|b USING COVERING INDEX \w+_waiting)$")
     assert read
     assert [step for step in read if not few.search(step)] == []
+
+
+def test_failures_since_lately_are_counted_without_the_others(
+    database: sqlite3.Connection,
+) -> None:
+    query = Query(updated_from_ms=1, facets=(Facet(state="failed"),))
+    with Watched(database) as watched:
+        count(database, query, ("route", "error_class", "failed_because"), 10)
+
+    [step] = [step for step in watched.plans() if step.startswith("SEARCH")]
+    assert "INDEX homing_deliveries_failed_since (updated_at_ms>?)" in step
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Query(source="shop"),
+        Query(key="k"),
+        Query(error_class="550", facets=(Facet(state="pending"), Facet(state="failed"))),
+        Query(topic="t", facets=(Facet(state="failed"),)),
+        Query(recipient="ann"),
+    ],
+)
+@pytest.mark.parametrize("newer", [False, True])
+def test_a_bounded_page_walks_from_its_cursor_to_its_edge(
+    database: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch, query: Query, newer: bool
+) -> None:
+    """As with so many rows that none of the states has few, and the address very many."""
+    monkeypatch.setattr("homing.stores.sql.sqlite.few.FEW", -1)
+    monkeypatch.setattr("homing.stores.sql.sqlite.listing.FEW_TO_ONE_ADDRESS", 0)
+    add_rows(database, 10)
+    with Watched(database) as watched:
+        found = page_within(database, query, Cursor(samples.NOW_MS, "d00005", newer), 10, 1)
+
+    assert (found.previous if newer else found.next) is not None
+    index = "failed" if query.topic else "created"
+    walks = [step for step in watched.plans() if step.startswith("SEARCH d ")]
+    assert len(walks) == 2
+    assert all(f"INDEX homing_deliveries_{index} ((created_at_ms,id)" in step for step in walks)
+    assert not any("FOR ORDER BY" in step for step in watched.plans())
+
+
+def test_what_few_have_is_found_by_its_index(database: sqlite3.Connection) -> None:
+    every = tuple(Facet(state=state) for state in get_args(State))
+    with Watched(database) as watched:
+        page(database, Query(route="mail", facets=every), None, 10)
+        page(database, Query(error_class="550", facets=(Facet(state="failed"),)), None, 10)
+
+    read = [step for step in watched.scans() if not re.search(r"SCAN (c|d|\(sub\S*)( |$)", step)]
+    assert [step for step in read if "USING" not in step] == []
+
+
+def test_a_delivery_that_does_not_fail_is_written_to_these_indexes_alone(
+    database: sqlite3.Connection,
+) -> None:
+    """Each costs every add or every settle; those of dead letters do not."""
+    found = database.execute(
+        "select name from sqlite_schema where type = 'index' and tbl_name = 'homing_deliveries'"
+        " and coalesce(sql, '') not like '%where state = ''failed''%'"
+    )
+    assert {name.removeprefix("homing_deliveries_") for (name,) in found} == {
+        "sqlite_autoindex_homing_deliveries_1",
+        "ready",
+        "leases",
+        "created",
+        "notices_due",
+        "notices_due_since",
+        "waiting",
+        "parent",
+        "clone",
+        "ended",
+    }
+
+
+def add_rows(database: sqlite3.Connection, number: int) -> None:
+    session = Session(database)
+    database.execute("begin")
+    new = samples.many(
+        number,
+        created_at_ms=samples.NOW_MS,
+        state="failed",
+        recipients=(Recipient("ann"),),
+    )
+    add_all(session, [AddRequest([new_entry(write_of_new(each)) for each in new], ())])
+    session.finish()
+    database.execute("commit")

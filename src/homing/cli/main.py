@@ -32,6 +32,7 @@ from homing.cli import (
     tokens,
     users,
     watching,
+    workers,
 )
 from homing.cli.terminal import colored
 from homing.domain.errors import HomingError, InvalidRequest
@@ -59,6 +60,7 @@ def register_standard(app: typer.Typer) -> None:
         watching,
         listing,
         counters,
+        workers,
         showing,
         bulk,
         desk,

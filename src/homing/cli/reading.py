@@ -10,8 +10,9 @@ from msgspec import Struct
 from homing.app import Homing
 from homing.cli.options import AsJson, Place, command
 from homing.cli.session import print_json, with_homing
-from homing.cli.terminal import STATE_COLORS, Colored, colored, table
+from homing.cli.terminal import STATE_COLORS, Colored, at, colored, table
 from homing.domain.delivery import State
+from homing.engine.inspecting import oldest_due_ms
 from homing.engine.labels import ENGINE_LABELS
 from homing.engine.parking import parked_routes
 from homing.engine.request_counts import count_requests
@@ -40,6 +41,7 @@ class Overview(Struct, frozen=True):
     parked: list[str]
     workers: list[str]
     unserved: dict[str, int]
+    oldest_due_at_ms: int | None
 
 
 def status(place: Place, as_json: AsJson = False) -> None:
@@ -55,11 +57,13 @@ def status(place: Place, as_json: AsJson = False) -> None:
 async def overview(homing: Homing) -> Overview:
     liveness = homing.engine.liveness
     await liveness.look()
+    await homing.engine.parking.refresh()
     return Overview(
         await counts(homing),
         sorted(await parked_routes(homing.store)),
         sorted(liveness.workers),
         await unserved_lanes(homing.store, liveness),
+        await oldest_due_ms(homing.engine),
     )
 
 
@@ -72,11 +76,14 @@ def overview_lines(found: Overview) -> list[str]:
     running = f"{number} worker process(es) running" if number else "no worker is running"
     parked = colored(", ".join(found.parked) or "none", "red" if found.parked else None)
     unserved = [unserved_text(lane, waiting) for lane, waiting in found.unserved.items()]
+    due_ms = found.oldest_due_at_ms
+    late = [] if due_ms is None else [f"the oldest one is due since {at(due_ms)}"]
     return [
         table(("route", "status", "count"), rows),
         "",
         f"{colored(running, None if number else 'yellow')}; parked routes: {parked}",
         *(colored(line, "red") for line in unserved),
+        *late,
     ]
 
 

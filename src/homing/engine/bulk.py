@@ -14,6 +14,7 @@ from msgspec import Struct, convert, structs
 from homing.domain import transitions
 from homing.domain.delivery import Delivery, Fact, FactValue, FailedBecause
 from homing.domain.errors import HomingError, InvalidRequest, NotAllowed, NotFound, Overloaded
+from homing.engine.bounded import count_up_to
 from homing.engine.desk import Desk
 from homing.engine.desk_writer import signed
 from homing.ports import Clock, Cursor, Dice, Facet, Query, Store
@@ -145,14 +146,17 @@ class BulkActions:
         self._dice = dice
         self._running: dict[str, _Run] = {}
 
-    async def count(self, verb: BulkVerb, query: Query, *, everything: bool = False) -> int:
-        """How many deliveries the verb would be used on."""
-        return await self._count(selected(verb, query, everything=everything))
+    async def count(
+        self, verb: BulkVerb, query: Query, *, everything: bool = False, bounded: bool = False
+    ) -> int:
+        """How many deliveries the verb would be used on; `bounded`, what is above `COUNT_UP_TO` is
+        not exact."""
+        return await self._count(selected(verb, query, everything=everything), bounded=bounded)
 
-    async def count_left_out(self, verb: BulkVerb, query: Query) -> int:
+    async def count_left_out(self, verb: BulkVerb, query: Query, *, bounded: bool = False) -> int:
         """How many uncertain dead letters the filter finds too, but does not name."""
         uncertain = left_out(verb, query)
-        return 0 if uncertain is None else await self._count(uncertain)
+        return 0 if uncertain is None else await self._count(uncertain, bounded=bounded)
 
     async def predict(
         self, verb: BulkVerb, query: Query, *, everything: bool = False, limit: int | None = None
@@ -309,8 +313,9 @@ class BulkActions:
             if outcome is None:
                 untried.append(one)
 
-    async def _count(self, query: Query) -> int:
-        return sum((await self._store.count(query)).values())
+    async def _count(self, query: Query, *, bounded: bool = False) -> int:
+        count = count_up_to(self._store, query) if bounded else self._store.count(query)
+        return sum((await count).values())
 
     async def _each(self, query: Query, limit: int | None) -> AsyncIterator[Delivery]:
         cursor: Cursor | None = None

@@ -25,6 +25,9 @@ MAX_FACTS = 100_000
 ENDS = ("delivered", "failed")
 # Facts by group: a dead letter that was replayed has failed again in the same way.
 CAME_BACK = "came_back"
+# Facts by the names of programs that submit: a key is found by its source and itself.
+SOURCES = "source"
+MAX_SOURCES = 100
 
 Span: TypeAlias = Literal["hour", "day", "week"]
 
@@ -94,6 +97,8 @@ class Counters:
         self._tallies: dict[tuple[str, int, str], Tally] = {}
         self._unwritten: set[tuple[str, int, str]] = set()
         self._came_back: dict[str, Fact] = {}
+        self._sources: set[str] = set()
+        self._noted_sources: set[str] = set()
         self._sampled_at_ms = 0
         self._waiting: dict[str, int] = {}
 
@@ -102,6 +107,8 @@ class Counters:
         numbers = Counter([each.route for each in deliveries if each.parent_id is None])
         for route, number in numbers.items():
             self._tally(minute, route).accepted += number
+        if len(self._sources) < MAX_SOURCES:
+            self._sources.update([each.source for each in deliveries])
 
     def changed(self, changes: Sequence[tuple[Delivery | None, Delivery]]) -> None:
         """Stored changes, each as it was before and after: those that have ended by it count."""
@@ -143,14 +150,17 @@ class Counters:
         """What the store refuses is written the next time."""
         self._gather()
         places, came_back = [*self._unwritten], {**self._came_back}
-        if not places and not came_back:
+        sources = self._sources - self._noted_sources
+        if not places and not came_back and not sources:
             return
-        await self._store.save([], [*map(self._fact, places), *came_back.values()])
+        now_ms = self._clock.now_ms()
+        heard = [Fact(SOURCES, source, now_ms, {}) for source in sorted(sources)]
+        await self._store.save([], [*map(self._fact, places), *came_back.values(), *heard])
         self._unwritten.clear()
+        self._noted_sources |= sources
         for key, fact in came_back.items():
             if self._came_back[key] is fact:
                 del self._came_back[key]
-        now_ms = self._clock.now_ms()
         for kind, number, route in [*self._tallies]:
             if number < now_ms // STEPS_MS[kind]:
                 del self._tallies[kind, number, route]

@@ -10,6 +10,7 @@ from homing.domain import transitions
 from homing.domain.delivery import Attempt, Change, Delivery, Fact, State
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.domain.message import Message
+from homing.engine.bounded import page_within
 from homing.engine.desk_children import DeskChildren
 from homing.engine.desk_writer import AUDIT, DeskWriter, Signed, demand, signed
 from homing.engine.error_groups import ErrorGroup, error_groups
@@ -50,11 +51,25 @@ class Desk:
         """The delivery as it stands. NotFound: there is none of this id."""
         return await self._with_children(await self._writer.read(delivery_id))
 
-    async def list(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
-        """A page of the deliveries that the query describes, newest first."""
+    async def list(
+        self,
+        query: Query,
+        cursor: Cursor | None = None,
+        limit: int = 50,
+        *,
+        bounded: bool = False,
+    ) -> Page:
+        """A page of the deliveries that the query describes, newest first.
+
+        With `bounded`, a query that matches little ends after many were looked at: the page is
+        then short, and its cursor leads on.
+        """
         if not isinstance(query, Query):
             raise InvalidRequest("query", f"must be a Query, not {type(query).__name__}")
-        page = await self._store.page(query, cursor, limit)
+        if bounded:
+            page = await page_within(self._store, query, cursor, limit)
+        else:
+            page = await self._store.page(query, cursor, limit)
         items = [await self._with_children(delivery) for delivery in page.items]
         return Page(tuple(items), page.next, page.previous)
 

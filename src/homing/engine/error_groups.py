@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from homing.domain.delivery import Delivery, Fact, FailedBecause
+from homing.engine.bounded import count_up_to
 from homing.engine.counters import CAME_BACK, group_key
 from homing.ports import Clock, Cursor, Facet, GroupBy, Query, Store
 
@@ -55,8 +56,8 @@ async def error_groups(
     asked = replace(asked, facets=asked.facets or (Facet(state="failed"),))
     counts = await store.count(asked, by=BY)
     now_ms = clock.now_ms()
-    last_hour = await store.count(replace(asked, updated_from_ms=now_ms - HOUR_MS), by=BY)
-    two_hours = await store.count(replace(asked, updated_from_ms=now_ms - 2 * HOUR_MS), by=BY)
+    last_hour = await count_up_to(store, replace(asked, updated_from_ms=now_ms - HOUR_MS), BY)
+    two_hours = await count_up_to(store, replace(asked, updated_from_ms=now_ms - 2 * HOUR_MS), BY)
     back = {fact.key: fact for fact in await store.facts(CAME_BACK)}
     groups = []
     for words, count in sorted(counts.items(), key=_largest)[:limit]:

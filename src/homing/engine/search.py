@@ -7,12 +7,15 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from homing.domain.delivery import Delivery
+from homing.engine.bounded import page_within
+from homing.engine.counters import MAX_SOURCES, SOURCES
 from homing.engine.desk import RESEND_SOURCE, Desk
 from homing.ports import Facet, Query, Store
 
 # How many of the newest dead letters are looked through for words: their texts have no index.
 LOOKED_THROUGH = 2000
-# From how many of the newest deliveries the names of submitting programs are taken.
+# From how many of the newest deliveries the names of submitting programs are taken, beside those
+# that processes have noted.
 SOURCES_OF = 200
 
 Matched: TypeAlias = Literal["id", "recipient", "key", "error", "nothing"]
@@ -43,9 +46,9 @@ async def search(
     by_words = await _by_words(store, text.lower().split())
     if by_words:
         return SearchResult("error", tuple(by_words[:limit]), len(by_words) > limit)
-    # The key may be of a program that was not heard of lately, or past its term. Keys alone have
-    # no index, so this reads all deliveries: it comes last.
-    page = await store.page(Query(key=text), None, limit)
+    # The key may be past its term, or of a program whose name is not known. Keys alone have no
+    # index: only the newest deliveries are looked through.
+    page = await page_within(store, Query(key=text), None, limit)
     if page.items:
         return SearchResult("key", page.items, page.next is not None)
     return SearchResult("nothing")
@@ -63,7 +66,12 @@ async def _by_recipient(store: Store, desk: Desk, address: str, limit: int) -> S
 
 async def _by_known_key(store: Store, key: str) -> list[Delivery]:
     newest = await store.page(Query(), None, SOURCES_OF)
-    sources = {"", RESEND_SOURCE, *(delivery.source for delivery in newest.items)}
+    known = await store.facts(SOURCES, limit=MAX_SOURCES, order="newest")
+    sources = {
+        *("", RESEND_SOURCE),
+        *(delivery.source for delivery in newest.items),
+        *(fact.key for fact in known),
+    }
     keys = [await store.find(source, key) for source in sorted(sources)]
     found = await store.get_many([each.delivery_id for each in keys if each is not None])
     deliveries = [delivery for delivery in found if delivery is not None]

@@ -10,6 +10,8 @@ import heapq
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from homing.domain.delivery import Delivery, Fact
 from homing.ports import Cursor, Facet, FactCursor, FactOrder, GroupBy, Page, Query
 
@@ -129,6 +131,26 @@ def page_of(found: Sequence[Delivery], cursor: Cursor | None, limit: int) -> Pag
         Cursor(last.created_at_ms, last.id) if has_older else None,
         Cursor(first.created_at_ms, first.id, newer=True) if has_newer else None,
     )
+
+
+def widths(look_at: int) -> tuple[int, ...]:
+    """How many are looked at first, and then: most pages are full after a few."""
+    return (look_at // 20, look_at) if look_at >= 1000 else (look_at,)
+
+
+def page_to_edge(page: Page, cursor: Cursor | None, edge: Cursor | None) -> Page:
+    """A page for which nothing behind the edge was looked at; None: all there is was."""
+    if edge is None:
+        return page
+    newer = cursor is not None and cursor.newer
+    if page.items:
+        if newer:
+            return page if page.previous else replace(page, previous=edge)
+        return page if page.next else replace(page, next=edge)
+    back = None
+    if cursor is not None:
+        back = Cursor(cursor.created_at_ms, cursor.delivery_id, newer=not newer)
+    return Page((), back, edge) if newer else Page((), edge, back)
 
 
 def listed(

@@ -29,6 +29,7 @@ from homing.web.console.table import Console
 from homing.web.exporting import Export
 from homing.web.filters import words_of
 from homing.web.health import Health
+from homing.web.inspection import Inspection
 from homing.web.intake import Intake
 from homing.web.listing import Listing
 from homing.web.live import Live
@@ -64,7 +65,9 @@ def application(
     live = Live()
     bodies = Bodies()
     gate = Gate(homing, settings.server, steady_s=time.monotonic)
-    endpoints = _endpoints(homing, settings, live, bodies, gate)
+    intake = Intake(homing, bodies, settings.limits)
+    inspection = Inspection(homing, Listing(homing), intake, program)
+    endpoints = _endpoints(homing, live, gate, intake, inspection)
     if metrics is not None:
         endpoints["metrics"] = metrics
     table = {} if web is not None and not web.standard else _standard(homing, endpoints, gate)
@@ -73,7 +76,7 @@ def application(
     if web is None:
         console = console or ""
     if console is not None:
-        pages = Console(homing, settings, live, bodies, gate, program).resources(console)
+        pages = Console(homing, live, bodies, gate, intake, inspection).resources(console)
         if taken := sorted(table.keys() & pages.keys()):
             raise SettingsError("console", f"{taken[0]} is served already; choose another prefix")
         table |= pages
@@ -194,10 +197,9 @@ class Application(Starlette):
 
 
 def _endpoints(
-    homing: Homing, settings: Settings, live: Live, bodies: Bodies, gate: Gate
+    homing: Homing, live: Live, gate: Gate, intake: Intake, inspection: Inspection
 ) -> dict[str, Endpoint]:
     listing = Listing(homing)
-    intake = Intake(homing, bodies, settings.limits)
     verbs = Verbs(homing, listing, intake)
     bulk = Bulk(homing, listing, intake)
     health = Health(homing, listing, intake)
@@ -219,7 +221,10 @@ def _endpoints(
         **{f"stop_{verb}_many": bulk.stop(verb) for verb in BULK_VERBS},
         "park": verbs.park,
         "unpark": verbs.unpark,
+        "check_provider": inspection.post_check,
+        "send_test": inspection.post_test,
         "stats": listing.stats,
+        "workers": inspection.get_workers,
         "counters": listing.counters,
         "search": listing.search,
         "export": Export(homing, listing).get,
@@ -230,6 +235,9 @@ def _endpoints(
         "sign_out": people.sign_out,
         "users": people.users,
         "tokens": people.tokens,
+        "settings": inspection.get_settings,
+        "doctor": inspection.get_report,
+        "examine": inspection.post_report,
         "metrics": health.metrics,
         "healthz": health.healthz,
         "readyz": health.readyz,

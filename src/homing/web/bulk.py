@@ -38,12 +38,15 @@ class Bulk:
 
         return act
 
-    async def use(self, call: Call, verb: BulkVerb, given: BulkIn) -> BulkOut:
-        """Begin, or with `dry_run` only say what would happen."""
+    async def use(
+        self, call: Call, verb: BulkVerb, given: BulkIn, *, bounded: bool = False
+    ) -> BulkOut:
+        """Begin, or with `dry_run` only say what would happen; `bounded`, large numbers are not
+        exact."""
         signed = who(call, given.actor, given.reason)
         query = self._query(call, given)
         if given.dry_run:
-            return await self._tried(verb, query, given)
+            return await self._tried(verb, query, given, bounded=bounded)
         pace = given.per_second or (REPLAYS_PER_SECOND if verb == "replay" else None)
         try:
             progress = await self._homing.bulk.start(
@@ -90,10 +93,12 @@ class Bulk:
             raise BadRequest('has no condition; for everything, send "all": true', "filter", 422)
         return self._listing.query(call, chosen, "filter.", 422)
 
-    async def _tried(self, verb: BulkVerb, query: Query, given: BulkIn) -> BulkOut:
+    async def _tried(
+        self, verb: BulkVerb, query: Query, given: BulkIn, *, bounded: bool
+    ) -> BulkOut:
         bulk, everything = self._homing.bulk, given.everything
-        matched = await bulk.count(verb, query, everything=everything)
-        most = min(given.limit or MAX_PREVIEW, MAX_PREVIEW)
+        matched = await bulk.count(verb, query, everything=everything, bounded=bounded)
+        most = min(given.limit or MAX_PREVIEW, MAX_PREVIEW, matched)
         preview = [
             BulkPreview(
                 delivery_id=each.delivery.id,
@@ -107,7 +112,7 @@ class Bulk:
             verb=verb,
             matched=matched,
             state="dry_run",
-            uncertain_left_out=await bulk.count_left_out(verb, query),
+            uncertain_left_out=await bulk.count_left_out(verb, query, bounded=bounded),
             preview=preview,
         )
 

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from homing.app import Homing
 from homing.domain.delivery import Delivery, FailedBecause
 from homing.engine.counters import Span, history
+from homing.engine.inspecting import oldest_due_ms
 from homing.engine.masking import masked_attempt, masked_audit, masked_delivery
 from homing.engine.request_counts import count_requests
 from homing.engine.unserved import unserved_lanes
@@ -94,7 +95,8 @@ class Listing:
             for name, by_state in sorted(states.items())
         ]
         unserved = await unserved_lanes(engine.store, engine.liveness)
-        return StatsOut(routes, workers, engine.clock.now_ms(), unserved)
+        oldest_ms = await oldest_due_ms(engine)
+        return StatsOut(routes, workers, engine.clock.now_ms(), unserved, oldest_ms)
 
     async def counters(self, call: Call) -> Response:
         fields = query_of(call.scope, COUNTER_FIELDS)

@@ -15,6 +15,9 @@ from homing.web.application import Application
 from homing.web.auth import Gate
 from homing.web.bodies import Bodies
 from homing.web.console.table import Console
+from homing.web.inspection import Inspection
+from homing.web.intake import Intake
+from homing.web.listing import Listing
 from homing.web.live import Live
 
 
@@ -33,7 +36,10 @@ class _Mounted(Application):
     def __init__(self, homing: Homing, settings: Settings) -> None:
         live = Live()
         gate = Gate(homing, settings.server, steady_s=time.monotonic)
-        table = Console(homing, settings, live, Bodies(), gate).resources("")
+        bodies = Bodies()
+        intake = Intake(homing, bodies, settings.limits)
+        inspection = Inspection(homing, Listing(homing), intake, None)
+        table = Console(homing, live, bodies, gate, intake, inspection).resources("")
 
         def met(error: StoreError) -> None:
             homing.engine.health.met(error)

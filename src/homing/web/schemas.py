@@ -10,11 +10,13 @@ from homing.domain.delivery import DEFAULT_PRIORITY, FailedBecause, State
 from homing.engine.bulk import BulkVerb
 from homing.engine.counters import Point, Span
 from homing.engine.error_groups import Trend
+from homing.engine.inspecting import WorkerView
 from homing.engine.passwords import MAX_CHARS
 from homing.engine.search import Matched
 from homing.engine.tokens import Right, Role
 from homing.engine.users import MAX_NAME_CHARS, PersonRole
 from homing.engine.views import AttemptView, AuditView, DeliveryView
+from homing.ports import Finding
 from homing.web.reading import MAX_KEY_CHARS, MAX_MS
 
 MAX_TEXT_CHARS = 2000
@@ -328,12 +330,62 @@ class RouteStats(Struct, frozen=True):
 
 
 class StatsOut(Struct, frozen=True):
-    """Deliveries by route and state, live workers, and work in lanes that no worker serves."""
+    """Deliveries by route and state, live workers, work in lanes that no worker serves, and since
+    when the delivery is due that waits longest on a route that is not parked."""
 
     routes: list[RouteStats]
     workers: list[str]
     at_ms: int
     unserved: dict[str, int]
+    oldest_due_at_ms: int | None
+
+
+class WorkersOut(Struct, frozen=True):
+    """Processes with a heartbeat, the one that answers first, and how many deliveries wait in lanes
+    that no live worker serves."""
+
+    items: list[WorkerView]
+    unserved: dict[str, int]
+
+
+class SettingOut(Struct, frozen=True):
+    """`origin` is where the value comes from: a file, a variable, or `default`."""
+
+    name: str
+    value: str
+    origin: str
+
+
+class SettingsOut(Struct, frozen=True):
+    """Every setting in force, secrets masked; none where Homing is mounted without settings."""
+
+    items: list[SettingOut]
+
+
+class NothingIn(Struct, frozen=True, forbid_unknown_fields=True):
+    """An empty object."""
+
+
+class DoctorOut(Struct, frozen=True):
+    """What `homing doctor` finds in the running service; `at_ms` is null before the first time."""
+
+    at_ms: int | None
+    findings: list[Finding]
+
+
+class CheckOut(Struct, frozen=True):
+    """What the provider of a route has answered."""
+
+    route: str
+    at_ms: int
+    findings: list[Finding]
+
+
+class TestIn(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a test message goes. Without an `actor` it is sent by who calls."""
+
+    to: Recipient
+    actor: Actor | None = None
 
 
 class CountersOut(Struct, frozen=True):

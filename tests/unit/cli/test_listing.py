@@ -189,6 +189,12 @@ def test_pages_lead_both_ways(cli: Cli, letters: dict[str, str]) -> None:
     assert "give one of them" in cli("list", *both, code=2).err
 
 
+def test_workers_are_listed(cli: Cli, letters: dict[str, str]) -> None:
+    del letters
+    assert cli("workers", "--json").json == {"items": [], "unserved": {"mail": 1}}
+    assert cli("workers").out.startswith("no worker is running\n")
+
+
 def test_counters_are_shown(cli: Cli, letters: dict[str, str]) -> None:
     shown = cli("counters", "--json").json
     assert sum(point["accepted"] for point in shown["points"]) == len(letters)

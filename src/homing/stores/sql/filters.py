@@ -51,8 +51,15 @@ GROUPS: dict[GroupBy, str] = {
     name: _group_word(COLUMNS[PLACES[name]]) for name in get_args(GroupBy)
 }
 _COUNTED: frozenset[GroupBy] = frozenset({"route", "lane", "state"})
+_COUNTED_OF_FAILED: frozenset[GroupBy] = _COUNTED | {"error_class", "failed_because"}
 BELOW = "(d.created_at_ms, d.id) < (:seen_at_ms, :seen_id)"
 ABOVE = "(d.created_at_ms, d.id) > (:seen_at_ms, :seen_id)"
+# By whether the newer ones are asked for: the last one that is looked at.
+EDGES = {
+    False: "(d.created_at_ms, d.id) >= (:edge_at_ms, :edge_id)",
+    True: "(d.created_at_ms, d.id) <= (:edge_at_ms, :edge_id)",
+}
+PLACES_IN_ORDER = f"select d.created_at_ms, d.id {DELIVERIES}"
 # By whether the newer ones are asked for; the nearest come first.
 ORDERS = {
     False: "order by d.created_at_ms desc, d.id desc limit :limit",
@@ -111,10 +118,44 @@ def _facet(number: int, facet: Facet, values: dict[str, Any]) -> str:
 
 
 def is_counted(query: Query, by: tuple[GroupBy, ...]) -> bool:
-    """Whether the numbers that are kept by route, lane and state answer it."""
+    """Whether the numbers that are kept answer it: by route, lane and state, and those of dead
+    letters by error class and reason too."""
+    of_failed = is_of_failed(query)
     facets = [
-        Facet(state=facet.state, route=facet.route, except_routes=facet.except_routes)
+        Facet(
+            state=facet.state,
+            route=facet.route,
+            except_routes=facet.except_routes,
+            failed_because=facet.failed_because if of_failed else None,
+        )
         for facet in query.facets or ()
     ]
-    asked = None if query.facets is None else tuple(facets)
-    return query == Query(route=query.route, facets=asked) and not {*by} - _COUNTED
+    asked = Query(
+        route=query.route,
+        # The empty word stands there for none.
+        error_class=(query.error_class or None) if of_failed else None,
+        facets=None if query.facets is None else tuple(facets),
+    )
+    return query == asked and not {*by} - (_COUNTED_OF_FAILED if of_failed else _COUNTED)
+
+
+def states_of(query: Query) -> set[State]:
+    """The states that it asks for by its facets."""
+    return {facet.state for facet in query.facets or ()}
+
+
+def is_of_failed(query: Query) -> bool:
+    """Whether it asks for dead letters alone."""
+    return states_of(query) == {"failed"}
+
+
+def newest_failures_first(query: Query) -> str:
+    """The order in which a bounded count takes dead letters since lately: along their index."""
+    lately = is_of_failed(query) and query.updated_from_ms is not None
+    return "order by d.updated_at_ms desc" if lately else ""
+
+
+def is_narrow(query: Query) -> bool:
+    """Whether it is about one address, one family or one process, or about notices to give."""
+    fields = (query.recipient, query.parent_id, query.clone_of, query.holder, query.notices_due)
+    return any(field is not None for field in fields)

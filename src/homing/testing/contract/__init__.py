@@ -46,6 +46,7 @@ pytest.register_assert_rewrite(
 
 # ruff: noqa: E402 - the line above must come first
 from homing.testing.contract.adding import Adding
+from homing.testing.contract.bounding import Bounding
 from homing.testing.contract.carrying import Carrying
 from homing.testing.contract.claiming import Claiming, Renewing
 from homing.testing.contract.closing import Closing
@@ -99,6 +100,7 @@ class StoreContract(
     Filtering,
     Counting,
     Paging,
+    Bounding,
     Marking,
     Naming,
     Noting,

@@ -8,7 +8,8 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from homing.domain.delivery import Change, State
+from homing.domain.delivery import Change, Delivery, FailedBecause, State
+from homing.domain.failure import Failure
 from homing.ports import Facet, GroupBy, PurgeRule, Query, Store
 from homing.testing import samples
 from homing.testing.contract.opening import Opened
@@ -78,6 +79,59 @@ class Counting(Opened):
         assert await store.purge(PurgeRule(what="delivery", before_ms=NOW_MS + 1)) == 1
         assert await counted() == {("pending",): 3, ("waiting",): 1}
         assert await store.count(Query()) == {(): 4}
+
+    async def test_dead_letters_are_counted_by_their_kind_after_every_change(
+        self, store: Store
+    ) -> None:
+        """By error class and reason, which a store may keep as numbers of their own."""
+
+        async def counted(query: Query) -> dict[tuple[str, ...], int]:
+            return await store.count(query, by=("route", "error_class", "failed_because"))
+
+        await store.add(samples.many(5))
+        held = [each.delivery for each in await store.claim(samples.claim(limit=5))]
+        dead = [_dead(each, "timed_out", "exhausted") for each in held[:3]]
+        dead += [_dead(held[3], "refused", "rejected"), _dead(held[4], "refused", "uncertain")]
+        assert await store.save(dead) == [True] * 5
+        route = held[0].route
+        assert await counted(_in_state("failed")) == {
+            (route, "timed_out", "exhausted"): 3,
+            (route, "refused", "rejected"): 1,
+            (route, "refused", "uncertain"): 1,
+        }
+        uncertain = (Facet(state="failed", failed_because="uncertain"),)
+        assert await store.count(Query(facets=uncertain)) == {(): 1}
+        of_class = replace(_in_state("failed"), error_class="refused")
+        assert await store.count(of_class) == {(): 2}
+        assert await store.count(replace(of_class, route="other")) == {(): 0}
+
+        first, second, third, fourth, _ = [await store.get(each.id) for each in held]
+        assert first is not None
+        assert second is not None
+        assert third is not None
+        assert fourth is not None
+        changes = [
+            samples.reopened(first),
+            Change(replace(second, state="dismissed")),
+            # Still failed, but otherwise.
+            Change(replace(fourth, failed_because="uncertain", failure=Failure("lost"))),
+        ]
+        assert await store.save(changes) == [True] * 3
+        assert await counted(_in_state("failed")) == {
+            (route, "timed_out", "exhausted"): 1,
+            (route, "lost", "uncertain"): 1,
+            (route, "refused", "uncertain"): 1,
+        }
+        rule = PurgeRule(what="delivery", before_ms=NOW_MS + 1, states=("failed",))
+        assert await store.purge(rule) == 3
+        assert await counted(_in_state("failed")) == {}
+        assert await store.count(_in_state("failed")) == {(): 0}
+
+
+def _dead(before: Delivery, error_class: str, because: FailedBecause) -> Change:
+    after = samples.ended(before, "failed")
+    failed = replace(after.delivery, failed_because=because, failure=Failure(error_class))
+    return replace(after, delivery=failed)
 
 
 def _in_state(state: State) -> Query:

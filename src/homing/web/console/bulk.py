@@ -15,6 +15,7 @@ from starlette.responses import Response
 from homing.app import Homing
 from homing.domain.delivery import Delivery
 from homing.domain.errors import NotAllowed, NotFound
+from homing.engine.bounded import COUNT_UP_TO
 from homing.engine.bulk import BULK_VERBS, BulkVerb
 from homing.web.bulk import REPLAYS_PER_SECOND, Bulk
 from homing.web.calls import pairs_of, parsed
@@ -95,7 +96,7 @@ class BulkPages:
                 raise BadRequest("choose deliveries first, or all that match", "id", 422)
             return await self._preview_chosen(visit, verb, ids, given)
         wish = _wish(visit.person, "dry run", given, dry_run=True)
-        tried = await self._bulk.use(visit.call, cast(BulkVerb, verb), wish)
+        tried = await self._bulk.use(visit.call, cast(BulkVerb, verb), wish, bounded=True)
         becomes = Counter(each.becomes or "refused" for each in tried.preview)
         shown = [each.delivery_id for each in tried.preview[:SHOWN]]
         return self._rendering.page(
@@ -107,6 +108,7 @@ class BulkPages:
             filter=given,
             back=urlencode(given),
             tried=tried,
+            most=COUNT_UP_TO,
             rows=await self._deliveries.rows(visit, await self._found(shown)),
             becomes=becomes.most_common(),
             expected=[],

@@ -12,6 +12,8 @@ from homing.app import Homing
 from homing.domain.delivery import Delivery, FailedBecause
 from homing.engine.request_counts import count_requests
 from homing.engine.views import DeliveryView
+from homing.ports import Cursor
+from homing.ports import Page as StorePage
 from homing.web.console import words
 from homing.web.console.rendering import Rendering
 from homing.web.console.summaries import Summaries
@@ -112,7 +114,8 @@ class Deliveries:
         given = {name: fields[name] for name in FILTERS if name in fields}
         routes = self._homing.engine.routes
         query = self._listing.query(visit.call, from_query(given))
-        page = await self._homing.desk.list(query, cursor_of(fields), PAGE)
+        cursor = cursor_of(fields)
+        page = await self._homing.desk.list(query, cursor, PAGE, bounded=True)
         return self._rendering.page(
             visit,
             "deliveries.html",
@@ -120,6 +123,7 @@ class Deliveries:
             rows=await self.rows(visit, page.items),
             next=encode_cursor(page.next),
             previous=encode_cursor(page.previous),
+            looked_to_ms=looked_to_ms(page, cursor),
             filter=given,
             chips=[_chip(name, given) for name in given if name != "state"],
             choices=await self._choices(given),
@@ -149,6 +153,12 @@ class Deliveries:
                 query = {**others, "state": state}
                 choices.append(Choice(state, words.state_word(state), chosen, count, query))
         return choices
+
+
+def looked_to_ms(page: StorePage, cursor: Cursor | None) -> int | None:
+    """How far a page has looked that ended before it was full; None: it is whole."""
+    edge = page.previous if cursor is not None and cursor.newer else page.next
+    return edge.created_at_ms if edge is not None and len(page.items) < PAGE else None
 
 
 def _total(counts: Mapping[str, int] | None) -> int | None:

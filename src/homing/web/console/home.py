@@ -11,7 +11,7 @@ from starlette.responses import Response
 from homing.app import Homing
 from homing.domain.delivery import Fact
 from homing.engine.counters import RESOLUTIONS, Point, Span, history
-from homing.engine.liveness import WORKER
+from homing.engine.inspecting import list_workers
 from homing.engine.parking import BY_FAULT
 from homing.engine.store_verdict import store_warnings
 from homing.engine.unserved import unserved_text
@@ -52,18 +52,6 @@ class Chart(Struct, frozen=True):
     key: tuple[tuple[str, str], ...]
 
 
-class WorkerRow(Struct, frozen=True):
-    """A process with a heartbeat."""
-
-    name: str
-    host: str
-    pid: str
-    lanes: tuple[str, ...]
-    beat_at_ms: int
-    alive: bool
-    here: bool
-
-
 class Home:
     def __init__(self, homing: Homing, listing: Listing, rendering: Rendering) -> None:
         self._homing = homing
@@ -82,7 +70,6 @@ class Home:
         if span not in RESOLUTIONS:
             raise BadRequest(f"must be one of {', '.join(RESOLUTIONS)}", "span")
         stats = await self._listing.collect_stats()
-        oldest_ms = await self._oldest_due()
         totals: dict[str, int] = {}
         for route in stats.routes:
             for state, number in route.states.items():
@@ -91,12 +78,12 @@ class Home:
             visit,
             "home.html",
             place="",
-            reasons=await self._reasons(stats, totals, oldest_ms),
+            reasons=await self._reasons(stats, totals),
             stats=stats,
             totals=totals,
             states=[name for name in STATES if totals.get(name) or name in ALWAYS_SHOWN],
-            oldest_ms=oldest_ms,
-            workers=await worker_rows(self._homing),
+            oldest_ms=stats.oldest_due_at_ms,
+            workers=await list_workers(self._homing.engine),
             span=span,
             charts=charts_of(await self._history(span), span),
         )
@@ -117,26 +104,13 @@ class Home:
             visit,
             "workers.html",
             place="workers",
-            workers=await worker_rows(self._homing),
+            workers=await list_workers(self._homing.engine),
             unserved=stats.unserved,
         )
 
-    async def _oldest_due(self) -> int | None:
-        """The due time of the delivery that waits longest, on routes that are not parked."""
+    async def _reasons(self, stats: StatsOut, totals: Mapping[str, int]) -> list[Reason]:
         engine = self._homing.engine
-        lanes = [
-            lane
-            for route in engine.routes.values()
-            if not engine.parking.is_parked(route.name)
-            for lane in route.served_lanes
-        ]
-        due_ms = await engine.store.next_due_ms(lanes)
-        return due_ms if due_ms is not None and due_ms <= engine.clock.now_ms() else None
-
-    async def _reasons(
-        self, stats: StatsOut, totals: Mapping[str, int], oldest_ms: int | None
-    ) -> list[Reason]:
-        engine = self._homing.engine
+        oldest_ms = stats.oldest_due_at_ms
         reasons = [
             Reason(f"The store: {each}.", ("doctor",), "Doctor") for each in engine.health.problems
         ]
@@ -242,25 +216,3 @@ def charts_of(points: Sequence[Point], span: Span) -> list[Chart]:
 
 def _s(time_ms: int | None) -> float | None:
     return None if time_ms is None else time_ms / 1000
-
-
-async def worker_rows(homing: Homing) -> list[WorkerRow]:
-    """Every process that has beaten lately, this one first."""
-    engine = homing.engine
-    await engine.liveness.look()
-    rows = []
-    for fact in await homing.store.facts(WORKER):
-        value = fact.value or {}
-        here = fact.key == engine.holder
-        rows.append(
-            WorkerRow(
-                fact.key,
-                str(value.get("host") or ""),
-                str(value.get("pid") or ""),
-                tuple(sorted(lane for lane in str(value.get("lanes") or "").split("\n") if lane)),
-                fact.at_ms,
-                here or fact.key in engine.liveness.beating,
-                here,
-            )
-        )
-    return sorted(rows, key=lambda row: (not row.here, not row.alive, row.name))

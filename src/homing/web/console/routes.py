@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -11,23 +10,22 @@ from starlette.responses import Response
 
 from homing.app import Homing
 from homing.domain.errors import NotFound
-from homing.domain.message import Email
 from homing.domain.policy import Stage
 from homing.engine.planning import Forecast, forecast
 from homing.engine.route import Route
-from homing.ports import Checked, Described, Finding
+from homing.ports import Checked, Described
 from homing.settings import seconds
 from homing.web.console.advice import advice
 from homing.web.console.charts import plan_picture
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit
+from homing.web.inspection import Inspection
 from homing.web.intake import takes_emails
 from homing.web.listing import Listing
 from homing.web.problems import BadRequest
 from homing.web.schemas import RouteStats, VerbIn
 from homing.web.verbs import Verbs
 
-CHECK_WITHIN_S = 15.0
 DEFAULT_OUTAGE = "1h"
 FIELDS = frozenset({"outage", "did"})
 DID = {
@@ -45,22 +43,20 @@ class StagePlan(Struct, frozen=True):
     picture: str
 
 
-class Checkup(Struct, frozen=True):
-    """What a provider answered last, and when."""
-
-    at_ms: int
-    findings: Sequence[Finding]
-
-
 class Routes:
     def __init__(
-        self, homing: Homing, listing: Listing, verbs: Verbs, rendering: Rendering
+        self,
+        homing: Homing,
+        listing: Listing,
+        verbs: Verbs,
+        inspection: Inspection,
+        rendering: Rendering,
     ) -> None:
         self._homing = homing
         self._listing = listing
         self._verbs = verbs
+        self._inspection = inspection
         self._rendering = rendering
-        self._checked: dict[str, Checkup] = {}
 
     def pages(self) -> Iterable[Page]:
         one = "/routes/{route}"
@@ -129,7 +125,7 @@ class Routes:
             plans=[] if route is None else _plans(route, _outage_s(outage)),
             outage=outage,
             problem=self._homing.engine.provider_problems.get(name),
-            checkup=self._checked.get(name),
+            checkup=self._inspection.checked.get(name),
             provider=_described(route),
             can_check=route is not None and isinstance(route.provider, Checked),
             can_test=route is not None and takes_emails(route) and self._homing.works_on(name),
@@ -157,32 +153,15 @@ class Routes:
         """Ask the provider: reachable, trusted, logged in. Nothing is sent."""
         await visit.form()
         name = visit.param("route")
-        route = self._homing.engine.routes.get(name)
-        provider: object = None if route is None else route.provider
-        if not isinstance(provider, Checked):
-            raise NotFound(f"route {name} has no provider that can be asked")
-        try:
-            async with asyncio.timeout(CHECK_WITHIN_S):
-                findings: Sequence[Finding] = await provider.findings()
-        except TimeoutError:
-            findings = [Finding("provider", "bad", "it did not answer in time")]
-        self._checked[name] = Checkup(self._homing.engine.clock.now_ms(), findings)
+        await self._inspection.check(name)
         return visit.see("routes", name, did="check")
 
     async def test(self, visit: Visit) -> Response:
         """One mail to an address of the operator's own."""
         form = await visit.form()
-        name = visit.param("route")
-        email = Email(
-            to=form.get("to").strip(),
-            subject="Test message from Homing",
-            text=f"{visit.person} has sent this to see whether route {name} works.",
-        )
-        ticket = await self._homing.submit(email, route=name, source="console")
-        await self._homing.desk.annotate(
-            ticket.delivery_id, actor=visit.person, note="sent as a test message"
-        )
-        return visit.see("deliveries", ticket.delivery_id)
+        name, to = visit.param("route"), form.get("to").strip()
+        sent = await self._inspection.send_test(name, to, visit.person)
+        return visit.see("deliveries", sent.delivery_id)
 
 
 def _described(route: Route | None) -> str | None:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from homing.app import Homing
 from homing.engine.search import SearchResult
-from homing.web.console.deliveries import PAGE, Deliveries
+from homing.web.console.deliveries import PAGE, Deliveries, looked_to_ms
 from homing.web.console.delivery import standing
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit
@@ -66,7 +66,8 @@ class Search:
         if not given:
             return visit.see("search")
         query = self._listing.query(visit.call, Filter(recipient=given))
-        page = await self._homing.desk.list(query, cursor_of(fields), PAGE)
+        cursor = cursor_of(fields)
+        page = await self._homing.desk.list(query, cursor, PAGE, bounded=True)
         rows = await self._deliveries.rows(visit, page.items)
         newest = rows[:EXPLAINED] if "cursor" not in fields else []
         former: list[str] = []
@@ -84,4 +85,5 @@ class Search:
             former=former,
             next=encode_cursor(page.next),
             previous=encode_cursor(page.previous),
+            looked_to_ms=looked_to_ms(page, cursor),
         )

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from msgspec import Struct
 from starlette.responses import Response
 
 from homing.app import Homing
-from homing.doctor import examine_running
 from homing.engine.desk_writer import AUDIT
 from homing.engine.masking import masked_audit
 from homing.engine.tokens import RIGHTS, Role
 from homing.engine.views import AuditView, audit_view
-from homing.from_settings import Program, settings_in_force
-from homing.ports import FactCursor, Finding
+from homing.ports import FactCursor
 from homing.web.console.rendering import Rendering
 from homing.web.console.timeline import DONE
 from homing.web.console.visits import Page, Visit
-from homing.web.problems import BadRequest
+from homing.web.inspection import Inspection
 from homing.web.reading import whole_number
 
 PAGE = 50
@@ -45,11 +43,10 @@ class Act(Struct, frozen=True):
 
 
 class System:
-    def __init__(self, homing: Homing, program: Program | None, rendering: Rendering) -> None:
+    def __init__(self, homing: Homing, inspection: Inspection, rendering: Rendering) -> None:
         self._homing = homing
-        self._program = program
+        self._inspection = inspection
         self._rendering = rendering
-        self._examined: tuple[int, Sequence[Finding]] | None = None
 
     def pages(self) -> Iterable[Page]:
         return (
@@ -94,7 +91,7 @@ class System:
 
     async def settings(self, visit: Visit) -> Response:
         visit.query(frozenset())
-        rows = [] if self._program is None else settings_in_force(self._program)
+        rows = self._inspection.in_force()
         return self._rendering.page(visit, "settings.html", place="settings", rows=rows)
 
     async def doctor(self, visit: Visit) -> Response:
@@ -103,16 +100,13 @@ class System:
             visit,
             "doctor.html",
             place="doctor",
-            examined=self._examined,
-            possible=self._program is not None,
+            examined=self._inspection.examined,
+            possible=self._inspection.can_examine,
         )
 
     async def examine(self, visit: Visit) -> Response:
         await visit.form()
-        if self._program is None:
-            raise BadRequest("these checks need the settings of `homing serve`", None, 409)
-        findings = await examine_running(self._program, self._homing)
-        self._examined = (self._homing.engine.clock.now_ms(), findings)
+        await self._inspection.examine()
         return visit.see("doctor")
 
 

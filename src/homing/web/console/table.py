@@ -6,8 +6,6 @@ from starlette.responses import Response
 
 from homing.app import Homing
 from homing.domain.errors import HomingError, StoreError
-from homing.from_settings import Program
-from homing.settings.tree import Settings
 from homing.web import calls
 from homing.web.answers import Answer
 from homing.web.auth import Gate
@@ -26,6 +24,7 @@ from homing.web.console.search import Search
 from homing.web.console.signing_in import PageGate, SigningIn
 from homing.web.console.system import System
 from homing.web.console.visits import Page, Visit
+from homing.web.inspection import Inspection
 from homing.web.intake import Intake
 from homing.web.listing import Listing
 from homing.web.live import EventStream, Live
@@ -43,11 +42,11 @@ class Console:
     def __init__(
         self,
         homing: Homing,
-        settings: Settings,
         live: Live,
         bodies: Bodies,
         gate: Gate,
-        program: Program | None = None,
+        intake: Intake,
+        inspection: Inspection,
     ) -> None:
         self._homing = homing
         self._live = live
@@ -55,7 +54,6 @@ class Console:
         self._gate = gate
         self._rendering = rendering = Rendering(homing, gate)
         listing = Listing(homing)
-        intake = Intake(homing, bodies, settings.limits)
         verbs = Verbs(homing, listing, intake)
         bulk = Bulk(homing, listing, intake)
         deliveries = Deliveries(homing, listing, rendering)
@@ -66,9 +64,9 @@ class Console:
             BulkPages(homing, listing, verbs, bulk, deliveries, rendering),
             Failures(homing, deliveries, rendering),
             Search(homing, listing, deliveries, rendering),
-            Routes(homing, listing, verbs, rendering),
+            Routes(homing, listing, verbs, inspection, rendering),
             Outbox(homing, deliveries, rendering),
-            System(homing, program, rendering),
+            System(homing, inspection, rendering),
             SigningIn(gate, rendering),
         )
         self._pages = [page for section in sections for page in section.pages()]

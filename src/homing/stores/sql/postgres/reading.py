@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
-from homing.ports import Cursor, FactCursor, FactOrder, GroupBy, Page, Query
+from homing.ports import FactCursor, FactOrder, GroupBy, Query
 from homing.stores.codec import decode_attempt, decode_fact_value
-from homing.stores.queries import page_of
-from homing.stores.sql import filters
 from homing.stores.sql.columns import FRESH, Row, delivery_of
-from homing.stores.sql.filters import ABOVE, BELOW, GROUPS, OF_RECIPIENT, ORDERS, is_counted
+from homing.stores.sql.filters import GROUPS, is_counted, newest_failures_first
 from homing.stores.sql.ledger import implied_attempt
 from homing.stores.sql.postgres.arrays import Array
 from homing.stores.sql.postgres.connection import Connection
+from homing.stores.sql.postgres.listing import ask, conditions
 from homing.stores.sql.postgres.purging import ADD_COUNTS_UP
 from homing.stores.sql.postgres.rows import KINDS, PARTS
 from homing.stores.sql.postgres.statement import bind
@@ -26,12 +24,6 @@ _SQL = load(
     "read.sql",
     PARTS | {"no_fresh": ", ".join(f"null::{KINDS[name]}" for name in FRESH)},
 )
-_RECORDS = "cross join lateral (select * from homing_records as r where r.id = d.id) as r"
-_WHERE = {
-    OF_RECIPIENT: "from homing_recipients as a cross join homing_deliveries as d",
-}
-_OF_RECIPIENT = "d.id = a.id and a.address = :recipient"
-_PARAMETER = re.compile(r"(?<!:):(\w+)")
 _FIRST_SURROGATE, _FIRST_AFTER_SURROGATES = 0xD800, 0xE000
 # Before every fact in this order.
 _FIRST_FACT = {"oldest": FactCursor("", -(2**63)), "newest": FactCursor("", 2**63 - 1)}
@@ -60,49 +52,26 @@ async def find(connection: Connection, source: str, key: str) -> Key | None:
     return Key(*rows[0]) if rows else None
 
 
-def _conditions(query: Query) -> tuple[str, list[str], dict[str, object]]:
-    where, wanted, values = filters.conditions(query)
-    if where == OF_RECIPIENT:
-        wanted.append(_OF_RECIPIENT)
-    return _WHERE.get(where, where), wanted, values
-
-
-async def page(connection: Connection, query: Query, cursor: Cursor | None, limit: int) -> Page:
-    where, wanted, values = _conditions(query)
-    newer = cursor is not None and cursor.newer
-    if cursor is not None:
-        wanted.append(ABOVE if newer else BELOW)
-        values |= {"seen_at_ms": cursor.created_at_ms, "seen_id": cursor.delivery_id}
-    values["limit"] = max(limit, 0) + 1
-    rows = await _ask(connection, [_SQL["page"], where, _RECORDS], wanted, ORDERS[newer], values)
-    return page_of([_delivery(row) for row in rows], cursor, limit)
-
-
 async def count(
-    connection: Connection, query: Query, by: tuple[GroupBy, ...]
+    connection: Connection, query: Query, by: tuple[GroupBy, ...], most: int | None = None
 ) -> dict[tuple[str, ...], int]:
-    where, wanted, values = _conditions(query)
+    """`most`: it ends when so many were found."""
+    where, wanted, values = conditions(query)
     groups = [GROUPS[name] for name in by]
     number = "count(*)"
     if is_counted(query, by):
         await connection.run(ADD_COUNTS_UP, durable=False)
         where, number = _SQL["standing"], "coalesce(sum(d.number), 0)::bigint"
+    elif most is not None:
+        columns = ", ".join(f"d.{name}" for name in by)
+        chosen = f"where {' and '.join(wanted)}" if wanted else ""
+        order = newest_failures_first(query)
+        bounded = f"select {columns} {where} {chosen} {order} limit {int(most)}"
+        where, wanted = f"from ({bounded}) as d", []
     selected = [f"select {', '.join([*groups, number])}", where]
     grouped = f"group by {', '.join(groups)} having {number} > 0" if groups else ""
-    rows = await _ask(connection, selected, wanted, grouped, values)
+    rows = await ask(connection, selected, wanted, grouped, values)
     return {row[:-1]: row[-1] for row in rows}
-
-
-async def _ask(
-    connection: Connection,
-    selected: list[str],
-    wanted: list[str],
-    order: str,
-    values: dict[str, object],
-) -> list[Row]:
-    where = f"where {' and '.join(wanted)}" if wanted else ""
-    statement = _PARAMETER.sub(r"@\1", " ".join([*selected, where, order]))
-    return await connection.run(bind(statement, values))
 
 
 async def attempts(connection: Connection, delivery_id: str) -> list[Attempt]:

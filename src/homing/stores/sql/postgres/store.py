@@ -31,7 +31,7 @@ from homing.ports import (
 from homing.stores.due_signal import DueSignal
 from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.sql.columns import Row
-from homing.stores.sql.postgres import opening, reading
+from homing.stores.sql.postgres import listing, opening, reading
 from homing.stores.sql.postgres.adding import AddRequest, add_request
 from homing.stores.sql.postgres.adding_in_parts import AddInParts
 from homing.stores.sql.postgres.changes import HeldRecords, SaveRequest, save_request
@@ -254,10 +254,22 @@ class PostgresStore:
         return await self._read(reading.next_due_ms, lanes)
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
-        return await self._kept(reading.page(self._open.listings, query, cursor, limit))
+        return await self._kept(listing.page(self._open.listings, query, cursor, limit))
+
+    async def page_within(
+        self, query: Query, cursor: Cursor | None, limit: int, look_at: int
+    ) -> Page:
+        return await self._kept(
+            listing.page_within(self._open.listings, query, cursor, limit, look_at)
+        )
 
     async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
         return await self._kept(reading.count(self._open.listings, query, by))
+
+    async def count_up_to(
+        self, query: Query, most: int, by: tuple[GroupBy, ...] = ()
+    ) -> dict[tuple[str, ...], int]:
+        return await self._kept(reading.count(self._open.listings, query, by, most))
 
     async def wait(self, timeout_s: float) -> None:
         """Commits of others are noticed at once where the server sends notifications, and behind a

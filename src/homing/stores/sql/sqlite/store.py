@@ -32,7 +32,7 @@ from homing.stores.host import ProcessLocks, WakePipes
 from homing.stores.host.pipes import DUE, SOON
 from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.sql.filters import is_counted
-from homing.stores.sql.sqlite import checks, reading
+from homing.stores.sql.sqlite import checks, listing, reading
 from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
 from homing.stores.sql.sqlite.assembly_files import apply_files, pending_files
 from homing.stores.sql.sqlite.changes import SaveRequest, change_entry
@@ -212,11 +212,22 @@ class SqliteStore:
         return await self._open.quick.ask(reading.next_due_ms, lanes)
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
-        return await self._reader(query).ask(reading.page, query, cursor, limit)
+        return await self._reader(query).ask(listing.page, query, cursor, limit)
+
+    async def page_within(
+        self, query: Query, cursor: Cursor | None, limit: int, look_at: int
+    ) -> Page:
+        return await self._reader(query).ask(listing.page_within, query, cursor, limit, look_at)
 
     async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
         reader = self._open.quick if is_counted(query, by) else self._reader(query)
         return await reader.ask(reading.count, query, by)
+
+    async def count_up_to(
+        self, query: Query, most: int, by: tuple[GroupBy, ...] = ()
+    ) -> dict[tuple[str, ...], int]:
+        reader = self._open.quick if is_counted(query, by) else self._reader(query)
+        return await reader.ask(reading.count, query, by, most)
 
     def _reader(self, query: Query) -> Reader:
         """What housekeeping looks for does not wait behind the listings of people."""

@@ -86,8 +86,36 @@ cross join lateral (
 
 -- name: standing
 from (
-    select c.route, c.lane, c.state, c.number from homing_counts as c
+    select c.route, c.lane, c.state, c.error_class, c.failed_because, c.number
+    from homing_counts as c
     union all
-    select o.route, o.lane, o.state, count(*) from homing_open as o
+    select o.route, o.lane, o.state, '', '', count(*) from homing_open as o
     group by o.route, o.lane, o.state
 ) as d
+
+-- name: numbers_ended
+select c.state, sum(c.number)::bigint
+from homing_counts as c
+where
+    (@route::text is null or c.route = @route::text)
+    and (@error_class::text is null or c.error_class = @error_class::text)
+group by c.state;
+
+-- name: ids_ended
+select e.id
+from homing_ended as e
+where
+    e.route = any(array(select distinct c.route from homing_counts as c))
+    and (@route::text is null or e.route = @route::text)
+    and e.state = @state::text and e.ended_at_ms is not null;
+
+-- name: ids_failed
+select e.id
+from homing_ended as e
+where
+    e.route = any(array(select distinct c.route from homing_counts as c))
+    and (@route::text is null or e.route = @route::text)
+    and e.error_class = @error_class::text and e.state = 'failed';
+
+-- name: one_more_to_address
+select 1 from homing_recipients as a where a.address = @address::text limit 1 offset @few::bigint;

@@ -1,0 +1,192 @@
+"""Workers, settings, doctor, provider checks and test messages by REST: what the console shows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from homing import doctor
+from homing.app import Homing
+from homing.from_settings import Program, assemble
+from homing.ports import Finding
+from homing.providers.stub import StubProvider
+from homing.settings import Settings
+from homing.settings.loading import Loaded
+from homing.web.application import application
+from tests.unit.web.conftest import Api
+
+API = "/api/v1"
+
+
+async def test_workers_are_listed_with_what_they_serve(api: Api) -> None:
+    await api.homing.engine.liveness.beat()
+    found = (await api.client.get(f"{API}/workers")).json()
+    [worker] = found["items"]
+    assert worker["here"] is True
+    assert worker["alive"] is True
+    assert worker["beat_at_ms"] == api.clock.now_ms()
+    assert isinstance(worker["pid"], int)
+    assert found["unserved"] == {}
+
+
+async def test_stats_say_since_when_the_oldest_is_due(api: Api) -> None:
+    assert (await api.client.get(f"{API}/stats")).json()["oldest_due_at_ms"] is None
+    await api.post("k-1")
+    due_ms = api.clock.now_ms()
+    api.clock.advance(60)
+    await api.post("k-2")
+    assert (await api.client.get(f"{API}/stats")).json()["oldest_due_at_ms"] == due_ms
+    who = {"actor": "ann", "reason": "holiday"}
+    await api.client.post(f"{API}/routes/mail/park", json=who)
+    assert (await api.client.get(f"{API}/stats")).json()["oldest_due_at_ms"] is None
+
+
+async def test_a_provider_is_asked(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def findings(self: StubProvider) -> list[Finding]:
+        del self
+        return [Finding("provider", "bad", "550 ann@example.org is not known here")]
+
+    monkeypatch.setattr(StubProvider, "findings", findings, raising=False)
+    answer = await api.client.post(f"{API}/routes/mail/check", json={})
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "route": "mail",
+        "at_ms": api.clock.now_ms(),
+        "findings": [
+            {
+                "check": "provider",
+                "verdict": "bad",
+                "detail": "550 ann@example.org is not known here",
+            }
+        ],
+    }
+    assert "is not known here" in (await api.client.get("/routes/mail")).text
+    for path, body, status in (
+        ("routes/none/check", {}, 404),
+        ("routes/mail/check", {"wish": 1}, 422),
+    ):
+        assert (await api.client.post(f"{API}/{path}", json=body)).status_code == status
+
+
+async def test_a_test_message_is_a_delivery_with_a_note_of_who_sent_it(api: Api) -> None:
+    body = {"to": "ann@example.org", "actor": "ann"}
+    answer = await api.client.post(f"{API}/routes/mail/test", json=body)
+    assert answer.status_code == 202, answer.text
+    assert answer.json()["created"] is True
+    delivery_id = answer.json()["delivery_id"]
+    [entry] = (await api.client.get(f"{API}/deliveries/{delivery_id}/audit")).json()["items"]
+    assert (entry["actor"], entry["reason"]) == ("ann", "sent as a test message")
+    await api.work()
+    shown = (await api.client.get(f"{API}/deliveries/{delivery_id}")).json()
+    assert (shown["state"], shown["recipients"][0]["address"]) == ("delivered", "ann@example.org")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("routes/none/test", {"to": "ann@example.org"}, 404),
+        ("routes/mail/test", {"to": "nobody"}, 422),
+        ("routes/mail/test", {}, 422),
+        ("routes/homing.events/test", {"to": "ann@example.org"}, 404),
+    ],
+)
+async def test_what_cannot_be_tested_is_refused(
+    api: Api, path: str, body: dict[str, str], status: int
+) -> None:
+    assert (await api.client.post(f"{API}/{path}", json=body)).status_code == status
+    assert await api.listed() == []
+
+
+async def test_without_settings_there_are_none_to_show(api: Api) -> None:
+    assert (await api.client.get(f"{API}/settings")).json() == {"items": []}
+    assert (await api.client.get(f"{API}/doctor")).json() == {"at_ms": None, "findings": []}
+    assert (await api.client.post(f"{API}/doctor", json={})).status_code == 409
+
+
+class Served:
+    """A service with settings, as `homing serve` has them."""
+
+    def __init__(self, client: httpx2.AsyncClient, homing: Homing) -> None:
+        self.client = client
+        self.homing = homing
+
+
+@asynccontextmanager
+async def serving(folder: Path, provider: str, *, worker: bool) -> AsyncIterator[Served]:
+    store = f"sqlite:///{folder}/homing.db"
+    settings = Settings(store=store, provider=provider, sender="a@b.test")
+    program = Program(loaded=Loaded(settings, {"provider": "homing.toml"}))
+    homing = assemble(program, worker=worker)
+    app = application(homing, settings, program=program)
+    transport = httpx2.ASGITransport(app=app, raise_app_exceptions=True)
+    async with (
+        app.router.lifespan_context(app),
+        httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8025") as client,
+    ):
+        yield Served(client, homing)
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    secret = "smtp://ann:hunter2@mail.example.org:587"
+    async with serving(tmp_path, secret, worker=False) as served:
+        yield served
+
+
+async def test_settings_are_shown_with_their_origin_and_without_secrets(served: Served) -> None:
+    answer = await served.client.get(f"{API}/settings")
+    found = {each["name"]: each for each in answer.json()["items"]}
+    assert found["provider"]["value"] == "smtp://***@mail.example.org:587"
+    assert found["provider"]["origin"] == "homing.toml"
+    assert found["server.port"]["origin"] == "default"
+    assert "hunter2" not in answer.text
+
+
+async def test_the_doctor_looks_once_for_all_who_ask_meanwhile(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = 0
+
+    async def examine(program: Program, homing: Homing) -> list[Finding]:
+        nonlocal asked
+        asked += 1
+        del program, homing
+        await asyncio.sleep(0.01)
+        return [Finding("store", "good", f"look {asked}")]
+
+    monkeypatch.setattr("homing.web.inspection.examine_running", examine)
+    first = asyncio.create_task(served.client.post(f"{API}/doctor", json={}))
+    await asyncio.sleep(0)
+    answers = await asyncio.gather(
+        first, *(served.client.post(f"{API}/doctor", json={}) for _ in range(5))
+    )
+    assert {each.status_code for each in answers} == {200}
+    assert asked <= 2
+    last = (await served.client.get(f"{API}/doctor")).json()
+    assert last["findings"][0]["detail"] == f"look {asked}"
+
+
+async def test_the_doctor_reports_as_the_command_does(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fine(provider: object) -> list[Finding]:
+        del provider
+        return [Finding("provider", "good", "answers")]
+
+    monkeypatch.setattr(doctor, "_provider", fine)
+    found = (await served.client.post(f"{API}/doctor", json={})).json()
+    assert {"check": "provider", "verdict": "good", "detail": "answers"} in found["findings"]
+    assert {each["check"] for each in found["findings"]} >= {"provider", "clock", "worker"}
+    assert (await served.client.get(f"{API}/doctor")).json() == found
+
+
+async def test_a_service_that_examines_itself_is_alive(tmp_path: Path) -> None:
+    async with serving(tmp_path, "stub:", worker=True) as served:
+        found = (await served.client.post(f"{API}/doctor", json={})).json()
+    alive = {"check": "worker", "verdict": "good", "detail": "1 process(es) alive"}
+    assert alive in found["findings"]
