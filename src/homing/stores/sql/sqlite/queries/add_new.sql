@@ -25,9 +25,10 @@ begin
     insert into homing_keys (source, key, delivery_id, fingerprint)
     select new.source, new.key, new.id, new.fingerprint where new.key is not null;
 
-    insert into homing_counts (route, lane, state, number)
-    select new.route, new.lane, 'open', new.counted where new.counted > 0
-    on conflict (route, lane, state) do update set number = number + excluded.number;
+    insert into homing_counts (route, lane, state, error_class, failed_because, number)
+    select new.route, new.lane, 'open', '', '', new.counted where new.counted > 0
+    on conflict (route, lane, state, error_class, failed_because)
+    do update set number = number + excluded.number;
 end;
 
 -- name: add_new
