@@ -60,7 +60,7 @@ def conclude_accepted(work: ClaimedWork, receipt: Receipt) -> PendingSave:
             delivery, plan=work.plan, now_ms=work.process.clock.now_ms(), roll=0.0, receipt=receipt
         )
     except Exception as error:
-        return conclude_fault(work, error)
+        return conclude_fault(work, error, maybe_sent=True)
     must_keep = delivery.committing
     return PendingSave("succeed", change, delivery, work.lease_end_s, must_keep=must_keep)
 
