@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import psycopg
 import pytest
 import pytest_asyncio
 
-from homing.ports import Query
+from homing.ports import Facet, GroupBy, Query
 from homing.stores.sql.postgres import PostgresStore
 from homing.stores.sql.postgres.adding import Adding, add_request
 from homing.stores.sql.postgres.changes import save_request
@@ -132,3 +132,92 @@ def fill_history(url: str, rows: int) -> None:
             " select 'h' || lpad(n::text, 12, '0'), record, payload"
             f" from homing_records cross join generate_series(1, {rows}) as n where id = 'first'"
         )
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        (Query(source="no such program"), "homing_ended_created"),
+        (Query(topic="none", facets=(Facet(state="failed"),)), "homing_ended_failed"),
+        (Query(recipient="very@many.test"), "homing_ended_created"),
+    ],
+)
+async def test_a_bounded_page_goes_along_an_index(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch, query: Query, index: str
+) -> None:
+    """As with so many that the address has very many."""
+    if query.recipient:
+        monkeypatch.setattr("homing.stores.sql.postgres.listing._has_many", _always)
+    await fill_pages(store)
+    seen = await statements(store, monkeypatch, lambda: store.page_within(query, None, 50, 5000))
+
+    assert len(seen) == 4  # first a little, then all that may be looked at: an edge, and a page
+    for lines in seen:
+        assert not [line for line in lines if "Seq Scan on homing_ended" in line]
+        assert any(f" {index}" in line for line in lines), lines
+
+
+async def test_failures_since_lately_are_counted_along_their_index(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill_pages(store)
+    query = Query(updated_from_ms=1, facets=(Facet(state="failed"),))
+    by: tuple[GroupBy, ...] = ("route", "error_class", "failed_because")
+    [lines] = await statements(store, monkeypatch, lambda: store.count_up_to(query, 100, by))
+
+    assert any("Backward using homing_ended_failed_since" in line for line in lines), lines
+
+
+async def _always(connection: Connection, address: str) -> bool:
+    del connection, address
+    return True
+
+
+async def fill_pages(store: PostgresStore) -> None:
+    """30,000 ended deliveries, a quarter of them dead letters."""
+    if (await store.count(Query(route="pages")))[()]:
+        return
+    await store.add([samples.new("first of pages", route="pages", lane="pages")])
+    await asyncio.to_thread(fill_ended, store._url)
+
+
+def fill_ended(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        found = connection.execute(
+            "select attname from pg_attribute"
+            " where attrelid = 'homing_open'::regclass and attnum > 0"
+        )
+        columns = [name for (name,) in found]
+        values = {name: name for name in columns} | {
+            "id": "'p' || lpad(n::text, 12, '0')",
+            "state": "case when n % 4 = 0 then 'failed' else 'delivered' end",
+            "updated_at_ms": "created_at_ms + n",
+            "created_at_ms": "created_at_ms + n",
+        }
+        connection.execute(
+            f"insert into homing_ended ({', '.join(columns)})"
+            f" select {', '.join(values[name] for name in columns)}"
+            " from homing_open cross join generate_series(1, 30000) as n"
+            " where id = 'first of pages'"
+        )
+        connection.execute("vacuum analyze homing_ended, homing_open, homing_recipients")
+
+
+async def statements(
+    store: PostgresStore,
+    monkeypatch: pytest.MonkeyPatch,
+    ask: Callable[[], Awaitable[object]],
+) -> list[list[str]]:
+    """The plans of what was asked."""
+    seen: list[Statement] = []
+    run = Connection.run
+
+    async def noted(self: Connection, statement: Statement, **more: Any) -> Any:
+        seen.append(statement)
+        return await run(self, statement, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Connection, "run", noted)
+        await ask()
+    listings = store._open.listings
+    return [await plan(listings, each) for each in seen if "homing_deliveries" in each.sql]
