@@ -52,17 +52,16 @@ def conclude(
 
 def conclude_accepted(work: ClaimedWork, receipt: Receipt) -> PendingSave:
     """What most sends end with: nobody was refused. As `conclude`, in fewer calls."""
-    delivery = work.delivery
     if work.stage is not work.plan.stages[-1]:
         return conclude(work, Done(receipt=receipt))
+    now_ms = work.process.clock.now_ms()
     try:
         change = transitions.succeed(
-            delivery, plan=work.plan, now_ms=work.process.clock.now_ms(), roll=0.0, receipt=receipt
+            work.delivery, plan=work.plan, now_ms=now_ms, roll=0.0, receipt=receipt
         )
+        return save_of(work, "succeed", change)
     except Exception as error:
         return conclude_fault(work, error, maybe_sent=True)
-    must_keep = delivery.committing
-    return PendingSave("succeed", change, delivery, work.lease_end_s, must_keep=must_keep)
 
 
 def as_exception(error: BaseException) -> Exception:
