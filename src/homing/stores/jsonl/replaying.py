@@ -75,7 +75,7 @@ class Replay:
         # What was read of a commit, without its last line.
         commit: list[tuple[int, bytes, IndexedRecord]] = []
         end = self._queue.end
-        for offset, line in lines:
+        for offset, line in lines.lines:
             end = offset + len(line) + 1
             if lines.is_foreign:
                 self._index.foreign.append((offset, len(line)))
@@ -189,7 +189,7 @@ class Replay:
                 self._queue.end = self._queue.size
 
     def _pull(self) -> None:
-        found = next(self._frames, None)
+        found = next(self._frames.lines, None)
         if found is None:
             self._next = None
             return

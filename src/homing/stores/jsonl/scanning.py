@@ -17,8 +17,8 @@ Line: TypeAlias = tuple[int, bytes]
 """Where a line begins, and the line without its line feed."""
 
 
-class Scan(Iterator[Line]):
-    """The whole lines of a file after its known end, and where damage lies between them.
+class Scan:
+    """`lines` are the whole ones of a file after its known end; between them damage may lie.
 
     What is put in the place of damage is blank.
     """
@@ -27,7 +27,7 @@ class Scan(Iterator[Line]):
         self._file = file
         self._mend = mend
         self._takes_foreign = takes_foreign
-        self._found = self._scan()
+        self.lines = self._scan()
         # Of the last line: another program wrote it.
         self.is_foreign = False
         # Something damaged or blank was met; the reader takes the note back.
@@ -35,12 +35,6 @@ class Scan(Iterator[Line]):
         self.damaged: list[Damaged] = []
         # Where the end begins that no finished write has left.
         self.torn_at: int | None = None
-
-    def __iter__(self) -> Iterator[Line]:
-        return self._found  # a call less for each line
-
-    def __next__(self) -> Line:
-        return next(self._found)
 
     def _scan(self) -> Iterator[Line]:
         place: int | None = self._file.end
