@@ -66,7 +66,7 @@ class Lines(logging.Formatter):
         if record.stack_info is not None:
             words["stack_info"] = record.stack_info
         words |= {name: value for name, value in vars(record).items() if name not in USUAL}
-        if record.name.startswith("homing"):
+        if str(record.name).startswith("homing"):  # a record made by hand may have no name
             words |= self._fields
         words["level"] = record.levelname.lower()
         when = datetime.fromtimestamp(record.created, UTC)
