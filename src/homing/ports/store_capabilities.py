@@ -1,0 +1,241 @@
+"""What some stores can do beyond `Store`. A capability is a Protocol, not a flag."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+
+from msgspec import Struct
+
+from homing.domain.delivery import Delivery, Fact, New, Receipt
+from homing.domain.shown import Projection
+from homing.ports.queries import Cursor, GroupBy, Page, Query
+from homing.ports.records import Added, Existing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@runtime_checkable
+class AddsInParts(Protocol):
+    """A store that writes one part of a large add while the caller makes the next."""
+
+    async def add_in_parts(self, parts: Iterable[Sequence[New]]) -> list[Added | Existing]:
+        """As one `add` of all parts: all of it or, if making a part raises, nothing."""
+
+
+@runtime_checkable
+class BoundedReads(Protocol):
+    """A store that can end a listing or a count which would read very many deliveries."""
+
+    async def page_within(
+        self, query: Query, cursor: Cursor | None, limit: int, look_at: int
+    ) -> Page:
+        """As `page`, but it looks at about `look_at` deliveries at most: a page that ends there has
+        fewer items, perhaps none, and its cursor leads on."""
+
+    async def count_up_to(
+        self, query: Query, most: int, by: tuple[GroupBy, ...] = ()
+    ) -> dict[tuple[str, ...], int]:
+        """As `count`, but it may end when `most` were found."""
+
+
+class Presence(Protocol):
+    """What the processes of one host know of each other without the store: who still runs.
+
+    The calls take microseconds and do not wait.
+    """
+
+    def announce(self, holder: str, boot: str) -> None:
+        """Let others see that this process runs, until it ends in any way. May be repeated."""
+
+    def look(self, boot: str) -> Mapping[str, bool]:
+        """For each other holder of this boot: true while its process runs, false once it is dead.
+
+        A holder that is not named must be judged by its heartbeats.
+        """
+
+    def forget(self, holder: str) -> None:
+        """Remove a dead holder: it has nothing left that others would have to take over."""
+
+    def withdraw(self, holder: str) -> None:
+        """This holder ends, and holds nothing."""
+
+    def abandon(self, holder: str) -> None:
+        """This holder ends while it still holds something: others must see it as dead."""
+
+
+@runtime_checkable
+class SharedOnHost(Protocol):
+    """A store whose processes on one host can prove each other's death."""
+
+    @property
+    def presence(self) -> Presence: ...
+
+
+class Transaction(Protocol):
+    """The caller's own open transaction. Homing writes into it and never commits it."""
+
+    def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
+        """As `Store.add`, at once and in the caller's thread."""
+
+
+@runtime_checkable
+class TransactionalStore(Protocol):
+    """A store that can write inside the caller's own transaction."""
+
+    def within(self, connection: object) -> Transaction:
+        """Check the connection's durability and wrap it; refuse what is not of this store."""
+
+
+class AsyncTransaction(Protocol):
+    """As `Transaction`, over a connection whose statements are awaited."""
+
+    async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
+        """As `Store.add`, inside the caller's transaction."""
+
+
+@runtime_checkable
+class AsyncTransactionalStore(Protocol):
+    """A store that can also write inside a transaction of an async connection."""
+
+    def within_async(self, connection: object) -> AsyncTransaction:
+        """As `TransactionalStore.within`, for every connection of this store, sync or async."""
+
+
+@runtime_checkable
+class OnceStore(Protocol):
+    """A store in whose database a handler can write, in one transaction with a fact."""
+
+    def once(self, fact: Fact) -> AbstractAsyncContextManager[object | None]:
+        """A connection in an open transaction that begins with writing this fact.
+
+        It is committed at the end of the block and rolled back if that raises. None: the fact is
+        stored already. Another transaction that has written it is waited for.
+        """
+
+
+@runtime_checkable
+class FactLookup(Protocol):
+    """A store that finds many facts by their keys in one read."""
+
+    async def known_facts(self, kind: str, keys: Sequence[str]) -> Collection[str]:
+        """Those of the keys under which a fact of this kind is stored."""
+
+
+@runtime_checkable
+class InFile(Protocol):
+    """A store in a file, which `open` creates."""
+
+    @property
+    def path(self) -> Path: ...
+
+
+@runtime_checkable
+class JournalPath(Protocol):
+    """A store that says where the emergency journal beside it lies; None: it has no such place."""
+
+    @property
+    def journal_path(self) -> Path | None:
+        """The file."""
+
+
+Verdict: TypeAlias = Literal["good", "warning", "bad"]
+
+
+class Finding(Struct, frozen=True):
+    """One line of a report on what could break the promise, and what to do about it."""
+
+    check: str
+    verdict: Verdict
+    detail: str
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """A store or provider that can be examined: its files, its server, its credentials."""
+
+    async def findings(self) -> list[Finding]:
+        """What can be seen now, before `open` or after it. Only reads."""
+
+
+@runtime_checkable
+class Migrated(Protocol):
+    """A store with a schema, which `open` brings up to date."""
+
+    async def pending_migrations(self) -> list[str]:
+        """Names of the migrations that the next `open` would apply. Only reads."""
+
+
+@runtime_checkable
+class TakesSqlFiles(Protocol):
+    """A store that applies the SQL files of an assembly, after its own migrations."""
+
+    def add_sql_files(self, assembly: str, package: str) -> None:
+        """Apply the files of this package at `open`; called before it."""
+
+
+@runtime_checkable
+class Compacting(Protocol):
+    """A store whose file keeps what was replaced until a person has it removed."""
+
+    async def compact(self) -> tuple[int, int]:
+        """Remove it; the size of the file in bytes before and after."""
+
+
+class AcceptedLog(Protocol):
+    """What a design has noted, outside the store, of what was accepted."""
+
+    def receipt_of(self, delivery: Delivery) -> Receipt | None:
+        """Evidence that it was accepted. Called in a thread of the store, under its lock."""
+
+
+@runtime_checkable
+class AsksLog(Protocol):
+    """A store that looks for evidence in the same commit as a claim."""
+
+    def ask(self, log: AcceptedLog) -> None:
+        """Look up in this log what is claimed; called before `open`."""
+
+
+class ForeignLine(Struct, frozen=True):
+    """A line that another program has appended. Store `taken` with what was made of it."""
+
+    data: bytes
+    taken: Fact
+
+
+@runtime_checkable
+class TakesLines(Protocol):
+    """A store in a file to which other programs may append."""
+
+    async def foreign_lines(self) -> list[ForeignLine]:
+        """Those that were not taken yet, oldest first."""
+
+
+class Seen(Struct, frozen=True):
+    """A record of a Shape as others find it in the store."""
+
+    data: bytes
+    names: tuple[str, ...] = ()
+    gone_at_ms: int | None = None
+
+
+@runtime_checkable
+class WritesShapes(Protocol):
+    """A store that writes a design's own records in the same commit as the engine's."""
+
+    def show(self, projection: Projection) -> None:
+        """Write these records from now on; called before `open`."""
+
+
+@runtime_checkable
+class Showing(WritesShapes, Protocol):
+    """A store that also keeps such records under keys and names, and reads them back."""
+
+    async def shown(self, key: str) -> Seen | None:
+        """The record under this key."""
+
+    async def shown_under(self, name: str) -> list[str]:
+        """The keys of the records that are found under this index name, sorted."""
