@@ -68,46 +68,54 @@ def statements(database: sqlite3.Connection, committer: Committer, *jobs: Job) -
 
 @st.composite
 def many_new(draw: st.DrawFn) -> list[New]:
+    """All of them plain, or mixed with others."""
+    states = draw(st.sampled_from((("pending",), ("pending", "waiting", "suppressed"))))
+    most_recipients = len(states) - 1 or 1
     made = []
     for number in range(draw(st.integers(1, 12))):
         name = draw(st.none() | st.just(f"key-{number}"))
-        addresses = draw(st.lists(st.sampled_from("ab"), max_size=2, unique=True))
+        addresses = draw(st.lists(st.sampled_from("ab"), max_size=most_recipients, unique=True))
         fields: dict[str, Any] = {
-            "source": draw(st.sampled_from(("", "shop"))),
             "lane": draw(st.sampled_from(("mail", "mail/slow"))),
             "topic": draw(st.none() | st.just("paid")),
             "priority": draw(st.integers(1, 4)),
             "due_at_ms": draw(st.integers(0, 9)),
             "recipients": tuple(Recipient(f"{each}@example.org") for each in addresses),
             "metadata": draw(st.sampled_from(({}, {"order": "7"}))),
+            "state": draw(st.sampled_from(states)),
         }
-        state = draw(st.sampled_from(("pending", "pending", "waiting", "suppressed")))
         make = samples.new if name is None else partial(samples.keyed, name=name)
-        made.append(make(f"d{number}", state=state, **fields))
+        made.append(make(f"d{number}", **fields))
     return made
+
+
+def stored(path: Path, new: list[New], *, exact: bool, widest: int) -> object:
+    """All rows after these were added to a new file, and what was answered."""
+    with (
+        closing(connect_to_write(path, 1.0)) as connection,
+        pytest.MonkeyPatch.context() as patched,
+    ):
+        patched.setattr(adding_new, "WIDEST", widest)
+        adding_new.make_ready(connection)
+        session = Session(connection, exact=exact, looks_for_keys=exact)
+        answers = add_all(session, [requested(new)])
+        session.finish()
+        rows = [
+            sorted(connection.execute(f"select * from homing_{table}"), key=repr)
+            for table in TABLES
+        ]
+    path.unlink()
+    return answers, session.news, rows
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(many_new())
 def test_it_stores_what_adding_one_by_one_stores(tmp_path: Path, new: list[New]) -> None:
-    stored = []
-    for exact in (False, True):
-        path = tmp_path / f"{exact}.db"
-        path.unlink(missing_ok=True)
-        with closing(connect_to_write(path, 1.0)) as connection:
-            adding_new.make_ready(connection)
-            session = Session(connection, exact=exact, looks_for_keys=exact)
-            answers = add_all(session, [requested(new)])
-            session.finish()
-            rows = [
-                sorted(connection.execute(f"select * from homing_{table}"), key=repr)
-                for table in TABLES
-            ]
-        path.unlink()
-        stored.append((answers, session.news, rows))
+    path = tmp_path / "outbox.db"
+    one_by_one = stored(path, new, exact=True, widest=adding_new.WIDEST)
 
-    assert stored[0] == stored[1]
-    assert stored[0][0] == [[Added(one.delivery.id) for one in new]]
+    assert stored(path, new, exact=False, widest=adding_new.WIDEST) == one_by_one
+    assert stored(path, new, exact=False, widest=0) == one_by_one
 
 
 @pytest.mark.parametrize("number", [1, 7, 64, 65, adding_new.WIDEST])
@@ -130,7 +138,7 @@ def test_more_than_a_statement_can_take_is_one_transaction(
     ran = statements(database, committer, job(samples.many(adding_new.WIDEST + 1)))
 
     assert (ran[0], ran[-1]) == ("begin immediate", "commit")
-    assert [each.split()[2] for each in ran[1:-1]] == ["homing_new"] * 2
+    assert not [each for each in ran if "homing_new" in each]
 
 
 @pytest.mark.parametrize("repeated", ["in the group", "stored"])

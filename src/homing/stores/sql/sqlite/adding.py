@@ -18,29 +18,30 @@ from homing.ports import Added, Existing
 from homing.stores.codec import encode_text
 from homing.stores.sql.columns import Row
 from homing.stores.sql.sqlite.adding_new import add_new, plain_row
+from homing.stores.sql.sqlite.inserts import (
+    ADD_SQL,
+    INSERT_DELIVERIES,
+    INSERT_KEYS,
+    INSERT_PAYLOADS,
+    INSERT_RECIPIENTS,
+    INSERT_RECORDS,
+)
 from homing.stores.sql.sqlite.rows import (
     CARRIES_PAYLOAD,
     CARRIES_RESULTS,
     DUE,
-    PARTS,
     bound,
     delivery_row,
 )
 from homing.stores.sql.sqlite.session import Session
-from homing.stores.sql.statements import Bulk, load
+from homing.stores.sql.statements import Bulk
 
-_SQL = load(__package__, "add.sql", PARTS)
-_TAKEN_IDS = Bulk(_SQL["taken_ids"], widest=256)
-_TAKEN_KEYS = Bulk(_SQL["taken_keys"], widest=256)
-_INSERT_DELIVERIES = Bulk(_SQL["insert_deliveries"])
-_INSERT_RECORDS = Bulk(_SQL["insert_records"])
-_INSERT_PAYLOADS = Bulk(_SQL["insert_payloads"])
-_INSERT_KEYS = Bulk(_SQL["insert_keys"])
-_INSERT_RECIPIENTS = Bulk(_SQL["insert_recipients"])
-_PUT_KEYS = Bulk(_SQL["put_keys"])
-PUT_RECORDS = Bulk(_SQL["put_records"])
-PUT_PAYLOADS = Bulk(_SQL["put_payloads"])
-PUT_RESULTS = Bulk(_SQL["put_results"])
+_TAKEN_IDS = Bulk(ADD_SQL["taken_ids"], widest=256)
+_TAKEN_KEYS = Bulk(ADD_SQL["taken_keys"], widest=256)
+_PUT_KEYS = Bulk(ADD_SQL["put_keys"])
+PUT_RECORDS = Bulk(ADD_SQL["put_records"])
+PUT_PAYLOADS = Bulk(ADD_SQL["put_payloads"])
+PUT_RESULTS = Bulk(ADD_SQL["put_results"])
 
 
 class NewEntry(Struct, gc=False):
@@ -112,7 +113,7 @@ class Adding:
         self._results: list[Row] = []
         self._recipients: list[Row] = []
         self._new_keys: list[Row] = []
-        [(newest,)] = session.ask(_SQL["newest"])
+        [(newest,)] = session.ask(ADD_SQL["newest"])
         self._next_seq = (newest or 0) + 1
 
     def look_up(self, entries: Sequence[NewEntry], *, ids: bool = True) -> None:
@@ -188,20 +189,20 @@ class Adding:
     def write(self) -> None:
         session = self._session
         with session.assuming_unique():
-            session.write(_INSERT_DELIVERIES, self._deliveries)
-        session.write(_INSERT_RECORDS, self._records)
-        session.write(_INSERT_PAYLOADS, self._payloads)
+            session.write(INSERT_DELIVERIES, self._deliveries)
+        session.write(INSERT_RECORDS, self._records)
+        session.write(INSERT_PAYLOADS, self._payloads)
         session.write(PUT_RESULTS, self._results)
-        session.write(_INSERT_RECIPIENTS, self._recipients)
+        session.write(INSERT_RECIPIENTS, self._recipients)
         if self._has_looked:
             session.write(_PUT_KEYS, self._new_keys)
         else:
             with session.assuming_new_keys():
-                session.write(_INSERT_KEYS, self._new_keys)
+                session.write(INSERT_KEYS, self._new_keys)
 
 
 def note_recipients(session: Session, seq: int, delivery: Delivery) -> None:
-    session.write(_INSERT_RECIPIENTS, _addresses(seq, delivery))
+    session.write(INSERT_RECIPIENTS, _addresses(seq, delivery))
 
 
 def _addresses(seq: int, delivery: Delivery) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Plain new deliveries, added by one statement.
+"""Plain new deliveries, added by one statement, or many of them by a few.
 
 Python's interpreter lock is released while a statement runs, and has to be got again after it. A
 commit of many statements therefore waits many times for the event loop, which is busy. Here a
@@ -19,6 +19,14 @@ from homing.domain.delivery import Delivery, Key
 from homing.domain.writes import Write
 from homing.ports import Added
 from homing.stores.sql.columns import Row
+from homing.stores.sql.sqlite.inserts import (
+    ADD_SQL,
+    INSERT_KEYS,
+    INSERT_PAYLOADS,
+    INSERT_PLAIN,
+    INSERT_RECIPIENTS,
+    INSERT_RECORDS,
+)
 from homing.stores.sql.sqlite.rows import ABSENT, NAMES, PARTS, VARYING, is_usual, varying_row
 from homing.stores.sql.sqlite.session import Session
 from homing.stores.sql.statements import Bulk, load
@@ -29,6 +37,7 @@ _SQL = load(__package__, "add_new.sql", PARTS)
 _ADD = Bulk(_SQL["add_new"], widest=WIDEST)
 _FILLER = ("", *[0] * (VARYING + 4))
 _ROUTE, _LANE = NAMES.index("route"), NAMES.index("lane")
+_SOURCE, _KEY = NAMES.index("source"), NAMES.index("key")
 
 
 def make_ready(connection: sqlite3.Connection) -> None:
@@ -36,6 +45,7 @@ def make_ready(connection: sqlite3.Connection) -> None:
     connection.execute("pragma temp_store = memory")
     connection.execute(_SQL["make_view"])
     connection.execute(_SQL["make_trigger"])
+    connection.execute(_SQL["make_counting_trigger"])
 
 
 def plain_row(write: Write, record: str) -> Row | None:
@@ -69,11 +79,38 @@ def _fingerprint(delivery: Delivery, keys: Sequence[Key]) -> Any:
 
 
 def add_new(session: Session, rows: Sequence[Row]) -> list[Added]:
-    """Any number of rows; up to `WIDEST` they are one statement."""
-    places = [(row[_ROUTE], row[_LANE]) for row in rows]
-    counted = Counter(places)
-    whole = [(*row, counted.pop(place, 0)) for place, row in zip(places, rows, strict=True)]
+    """Up to `WIDEST` they are one statement. More are written table by table, which costs less."""
+    counted = Counter([(row[_ROUTE], row[_LANE]) for row in rows])
     with session.assuming_unique(), session.assuming_new_keys():
-        session.write_filled(_ADD, whole, _FILLER)
+        if len(rows) <= WIDEST:
+            whole = [(*row, counted.pop((row[_ROUTE], row[_LANE]), 0)) for row in rows]
+            session.write_filled(_ADD, whole, _FILLER)
+        else:
+            _write_tables(session, rows)
+            for (route, lane), number in counted.items():
+                session.counts.add_open(route, lane, number)
     session.news = True
     return [Added(row[0]) for row in rows]
+
+
+def _write_tables(session: Session, rows: Sequence[Row]) -> None:
+    [(newest,)] = session.ask(ADD_SQL["newest"])
+    deliveries: list[Row] = []
+    records: list[Row] = []
+    payloads: list[Row] = []
+    recipients: list[Row] = []
+    keys: list[Row] = []
+    for seq, row in enumerate(rows, (newest or 0) + 1):
+        record, payload, fingerprint, recipient = row[VARYING:]
+        deliveries.append((*row[:VARYING], seq))
+        records.append((seq, record))
+        payloads.append((seq, payload))
+        if recipient != ABSENT:
+            recipients.append((recipient, seq))
+        if fingerprint != ABSENT:
+            keys.append((row[_SOURCE], row[_KEY], row[0], fingerprint, ABSENT))
+    session.write(INSERT_PLAIN, deliveries)
+    session.write(INSERT_RECORDS, records)
+    session.write(INSERT_PAYLOADS, payloads)
+    session.write(INSERT_RECIPIENTS, recipients)
+    session.write(INSERT_KEYS, keys)

@@ -32,6 +32,10 @@ class Counts:
             place += _kind(delivery)
         self._changes[place] = self._changes.get(place, 0) + number
 
+    def add_open(self, route: str, lane: str, number: int) -> None:
+        place = route, lane, OPEN
+        self._changes[place] = self._changes.get(place, 0) + number
+
     def move(self, before: Delivery, after: Delivery) -> None:
         if (
             before.state != after.state

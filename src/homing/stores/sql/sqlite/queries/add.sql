@@ -25,6 +25,11 @@ cross join homing_keys as k on k.source = w.column1 and k.key = w.column2;
 insert into homing_deliveries (:columns:, open_children, carries, is_stale, seq)
 values (:row:, ?, ?, 0, ?);
 
+-- Of a plain new delivery: what is the same for all of them stands here and is not bound.
+-- name: insert_plain
+insert into homing_deliveries (:columns:, open_children, carries, is_stale, seq)
+values (:varying_row:, :usual_values:, 0, 1, 0, ?);
+
 -- name: insert_records
 insert into homing_records (seq, record)
 values (?, ?);

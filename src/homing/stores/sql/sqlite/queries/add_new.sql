@@ -7,8 +7,7 @@ select :varying:, null as record, null as payload, null as fingerprint, null as 
     null as counted
 from homing_deliveries;
 
--- An empty id only fills up the width of the statement. `counted` is how many deliveries of its
--- route and lane are inserted together, said by one of them and 0 in the others.
+-- An empty id only fills up the width of the statement.
 -- name: make_trigger
 create temp trigger homing_add_new instead of insert on homing_new when new.id <> ''
 begin
@@ -24,9 +23,15 @@ begin
 
     insert into homing_keys (source, key, delivery_id, fingerprint)
     select new.source, new.key, new.id, new.fingerprint where new.key is not null;
+end;
 
+-- `counted` is how many deliveries of its route and lane are inserted together, said by one of them
+-- and 0 in the others.
+-- name: make_counting_trigger
+create temp trigger homing_count_new instead of insert on homing_new when new.counted > 0
+begin
     insert into homing_counts (route, lane, state, error_class, failed_because, number)
-    select new.route, new.lane, 'open', '', '', new.counted where new.counted > 0
+    values (new.route, new.lane, 'open', '', '', new.counted)
     on conflict (route, lane, state, error_class, failed_because)
     do update set number = number + excluded.number;
 end;
