@@ -40,7 +40,7 @@ values = {known}
 # a text not blank, the grammar of addresses, the fields of an e-mail that belong together.
 BEYOND_SCHEMAS = {
     400: ("list", "export", "search", "audit_log"),
-    422: ("submit", "submit_batch", "amend", *(f"{verb}_many" for verb in BULK_VERBS)),
+    422: ("submit", "submit_batch", "send_test", "amend", *(f"{verb}_many" for verb in BULK_VERBS)),
 }
 OPERATION = """
 [[operations]]
