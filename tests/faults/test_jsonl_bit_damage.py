@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -19,10 +17,10 @@ from homing.domain.delivery import Delivery
 from homing.engine.alerts import QUARANTINED
 from homing.ports import Existing
 from homing.stores.jsonl import JsonlStore
-from homing.stores.jsonl.log import Log
 from homing.testing import samples
 from homing.testing.samples import NOW_MS
 from tests.faults.disks import in_memory
+from tests.faults.jsonl_logs import opened
 
 # Far apart, as real ids are: a few bits do not make one of another.
 WAITING, MARKED, DELIVERED, LAST = (str(UUID(int=Random(n).getrandbits(128))) for n in range(4))
@@ -52,16 +50,6 @@ async def make(queue: Path) -> None:
     await store.save([samples.ended(sent)])
     await store.add([samples.keyed(LAST, "k-last")])
     await store.close()
-
-
-@contextmanager
-def opened(queue: Path) -> Iterator[Log]:
-    log = Log(queue, None)
-    try:
-        with log.locked(time.monotonic() + 5):
-            yield log
-    finally:
-        log.close()
 
 
 class Files:

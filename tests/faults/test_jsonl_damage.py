@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import shutil
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,9 +22,9 @@ from homing.ports import Added, Alert
 from homing.stores.jsonl import JsonlStore
 from homing.stores.jsonl.correcting import corrected
 from homing.stores.jsonl.lines import is_foreign, is_whole, sealed
-from homing.stores.jsonl.log import Log
 from homing.testing import samples
 from tests.faults.disks import in_memory
+from tests.faults.jsonl_logs import opened
 
 RECORDS = 200
 
@@ -50,16 +49,6 @@ async def make(queue: Path, records: int) -> None:
 def tmp_path() -> Iterator[Path]:
     with in_memory() as folder:
         yield folder
-
-
-@contextmanager
-def opened(queue: Path) -> Iterator[Log]:
-    log = Log(queue, None)
-    try:
-        with log.locked(time.monotonic() + 5):
-            yield log
-    finally:
-        log.close()
 
 
 def copy_of(queue: Path, folder: Path) -> Path:
@@ -177,9 +166,9 @@ async def test_a_queue_that_was_shortened_is_not_taken_for_an_empty_one(
     else:
         queue.write_bytes(b"".join(lines[:3]) if how == "shortened" else b"")
 
-    for opened in (store, JsonlStore(queue)):
+    for each in (store, JsonlStore(queue)):
         with pytest.raises(StoreCorrupt, match="it was shortened or replaced"):
-            await (opened.open() if opened is not store else opened.get("d1"))
+            await (each.open() if each is not store else each.get("d1"))
     assert (tmp_path / "queue.jsonl.d" / "journal.jsonl").read_bytes() == journal
 
     queue.write_bytes(whole)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from homing.domain.delivery import State
-from homing.ports import Facet, GroupBy, Query
+from homing.ports import Cursor, Facet, GroupBy, Query
 from homing.stores.queries import EQUAL_FIELDS, FACET_FIELDS
 from homing.stores.sql.columns import COLUMNS, PLACES, Column
 
@@ -86,6 +86,15 @@ def conditions(query: Query) -> tuple[str, list[str], dict[str, Any]]:
         values["recipient"] = query.recipient
         return OF_RECIPIENT, wanted, values
     return DELIVERIES, wanted, values
+
+
+def behind(cursor: Cursor | None, wanted: list[str], values: dict[str, Any]) -> bool:
+    """Add the condition of the cursor; whether the newer ones are asked for."""
+    newer = cursor is not None and cursor.newer
+    if cursor is not None:
+        wanted.append(ABOVE if newer else BELOW)
+        values |= {"seen_at_ms": cursor.created_at_ms, "seen_id": cursor.delivery_id}
+    return newer
 
 
 def _facets(facets: tuple[Facet, ...], values: dict[str, Any]) -> list[str]:

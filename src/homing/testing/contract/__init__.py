@@ -17,6 +17,7 @@ pytest.register_assert_rewrite(
         f"{__name__}.{concept}"
         for concept in (
             "adding",
+            "bounding",
             "carrying",
             "claiming",
             "closing",
@@ -77,7 +78,7 @@ from homing.testing.contract.showing import ShowingContract
 from homing.testing.contract.terms import Terms
 from homing.testing.contract.waiting import KnowingWhen, Waiting
 
-__all__ = ["Opener", "ShowingStoreContract", "StoreContract"]
+__all__ = ["BoundedReadsContract", "Opener", "ShowingStoreContract", "StoreContract"]
 
 
 @pytest.mark.asyncio
@@ -100,7 +101,6 @@ class StoreContract(
     Filtering,
     Counting,
     Paging,
-    Bounding,
     Marking,
     Naming,
     Noting,
@@ -117,6 +117,11 @@ class StoreContract(
     Histories,
 ):
     """Everything that the engine relies on."""
+
+
+@pytest.mark.asyncio
+class BoundedReadsContract(Bounding):
+    """Further cases for a store that can end its reads early (`homing.ports.BoundedReads`)."""
 
 
 @pytest.mark.asyncio

@@ -39,8 +39,7 @@ async def walked(reads: BoundedReads, query: Query, look_at: int) -> list[str]:
 class Bounding(Opened):
     @pytest.fixture
     def reads(self, store: Store) -> BoundedReads:
-        if not isinstance(store, BoundedReads):
-            pytest.skip("this store reads in memory")
+        assert isinstance(store, BoundedReads)
         return store
 
     @pytest.mark.parametrize("look_at", [1, 7, 1000])

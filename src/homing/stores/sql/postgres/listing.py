@@ -10,14 +10,13 @@ from homing.stores.queries import page_of, page_to_edge, widths
 from homing.stores.sql import filters
 from homing.stores.sql.columns import Row, delivery_of
 from homing.stores.sql.filters import (
-    ABOVE,
-    BELOW,
     DELIVERIES,
     EDGES,
     OF_RECIPIENT,
     ORDERS,
     PLACES_IN_ORDER,
     STATES,
+    behind,
     is_narrow,
     is_of_failed,
     states_of,
@@ -127,7 +126,7 @@ async def _few(connection: Connection, query: Query) -> list[str] | None:
 
 async def _page(connection: Connection, chosen: Chosen, cursor: Cursor | None, limit: int) -> Page:
     where, wanted, values = chosen[0], [*chosen[1]], {**chosen[2], "limit": max(limit, 0) + 1}
-    newer = _behind(cursor, wanted, values)
+    newer = behind(cursor, wanted, values)
     rows = await ask(connection, [_SQL["page"], where, _RECORDS], wanted, ORDERS[newer], values)
     return page_of([delivery_of(row[0], row[1:]) for row in rows], cursor, limit)
 
@@ -138,19 +137,10 @@ async def _edge(
     """The last of the deliveries that are looked at; None: that is all there are."""
     wanted = [STATES["failed"]] if is_of_failed(query) else []
     values: dict[str, object] = {"limit": 2, "passed": look_at - 1}
-    newer = _behind(cursor, wanted, values)
+    newer = behind(cursor, wanted, values)
     order = f"{ORDERS[newer]} offset :passed"
     found = await ask(connection, [PLACES_IN_ORDER], wanted, order, values)
     return Cursor(found[0][0], found[0][1], newer) if len(found) > 1 else None
-
-
-def _behind(cursor: Cursor | None, wanted: list[str], values: dict[str, object]) -> bool:
-    """Add the condition of the cursor; whether the newer ones are asked for."""
-    newer = cursor is not None and cursor.newer
-    if cursor is not None:
-        wanted.append(ABOVE if newer else BELOW)
-        values |= {"seen_at_ms": cursor.created_at_ms, "seen_id": cursor.delivery_id}
-    return newer
 
 
 async def _has_many(connection: Connection, address: str) -> bool:

@@ -16,14 +16,13 @@ from homing.stores.queries import page_of, page_to_edge, widths
 from homing.stores.sql import filters
 from homing.stores.sql.columns import delivery_of
 from homing.stores.sql.filters import (
-    ABOVE,
-    BELOW,
     DELIVERIES,
     EDGES,
     OF_RECIPIENT,
     ORDERS,
     PLACES_IN_ORDER,
     STATES,
+    behind,
     is_narrow,
     is_of_failed,
     states_of,
@@ -127,10 +126,7 @@ def _page(
 ) -> Page:
     where, wanted = chosen.where, [*chosen.wanted]
     values = chosen.values | {"limit": max(limit, 0) + 1}
-    newer = cursor is not None and cursor.newer
-    if cursor is not None:
-        wanted.append(ABOVE if newer else BELOW)
-        values |= {"seen_at_ms": cursor.created_at_ms, "seen_id": cursor.delivery_id}
+    newer = behind(cursor, wanted, values)
     conditions = f"where {' and '.join(wanted)}" if wanted else ""
     if where == OF_RECIPIENT:
         # An address may have very many, in no order: only those of the page are read whole.
@@ -145,12 +141,9 @@ def _edge(
     connection: sqlite3.Connection, query: Query, cursor: Cursor | None, look_at: int
 ) -> Cursor | None:
     """The last of the deliveries that are looked at; None: that is all there are."""
-    newer = cursor is not None and cursor.newer
     wanted = [STATES["failed"]] if is_of_failed(query) else []
     values: dict[str, Any] = {"limit": 2, "passed": look_at - 1}
-    if cursor is not None:
-        wanted.append(ABOVE if newer else BELOW)
-        values |= {"seen_at_ms": cursor.created_at_ms, "seen_id": cursor.delivery_id}
+    newer = behind(cursor, wanted, values)
     conditions = f"where {' and '.join(wanted)}" if wanted else ""
     statement = f"{PLACES_IN_ORDER} {conditions} {ORDERS[newer]} offset :passed"
     found = connection.execute(statement, values).fetchall()
