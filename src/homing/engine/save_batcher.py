@@ -268,14 +268,19 @@ class SaveBatcher:
     ) -> list[PendingSave]:
         """Take out those whose lease has ended; the others are tried again."""
         now_s = float("inf") if self._is_last_chance else self._clock.steady_s()
-        over = [s for s in group if now_s >= s.give_up_at_s]
-        if isinstance(error, StoreFull):
-            over += [s for s in group if s.needs_room and s not in over]
+        is_full = isinstance(error, StoreFull)
+
+        def is_over(save: PendingSave) -> bool:
+            return now_s >= save.give_up_at_s or (is_full and save.needs_room)
+
+        over = [s for s in group if is_over(s)]
+        if is_full:
             # Those that wait for their turn would meet the same.
             over += [s for s in self._gathered if s.needs_room]
             self._gathered = [s for s in self._gathered if not s.needs_room]
+        left = [s for s in group if not is_over(s)]
         await self._give_up(over, error)
-        return [s for s in group if s not in over]
+        return left
 
     async def _give_up(self, group: list[PendingSave], error: Exception) -> None:
         """A finished send is kept in the journal; anything else is left to the next owner."""
