@@ -19,9 +19,9 @@ T = TypeVar("T")
 Answer: TypeAlias = tuple[New, Added | Existing]
 Tell: TypeAlias = Callable[[Sequence[New]], None]
 MAX_BATCH = 256
-# More than this is given to the store in halves: it may answer the first one, whose callers come
-# with their next submissions, while it writes the second.
-MIN_BATCH = 16
+# More than this is given to an idle store in halves: it may answer the first one, whose callers come
+# with their next submissions, while it writes the second. From then on the two take turns.
+MIN_HALF = 16
 # Each of the batch would meet these alone, too. Any other error may be caused by one of them.
 SHARED = (StoreUnavailable, StoreOutcomeUnknown)
 
@@ -55,7 +55,8 @@ class AddBatcher(Generic[T]):
 
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:
         waiting, self._waiting = self._waiting, []
-        size = min(max(-(-len(waiting) // 2), MIN_BATCH), MAX_BATCH)
+        half = max(-(-len(waiting) // 2), MIN_HALF)
+        size = MAX_BATCH if self._writing else min(half, MAX_BATCH)
         for start in range(0, len(waiting), size):
             prepared = self._prepared(waiting[start : start + size])
             if not prepared:

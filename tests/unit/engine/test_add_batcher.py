@@ -9,7 +9,7 @@ import pytest
 
 from homing.domain.delivery import New
 from homing.domain.errors import InvalidRequest, StoreFull, StoreUnavailable
-from homing.engine.add_batcher import MAX_BATCH, MIN_BATCH, AddBatcher
+from homing.engine.add_batcher import MAX_BATCH, MIN_HALF, AddBatcher
 from homing.ports import Added, Existing
 from homing.testing import samples
 
@@ -22,6 +22,8 @@ class Shelf:
         self.told: list[list[str]] = []
         self.full_for: set[str] = set()
         self.gone = False
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
         self.refused: set[str] = set()
         self.batcher = AddBatcher(self, self.prepare, self.tell)
 
@@ -35,6 +37,7 @@ class Shelf:
         ids = [one.delivery.id for one in new]
         self.writes.append(ids)
         await asyncio.sleep(0)
+        await self.may_answer.wait()
         if self.gone:
             raise StoreUnavailable("gone")
         if self.full_for & set(ids):
@@ -118,14 +121,29 @@ async def test_who_gives_up_keeps_nobody_from_an_answer() -> None:
 
 async def test_many_are_written_in_halves() -> None:
     shelf = Shelf()
-    await shelf.submit(*(f"d{number}" for number in range(2 * MIN_BATCH + 1)))
-    assert [len(write) for write in shelf.writes] == [MIN_BATCH + 1, MIN_BATCH]
+    await shelf.submit(*(f"d{number}" for number in range(2 * MIN_HALF + 1)))
+    assert [len(write) for write in shelf.writes] == [MIN_HALF + 1, MIN_HALF]
 
 
 async def test_few_are_not_divided_further() -> None:
     shelf = Shelf()
-    await shelf.submit(*(f"d{number}" for number in range(MIN_BATCH + 1)))
-    assert [len(write) for write in shelf.writes] == [MIN_BATCH, 1]
+    await shelf.submit(*(f"d{number}" for number in range(MIN_HALF + 1)))
+    assert [len(write) for write in shelf.writes] == [MIN_HALF, 1]
+
+
+async def test_what_comes_during_a_write_is_not_divided() -> None:
+    """Otherwise groups that take turns become ever smaller, and each costs a commit."""
+    shelf = Shelf()
+    shelf.may_answer.clear()
+    first = asyncio.ensure_future(shelf.submit("a"))
+    while not shelf.writes:
+        await asyncio.sleep(0)
+    others = asyncio.ensure_future(shelf.submit(*(f"d{n}" for n in range(2 * MIN_HALF))))
+    while len(shelf.writes) == 1:
+        await asyncio.sleep(0)
+    shelf.may_answer.set()
+    await asyncio.gather(first, others)
+    assert [len(write) for write in shelf.writes] == [1, 2 * MIN_HALF]
 
 
 async def test_no_write_is_larger_than_it_may_be() -> None:
