@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from homing import forks
-from homing.domain.delivery import Delivery, Fact, FactValue
 from homing.domain.errors import (
     IdempotencyConflict,
     InvalidRequest,
@@ -25,26 +24,26 @@ from homing.domain.errors import (
     StoreError,
 )
 from homing.domain.message import Email, Event, Job, Message
-from homing.domain.policy import OnDoubt, Retention, Retry
-from homing.domain.redaction import mask_addresses
+from homing.domain.policy import OnDoubt, Retry
 from homing.engine.admission import Admission, Request, Ticket
 from homing.engine.bulk import BulkActions
 from homing.engine.desk import Desk
 from homing.engine.engine import STOP_GRACE_S, Engine
+from homing.engine.explaining import explain_delivery
 from homing.engine.function_step import TerminalErrors
-from homing.engine.handler_names import names_of, store_names
+from homing.engine.handler_names import store_names
 from homing.engine.handler_retry import RetryPolicy
 from homing.engine.handler_step import Validate
 from homing.engine.handlers import EVENT_ROUTE, Handlers, job_route
-from homing.engine.masking import without_addresses, without_reason
 from homing.engine.request import SubmitOptions
 from homing.engine.request_checks import plain_message, plain_text, whole_generation
-from homing.engine.route import Route, routes_by_name
+from homing.engine.route import Route
+from homing.engine.route_owners import store_owner, stored_owners
+from homing.engine.route_table import RouteTable
 from homing.engine.search import SearchResult, search
 from homing.engine.store_health import DAMAGED, REFUSES
 from homing.engine.tokens import Tokens
 from homing.engine.users import Users
-from homing.engine.why import explain
 from homing.mail_route import MAIL_ROUTE, mail_route
 from homing.ports import (
     Alarm,
@@ -64,13 +63,8 @@ from homing.stores.foreign_lines import take_lines
 from homing.stores.projecting import ShapeProjection
 from homing.stores.shape import Shape
 from homing.sync import SyncHoming
-from homing.system import ScaledClock, SystemClock, SystemDice
+from homing.system import ScaledClock, SystemClock, SystemDice, agree_on_time
 from homing.urls import journal_for, provider_of, scheme_of_store, store_of
-
-APP_WORKER = "homing worker --app MODULE:NAME"
-TIME_ANCHOR = "time_scale"
-# Facts by route: whose route it is, for processes that do not have it installed.
-ROUTE_OWNER = "route_owner"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -130,9 +124,8 @@ class Homing:
         self.store = store_of(store)
         self.store_scheme = scheme_of_store(store)
         self.provider = None if provider is None else provider_of(provider)
-        self._routes = routes_by_name(routes)
         self._mail_route: Callable[[Provider], Route] | None = None
-        if self.provider is not None and MAIL_ROUTE not in self._routes:
+        if self.provider is not None and all(route.name != MAIL_ROUTE for route in routes):
             self._mail_route = partial(
                 mail_route,
                 sender=sender,
@@ -143,11 +136,14 @@ class Homing:
                 retry=retry,
                 timeout_s=timeout_s,
             )
-            self._routes[MAIL_ROUTE] = self._mail_route(self.provider)
-        self._known = {route.name: route for route in known if route.name not in self._routes}
-        if shapes and isinstance(self.store, WritesShapes):
-            self.store.show(ShapeProjection(shapes, self._retention_of))
+            routes = (*routes, self._mail_route(self.provider))
+        self._handlers = Handlers()
+        self._routes = RouteTable(routes, known, self._handlers)
+        # Of the engine's routes, those that messages of a class take when no other is asked for.
+        self._usual_routes: dict[type, Route] = {}
         self._shapes = shapes or {}
+        if shapes and isinstance(self.store, WritesShapes):
+            self.store.show(ShapeProjection(shapes, self._routes.retention_of))
         self._worker_commands = worker_commands or {}
         self._route_owner = route_owner
         self._worker = worker
@@ -158,8 +154,6 @@ class Homing:
         self._observers = list(observers)
         self._notifiers = list(notifiers)
         self._alarm = alarm
-        self._adaptations: list[Callable[[Route], Route]] = []
-        self._handlers = Handlers()
         self._making = threading.Lock()
         self._engine: Engine | None = None
         self._bulk: BulkActions | None = None
@@ -181,15 +175,10 @@ class Homing:
     ) -> None:
         await self.stop()
 
-    def _retention_of(self, delivery: Delivery) -> Retention:
-        route = self._routes.get(delivery.route) or self._known.get(delivery.route)
-        return Retention() if route is None else route.plan_of(delivery).retention
-
     @property
     def providers(self) -> list[Provider]:
         """Of the routes that are worked on here, each once."""
-        found = [route.provider for route in self._routes.values()]
-        return list({id(each): each for each in found if each is not None}.values())
+        return self._routes.providers
 
     def use_as_worker(
         self,
@@ -210,7 +199,7 @@ class Homing:
         self._notifiers += notifiers
         self._alarm = self._alarm or alarm
         if adapt is not None:
-            self._adaptations.append(adapt)
+            self._routes.adapt(adapt)
 
     def use_without_worker(self) -> Self:
         """Before the start: only accept, read and repair here, whatever `worker` says."""
@@ -233,15 +222,16 @@ class Homing:
         self._worker = False
         if self._mail_route is not None:
             self.provider = provider
-            self._routes = {**self._routes, MAIL_ROUTE: self._mail_route(provider)}
+            self._routes = self._routes.replacing(self._mail_route(provider))
         try:
             yield
         finally:
             self.__dict__.update(before)
+            self._drop_engine()
 
     def works_on(self, route: str) -> bool:
         """Whether deliveries of this route are accepted here, not only read and repaired."""
-        return route in self._routes or (route == EVENT_ROUTE and self._works_on_events())
+        return self._routes.works_on(route)
 
     async def start(self) -> None:
         """Open the store, recover unfinished work from the previous run, and start working.
@@ -269,9 +259,13 @@ class Homing:
             await self._made_engine().alerts.sound_now(kind, "store", str(error))
             raise
         if isinstance(self._clock, ScaledClock):
-            await self._agree_on_time(self._clock)
+            await agree_on_time(self._clock, self.store, self._dice)
         engine = self._made_engine()
-        await self._tell_owners(engine)
+        owners = await stored_owners(self.store)
+        if self._route_owner is not None:
+            now_ms = self._clock.now_ms()
+            await store_owner(self.store, self._route_owner, self._routes.own, owners, now_ms)
+        engine.desk.route_owners.update(owners)
         await store_names(self.store, self._handlers.alone(), self._clock.now_ms())
         self._bulk = BulkActions(
             self.store, engine.desk, self._clock, self._dice, time_scale=self.time_scale
@@ -292,7 +286,7 @@ class Homing:
         host, pid = socket.gethostname(), os.getpid()
         return Engine(
             self.store,
-            self._all_routes(),
+            self._routes.to_work_on(self._generation, self.store),
             clock=self._clock,
             dice=self._dice,
             holder=f"{host}-{pid}-{self._dice.entropy(4).hex()}",
@@ -302,7 +296,7 @@ class Homing:
             alarm=self._alarm,
             about={"host": host, "pid": pid},
             time_scale=self.time_scale,
-            known=[route for route in self._known.values() if not self.works_on(route.name)],
+            known=self._routes.known,
             take_lines=self.take_lines if isinstance(self.store, TakesLines) else None,
         )
 
@@ -310,7 +304,7 @@ class Homing:
         """Take over what other programs have written into the file of the store, by the Shapes of
         the routes that are worked on here; how many deliveries that made."""
         engine, number = self.engine, 0
-        for name, route in self._routes.items():
+        for name, route in self._routes.own.items():
             shape = self._shapes.get(name)
             if shape is not None and shape.read is not None:
                 number += await take_lines(
@@ -330,14 +324,16 @@ class Homing:
                 await self._engine.stop(self.stop_grace_s if grace_s is None else grace_s)
         finally:
             await self.store.close()
-            self._engine = self._bulk = self.running_in = None
+            self._bulk = self.running_in = None
+            self._drop_engine()
 
     def forget_parent(self) -> None:
         """In a forked child: it is not started here, and the parent's run is left alone."""
         forks.leave_to_parent((self._engine, self._bulk))
         self._was_forked = self.running_in is not None
         self._making = threading.Lock()
-        self._engine = self._bulk = self.running_in = None
+        self._bulk = self.running_in = None
+        self._drop_engine()
 
     @property
     def has_worker(self) -> bool:
@@ -390,32 +386,9 @@ class Homing:
 
         Without `personal` data addresses are masked, and what operators wrote is left out.
         """
-        engine = self.engine
-        delivery = await engine.desk.show(delivery_id)
-        await engine.parking.refresh()
-        await engine.liveness.look()
-        handlers = await names_of(self.store, [delivery])
-        lines = explain(
-            delivery if personal else without_addresses(delivery),
-            await engine.desk.attempts(delivery_id),
-            engine.routes.get(delivery.route),
-            now_ms=self._clock.now_ms(),
-            parked=engine.parking.fact(delivery.route),
-            audit=[
-                fact if personal else without_reason(fact)
-                for fact in await engine.desk.audit(delivery_id)
-            ],
-            children=await engine.desk.unfinished_children(delivery),
-            handler=handlers.get(delivery.id),
-            start_with=(
-                None
-                if engine.liveness.is_served(delivery.lane)
-                else self._worker_commands.get(delivery.route, APP_WORKER)
-            ),
+        return await explain_delivery(
+            self.engine, delivery_id, self._worker_commands, personal=personal
         )
-        if delivery.route not in engine.routes:
-            lines.append(f"Here it can only be read: {engine.desk.no_route(delivery.route)}.")
-        return lines if personal else [mask_addresses(line) for line in lines]
 
     async def search(self, text: str, limit: int = 50, *, personal: bool = True) -> SearchResult:
         """Deliveries by an id, a recipient, a key, or words of the error of a dead letter.
@@ -602,7 +575,7 @@ class Homing:
                 timeout_s=timeout_s,
                 terminal_errors=terminal_errors,
             )
-            self._routes = routes_by_name((*self._routes.values(), route))
+            self._routes.add(route)
             return work
 
         return register
@@ -612,31 +585,11 @@ class Homing:
         async with self:
             await asyncio.Event().wait()
 
-    async def _agree_on_time(self, clock: ScaledClock) -> None:
-        """Each process that finds no anchor offers its own; the smallest one counts for all."""
-        prefix = f"{clock.scale:g}/"
-        facts = await self.store.facts(TIME_ANCHOR, prefix)
-        if not facts:
-            clock.set_anchor()
-            name = f"{prefix}{clock.anchor_ms:015d}/{self._dice.entropy(4).hex()}"
-            value: FactValue = {"anchor_ms": clock.anchor_ms}
-            await self.store.save([], [Fact(TIME_ANCHOR, name, clock.anchor_ms, value)])
-            facts = await self.store.facts(TIME_ANCHOR, prefix)
-        clock.anchor_ms = min(int((fact.value or {}).get("anchor_ms") or 0) for fact in facts)
-
-    async def _tell_owners(self, engine: Engine) -> None:
-        """Stored for programs without this assembly, which can then name it."""
-        facts = await self.store.facts(ROUTE_OWNER)
-        owners = {fact.key: str((fact.value or {}).get("owner")) for fact in facts}
-        owner, now_ms = self._route_owner, self._clock.now_ms()
-        if owner is not None and any(owners.get(name) != owner for name in self._routes):
-            value: FactValue = {"owner": owner}
-            told = [Fact(ROUTE_OWNER, name, now_ms, value) for name in self._routes]
-            await self.store.save([], told)
-        engine.desk.route_owners.update(owners)
-
     def _route_for(self, message: Message, name: str | None) -> Route:
+        if name is None and (usual := self._usual_routes.get(message.__class__)) is not None:
+            return usual
         message = plain_message(message)
+        is_usual = name is None and not isinstance(message, Job)
         if name is not None:
             plain_text("route", name)
         elif isinstance(message, Email):
@@ -650,25 +603,18 @@ class Homing:
             raise NotFound(f"no route {name!r}; there are {', '.join(engine.workers)}{missing}")
         if not self.works_on(name):
             raise NotAllowed(f"route {name!r} is only read and repaired here")
+        if is_usual:
+            self._usual_routes[message.__class__] = route
         return route
-
-    def _all_routes(self) -> tuple[Route, ...]:
-        """With the route of the library's own events, unless another one was given for them."""
-        routes = list(self._routes.values())
-        if self._works_on_events():
-            routes.insert(0, self._handlers.route(self._generation, self.store))
-        for adapt in self._adaptations:
-            routes = [adapt(route) for route in routes]
-        return tuple(routes)
-
-    def _works_on_events(self) -> bool:
-        taken = EVENT_ROUTE in self._routes or EVENT_ROUTE in self._known
-        return bool(self._handlers) or not taken
 
     def _not_started(self, what: str) -> None:
         if self.running_in is not None:
             raise NotAllowed(f"`{what}` comes before the start: Homing is running already")
-        self._engine = None  # it may have been made, from fewer routes
+        self._drop_engine()  # it may have been made, from fewer routes
+
+    def _drop_engine(self) -> None:
+        self._engine = None
+        self._usual_routes = {}
 
 
 def _ticket(answer: Ticket | IdempotencyConflict) -> Ticket:

@@ -10,8 +10,11 @@ from functools import cached_property
 from pathlib import Path
 
 from homing import forks
+from homing.domain.delivery import Fact, FactValue
+from homing.ports import Dice, Store
 
 DRAWN_BYTES = 4096
+TIME_ANCHOR = "time_scale"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -80,3 +83,16 @@ class ScaledClock(SystemClock):
 
     def now_ms(self) -> int:
         return self.anchor_ms + round((super().now_ms() - self.anchor_ms) * self.scale)
+
+
+async def agree_on_time(clock: ScaledClock, store: Store, dice: Dice) -> None:
+    """Each process that finds no anchor offers its own; the smallest one counts for all."""
+    prefix = f"{clock.scale:g}/"
+    facts = await store.facts(TIME_ANCHOR, prefix)
+    if not facts:
+        clock.set_anchor()
+        name = f"{prefix}{clock.anchor_ms:015d}/{dice.entropy(4).hex()}"
+        value: FactValue = {"anchor_ms": clock.anchor_ms}
+        await store.save([], [Fact(TIME_ANCHOR, name, clock.anchor_ms, value)])
+        facts = await store.facts(TIME_ANCHOR, prefix)
+    clock.anchor_ms = min(int((fact.value or {}).get("anchor_ms") or 0) for fact in facts)

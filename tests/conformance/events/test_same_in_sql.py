@@ -89,5 +89,5 @@ def test_sql_makes_the_lane_and_the_fingerprint_of_python(
 def prepared(event: Event, generation: int) -> list[Any]:
     homing = Homing("memory:", worker=False)
     process = homing._made_engine().process
-    [route] = homing._all_routes()
+    [route] = [worker.route for worker in homing._made_engine().workers.values()]
     return prepare(process, [(route, Request(message=event, generation=generation))])

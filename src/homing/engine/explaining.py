@@ -1,0 +1,47 @@
+"""`why`, asked of the store: all that is known of a delivery, put into sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from homing.domain.redaction import mask_addresses
+from homing.engine.engine import Engine
+from homing.engine.handler_names import names_of
+from homing.engine.masking import without_addresses, without_reason
+from homing.engine.why import explain
+
+APP_WORKER = "homing worker --app MODULE:NAME"
+
+
+async def explain_delivery(
+    engine: Engine, delivery_id: str, worker_commands: Mapping[str, str], *, personal: bool
+) -> list[str]:
+    """`worker_commands` says, by route, which command serves it; others belong to applications.
+
+    Without `personal` data addresses are masked, and what operators wrote is left out.
+    """
+    delivery = await engine.desk.show(delivery_id)
+    await engine.parking.refresh()
+    await engine.liveness.look()
+    handlers = await names_of(engine.process.store, [delivery])
+    lines = explain(
+        delivery if personal else without_addresses(delivery),
+        await engine.desk.attempts(delivery_id),
+        engine.routes.get(delivery.route),
+        now_ms=engine.process.clock.now_ms(),
+        parked=engine.parking.fact(delivery.route),
+        audit=[
+            fact if personal else without_reason(fact)
+            for fact in await engine.desk.audit(delivery_id)
+        ],
+        children=await engine.desk.unfinished_children(delivery),
+        handler=handlers.get(delivery.id),
+        start_with=(
+            None
+            if engine.liveness.is_served(delivery.lane)
+            else worker_commands.get(delivery.route, APP_WORKER)
+        ),
+    )
+    if delivery.route not in engine.routes:
+        lines.append(f"Here it can only be read: {engine.desk.no_route(delivery.route)}.")
+    return lines if personal else [mask_addresses(line) for line in lines]
