@@ -19,8 +19,8 @@ T = TypeVar("T")
 Answer: TypeAlias = tuple[New, Added | Existing]
 Tell: TypeAlias = Callable[[Sequence[New]], None]
 MAX_BATCH = 256
-# More than this is given to an idle store in halves: it may answer the first one, whose callers come
-# with their next submissions, while it writes the second. From then on the two take turns.
+# More than this is given to an idle store in halves: it may answer the first one, whose callers
+# come with their next submissions, while it writes the second. From then on the two take turns.
 MIN_HALF = 16
 # Each of the batch would meet these alone, too. Any other error may be caused by one of them.
 SHARED = (StoreUnavailable, StoreOutcomeUnknown)

@@ -24,6 +24,7 @@ class Shelf:
         self.gone = False
         self.may_answer = asyncio.Event()
         self.may_answer.set()
+        self.was_asked = asyncio.Event()
         self.refused: set[str] = set()
         self.batcher = AddBatcher(self, self.prepare, self.tell)
 
@@ -36,6 +37,7 @@ class Shelf:
     async def add(self, new: Sequence[New]) -> list[Added | Existing]:
         ids = [one.delivery.id for one in new]
         self.writes.append(ids)
+        self.was_asked.set()
         await asyncio.sleep(0)
         await self.may_answer.wait()
         if self.gone:
@@ -136,11 +138,10 @@ async def test_what_comes_during_a_write_is_not_divided() -> None:
     shelf = Shelf()
     shelf.may_answer.clear()
     first = asyncio.ensure_future(shelf.submit("a"))
-    while not shelf.writes:
-        await asyncio.sleep(0)
+    await shelf.was_asked.wait()
+    shelf.was_asked.clear()
     others = asyncio.ensure_future(shelf.submit(*(f"d{n}" for n in range(2 * MIN_HALF))))
-    while len(shelf.writes) == 1:
-        await asyncio.sleep(0)
+    await shelf.was_asked.wait()
     shelf.may_answer.set()
     await asyncio.gather(first, others)
     assert [len(write) for write in shelf.writes] == [1, 2 * MIN_HALF]
