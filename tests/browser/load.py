@@ -4,7 +4,8 @@ Every page over a store with `--rows` deliveries: its time, and the CPU time of 
 which other programs on the machine do not bend. Then `--rate` deliveries a second (load_live.py):
 for a minute without a page open, for a minute with one in Chromium, and for `--minutes` with
 `--viewers` further ones that read themselves again at every tick; how many really went through in a
-second, and the memory of server and browser at the beginning and at the end.
+second, and the memory of server and browser at the beginning and at the end. With `--backlogs`, how
+fast a backlog is worked off without and with a page open (load_backlog.py).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from homing.app import Homing
+from tests.browser.load_backlog import run_backlogs
 from tests.browser.load_live import run_live
 from tests.browser.load_meters import Meter, PostgresLog, cpu_s
 from tests.browser.screenshots import mails
@@ -59,6 +61,7 @@ PATHS = (
     "/metrics",
 )
 READINGS = 10
+BACKLOG = 20_000
 
 
 async def fill(url: str, rows: int) -> None:
@@ -123,6 +126,7 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=500)
     parser.add_argument("--minutes", type=float, default=10.0, help="0: only the pages")
     parser.add_argument("--viewers", type=int, default=200)
+    parser.add_argument("--backlogs", type=int, default=0, help="so many rounds of 20,000")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.folder or Path(temporary)
@@ -138,6 +142,8 @@ def main() -> None:
             with homing_serve(folder, store=url) as served:
                 settle(served)
                 time_pages(served, log)
+                if chosen.backlogs:
+                    run_backlogs(served, url, BACKLOG, chosen.backlogs)
                 if chosen.minutes:
                     run_live(served, url, chosen.rate, chosen.minutes, chosen.viewers)
 
