@@ -55,6 +55,12 @@ CONTESTANTS = (
         measures=("loops", "fsyncs"),
     ),
     Contestant(
+        name="bare-sqlite3",
+        store="sqlite",
+        module="benchmarks.ours.bare_sqlite",
+        measures=("enqueue_concurrent", "latency_p50", "latency_p99"),
+    ),
+    Contestant(
         name=OURS,
         store="sqlite",
         module="benchmarks.ours.sqlite_queue",
