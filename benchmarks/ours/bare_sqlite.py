@@ -51,7 +51,6 @@ def job(key: str, enqueued_at_s: float = 0.0) -> Job:
 
 def connect(file: Path, *, durable: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(file, isolation_level=None, timeout=5.0)
-    connection.execute("pragma page_size = 8192")
     connection.execute("pragma journal_mode = wal")
     connection.execute(f"pragma synchronous = {'full' if durable else 'normal'}")
     connection.executescript(SCHEMA)

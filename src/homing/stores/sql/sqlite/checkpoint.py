@@ -24,8 +24,8 @@ from homing.stores.own_files import open_own_file
 log = logging.getLogger("homing.store")
 
 CHECKPOINTS_ARE_SAFE_SINCE = (3, 51, 3)
-PAGES = 1000
-PAGE_BYTES = 8192
+PAGES = 2000
+PAGE_BYTES = 4096
 LONG_LOG_BYTES = 2 * PAGES * PAGE_BYTES
 # Some reader keeps the log from starting anew.
 STUCK_LOG_BYTES = 4 * LONG_LOG_BYTES

@@ -79,8 +79,7 @@ def connect_to_write(
     create_file(path)
     connection = connect(path, busy_timeout_s)
     connection.execute(f"pragma cache_size = -{WRITER_CACHE_KIB}")
-    # Of a new file: half as many pages to log and to copy, for commits that are a few times larger
-    # than a page anyway.
+    # Of a new file. A commit writes whole pages, and most keys fall into pages of their own.
     connection.execute(f"pragma page_size = {PAGE_BYTES}")
     try:
         _use_write_ahead_log(connection, busy_timeout_s)
