@@ -82,6 +82,11 @@ class Replay:
                 self._queue.end = end
                 continue
             record = indexed_record(line)
+            newest = commit[0][2].commit if commit else self._index.last_commit
+            if record.commit < newest:
+                # It was moved or copied here: what it says was true before the lines above it.
+                lines.note_misplaced(offset, end)
+                continue
             if commit and record.commit != commit[0][2].commit:
                 if not lines.has_gap:
                     raise _missing(self._queue, commit[0][0])
@@ -95,6 +100,11 @@ class Replay:
             self._put(offset, line, record)
             self._queue.end = end
             lines.has_gap = False
+        self._end_queue(commit)
+
+    def _end_queue(self, commit: list[tuple[int, bytes, IndexedRecord]]) -> None:
+        """After its last line: `commit` may have none that ends it."""
+        lines = self._lines
         if commit and lines.has_gap and lines.torn_at is None:
             self._put_all(commit)
         if commit:
