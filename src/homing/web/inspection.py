@@ -6,7 +6,7 @@ REST and the console use the same; what was found last is kept for both.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 from starlette.responses import Response
@@ -16,6 +16,7 @@ from homing.doctor import examine_running
 from homing.domain.errors import NotFound
 from homing.domain.message import Email
 from homing.domain.redaction import mask_addresses
+from homing.engine.advice import with_advice
 from homing.engine.inspecting import list_workers
 from homing.engine.unserved import unserved_lanes
 from homing.from_settings import Program, settings_in_force
@@ -88,10 +89,10 @@ class Inspection:
             raise NotFound(f"route {name} has no provider that can be asked")
         try:
             async with asyncio.timeout(CHECK_WITHIN_S):
-                findings: Sequence[Finding] = await provider.findings()
+                findings = [with_advice(finding) for finding in await provider.findings()]
         except TimeoutError:
             findings = [Finding("provider", "bad", "it did not answer in time")]
-        found = CheckOut(name, self._homing.engine.clock.now_ms(), list(findings))
+        found = CheckOut(name, self._homing.engine.clock.now_ms(), findings)
         self._checked[name] = found
         return found
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from homing.domain import recipients
 from homing.domain.delivery import Change, Content, Delivery
-from homing.domain.failure import Failure
+from homing.domain.failure import STORE_DAMAGED, Failure
 from homing.domain.policy import Plan
 from homing.domain.transitions.endings import end_failed
 from homing.domain.writes import write_of_change
@@ -23,7 +23,6 @@ from homing.stores.jsonl.keys import own_key
 from homing.stores.jsonl.lines import is_whole, looks_finished
 from homing.stores.memory.writing import save_one
 
-STORE_DAMAGED = "store_damaged"
 _DETAIL = "a line about it was damaged: nobody can tell whether it was sent"
 
 # A line states the id of its delivery twice: as what it shows first, and in the delivery.

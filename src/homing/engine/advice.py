@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from homing.ports import Finding
+
 LOGIN = (
     "The server does not accept the user name or password. Put the right ones into the setting"
     " `provider` (`HOMING_PROVIDER`), start the process again, and check the provider."
@@ -58,5 +62,25 @@ MENDED_ELSEWHERE = frozenset(
 )
 
 
+# What a person must change; the other side may also be back by itself.
+_SETUP_AT_FAULT = frozenset(
+    error_class
+    for error_class in (*MENDED_ELSEWHERE, "relay_denied")
+    if ADVICE[error_class] != OTHER_SIDE
+)
+
+
 def advice(error_class: str | None) -> str | None:
     return ADVICE.get(error_class or "")
+
+
+def setup_advice(error_class: str | None) -> str | None:
+    """What to change in settings or at the server, if the error says that nothing else helps."""
+    return advice(error_class) if error_class in _SETUP_AT_FAULT else None
+
+
+def with_advice(finding: Finding) -> Finding:
+    """What a provider says of itself begins with the class of its error."""
+    error_class, colon, _ = finding.detail.partition(":")
+    step = setup_advice(error_class) if colon and finding.verdict == "bad" else None
+    return finding if step is None else replace(finding, detail=f"{finding.detail}. {step}")
