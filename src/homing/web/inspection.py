@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from homing.app import Homing
 from homing.doctor import examine_running
-from homing.domain.errors import NotFound
+from homing.domain.errors import InvalidRequest, NotFound
 from homing.domain.message import Email
 from homing.domain.redaction import mask_addresses
 from homing.engine.advice import with_advice
@@ -83,6 +83,7 @@ class Inspection:
 
     async def check(self, name: str) -> CheckOut:
         """Ask the provider of a route: reachable, trusted, logged in. Nothing is sent."""
+        await self._listing.demand_route(name, refusal=404)
         route = self._homing.engine.routes.get(name)
         provider: object = None if route is None else route.provider
         if not isinstance(provider, Checked):
@@ -98,17 +99,19 @@ class Inspection:
 
     async def send_test(self, name: str, to: str, actor: str) -> AcceptedOut:
         """One mail to an address of the operator's own."""
+        await self._listing.demand_route(name, refusal=404)
         route = self._homing.engine.routes.get(name)
-        if route is None:
-            raise NotFound(f"there is no route {name}")
-        if not takes_emails(route):
+        if route is None or not takes_emails(route):
             raise BadRequest("it takes no e-mails", "route", 409)
         email = Email(
             to=to,
             subject="Test message from Homing",
             text=f"{actor} has sent this to see whether route {name} works.",
         )
-        ticket = await self._homing.submit(email, route=name, source="console")
+        try:
+            ticket = await self._homing.submit(email, route=name, source="console")
+        except InvalidRequest as error:
+            raise type(error)(error.field.removesuffix("[0]"), error.problem) from error
         note = "sent as a test message"
         await self._homing.desk.annotate(ticket.delivery_id, actor=actor, note=note)
         return AcceptedOut(ticket.delivery_id, self._listing.word(ticket.delivery), created=True)

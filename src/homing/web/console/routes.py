@@ -93,7 +93,7 @@ class Routes:
     async def _served(self) -> frozenset[str]:
         """The routes that a live worker of any process works on."""
         engine = self._homing.engine
-        await engine.liveness.look()
+        await engine.liveness.look_if_fresh()
         by_timer = await engine.liveness.lanes_of_timers()
         return frozenset(
             name
