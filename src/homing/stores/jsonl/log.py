@@ -58,6 +58,7 @@ class Log:
         self._stated = 0
         self._compact_journal_at = JOURNAL_BYTES
         self._damage = Damage(self._folder)
+        self._lacks_journal = not (self._folder / JOURNAL).exists()
         self._open_files()
 
     def close(self) -> None:
@@ -174,6 +175,12 @@ class Log:
         replays.append(self._replay())
         for replay in replays:
             self._set_aside(replay)
+        if self._lacks_journal and self.index.records:
+            self._damage.tell(
+                f"{JOURNAL} is missing beside {self.path.name}: attempts, parks and keys that were"
+                " in it are forgotten"
+            )
+        self._lacks_journal = False
         if is_first and self.index.journal_entries <= 2 * self.index.entries_beside:
             self._compact_journal_at = max(JOURNAL_BYTES, 2 * self._journal.end)
         self._is_stale = False
