@@ -193,6 +193,27 @@ async def test_the_key_of_a_held_delivery_stays_taken(queue: Path) -> None:
     await store.close()
 
 
+async def test_what_a_person_has_decided_of_a_held_one_stays(queue: Path) -> None:
+    """Its first line is missing for ever: that is no reason to hold it again at each opening."""
+    damage(queue, b'"created_at_ms"', 3)
+    store = JsonlStore(queue)
+    await store.open()
+    held = await store.get(MARKED)
+    assert held is not None
+    assert is_held(held)
+    await store.save([samples.reopened(held)])
+    await store.close()
+
+    again = JsonlStore(queue)
+    await again.open()
+
+    found = await again.get(MARKED)
+    assert found is not None
+    assert found.state == "pending"
+    assert len(await again.facts(QUARANTINED)) == 1
+    await again.close()
+
+
 async def test_a_line_that_is_damaged_while_the_store_is_open_is_set_aside(queue: Path) -> None:
     store = JsonlStore(queue)
     await store.open()

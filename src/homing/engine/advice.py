@@ -49,6 +49,8 @@ ADVICE = {
     "message_too_large": "The mail is larger than the server takes. Amend it, or dismiss it.",
     "content_refused": "The server takes the content for spam or forbidden. Amend it, or dismiss"
     " it.",
+    "store_damaged": "What the store said of them was damaged. Look at the attempts of each:"
+    " confirm those that arrived, and send the others again.",
     "answer_lost": "The server may have taken them. Look for the mail there: confirm those that"
     " arrived, and send the others again.",
 }

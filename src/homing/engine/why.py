@@ -163,14 +163,16 @@ def _damaged(delivery: Delivery, attempts: Sequence[Attempt], route: Route | Non
     """The ledger of attempts lies elsewhere, and may still say what became of it."""
     word = route.word(delivery) if route is not None else delivery.state
     words = words_for(delivery, None if route is None else route.plan_of(delivery))
-    step = words.next_step["uncertain"]
+    steps = [
+        words.next_step["uncertain"],
+        "A replay needs its content: if that is lost too, submit it anew and dismiss this one.",
+    ]
     if any(attempt.status == "done" and attempt.cycle == delivery.cycle for attempt in attempts):
-        step = "An attempt ended well, as told above: `confirm` it with that as evidence."
+        steps = ["An attempt ended well, as told above: `confirm` it with that as evidence."]
     because = delivery.failed_because
     return [
         f"It is {word} ({because}). What the store said of it last was damaged, and is lost.",
-        step,
-        "A replay needs its content: if that is lost too, amend it first.",
+        *steps,
     ]
 
 

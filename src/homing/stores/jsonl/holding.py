@@ -88,6 +88,10 @@ def hold(index: LogIndex, delivery_ids: Iterable[str], now_ms: int) -> list[str]
     return held
 
 
+def is_held_for_damage(delivery: Delivery) -> bool:
+    return delivery.failure is not None and delivery.failure.error_class == STORE_DAMAGED
+
+
 def _uncertain(delivery: Delivery, now_ms: int) -> Change:
     in_doubt = replace(
         delivery,

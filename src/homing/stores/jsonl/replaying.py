@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from homing.domain.errors import StoreCorrupt
 from homing.stores.jsonl.files import AppendFile
+from homing.stores.jsonl.holding import is_held_for_damage
 from homing.stores.jsonl.index import LogIndex
 from homing.stores.jsonl.lines import (
     IndexedRecord,
@@ -138,6 +139,9 @@ class Replay:
                 known = index.records[delivery_id].version
                 if delivery.version > known + 1:
                     self.suspects.add(delivery_id)
+            if self.suspects and is_held_for_damage(delivery):
+                # It was held when that was met first; a person may have decided since.
+                self.suspects.discard(delivery_id)
             index.put(delivery)
         packed[delivery_id] = packed_place(
             offset,
