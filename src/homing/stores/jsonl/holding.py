@@ -35,7 +35,8 @@ _MARKS = (b'"_homing":', b'"delivery":', b'"commit":', b',"sum":"', b'_at_ms":')
 _FIRST = (b',"payload":"', b',"keyed":true')
 _LATER = (b'"version":', b'"payload_no":', b'"cycle":')
 # Damage that hides a line takes its feed and both ids in it, which stand further apart than this.
-_ILLEGIBLE = 32
+_MOST_ILLEGIBLE = 31
+_ILLEGIBLE = re.compile("[\x00-\x1f\x7f-\x9f\ufffd]")
 # The route of a delivery is not known here: these notices are given if it has them.
 _NO_PLAN = Plan(stages=(), notify_on_failed=("dead_letter", "alert"))
 
@@ -66,9 +67,7 @@ def concerned(index: LogIndex, data: bytes, start: int) -> set[str]:
 
 def _may_hide_lines(line: bytes) -> bool:
     """Whether so much of it is damaged that line feeds, and lines between them, may be gone."""
-    text = line.decode(errors="replace")
-    illegible = sum(not character.isprintable() or character == "\ufffd" for character in text)
-    return illegible >= _ILLEGIBLE
+    return len(_ILLEGIBLE.findall(_text(line))) > _MOST_ILLEGIBLE
 
 
 def named_in(index: LogIndex, data: bytes) -> set[str]:
