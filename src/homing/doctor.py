@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from pathlib import Path
 
 from homing.app import Homing
@@ -14,15 +14,16 @@ from homing.assembly import Service
 from homing.assembly_store import why_missing
 from homing.default_service import ASSEMBLY as DEFAULT
 from homing.domain.errors import HomingError, SettingsError, StoreError
+from homing.engine.advice import setup_advice, with_advice
 from homing.engine.alerts import RESTORED
 from homing.engine.liveness import WORKER
-from homing.engine.parking import parked_routes
+from homing.engine.parking import BY_FAULT, parked_routes
 from homing.engine.store_verdict import damage_met, why_not_writable
 from homing.engine.unserved import unserved_lanes, unserved_text
 from homing.from_settings import Program, assemble
 from homing.installed import all_installed
 from homing.known_routes import all_shared_names
-from homing.ports import Checked, Finding, JournalPath, Provider, Store
+from homing.ports import Checked, Clock, Finding, JournalPath, Provider, Store
 from homing.settings import Settings, masked, span
 from homing.stores.files import file_findings
 from homing.system import SystemClock
@@ -47,25 +48,41 @@ async def examine(program: Program) -> list[Finding]:
     except SettingsError as error:
         return [*findings, Finding("settings", "bad", str(error))]
     findings += await _parts(program, homing)
-    missing = await why_missing(homing.store)
-    if missing is not None:
-        return [*findings, Finding(NO_STORE, "bad", missing)]
     try:
+        missing = await why_missing(homing.store)
+        if missing is not None:
+            return [*findings, Finding(NO_STORE, "bad", missing)]
         async with homing:
-            opened = await _opened(homing, program)
-            if not any(finding.check == "store" for finding in (*findings, *opened)):
-                findings.append(Finding("store", "good", "opened; it is as durable as it must be"))
-            findings += [finding for finding in opened if finding not in findings]
-    except HomingError as error:
-        findings.append(Finding("store", "bad", str(error)))
-    return findings
+            return await _with_opened(findings, homing, program)
+    except Exception as error:  # a store that cannot be opened is what a person asks about
+        return [*findings, _failed("store", error)]
 
 
 async def examine_running(program: Program, homing: Homing) -> list[Finding]:
     """The same of a service that runs, in its own process."""
     findings = [*_surroundings(program), *await _parts(program, homing)]
+    return await _with_opened(findings, homing, program)
+
+
+async def _with_opened(findings: list[Finding], homing: Homing, program: Program) -> list[Finding]:
     opened = await _opened(homing, program)
+    if not any(finding.check == "store" for finding in (*findings, *opened)):
+        findings.append(Finding("store", "good", "opened; it is as durable as it must be"))
     return [*findings, *(finding for finding in opened if finding not in findings)]
+
+
+async def _checked(check: str, findings: Awaitable[Sequence[Finding]]) -> Sequence[Finding]:
+    """A check that fails is a finding, and keeps none of the others from being made."""
+    try:
+        return await findings
+    except Exception as error:
+        return [_failed(check, error)]
+
+
+def _failed(check: str, error: Exception) -> Finding:
+    if isinstance(error, HomingError):
+        return Finding(check, "bad", str(error))
+    return Finding(check, "bad", f"this could not be checked: {error}")
 
 
 def _surroundings(program: Program) -> list[Finding]:
@@ -74,9 +91,12 @@ def _surroundings(program: Program) -> list[Finding]:
 
 
 async def _parts(program: Program, homing: Homing) -> list[Finding]:
-    findings = [*await _store(homing.store), *await _journal(homing.store, program.general)]
+    findings = [
+        *await _checked("store", _store(homing.store)),
+        *await _checked("journal", _journal(homing.store, program.general)),
+    ]
     for provider in homing.providers:
-        findings += await _provider(provider)
+        findings += map(with_advice, await _checked("provider", _provider(provider)))
     return findings
 
 
@@ -87,22 +107,28 @@ async def _opened(homing: Homing, program: Program) -> list[Finding]:
         # Heartbeats are writes: while there are none, it is unknown who is alive.
         findings = [Finding("store", "bad", unwritable)]
     else:
-        findings = [*await _clock(homing), *await _workers(homing, program)]
-    findings += [
-        Finding("store", "warning", f"damage was met within the last day: {text}")
-        for text in await damage_met(store, clock)
-    ]
-    findings += [
-        Finding("backup", "warning", str((fact.value or {}).get("text")))
-        for fact in await store.facts(RESTORED)
-    ]
+        findings = [
+            *await _checked("clock", _clock(homing)),
+            *await _checked("worker", _workers(homing, program)),
+        ]
+    findings += await _checked("store", _noticed(store, clock))
     service = Service(homing, program.settings, program.general)
     for check in program.assembly.checks:
-        try:
-            findings += await check(service)
-        except Exception as error:
-            findings.append(Finding("assembly", "bad", f"a check failed: {error}"))
+        findings += await _checked("assembly", check(service))
     return findings
+
+
+async def _noticed(store: Store, clock: Clock) -> list[Finding]:
+    """What programs have met in the store, lately."""
+    damage = await damage_met(store, clock)
+    restored = [str((fact.value or {}).get("text")) for fact in await store.facts(RESTORED)]
+    return [
+        *(
+            Finding("store", "warning", f"damage was met within the last day: {text}")
+            for text in damage
+        ),
+        *(Finding("backup", "warning", text) for text in restored),
+    ]
 
 
 def _assemblies(general: Settings) -> Iterator[Finding]:
@@ -221,6 +247,10 @@ async def _workers(homing: Homing, program: Program) -> list[Finding]:
     for lane, number in (await unserved_lanes(homing.store, liveness)).items():
         findings.append(Finding("worker", "bad", unserved_text(lane, number)))
     for route, fact in (await parked_routes(homing.store)).items():
-        reason = (fact.value or {}).get("reason")
-        findings.append(Finding("route", "bad", f"{route} is parked: {reason}"))
+        value = fact.value or {}
+        step = setup_advice(str(value.get("error_class")))
+        if value.get("by") != BY_FAULT:
+            step = f"`homing unpark {route}` starts it again"
+        detail = f"{route} is parked: {value.get('reason')}"
+        findings.append(Finding("route", "bad", detail if step is None else f"{detail}. {step}"))
     return findings

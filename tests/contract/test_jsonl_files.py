@@ -115,6 +115,23 @@ async def test_without_the_lock_nothing_is_written_o_101_o_102(
     assert await store.add([samples.new("late")]) == [Added("late")]
 
 
+async def test_requests_that_change_nothing_hide_nothing_that_others_write(
+    store: JsonlStore, queue: Path
+) -> None:
+    """They are written together with one that does, and use up no number of a commit."""
+    other = JsonlStore(queue)
+    await other.open()
+    await asyncio.gather(
+        store.save([], [samples.fact("ours", kind="parked")]),
+        *(store.claim(samples.claim()) for _ in range(5)),
+    )
+
+    await other.save([], [samples.fact("theirs", kind="parked")])
+
+    assert {fact.key for fact in await store.facts("parked")} == {"ours", "theirs"}
+    await other.close()
+
+
 async def test_a_lock_that_is_free_in_time_is_waited_for(queue: Path) -> None:
     store = JsonlStore(queue)
     await store.open()

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 from uuid import UUID
+from zlib import crc32
 
 import pytest
 
@@ -17,6 +18,7 @@ from homing.domain.delivery import Delivery
 from homing.engine.alerts import QUARANTINED
 from homing.ports import Existing
 from homing.stores.jsonl import JsonlStore
+from homing.stores.jsonl.lines import seal
 from homing.testing import samples
 from homing.testing.samples import NOW_MS
 from tests.faults.disks import in_memory
@@ -191,6 +193,27 @@ async def test_the_key_of_a_held_delivery_stays_taken(queue: Path) -> None:
     await store.close()
 
 
+async def test_what_a_person_has_decided_of_a_held_one_stays(queue: Path) -> None:
+    """Its first line is missing for ever: that is no reason to hold it again at each opening."""
+    damage(queue, b'"created_at_ms"', 3)
+    store = JsonlStore(queue)
+    await store.open()
+    held = await store.get(MARKED)
+    assert held is not None
+    assert is_held(held)
+    await store.save([samples.reopened(held)])
+    await store.close()
+
+    again = JsonlStore(queue)
+    await again.open()
+
+    found = await again.get(MARKED)
+    assert found is not None
+    assert found.state == "pending"
+    assert len(await again.facts(QUARANTINED)) == 1
+    await again.close()
+
+
 async def test_a_line_that_is_damaged_while_the_store_is_open_is_set_aside(queue: Path) -> None:
     store = JsonlStore(queue)
     await store.open()
@@ -218,6 +241,53 @@ def test_a_block_of_zeros_holds_all_that_it_may_have_been_about(queue: Path) -> 
         is_held(found) or is_believed(found, files.before[found.id]) for found in after.values()
     )
     shutil.rmtree(files.folder, ignore_errors=True)
+
+
+@pytest.mark.parametrize("size", [700, 1500, 4096])
+@pytest.mark.parametrize("what", ["zeros", "ones", "random"])
+def test_a_block_over_several_lines_brings_back_no_old_state_i24(
+    queue: Path, what: str, size: int
+) -> None:
+    """It hides whole lines, and may begin and end in lines of others."""
+    files, random = Files(queue), Random(size)
+    blocks = {"zeros": bytes(size), "ones": b"\xff" * size, "random": random.randbytes(size)}
+    for start in range(0, len(files.whole) - size, 97):
+        changed = files.whole[:start] + blocks[what] + files.whole[start + size :]
+        files.put(queue=changed)
+        with opened(queue) as log:
+            assert log.index.facts[QUARANTINED], start
+            for delivery_id, before in files.before.items():
+                found = log.index.deliveries.get(delivery_id)
+                if found is None:
+                    # Of a new one, or one all of whose lines were hit, the copy is left.
+                    assert delivery_id in hit(files.whole, start, size * 8), start
+                else:
+                    assert is_held(found) or is_believed(found, before), (start, found)
+
+
+def test_an_old_line_that_was_copied_to_the_end_is_set_aside(queue: Path) -> None:
+    files = Files(queue)
+    first = next(one for one in files.whole.splitlines(True) if DELIVERED.encode() in one)
+    # As the only line of its commit: then nothing of it is missing.
+    old = first.replace(b'"more":1,', b"").replace(b'"more":0,', b"")
+    body = old[: old.rindex(b',"sum":"')]
+    files.put(queue=files.whole + body + seal(crc32(body)) + b"\n")
+
+    with opened(queue) as log:
+        assert log.index.deliveries[DELIVERED] == files.before[DELIVERED]
+        assert log.index.deliveries == files.before
+        assert len(log.index.facts[QUARANTINED]) == 1
+    assert (files.folder / "damaged-1").read_bytes() == body + seal(crc32(body)) + b"\n"
+
+
+def test_old_lines_that_lie_over_others_hold_what_they_may_have_hidden(queue: Path) -> None:
+    files = Files(queue)
+    start = files.whole.index(WAITING.encode()) - 40
+    block = files.whole[:1200]
+    files.put(queue=files.whole[:start] + block + files.whole[start + len(block) :])
+    with opened(queue) as log:
+        for found in log.index.deliveries.values():
+            assert is_held(found) or is_believed(found, files.before[found.id]), found
 
 
 def test_lines_of_other_text_hold_nothing(queue: Path) -> None:

@@ -190,6 +190,31 @@ async def test_a_queue_of_plain_adds_that_was_removed_is_missed(tmp_path: Path) 
         await JsonlStore(queue).open()
 
 
+@pytest.mark.parametrize("what", ["the journal", "its folder"])
+async def test_a_journal_that_was_removed_is_told_once(tmp_path: Path, what: str) -> None:
+    queue = tmp_path / "queue.jsonl"
+    folder = tmp_path / "queue.jsonl.d"
+    await make(queue, 6)
+    if what == "the journal":
+        (folder / "journal.jsonl").unlink()
+    else:
+        shutil.rmtree(folder)
+
+    for _ in range(2):
+        with opened(queue) as log:
+            [fact] = log.index.facts[QUARANTINED].values()
+            assert "journal.jsonl is missing beside queue.jsonl" in str(fact.value)
+            assert len(log.index.deliveries) == 5
+
+
+async def test_a_queue_that_only_others_have_written_needs_no_journal(tmp_path: Path) -> None:
+    queue = tmp_path / "queue.jsonl"
+    queue.write_bytes(b'{"session":"s-1"}\n')
+
+    with opened(queue) as log:
+        assert QUARANTINED not in log.index.facts
+
+
 class Heard:
     """An alarm that keeps what it was given."""
 

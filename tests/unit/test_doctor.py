@@ -14,6 +14,8 @@ from aiosmtpd.smtp import SMTP, AuthResult
 from homing.app import Homing
 from homing.doctor import examine
 from homing.domain.delivery import Fact
+from homing.domain.message import Email
+from homing.engine.liveness import Liveness
 from homing.from_settings import Program
 from homing.ports import Finding
 from homing.settings import Loaded, load
@@ -57,6 +59,14 @@ def flip(name: str, place: int) -> None:
 def named(start: str) -> list[Path]:
     """The files that begin so."""
     return [path for path in Path.cwd().iterdir() if path.name.startswith(start)]
+
+
+def instead_of(name: str) -> Path:
+    """Where this file was; those beside it are gone, too."""
+    for path in named(name):
+        if path.is_file():
+            path.unlink()
+    return Path(name)
 
 
 async def found(loaded: Loaded) -> dict[tuple[str, str], list[str]]:
@@ -106,6 +116,47 @@ async def test_a_missing_store_is_named_and_not_created(tmp_path: Path) -> None:
     assert f"the store {tmp_path}/other.db does not exist" in detail
     assert report["provider", "warning"]
     assert not named("other.db")
+
+
+async def test_a_store_that_cannot_be_read_is_a_finding_beside_the_others() -> None:
+    instead_of("homing.db").mkdir(0o700)
+
+    report = await found(given())
+
+    assert report["store", "bad"][0].startswith("this could not be checked: ")
+    assert report["files", "bad"] == ["homing.db cannot be written"]
+    assert report["provider", "warning"]
+
+
+async def test_a_check_that_fails_is_a_finding_beside_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def look(self: Liveness) -> None:
+        del self
+        raise PermissionError(13, "Permission denied", "homing.db.processes")
+
+    monkeypatch.setattr(Liveness, "look", look)
+
+    report = await found(given())
+
+    [detail] = report["worker", "bad"]
+    assert "this could not be checked" in detail
+    assert "'homing.db.processes'" in detail
+    assert report["clock", "good"]
+
+
+async def test_damage_of_a_jsonl_store_is_told_by_the_run_that_meets_it() -> None:
+    async with Homing("jsonl:///queue.jsonl", provider="stub:", worker=False) as homing:
+        await homing.submit(Email(to="ann@example.org", subject="Hi", text="Hi"), key="a")
+        await homing.submit(Email(to="bob@example.org", subject="Hi", text="Hi"), key="b")
+    flip("queue.jsonl", 100)
+
+    report = await found(given("store = 'jsonl:///queue.jsonl'"))
+
+    [met] = report["store", "warning"]
+    assert met.startswith("damage was met within the last day: queue.jsonl: bytes 0 to")
+    again = await found(given("store = 'jsonl:///queue.jsonl'"))
+    assert met in again["store", "warning"]
 
 
 @pytest.mark.parametrize("name", ["homing.db", "homing.db-wal", "homing.db.emergency", "alerts"])
@@ -218,7 +269,9 @@ async def test_a_clock_behind_the_workers_and_a_parked_route_are_bad() -> None:
     report = await found(given())
 
     assert "ahead of this one" in report["clock", "bad"][0]
-    assert report["route", "bad"] == ["mail is parked: moving"]
+    assert report["route", "bad"] == [
+        "mail is parked: moving. `homing unpark mail` starts it again"
+    ]
 
 
 async def test_fast_time_is_a_warning() -> None:
@@ -276,6 +329,7 @@ async def test_a_wrong_password_is_bad_and_not_repeated(mail: Mail) -> None:
     assert detail.startswith("auth")
     assert "535" in detail
     assert "SECRET" not in detail
+    assert "Put the right ones into the setting `provider` (`HOMING_PROVIDER`)" in detail
 
 
 async def test_a_certificate_of_nobody_is_bad_and_off_is_a_warning_of_its_own(mail: Mail) -> None:

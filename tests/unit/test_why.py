@@ -6,7 +6,15 @@ import pytest
 from msgspec.structs import replace
 
 from homing.app import Homing
-from homing.domain.delivery import Attempt, Cycle, Delivery, Fact, Receipt, Recipient
+from homing.domain.delivery import (
+    Attempt,
+    AttemptStatus,
+    Cycle,
+    Delivery,
+    Fact,
+    Receipt,
+    Recipient,
+)
 from homing.domain.failure import Failure
 from homing.domain.message import Email, Event, Job
 from homing.domain.policy import Ladder, Plan, Retry, Stage
@@ -71,6 +79,18 @@ def told(given: Delivery, **more: Any) -> str:
             {},
             {"parked": Fact("parked", "mail", T0_MS, {"by": "fault", "reason": "bad login"})},
             "Its route is parked since 2027-01-15 08:00:00Z: bad login. It keeps its place; from",
+        ),
+        (
+            {},
+            {
+                "parked": Fact(
+                    "parked",
+                    "mail",
+                    T0_MS,
+                    {"by": "fault", "reason": "535", "error_class": "auth_failed"},
+                )
+            },
+            "Put the right ones into the setting `provider` (`HOMING_PROVIDER`)",
         ),
         (
             {},
@@ -143,6 +163,31 @@ def test_a_dead_letter_says_why_and_what_to_do(because: str, advice: str) -> Non
 
     assert f"It is failed ({because})." in text
     assert advice in text
+
+
+@pytest.mark.parametrize(
+    ("status", "step"),
+    [
+        ("done", "An attempt ended well, as told above: `confirm` it"),
+        ("failed", "Ask the provider"),
+    ],
+)
+def test_damage_of_the_store_is_told_with_what_is_known_nevertheless(
+    status: AttemptStatus, step: str
+) -> None:
+    damaged = delivery(
+        state="failed", failed_because="uncertain", failure=Failure("store_damaged", "retry")
+    )
+    attempt = Attempt(
+        delivery_id="d-1", cycle=1, number=1, stage="send", status=status, ended_at_ms=T0_MS
+    )
+
+    said = told(damaged, attempts=(attempt,))
+
+    assert "What the store said of it last was damaged, and is lost." in said
+    assert "there is no evidence" not in said
+    assert step in said
+    assert ("if that is lost too, submit it anew" in said) == (status == "failed")
 
 
 def test_what_will_be_held_is_not_announced_as_an_attempt() -> None:

@@ -66,14 +66,17 @@ class DeadFilter(OptionGroup, frozen=True, kw_only=True):
         return tuple(_because(self.because, (Facet(state="failed"),)))
 
     async def _check_route(self, homing: Homing) -> None:
-        routes = homing.engine.routes
-        if self.route is None or self.route in routes:
-            return
-        # Jobs of a library user have routes that are known by their deliveries alone.
-        stored = {name for (name,) in await homing.store.count(Query(), by=("route",))}
-        if self.route not in stored:
-            known = ", ".join(sorted({*routes, *stored}))
-            raise WrongUse(f"--route: there is no route {self.route!r}; there are {known}")
+        await check_route(homing, self.route)
+
+
+async def check_route(homing: Homing, name: str | None) -> None:
+    """Refuse one that nothing is known of: an empty answer would be taken for one."""
+    from homing.engine.inspecting import known_routes
+
+    if name is None or name in homing.engine.routes:
+        return
+    if name not in (known := await known_routes(homing.engine)):
+        raise WrongUse(f"--route: there is no route {name!r}; there are {', '.join(known)}")
 
 
 class Filter(DeadFilter, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +30,14 @@ if TYPE_CHECKING:
 Beside = Callable[[Homing], Awaitable[None]]
 
 
-def with_general(program: Program, **changes: Any) -> Program:
-    """The program with these general settings instead of its own."""
-    general = replace(program.general, **changes)
-    return replace(program, loaded=replace(program.loaded, settings=general))
+def with_general(
+    program: Program, origins: Mapping[str, str] | None = None, **changes: Any
+) -> Program:
+    """The program with these general settings instead of its own; `origins` says of single ones,
+    such as `server.port`, where they come from."""
+    general, known = replace(program.general, **changes), program.loaded.origins
+    loaded = replace(program.loaded, settings=general, origins={**known, **(origins or {})})
+    return replace(program, loaded=loaded)
 
 
 def _assemble(program: Program, *, worker: bool, scraped: bool) -> tuple[Homing, Watching]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -48,15 +48,14 @@ def serve(
     from homing.cli.running import run_server, with_general
 
     chosen = program(place)
-    server = chosen.general.server
-    server = replace(
-        server,
-        host=server.host if host is None else host,
-        port=server.port if port is None else port,
-    )
+    options: dict[str, Any] = {
+        name: value for name, value in (("host", host), ("port", port)) if value is not None
+    }
+    server = replace(chosen.general.server, **options)
+    origins = {f"server.{name}": f"--{name}" for name in options}
     if console is not None and not CONSOLE_PREFIX.fullmatch(console):
         raise typer.BadParameter("--console: write a path such as /console")
-    run_server(with_general(chosen, server=server), worker=worker, console=console)
+    run_server(with_general(chosen, origins, server=server), worker=worker, console=console)
 
 
 def worker(

@@ -14,6 +14,7 @@ TIMED_OUT = "timed_out"
 RECIPIENT_DEFERRED = "recipient_deferred"
 RECIPIENT_REFUSED = "recipient_refused"
 CHILDREN_FAILED = "children_failed"
+STORE_DAMAGED = "store_damaged"
 # Classes of a provider's failure that are about the provider itself, whatever was sent.
 PROVIDER_FAILS = frozenset(
     {"connect_failed", "unreachable", "tls_failed", "auth_failed", "token_revoked"}

@@ -223,7 +223,7 @@ class Engine:
 
     async def live_workers(self) -> list[str]:
         """The processes that run workers now, this one included."""
-        await self.liveness.look()
+        await self.liveness.look_if_fresh()
         own = [self.holder] if self.liveness.lanes and self._tasks else []
         return sorted([*self.liveness.workers, *own])
 

@@ -75,7 +75,7 @@ async def error_groups(
                 count=count,
                 newest=newest[0] if newest else None,
                 first_seen_at_ms=_first_failed(oldest[0], error_class) if oldest else None,
-                last_seen_at_ms=newest[0].ended_at_ms if newest else None,
+                last_seen_at_ms=_failed_at_ms(newest[0]) if newest else None,
                 last_hour=last_hour.get(words, 0),
                 hour_before=two_hours.get(words, 0) - last_hour.get(words, 0),
                 came_back_at_ms=None if returned is None else returned.at_ms,
@@ -101,7 +101,13 @@ def _first_failed(delivery: Delivery, error_class: str) -> int | None:
         for cycle in delivery.failure_history
         if (cycle.error_class or "") == error_class and cycle.failed_at_ms is not None
     ]
-    return min([*earlier, *([delivery.ended_at_ms] if delivery.ended_at_ms else [])], default=None)
+    last_ms = _failed_at_ms(delivery)
+    return min([*earlier, *([last_ms] if last_ms else [])], default=None)
+
+
+def _failed_at_ms(delivery: Delivery) -> int | None:
+    """One that was dismissed and restored has ended a second time, and has not failed again."""
+    return delivery.last_failed_at_ms or delivery.ended_at_ms
 
 
 def _largest(group: tuple[tuple[str, ...], int]) -> tuple[int, tuple[str, ...]]:

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from homing.engine.engine import Engine
 from homing.engine.liveness import WORKER
+from homing.ports import Query
 
 
 class WorkerView(Struct, frozen=True, kw_only=True):
@@ -22,7 +23,7 @@ class WorkerView(Struct, frozen=True, kw_only=True):
 
 async def list_workers(engine: Engine) -> list[WorkerView]:
     """Every process that has beaten lately, this one first."""
-    await engine.liveness.look()
+    await engine.liveness.look_if_fresh()
     found = []
     for fact in await engine.store.facts(WORKER):
         value = fact.value or {}
@@ -41,6 +42,12 @@ async def list_workers(engine: Engine) -> list[WorkerView]:
             )
         )
     return sorted(found, key=lambda each: (not each.here, not each.alive, each.name))
+
+
+async def known_routes(engine: Engine) -> list[str]:
+    """Those that are set up here, and those that are known by their deliveries alone."""
+    stored = {name for (name,) in await engine.store.count(Query(), by=("route",))}
+    return sorted({*engine.routes, *stored})
 
 
 async def oldest_due_ms(engine: Engine) -> int | None:

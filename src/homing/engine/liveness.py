@@ -201,6 +201,12 @@ class Liveness:
         newest_ms = max((fact.at_ms for fact in facts), default=0)
         self.is_behind = newest_ms > self._looked_at_ms + CLOCK_STEP_S * 1000 * self._time_scale
 
+    async def look_if_fresh(self) -> None:
+        """For answers to people. One whose own beats fail would have to beat before it judges:
+        while the store refuses writes, its last judgement stands, and nobody waits for a write."""
+        if self.is_fresh:
+            await self.look()
+
     def _is_alive(self, fact: Fact, now_s: float, *, runs: bool | None) -> bool:
         """`runs`: what the host itself knows; None where it cannot tell."""
         if runs is False:

@@ -16,6 +16,7 @@ def masked_delivery(view: DeliveryView) -> DeliveryView:
     receipt = view.receipt
     return replace(
         view,
+        source=mask_addresses(view.source),
         idempotency_key=_masked(view.idempotency_key),
         last_error=_masked(view.last_error),
         recipients=tuple(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from homing.domain.delivery import Fact
 from homing.domain.errors import StoreCorrupt, StoreError, StoreFull, StoreLocked
-from homing.engine.alerts import RESTORED
+from homing.engine.alerts import QUARANTINED, RESTORED
 from homing.ports import Clock, Store
 
 # By its text: damage that a process has met.
@@ -50,8 +50,9 @@ async def note_damage(store: Store, clock: Clock, text: str) -> None:
 
 
 async def damage_met(store: Store, clock: Clock) -> Sequence[str]:
-    """What the processes of this store have lately met, in SQLite's words."""
-    return [fact.key for fact in await store.facts(DAMAGE) if _is_shown(fact, clock)]
+    """What the processes of this store have lately met, in the words of the store."""
+    facts = [*await store.facts(DAMAGE), *await store.facts(QUARANTINED)]
+    return [str((fact.value or {}).get("text")) for fact in facts if _is_shown(fact, clock)]
 
 
 async def store_warnings(store: Store, clock: Clock) -> list[str]:

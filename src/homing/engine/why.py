@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from homing.domain.delivery import Attempt, Cycle, Delivery, Fact
-from homing.domain.failure import CHILDREN_FAILED
+from homing.domain.failure import CHILDREN_FAILED, STORE_DAMAGED
 from homing.domain.policy import Plan
+from homing.engine.advice import setup_advice
 from homing.engine.parking import BY_FAULT
 from homing.engine.route import Route
 from homing.engine.views import budget_of
@@ -49,7 +50,10 @@ def explain(  # noqa: PLR0913 - all that is known of a delivery
     lines = [f"{_clock(at_ms)} {text}" for at_ms, text in sorted(past, key=lambda item: item[0])]
     lines += _recipients(delivery)
     lines += _open_or_failed(children)
-    lines += _stands(delivery, route, now_ms, parked, handler)
+    if _is_damaged(delivery):
+        lines += _damaged(delivery, attempts, route)
+    else:
+        lines += _stands(delivery, route, now_ms, parked, handler)
     if start_with is not None and not delivery.is_terminal:
         lines.append(f"No live worker serves {delivery.lane!r}: start one ({start_with}).")
     if delivery.maybe_duplicate:
@@ -149,6 +153,29 @@ def _stands(
     return _ended(delivery, None if route is None else route.plan_of(delivery), word, handler)
 
 
+def _is_damaged(delivery: Delivery) -> bool:
+    failure = delivery.failure
+    is_failed = delivery.state == "failed" and delivery.restart_at is None
+    return is_failed and failure is not None and failure.error_class == STORE_DAMAGED
+
+
+def _damaged(delivery: Delivery, attempts: Sequence[Attempt], route: Route | None) -> list[str]:
+    """The ledger of attempts lies elsewhere, and may still say what became of it."""
+    word = route.word(delivery) if route is not None else delivery.state
+    words = words_for(delivery, None if route is None else route.plan_of(delivery))
+    steps = [
+        words.next_step["uncertain"],
+        "A replay needs its content: if that is lost too, submit it anew and dismiss this one.",
+    ]
+    if any(attempt.status == "done" and attempt.cycle == delivery.cycle for attempt in attempts):
+        steps = ["An attempt ended well, as told above: `confirm` it with that as evidence."]
+    because = delivery.failed_because
+    return [
+        f"It is {word} ({because}). What the store said of it last was damaged, and is lost.",
+        *steps,
+    ]
+
+
 def _ended(delivery: Delivery, plan: Plan | None, word: str, handler: str | None) -> list[str]:
     if delivery.state == "failed":
         return _failed(delivery, plan, word, handler)
@@ -215,7 +242,8 @@ def _pending(
     delivery: Delivery, route: Route | None, now_ms: int, parked: Fact | None, word: str
 ) -> list[str]:
     if parked is not None:
-        return [_parked(parked, word)]
+        step = setup_advice(str((parked.value or {}).get("error_class")))
+        return [_parked(parked, word), *([] if step is None else [step])]
     number, budget = delivery.attempts_spent + 1, budget_of(delivery, route)
     left_s = ((delivery.due_at_ms or now_ms) - now_ms) / 1000
     when = f"at {_clock(delivery.due_at_ms or now_ms)}, in {_span(left_s)}"

@@ -25,5 +25,8 @@ def file_findings(path: Path) -> Iterator[Finding]:
         return
     if mode & OTHERS:
         yield Finding("files", "bad", f"{path} can be read by others: chmod 600 {path}")
-    if path.is_dir() or not os.access(path, os.R_OK | os.W_OK):
+    if path.is_dir():
         yield Finding("files", "bad", f"{path} cannot be written")
+    elif not os.access(path, os.R_OK | os.W_OK):
+        detail = f"{path} cannot be written: chmod 600 {path} as its owner, who runs Homing too"
+        yield Finding("files", "bad", detail)

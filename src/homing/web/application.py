@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -229,7 +230,7 @@ def _endpoints(
         "search": listing.search,
         "export": Export(homing, listing).get,
         "errors": listing.errors,
-        "events": live.stream,
+        "events": functools.partial(live.stream, listing=listing),
         "me": people.me,
         "sign_in": people.sign_in,
         "sign_out": people.sign_out,

@@ -19,7 +19,7 @@ from homing.app import Homing
 from homing.domain.errors import SettingsError, StoreLocked
 from homing.domain.loopback import is_loopback
 from homing.engine.sessions import Sessions
-from homing.engine.tokens import PREFIX, Right, Role
+from homing.engine.tokens import PREFIX, RIGHTS, Right, Role
 from homing.settings.tree import ServerSettings
 from homing.web import cookies
 from homing.web.answers import Answer
@@ -142,7 +142,8 @@ class Gate:
         if caller is None:
             return self._unknown()
         if not caller.may(right):
-            return problem(403, detail=f"role {caller.role} may not {right}")
+            may = " and ".join(role for role, rights in RIGHTS.items() if right in rights)
+            return problem(403, detail=f"role {caller.role} may not {right}; {may} may")
         if caller.csrf_token is not None and not form and call.scope.get("method") not in SAFE:
             given = call.header(CSRF_HEADER) or b""
             if not is_csrf_token(caller, given):

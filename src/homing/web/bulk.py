@@ -44,7 +44,7 @@ class Bulk:
         """Begin, or with `dry_run` only say what would happen; `bounded`, large numbers are not
         exact."""
         signed = who(call, given.actor, given.reason)
-        query = self._query(call, given)
+        query = await self._query(call, given)
         if given.dry_run:
             return await self._tried(verb, query, given, bounded=bounded)
         pace = given.per_second or (REPLAYS_PER_SECOND if verb == "replay" else None)
@@ -85,13 +85,13 @@ class Bulk:
             raise NotFound(f"it is a bulk {progress.verb}")
         return progress
 
-    def _query(self, call: Call, given: BulkIn) -> Query:
+    async def _query(self, call: Call, given: BulkIn) -> Query:
         chosen = given.filter or Filter()
         if given.everything and chosen != Filter():
             raise BadRequest("is given beside a filter; give one of them", "all", 422)
         if not given.everything and chosen == Filter():
             raise BadRequest('has no condition; for everything, send "all": true', "filter", 422)
-        return self._listing.query(call, chosen, "filter.", 422)
+        return await self._listing.query(call, chosen, "filter.", 422)
 
     async def _tried(
         self, verb: BulkVerb, query: Query, given: BulkIn, *, bounded: bool

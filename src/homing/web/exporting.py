@@ -32,7 +32,7 @@ class Export:
         chosen = fields.pop("format", "csv")
         if chosen not in KINDS:
             raise BadRequest(f"must be one of {', '.join(KINDS)}", "format")
-        query = self._listing.query(call, from_query(fields))
+        query = await self._listing.query(call, from_query(fields))
         pages = self._pages(call, query)
         # Read before the answer begins, so that a store that fails is answered as such.
         first = await anext(pages)
@@ -63,5 +63,6 @@ async def _as_json(
 ) -> AsyncIterator[bytes]:
     yield b'{"items":[' + b",".join(map(encode, first))
     async for page in rest:
-        yield b"," + b",".join(map(encode, page))
+        if page:  # what was left for it may be gone since
+            yield b"," + b",".join(map(encode, page))
     yield b"]}"

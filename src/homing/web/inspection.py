@@ -6,16 +6,17 @@ REST and the console use the same; what was found last is kept for both.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 from starlette.responses import Response
 
 from homing.app import Homing
 from homing.doctor import examine_running
-from homing.domain.errors import NotFound
+from homing.domain.errors import InvalidRequest, NotFound
 from homing.domain.message import Email
 from homing.domain.redaction import mask_addresses
+from homing.engine.advice import with_advice
 from homing.engine.inspecting import list_workers
 from homing.engine.unserved import unserved_lanes
 from homing.from_settings import Program, settings_in_force
@@ -82,32 +83,35 @@ class Inspection:
 
     async def check(self, name: str) -> CheckOut:
         """Ask the provider of a route: reachable, trusted, logged in. Nothing is sent."""
+        await self._listing.demand_route(name, refusal=404)
         route = self._homing.engine.routes.get(name)
         provider: object = None if route is None else route.provider
         if not isinstance(provider, Checked):
             raise NotFound(f"route {name} has no provider that can be asked")
         try:
             async with asyncio.timeout(CHECK_WITHIN_S):
-                findings: Sequence[Finding] = await provider.findings()
+                findings = [with_advice(finding) for finding in await provider.findings()]
         except TimeoutError:
             findings = [Finding("provider", "bad", "it did not answer in time")]
-        found = CheckOut(name, self._homing.engine.clock.now_ms(), list(findings))
+        found = CheckOut(name, self._homing.engine.clock.now_ms(), findings)
         self._checked[name] = found
         return found
 
     async def send_test(self, name: str, to: str, actor: str) -> AcceptedOut:
         """One mail to an address of the operator's own."""
+        await self._listing.demand_route(name, refusal=404)
         route = self._homing.engine.routes.get(name)
-        if route is None:
-            raise NotFound(f"there is no route {name}")
-        if not takes_emails(route):
+        if route is None or not takes_emails(route):
             raise BadRequest("it takes no e-mails", "route", 409)
         email = Email(
             to=to,
             subject="Test message from Homing",
             text=f"{actor} has sent this to see whether route {name} works.",
         )
-        ticket = await self._homing.submit(email, route=name, source="console")
+        try:
+            ticket = await self._homing.submit(email, route=name, source="console")
+        except InvalidRequest as error:
+            raise type(error)(error.field.removesuffix("[0]"), error.problem) from error
         note = "sent as a test message"
         await self._homing.desk.annotate(ticket.delivery_id, actor=actor, note=note)
         return AcceptedOut(ticket.delivery_id, self._listing.word(ticket.delivery), created=True)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from homing.app import Homing
 from homing.domain.delivery import Delivery, FailedBecause
 from homing.engine.counters import Span, history
-from homing.engine.inspecting import oldest_due_ms
+from homing.engine.inspecting import known_routes, oldest_due_ms
 from homing.engine.masking import masked_attempt, masked_audit, masked_delivery
 from homing.engine.request_counts import count_requests
 from homing.engine.unserved import unserved_lanes
@@ -47,7 +47,7 @@ class Listing:
 
     async def list(self, call: Call) -> Response:
         fields = query_of(call.scope, LIST_FIELDS)
-        query = self.query(call, from_query(fields))
+        query = await self.query(call, from_query(fields))
         page = await self._homing.desk.list(query, cursor_of(fields), limit_of(fields))
         items = [self.view(call, delivery) for delivery in page.items]
         return json_answer(ListOut(items, encode_cursor(page.next), encode_cursor(page.previous)))
@@ -104,6 +104,7 @@ class Listing:
         if span not in (spans := get_args(Span)):
             raise BadRequest(f"must be one of {', '.join(spans)}", "span")
         chosen, route = cast(Span, span), fields.get("route")
+        await self.demand_route(route)
         engine = self._homing.engine
         step_ms, points = await history(engine.store, engine.clock.now_ms(), chosen, route)
         return json_answer(CountersOut(chosen, step_ms, route, points))
@@ -147,14 +148,24 @@ class Listing:
         named = None if listed is None else {listed: text}
         return json_answer(SearchOut(found.matched, items, found.more, named))
 
-    def query(self, call: Call, given: Filter, place: str = "", refusal: int = 400) -> Query:
+    async def demand_route(self, name: str | None, place: str = "", refusal: int = 400) -> None:
+        """Refuse one that nothing is known of: an empty answer would be to another question."""
+        engine = self._homing.engine
+        if name is None or name in engine.routes:
+            return
+        if name not in (known := await known_routes(engine)):
+            raise BadRequest(f"must be one of {', '.join(known)}", f"{place}route", refusal)
+
+    async def query(self, call: Call, given: Filter, place: str = "", refusal: int = 400) -> Query:
         """What the filter means. Who may not see addresses may not ask for one either."""
         if not call.let_in.sees_personal_data:
-            for name in ("recipient", "idempotency_key"):
+            for name in ("recipient", "idempotency_key", "source"):
                 text: str | None = getattr(given, name)
                 if text is not None and (name == "recipient" or "@" in text):
                     raise BadRequest("this role may not filter by address", f"{place}{name}", 403)
-        return to_query(given, self._homing.engine.routes, place, refusal)
+        query = to_query(given, self._homing.engine.routes, place, refusal)
+        await self.demand_route(given.route, place, refusal)
+        return query
 
     def view(self, call: Call, delivery: Delivery) -> DeliveryView:
         """As the caller may see it."""

@@ -16,6 +16,7 @@ from homing.domain.errors import Overloaded
 from homing.ports import Transitioned
 from homing.web.answers import encode
 from homing.web.calls import Call, query_of
+from homing.web.listing import Listing
 from homing.web.ticks import Ticks
 
 MAX_LISTENERS = 100
@@ -95,8 +96,9 @@ class Live:
                 if listener.route in (None, event.delivery.route):
                     listener.put(line)
 
-    async def stream(self, call: Call) -> Response:
+    async def stream(self, call: Call, listing: Listing) -> Response:
         query = query_of(call.scope, FILTERS)
+        await listing.demand_route(query.get("route"))
         if len(self._listeners) >= MAX_LISTENERS or self._ended:
             raise Overloaded("too many listeners")
         return EventStream(self, Listener(query.get("route")), call)

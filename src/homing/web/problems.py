@@ -16,11 +16,14 @@ from homing.domain.errors import (
     NotAllowed,
     NotFound,
     Overloaded,
+    StoreCorrupt,
     StoreError,
     StoreFull,
+    StoreLocked,
     StoreOutcomeUnknown,
     TooLarge,
 )
+from homing.engine.store_verdict import reason_of
 from homing.web.answers import PHRASES, Answer, encode
 
 log = logging.getLogger("homing.web")
@@ -149,6 +152,8 @@ def _by_verdict(error: Exception, verdict: Verdict) -> Answer:
         field = error.field[:MAX_FIELD_CHARS]
         return problem(verdict.status, verdict.title, error.problem, field=field)
     detail = verdict.detail or str(error)
+    if isinstance(error, StoreLocked | StoreCorrupt):
+        detail = f"{reason_of(error)}; {detail}"
     if isinstance(error, IdempotencyConflict):
         return problem(
             verdict.status,

@@ -110,6 +110,7 @@ class Verbs:
     async def set_parked(self, call: Call, route: str, given: VerbIn, *, parked: bool) -> ParkedOut:
         """Stop a route, or start it again."""
         signed = who(call, given.actor, given.reason)
+        await self._listing.demand_route(route, refusal=404)
         desk = self._homing.desk
         under_way = 0
         if parked:

@@ -200,3 +200,4 @@ def test_counters_are_shown(cli: Cli, letters: dict[str, str]) -> None:
     assert sum(point["accepted"] for point in shown["points"]) == len(letters)
     assert cli("counters", "--span", "week").out.startswith("from")
     assert "use one of hour, day, week" in cli("counters", "--span", "year", code=2).err
+    assert "there is no route 'none'" in cli("counters", "--route", "none", code=2).err

@@ -51,6 +51,27 @@ def test_an_hour_of_waiting_passes_in_seconds_when_time_is_scaled(tmp_path: Path
     assert "It is the last of its budget" in why
 
 
+def test_settings_name_the_options_that_they_were_given_by(tmp_path: Path) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/api/v1/settings"
+    answers: list[httpx2.Response] = []
+
+    def answered() -> bool:
+        try:
+            answers.append(httpx2.get(url))
+        except httpx2.TransportError:
+            return False
+        return True
+
+    with started(tmp_path, ["-m", "homing", "serve", "--port", str(port)]) as program:
+        until(answered)
+        program.stop()
+
+    found = {each["name"]: each for each in answers[0].json()["items"]}
+    assert (found["server.port"]["value"], found["server.port"]["origin"]) == (str(port), "--port")
+    assert found["server.host"]["origin"] == "default"
+
+
 def test_metrics_are_served_unless_switched_off(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         served.ends_as(served.post("k", to=["ok@stub.test"]), "delivered")

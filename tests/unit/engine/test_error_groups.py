@@ -50,6 +50,19 @@ async def test_a_group_says_since_when_and_until_when(world: World) -> None:
     assert group.newest.id == last != first
 
 
+async def test_what_was_dismissed_and_restored_was_seen_when_it_failed(world: World) -> None:
+    began_ms = world.clock.now_ms()
+    [delivery_id] = await world.fail()
+    world.clock.advance(600)
+    await world.homing.desk.dismiss(delivery_id, **SIGNED)
+    world.clock.advance(600)
+    await world.homing.desk.restore(delivery_id, **SIGNED)
+
+    group = await world.group()
+
+    assert (group.first_seen_at_ms, group.last_seen_at_ms) == (began_ms, began_ms)
+
+
 @pytest.mark.parametrize(
     ("before", "now", "trend"),
     [(1, 2, "rising"), (2, 1, "falling"), (1, 1, "steady"), (2, 0, "quiet"), (0, 1, "rising")],

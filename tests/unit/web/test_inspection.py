@@ -12,6 +12,8 @@ import pytest
 
 from homing import doctor
 from homing.app import Homing
+from homing.domain.errors import StoreLocked
+from homing.engine.liveness import PATIENCE_S
 from homing.from_settings import Program, assemble
 from homing.ports import Finding
 from homing.providers.stub import StubProvider
@@ -32,6 +34,36 @@ async def test_workers_are_listed_with_what_they_serve(api: Api) -> None:
     assert worker["beat_at_ms"] == api.clock.now_ms()
     assert isinstance(worker["pid"], int)
     assert found["unserved"] == {}
+
+
+async def test_while_the_store_refuses_writes_workers_are_told_from_what_is_known(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A beat that is late would have to be written before anybody is judged."""
+    await api.homing.engine.liveness.beat()
+    beat_at_ms = api.clock.now_ms()
+    api.clock.advance(PATIENCE_S)
+
+    async def refuse(*args: object) -> None:
+        raise StoreLocked("homing.db is locked")
+
+    monkeypatch.setattr(api.homing.store, "save", refuse)
+    for path in ("workers", "stats"):
+        assert (await api.client.get(f"{API}/{path}")).status_code == 200
+    [worker] = (await api.client.get(f"{API}/workers")).json()["items"]
+    assert worker["beat_at_ms"] == beat_at_ms
+
+
+@pytest.mark.parametrize("path", ["check", "test", "park", "unpark"])
+async def test_a_route_that_is_not_known_is_refused_with_those_that_are(
+    api: Api, path: str
+) -> None:
+    body = {"check": {}, "test": {"to": "ann@example.org"}}.get(path, {"reason": "x"})
+    answer = await api.client.post(f"{API}/routes/none/{path}", json=body)
+    assert answer.status_code == 404
+    assert answer.json()["field"] == "route"
+    assert answer.json()["detail"].startswith("must be one of ")
+    assert "mail" in answer.json()["detail"]
 
 
 async def test_stats_say_since_when_the_oldest_is_due(api: Api) -> None:
@@ -100,6 +132,11 @@ async def test_what_cannot_be_tested_is_refused(
 ) -> None:
     assert (await api.client.post(f"{API}/{path}", json=body)).status_code == status
     assert await api.listed() == []
+
+
+async def test_the_address_of_a_test_message_is_named_as_it_was_given(api: Api) -> None:
+    answer = await api.client.post(f"{API}/routes/mail/test", json={"to": "nobody"})
+    assert answer.json()["field"] == "to"
 
 
 async def test_without_settings_there_are_none_to_show(api: Api) -> None:
@@ -181,7 +218,8 @@ async def test_the_doctor_reports_as_the_command_does(
     monkeypatch.setattr(doctor, "_provider", fine)
     found = (await served.client.post(f"{API}/doctor", json={})).json()
     assert {"check": "provider", "verdict": "good", "detail": "answers"} in found["findings"]
-    assert {each["check"] for each in found["findings"]} >= {"provider", "clock", "worker"}
+    checks = {each["check"] for each in found["findings"]}
+    assert checks >= {"store", "provider", "clock", "worker"}
     assert (await served.client.get(f"{API}/doctor")).json() == found
 
 

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from homing.domain.errors import (
+    StoreCorrupt,
     StoreError,
     StoreFull,
+    StoreLocked,
     StoreOutcomeUnknown,
     StoreUnavailable,
 )
@@ -403,6 +405,8 @@ class TestStoreInTrouble:
         [
             (StoreFull("no room"), 507, "nothing was stored"),
             (StoreUnavailable("locked"), 503, "nothing was stored"),
+            (StoreLocked("busy"), 503, "another connection keeps it locked; nothing was stored"),
+            (StoreCorrupt("odd"), 503, "it is damaged; nothing was stored"),
             (StoreOutcomeUnknown("cut"), 503, "ask again with the same key"),
             (StoreError("odd"), 503, "nothing was stored"),
         ],

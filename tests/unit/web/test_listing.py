@@ -7,6 +7,7 @@ import base64
 import pytest
 
 from homing.ports import Cursor, Facet, GroupBy, Query
+from homing.testing import samples
 from homing.web.reading import decode_cursor, encode_cursor
 from tests.unit.web.conftest import Api
 
@@ -144,6 +145,8 @@ def test_a_cursor_comes_back_as_it_was(delivery_id: str) -> None:
         ("limit=%D9%A1", "limit"),
         ("status=nonsense", "status"),
         ("status=", "status"),
+        ("route=none", "route"),
+        ("route=", "route"),
         ("from_created_at_ms=-1", "from_created_at_ms"),
         ("to_created_at_ms=99999999999999999999", "to_created_at_ms"),
         ("from_created_at_ms=5&to_created_at_ms=4", "from_created_at_ms"),
@@ -193,6 +196,8 @@ async def test_filters_combine(api: Api) -> None:
 
 
 async def test_a_route_of_the_past_can_still_be_asked_for(api: Api) -> None:
+    await api.homing.store.add([samples.new("old", route="gone")])
+    assert [each["delivery_id"] for each in await api.listed(route="gone")] == ["old"]
     assert await api.listed(route="gone", status="failed") == []
 
 
@@ -283,10 +288,20 @@ async def test_counters_are_shown_by_span_and_route(api: Api) -> None:
         assert len(found["points"]) == points
         last = found["points"][-1]
         assert (last["accepted"], last["delivered"], last["failed"]) == (2, 1, 1)
-    other = (await api.client.get("/api/v1/counters", params={"route": "other"})).json()
-    assert {point["accepted"] for point in other["points"]} == {0}
-    refused = await api.client.get("/api/v1/counters", params={"span": "year"})
-    assert (refused.status_code, refused.json()["field"]) == (400, "span")
+    await api.homing.store.add([samples.new("other", route="other")])
+    for route, accepted in (("mail", 2), ("other", 0)):
+        found = (await api.client.get("/api/v1/counters", params={"route": route})).json()
+        assert sum(point["accepted"] for point in found["points"]) == accepted
+    for field, value in (("span", "year"), ("route", "none")):
+        refused = await api.client.get("/api/v1/counters", params={field: value})
+        assert (refused.status_code, refused.json()["field"]) == (400, field)
+
+
+async def test_events_and_exports_of_a_route_that_is_not_known_are_refused(api: Api) -> None:
+    for path in ("events", "export"):
+        answer = await api.client.get(f"/api/v1/{path}", params={"route": "none"})
+        assert (answer.status_code, answer.json()["field"]) == (400, "route")
+        assert answer.json()["detail"].startswith("must be one of ")
 
 
 async def test_pages_lead_both_ways(api: Api) -> None:

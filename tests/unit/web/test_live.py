@@ -132,7 +132,7 @@ async def test_listeners_are_bounded(api: Api) -> None:
 
 
 async def test_a_listener_may_choose_its_route(api: Api) -> None:
-    other, mail = Ear(api.app, b"route=event"), Ear(api.app, b"route=mail")
+    other, mail = Ear(api.app, b"route=events"), Ear(api.app, b"route=mail")
     await other.until(b": homing")
     await mail.until(b": homing")
     await api.dead()

@@ -85,12 +85,12 @@ def _answer(jobs: Sequence[Job], subject: Any) -> None:
 def _change(log: Log, jobs: Sequence[Job]) -> bool:
     index, group = log.index, log.group()
     commits: list[tuple[Job, Changes]] = []
-    may_be_due = False
+    last_commit, may_be_due = index.last_commit, False
     for job in jobs:
         changes = index.begin()
         try:
             job.answer = job.work(index)
-            has_changed = group.commit(changes, log.next_commit())
+            has_changed = log.add_commit(group, changes)
         except Exception as error:
             index.undo(changes)
             job.error = error
@@ -106,6 +106,7 @@ def _change(log: Log, jobs: Sequence[Job]) -> bool:
     except StoreError as error:
         for _, changes in reversed(commits):
             index.undo(changes)
+        index.last_commit = last_commit
         if isinstance(error, StoreFull) and len(commits) > 1:
             # There may be room for each of the others.
             alone = [_change(log, [job]) for job, _ in commits]

@@ -14,25 +14,29 @@ from msgspec.structs import replace
 
 from homing.domain import recipients
 from homing.domain.delivery import Change, Content, Delivery
-from homing.domain.failure import Failure
+from homing.domain.failure import STORE_DAMAGED, Failure
 from homing.domain.policy import Plan
 from homing.domain.transitions.endings import end_failed
 from homing.domain.writes import write_of_change
 from homing.stores.jsonl.index import LogIndex
 from homing.stores.jsonl.keys import own_key
-from homing.stores.jsonl.lines import looks_finished
+from homing.stores.jsonl.lines import is_whole, looks_finished
 from homing.stores.memory.writing import save_one
 
-STORE_DAMAGED = "store_damaged"
 _DETAIL = "a line about it was damaged: nobody can tell whether it was sent"
 
 # A line states the id of its delivery twice: as what it shows first, and in the delivery.
 _SHOWN_ID = re.compile(rb'^\s*\{"\w+":"([^"\\]+)"')
 _KEPT_ID = re.compile(rb'"delivery":\{"id":"([^"\\]+)"')
+# The same in each of several lines that damage has joined.
+_ANY_ID = re.compile(rb'\{"\w+":"([^"\\]+)"')
 _KEPT = re.compile(rb'"delivery":(?=\{)')
 _MARKS = (b'"_homing":', b'"delivery":', b'"commit":', b',"sum":"', b'_at_ms":')
 _FIRST = (b',"payload":"', b',"keyed":true')
 _LATER = (b'"version":', b'"payload_no":', b'"cycle":')
+# Damage that hides a line takes its feed and both ids in it, which stand further apart than this.
+_MOST_ILLEGIBLE = 31
+_ILLEGIBLE = re.compile("[\x00-\x1f\x7f-\x9f\ufffd]")
 # The route of a delivery is not known here: these notices are given if it has them.
 _NO_PLAN = Plan(stages=(), notify_on_failed=("dead_letter", "alert"))
 
@@ -41,20 +45,29 @@ def concerned(index: LogIndex, data: bytes, start: int) -> set[str]:
     """The ids of the deliveries that damaged bytes of the queue may have been about.
 
     A line that cannot be told may have been about any delivery that has no newer line, unless it
-    was the first of a new one. That is put into the index as far as it can be read.
+    was the first of a new one. That is put into the index as far as it can be read. Damage that
+    runs over the end of a line may hide whole lines, which were about any of them, too.
     """
     found: set[str] = set()
-    for line in _lines(data):
-        named = {one for one in _ids(line) if one in index.records}
-        if named:
-            found |= named
-        elif _is_first(line):
-            if (lost := _lost(line)) is not None:
-                _put_lost(index, lost)
-                found.add(lost.id)
-        elif _is_ours(line):
-            return {one for one in index.records if index.places.line_of(one) < start}
+    lines = list(_lines(data))
+    damaged = [line for line in lines if not is_whole(line.removesuffix(b"\n"))]
+    is_hiding = 0 < len(damaged) < len(lines)  # a block of old lines lies over others
+    for line in damaged:
+        named = {one for one in map(_text, _ANY_ID.findall(line)) if one in index.records}
+        is_first = not named and _is_first(line)
+        found |= named
+        if is_first and (lost := _lost(line)) is not None:
+            _put_lost(index, lost)
+            found.add(lost.id)
+        is_hiding |= _may_hide_lines(line) or (not named and not is_first and _is_ours(line))
+    if is_hiding:
+        found |= {one for one in index.places.packed if index.places.line_of(one) < start}
     return found
+
+
+def _may_hide_lines(line: bytes) -> bool:
+    """Whether so much of it is damaged that line feeds, and lines between them, may be gone."""
+    return len(_ILLEGIBLE.findall(_text(line))) > _MOST_ILLEGIBLE
 
 
 def named_in(index: LogIndex, data: bytes) -> set[str]:
@@ -72,6 +85,10 @@ def hold(index: LogIndex, delivery_ids: Iterable[str], now_ms: int) -> list[str]
             save_one(index, write_of_change(_uncertain(delivery, now_ms)))
             held.append(delivery_id)
     return held
+
+
+def is_held_for_damage(delivery: Delivery) -> bool:
+    return delivery.failure is not None and delivery.failure.error_class == STORE_DAMAGED
 
 
 def _uncertain(delivery: Delivery, now_ms: int) -> Change:

@@ -58,6 +58,7 @@ class Log:
         self._stated = 0
         self._compact_journal_at = JOURNAL_BYTES
         self._damage = Damage(self._folder)
+        self._lacks_journal = not (self._folder / JOURNAL).exists()
         self._open_files()
 
     def close(self) -> None:
@@ -71,7 +72,8 @@ class Log:
         if self._queue.synced <= self._stated:
             return
         with contextlib.suppress(StoreError, OSError), self.locked(time.monotonic()):
-            record = JournalRecord(self.next_commit(), queue_bytes=self._queue.synced)
+            self.index.last_commit += 1
+            record = JournalRecord(self.index.last_commit, queue_bytes=self._queue.synced)
             group = self.group()
             group.journal += sealed(b"{", encode(record))
             self.write(group, durable=False)
@@ -173,6 +175,12 @@ class Log:
         replays.append(self._replay())
         for replay in replays:
             self._set_aside(replay)
+        if self._lacks_journal and self.index.records:
+            self._damage.tell(
+                f"{JOURNAL} is missing beside {self.path.name}: attempts, parks and keys that were"
+                " in it are forgotten"
+            )
+        self._lacks_journal = False
         if is_first and self.index.journal_entries <= 2 * self.index.entries_beside:
             self._compact_journal_at = max(JOURNAL_BYTES, 2 * self._journal.end)
         self._is_stale = False
@@ -208,6 +216,7 @@ class Log:
                 ids = named_in(self.index, data)
             held += hold(self.index, ids, now_ms)
             self._damage.keep_damaged(file, start, end, _named(held))
+            held = []
         self.index.note(self._damage.facts)
         self._commit(changes)
         self._damage.facts.clear()
@@ -245,13 +254,18 @@ class Log:
 
     def _commit(self, changes: Changes) -> None:
         group = self.group()
-        if group.commit(changes, self.next_commit()):
+        if self.add_commit(group, changes):
             self.write(group, durable=True)
         self.index.settle()
 
-    def next_commit(self) -> int:
-        self.index.last_commit += 1
-        return self.index.last_commit
+    def add_commit(self, group: Group, changes: Changes) -> bool:
+        """Whether anything has changed. Only then a number is used up: the next one of another
+        process follows the last number in the files, and would be taken for known."""
+        number = self.index.last_commit + 1
+        has_changed = group.commit(changes, number)
+        if has_changed:
+            self.index.last_commit = number
+        return has_changed
 
 
 def _named(held: list[str]) -> str:

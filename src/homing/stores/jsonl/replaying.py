@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from homing.domain.errors import StoreCorrupt
 from homing.stores.jsonl.files import AppendFile
+from homing.stores.jsonl.holding import is_held_for_damage
 from homing.stores.jsonl.index import LogIndex
 from homing.stores.jsonl.lines import (
     IndexedRecord,
@@ -82,6 +83,11 @@ class Replay:
                 self._queue.end = end
                 continue
             record = indexed_record(line)
+            newest = commit[0][2].commit if commit else self._index.last_commit
+            if record.commit < newest:
+                # It was moved or copied here: what it says was true before the lines above it.
+                lines.note_misplaced(offset, end)
+                continue
             if commit and record.commit != commit[0][2].commit:
                 if not lines.has_gap:
                     raise _missing(self._queue, commit[0][0])
@@ -95,6 +101,11 @@ class Replay:
             self._put(offset, line, record)
             self._queue.end = end
             lines.has_gap = False
+        self._end_queue(commit)
+
+    def _end_queue(self, commit: list[tuple[int, bytes, IndexedRecord]]) -> None:
+        """After its last line: `commit` may have none that ends it."""
+        lines = self._lines
         if commit and lines.has_gap and lines.torn_at is None:
             self._put_all(commit)
         if commit:
@@ -128,6 +139,9 @@ class Replay:
                 known = index.records[delivery_id].version
                 if delivery.version > known + 1:
                     self.suspects.add(delivery_id)
+            if self.suspects and is_held_for_damage(delivery):
+                # It was held when that was met first; a person may have decided since.
+                self.suspects.discard(delivery_id)
             index.put(delivery)
         packed[delivery_id] = packed_place(
             offset,

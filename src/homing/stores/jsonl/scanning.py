@@ -36,6 +36,10 @@ class Scan:
         # Where the end begins that no finished write has left.
         self.torn_at: int | None = None
 
+    def note_misplaced(self, start: int, end: int) -> None:
+        """Of the last line: it is whole, and does not belong where it lies."""
+        self._note(start, end)
+
     def _scan(self) -> Iterator[Line]:
         place: int | None = self._file.end
         while place is not None:

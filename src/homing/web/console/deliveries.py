@@ -113,7 +113,7 @@ class Deliveries:
         fields = visit.query(FIELDS)
         given = {name: fields[name] for name in FILTERS if name in fields}
         routes = self._homing.engine.routes
-        query = self._listing.query(visit.call, from_query(given))
+        query = await self._listing.query(visit.call, from_query(given))
         cursor = cursor_of(fields)
         page = await self._homing.desk.list(query, cursor, PAGE, bounded=True)
         return self._rendering.page(

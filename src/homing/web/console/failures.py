@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from starlette.responses import Response
 
 from homing.app import Homing
-from homing.web.console.advice import MENDED_ELSEWHERE, advice
+from homing.engine.advice import MENDED_ELSEWHERE, advice
 from homing.web.console.deliveries import Deliveries
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from msgspec import Struct, field
 from starlette.responses import Response
@@ -78,7 +78,7 @@ class Home:
             visit,
             "home.html",
             place="",
-            reasons=await self._reasons(stats, totals),
+            reasons=await self._reasons(visit, stats, totals),
             stats=stats,
             totals=totals,
             states=[name for name in STATES if totals.get(name) or name in ALWAYS_SHOWN],
@@ -108,7 +108,9 @@ class Home:
             unserved=stats.unserved,
         )
 
-    async def _reasons(self, stats: StatsOut, totals: Mapping[str, int]) -> list[Reason]:
+    async def _reasons(
+        self, visit: Visit, stats: StatsOut, totals: Mapping[str, int]
+    ) -> list[Reason]:
         engine = self._homing.engine
         oldest_ms = stats.oldest_due_at_ms
         reasons = [
@@ -116,7 +118,7 @@ class Home:
         ]
         reasons += [
             Reason(
-                _parked(route, engine.parking.fact(route.route)),
+                _parked(visit, route, engine.parking.fact(route.route)),
                 ("routes", route.route),
                 f"Route {route.route}",
             )
@@ -159,13 +161,10 @@ class Home:
         return reasons
 
 
-def _parked(route: RouteStats, fact: Fact | None) -> str:
-    value: Mapping[str, Any] = (fact.value if fact is not None else None) or {}
-    reason = value.get("reason") or value.get("error_class") or "no reason given"
-    if value.get("by") == BY_FAULT:
-        text = f"Route {route.route} stands still because of a fault: {reason}"
-    else:
-        text = f"Route {route.route} is parked by {value.get('by')}: {reason}"
+def _parked(visit: Visit, route: RouteStats, fact: Fact | None) -> str:
+    by = ((fact.value if fact is not None else None) or {}).get("by")
+    how = "stands still because of a fault" if by == BY_FAULT else f"is parked by {by}"
+    text = f"Route {route.route} {how}: {visit.parked_because(fact)}"
     waiting = route.states.get("pending", 0)
     return f"{text} ({plural(waiting, 'delivery', 'deliveries')} waiting)" if waiting else text
 

@@ -11,11 +11,11 @@ from starlette.responses import Response
 from homing.app import Homing
 from homing.domain.errors import NotFound
 from homing.domain.policy import Stage
+from homing.engine.advice import advice
 from homing.engine.planning import Forecast, forecast
 from homing.engine.route import Route
 from homing.ports import Checked, Described
 from homing.settings import seconds
-from homing.web.console.advice import advice
 from homing.web.console.charts import plan_picture
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit
@@ -93,7 +93,7 @@ class Routes:
     async def _served(self) -> frozenset[str]:
         """The routes that a live worker of any process works on."""
         engine = self._homing.engine
-        await engine.liveness.look()
+        await engine.liveness.look_if_fresh()
         by_timer = await engine.liveness.lanes_of_timers()
         return frozenset(
             name

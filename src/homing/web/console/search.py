@@ -65,7 +65,7 @@ class Search:
         given = fields.get("a", "")
         if not given:
             return visit.see("search")
-        query = self._listing.query(visit.call, Filter(recipient=given))
+        query = await self._listing.query(visit.call, Filter(recipient=given))
         cursor = cursor_of(fields)
         page = await self._homing.desk.list(query, cursor, PAGE, bounded=True)
         rows = await self._deliveries.rows(visit, page.items)

@@ -9,7 +9,10 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 from starlette.responses import Response
 
+from homing.domain.delivery import Fact
 from homing.domain.redaction import mask_addresses
+from homing.engine.masking import HIDDEN
+from homing.engine.parking import BY_FAULT
 from homing.engine.tokens import Right
 from homing.web.answers import Answer
 from homing.web.auth import is_csrf_token
@@ -59,6 +62,13 @@ class Visit:
     def text(self, said: str) -> str:
         """What an operator or a server has said, as the visitor may see it."""
         return said if self.sees_personal_data else mask_addresses(said)
+
+    def parked_because(self, parked: Fact | None) -> str:
+        """Why a route stands still. What an operator wrote is for those who see personal data."""
+        value = (None if parked is None else parked.value) or {}
+        if value.get("by") != BY_FAULT and not self.sees_personal_data:
+            return HIDDEN
+        return self.text(str(value.get("reason") or value.get("error_class") or "no reason given"))
 
     def demand_personal_data(self) -> None:
         """For what is nothing but addresses and contents."""

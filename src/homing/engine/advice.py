@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from homing.ports import Finding
+
 LOGIN = (
     "The server does not accept the user name or password. Put the right ones into the setting"
     " `provider` (`HOMING_PROVIDER`), start the process again, and check the provider."
@@ -45,6 +49,8 @@ ADVICE = {
     "message_too_large": "The mail is larger than the server takes. Amend it, or dismiss it.",
     "content_refused": "The server takes the content for spam or forbidden. Amend it, or dismiss"
     " it.",
+    "store_damaged": "What the store said of them was damaged. Look at the attempts of each:"
+    " confirm those that arrived, and send the others again.",
     "answer_lost": "The server may have taken them. Look for the mail there: confirm those that"
     " arrived, and send the others again.",
 }
@@ -58,5 +64,25 @@ MENDED_ELSEWHERE = frozenset(
 )
 
 
+# What a person must change; the other side may also be back by itself.
+_SETUP_AT_FAULT = frozenset(
+    error_class
+    for error_class in (*MENDED_ELSEWHERE, "relay_denied")
+    if ADVICE[error_class] != OTHER_SIDE
+)
+
+
 def advice(error_class: str | None) -> str | None:
     return ADVICE.get(error_class or "")
+
+
+def setup_advice(error_class: str | None) -> str | None:
+    """What to change in settings or at the server, if the error says that nothing else helps."""
+    return advice(error_class) if error_class in _SETUP_AT_FAULT else None
+
+
+def with_advice(finding: Finding) -> Finding:
+    """What a provider says of itself begins with the class of its error."""
+    error_class, colon, _ = finding.detail.partition(":")
+    step = setup_advice(error_class) if colon and finding.verdict == "bad" else None
+    return finding if step is None else replace(finding, detail=f"{finding.detail}. {step}")
