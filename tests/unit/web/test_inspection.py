@@ -23,6 +23,8 @@ from homing.settings.loading import Loaded
 from homing.settings.tree import ServerSettings
 from homing.testing.clocks import ManualClock
 from homing.web.application import application
+from homing.web.inspection import Inspection
+from homing.web.schemas import DoctorOut
 from tests.unit.web.conftest import OPEN, Api, running
 from tests.unit.web.people import (
     cheap_passwords,  # noqa: F401 - a fixture
@@ -187,6 +189,28 @@ async def test_without_settings_there_are_none_to_show(api: Api) -> None:
     assert (await api.client.get(f"{API}/settings")).json() == {"items": []}
     assert (await api.client.get(f"{API}/doctor")).json() == {"at_ms": None, "findings": []}
     assert (await api.client.post(f"{API}/doctor", json={})).status_code == 409
+
+
+async def test_the_report_of_the_doctor_is_masked_for_roles_without_personal_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def examine(self: Inspection) -> DoctorOut:
+        finding = Finding("provider", "bad", "550 ann@example.org is not known here")
+        self.examined = DoctorOut(1, [finding])
+        return self.examined
+
+    monkeypatch.setattr(Inspection, "examine", examine)
+    server = ServerSettings(auth="session", personal_data=("operator",))
+    async with with_people(server) as api:
+        await sign_in(api.client, "the admin")
+        answers = [
+            await api.client.post(f"{API}/doctor", json={}),
+            await api.client.get(f"{API}/doctor"),
+            await api.client.get("/doctor"),
+        ]
+    for answer in answers:
+        assert "is not known here" in answer.text
+        assert "ann@example.org" not in answer.text
 
 
 class Served:
