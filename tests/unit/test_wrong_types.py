@@ -11,6 +11,7 @@ import pytest
 
 from homing import Attachment, Email, Event, Homing, InvalidRequest, Job, SettingsError
 from homing.build import Fact, Query
+from homing.engine.request_checks import MAX_METADATA_CHARS
 from homing.testing.clocks import ManualClock
 
 MAIL = Email(to="ann@example.org", subject="Booked", text="See you Monday")
@@ -49,6 +50,7 @@ OPTIONS: list[tuple[str, Any]] = [
     ("metadata", {1: "a"}),
     ("metadata", [("a", "b")]),
     ("metadata", {"a": "\ud800"}),
+    ("metadata", {"a": "x" * MAX_METADATA_CHARS}),
     ("generation", "1"),
     ("generation", -1),
     ("delivery_id", 5),
