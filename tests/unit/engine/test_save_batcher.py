@@ -320,10 +320,11 @@ async def test_at_a_stop_what_the_store_does_not_answer_goes_to_the_journal(
     """What is being saved, and what has gathered behind it."""
     first, second = await desk.claimed("d1", "d2")
     asked = asyncio.Event()
+    never: asyncio.Future[list[bool]] = asyncio.get_running_loop().create_future()
 
     async def say_nothing(*_: object) -> list[bool]:
         asked.set()
-        return await asyncio.get_running_loop().create_future()
+        return await never
 
     monkeypatch.setattr(desk.store, "save", say_nothing)
     saves = [desk.settlement(success(each), must_keep=True) for each in (first, second)]

@@ -47,9 +47,9 @@ async def test_workers_are_listed_with_what_they_serve(api: Api) -> None:
 
 
 async def test_a_process_that_is_silent_is_shown_as_such(api: Api) -> None:
-    beat = {"host": "elsewhere", "pid": "7", "lanes": "mail\n"}
     beaten_ms = api.clock.now_ms()
-    await api.homing.store.save([], [Fact(WORKER, "other", beaten_ms, beat)])
+    beat = {"host": "elsewhere", "pid": "7", "lanes": "mail\n"}
+    await api.homing.store.save([], [Fact(WORKER, "other", beaten_ms, {**beat})])
     await api.homing.engine.liveness.look()
     api.clock.advance(600)
     await api.homing.engine.liveness.beat()
@@ -131,9 +131,11 @@ async def test_what_a_provider_says_is_masked_for_roles_without_personal_data(
 async def test_a_provider_that_does_not_answer_is_not_waited_for(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    never: asyncio.Future[list[Finding]] = asyncio.get_running_loop().create_future()
+
     async def findings(self: StubProvider) -> list[Finding]:
         del self
-        return await asyncio.get_running_loop().create_future()
+        return await never
 
     monkeypatch.setattr(StubProvider, "findings", findings, raising=False)
     monkeypatch.setattr("homing.web.inspection.CHECK_WITHIN_S", 0.0)
