@@ -68,18 +68,28 @@ async def test_all_parts_are_stored_with_their_keys(server: servers.Server) -> N
 
 
 def unlike(name: str) -> list[New]:
-    """Parts of one kind, of two, and with what only rows can say."""
+    """Parts of one kind, of two, with other keys than their own for ever, and with what only rows
+    can say."""
     alike = news(name, 2 * PART)
     urgent = [
         structs.replace(one, delivery=structs.replace(one.delivery, priority=1))
         for one in news(f"{name}-urgent", PART)
+    ]
+    termed = [keyed_otherwise(one, expires_at_ms=1) for one in news(f"{name}-termed", PART)]
+    intended = [
+        keyed_otherwise(one, key=f"intent-{one.delivery.id}")
+        for one in news(f"{name}-intended", PART)
     ]
     mixed = news(f"{name}-mixed", PART)
     mixed[1] = structs.replace(mixed[1], payload=b"")
     mixed[2] = structs.replace(mixed[2], results={"made": b"1"})
     mixed[3] = structs.replace(mixed[3], facts=(Fact("kind", f"{name}-3", 1, {"a": 1}),))
     mixed[4] = structs.replace(mixed[4], keys=())
-    return [*alike, *urgent, *mixed]
+    return [*alike, *urgent, *termed, *intended, *mixed]
+
+
+def keyed_otherwise(new: New, **fields: object) -> New:
+    return structs.replace(new, keys=(structs.replace(new.keys[0], **fields),))
 
 
 async def test_all_ways_to_add_store_the_same(server: servers.Server) -> None:
