@@ -136,6 +136,24 @@ def calls_in_memory() -> list[object]:
     return [one for one in gc.get_objects() if type(one) in (WholeMessages, Call)]
 
 
+async def test_nothing_is_written_to_a_peer_that_does_not_read() -> None:
+    """Otherwise one that only asks would fill the memory with its answers."""
+    async with calling() as caller:
+        await caller.post(b"k")
+        caller.served_by.pause_writing()
+        asked = asyncio.ensure_future(
+            caller.ask(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        )
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not asked.done()
+
+        caller.served_by.resume_writing()
+
+        status, _ = await asked
+        assert status.endswith(b"200 OK")
+
+
 async def test_a_connection_is_not_idle_while_it_is_answered() -> None:
     """However long that takes: the timer of the request before it rings meanwhile."""
     async with calling() as caller:
