@@ -76,6 +76,8 @@ async def test_groups_of_one_class_have_each_their_own_newest() -> None:
         ("timed_out", "uncertain", "mail"),
         ("refused", "rejected", "mail"),
         ("refused", "rejected", "jobs"),
+        ("", "expired", "mail"),
+        ("timed_out", "expired", "mail"),
     )
     for number, (error_class, because, route) in enumerate(kinds):
         at_ms = clock.now_ms() + number
@@ -84,7 +86,7 @@ async def test_groups_of_one_class_have_each_their_own_newest() -> None:
             route=route,
             state="failed",
             failed_because=because,
-            failure=Failure(error_class),
+            failure=Failure(error_class) if error_class else None,
             created_at_ms=at_ms,
             updated_at_ms=at_ms,
             ended_at_ms=at_ms,
