@@ -12,9 +12,10 @@ from uuid import UUID
 from zlib import crc32
 
 import pytest
+from msgspec.structs import replace
 
 from homing.domain import transitions
-from homing.domain.delivery import Delivery
+from homing.domain.delivery import Delivery, Recipient
 from homing.engine.alerts import QUARANTINED
 from homing.ports import Existing
 from homing.stores.jsonl import JsonlStore
@@ -23,6 +24,7 @@ from homing.testing import samples
 from homing.testing.samples import NOW_MS
 from tests.faults.disks import in_memory
 from tests.faults.jsonl_logs import opened
+from tests.faults.syncs import recorded
 
 # Far apart, as real ids are: a few bits do not make one of another.
 WAITING, MARKED, DELIVERED, LAST = (str(UUID(int=Random(n).getrandbits(128))) for n in range(4))
@@ -80,9 +82,17 @@ def damaged(data: bytes, place: int, bits: int) -> bytes:
     return bytes(changed)
 
 
-def damage(queue: Path, text: bytes, after: int) -> None:
+def damage(queue: Path, text: bytes, after: int, *, behind: bytes = b"") -> None:
     whole = queue.read_bytes()
-    queue.write_bytes(damaged(whole, whole.index(text) + after, 64))
+    place = whole.index(text, whole.index(behind))
+    queue.write_bytes(damaged(whole, place + after, 64))
+
+
+def garble_last_but_one(queue: Path, text: bytes) -> None:
+    """Nothing of that line, which has this text, can be read any more."""
+    *lines, line, last = queue.read_bytes().splitlines(keepends=True)
+    assert text in line
+    queue.write_bytes(b"".join([*lines, b"x" * (len(line) - 1), b"\n", last]))
 
 
 def is_held(delivery: Delivery) -> bool:
@@ -212,6 +222,75 @@ async def test_what_a_person_has_decided_of_a_held_one_stays(queue: Path) -> Non
     assert found.state == "pending"
     assert len(await again.facts(QUARANTINED)) == 1
     await again.close()
+
+
+async def test_the_key_of_a_new_delivery_stays_taken_if_only_its_payload_is_damaged(
+    queue: Path,
+) -> None:
+    damage(queue, b'"payload":"', len(b'"payload":"'), behind=WAITING.encode())
+    store = JsonlStore(queue)
+    await store.open()
+
+    [answer] = await store.add([samples.keyed("again", "k-waiting")])
+
+    assert isinstance(answer, Existing)
+    assert answer.delivery_id == WAITING
+    found = await store.get(WAITING)
+    assert found is not None
+    assert is_held(found)
+    await store.close()
+
+
+async def test_who_may_have_the_mail_is_shown_as_such(queue: Path) -> None:
+    """The damaged line was about a send."""
+    store = JsonlStore(queue)
+    await store.open()
+    people = tuple(Recipient(f"{name}@example.org") for name in ("ann", "bob"))
+    await store.add([samples.new("mail", lane="mail/other", recipients=people)])
+    [held] = await store.claim(samples.claim(lanes=("mail/other",)))
+    mark = transitions.mark_committing(held.delivery, now_ms=NOW_MS, frozen={"frozen": b"x"})
+    await store.save([mark])
+    await store.close()
+    damage(queue, b'"committing"', 0, behind=b'{"id":"mail"')
+
+    store = JsonlStore(queue)
+    await store.open()
+    found = await store.get("mail")
+    await store.close()
+
+    assert found is not None
+    assert is_held(found)
+    assert [each.outcome for each in found.recipients] == ["maybe", "maybe"]
+    assert found.notices_due == ("dead_letter", "alert")
+
+
+async def test_one_that_misses_a_line_in_between_is_held(queue: Path) -> None:
+    """That line may have had its newest payload: the old one must not be sent."""
+    store = JsonlStore(queue)
+    await store.open()
+    await store.add([samples.new("amended", lane="mail/other")])
+    claim = samples.claim(lanes=("mail/other",))
+    [held] = await store.claim(claim)
+    await store.save([replace(samples.retry(held.delivery), payload=b"corrected")])
+    await store.claim(claim)
+    await store.close()
+    garble_last_but_one(queue, b'"payload"')
+
+    with opened(queue) as log:
+        assert is_held(log.index.deliveries["amended"])
+
+
+async def test_damaged_bytes_are_on_the_disk_as_a_copy_before_they_are_overwritten(
+    queue: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage(queue, WAITING.encode(), 200)
+    calls = recorded(monkeypatch)
+    with opened(queue):
+        monkeypatch.undo()
+
+    folder = queue.with_name(f"{queue.name}.d")
+    copied = calls.index(("fsync", folder / "damaged-1"))
+    assert copied < calls.index(("fsync", folder)) < calls.index(("fsync", queue))
 
 
 async def test_a_line_that_is_damaged_while_the_store_is_open_is_set_aside(queue: Path) -> None:

@@ -6,13 +6,21 @@ trace shows that each file was synced before the answer. The trace is looked at 
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from homing.domain import transitions
+from homing.domain.writes import write_of_new
 from homing.stores.jsonl import JsonlStore
+from homing.stores.jsonl.committing import Job
+from homing.stores.jsonl.committing import run as run_group
+from homing.stores.jsonl.log import Log
+from homing.stores.memory.writing import add_one
 from homing.testing import samples
 from tests.faults.adder import add_many
 from tests.faults.adding import acknowledged, adder, missing, run
@@ -92,6 +100,27 @@ async def test_what_lies_beside_the_queue_is_synced_before_it_i1(
         ("write", queue),
         ("fdatasync", queue),
     ]
+
+
+def test_an_add_beside_a_renewal_is_synced_i1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that need not last may share the write of one that must."""
+    log = Log(tmp_path / "queue.jsonl", None)
+    until_s = time.monotonic() + 5
+    note, new = samples.fact("renewed"), write_of_new(samples.new("d1"))
+    future = cast("asyncio.Future[Any]", None)  # nobody waits for the answer
+    jobs = [
+        Job(lambda index: index.note([note]), future, until_s, durable=False),
+        Job(lambda index: add_one(index, new), future, until_s),
+    ]
+    calls = recorded(monkeypatch)
+    run_group(log, jobs)
+    monkeypatch.undo()
+    log.close()
+
+    assert [job.error for job in jobs] == [None, None]
+    assert ("fdatasync", tmp_path / "queue.jsonl") in calls
 
 
 async def test_the_names_of_new_files_are_synced_before_the_first_answer_i1(

@@ -64,6 +64,19 @@ async def through_proxy(server: servers.Server) -> AsyncIterator[tuple[PostgresS
             yield store, proxy
 
 
+async def test_after_a_write_that_need_not_last_the_next_one_waits_for_the_disk(
+    server: servers.Server,
+) -> None:
+    """A renewal and a durable claim use the same connection."""
+    asked = Statement("select current_setting('synchronous_commit')")
+    async with opened(server.url) as store:
+        seen = [
+            await store._open.claims.run(asked, durable=durable)
+            for durable in (True, False, False, True)
+        ]
+    assert [value for [(value,)] in seen] == ["on", "off", "off", "on"]
+
+
 async def test_pgbouncer_in_transaction_mode(server: servers.Server) -> None:
     """Two server connections for all clients: no statement may rely on a session of its own."""
     with servers.pgbouncer(server, "default_pool_size=2") as bouncer:

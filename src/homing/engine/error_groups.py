@@ -15,6 +15,7 @@ from homing.ports import Clock, Cursor, Facet, GroupBy, Query, Store
 HOUR_MS = 3_600_000
 BY: tuple[GroupBy, ...] = ("route", "error_class", "failed_because")
 FROM_BELOW = Cursor(0, "", newer=True)
+LOOK_AT = 50
 
 Trend: TypeAlias = Literal["rising", "steady", "falling", "quiet"]
 
@@ -64,8 +65,8 @@ async def error_groups(
         route, error_class, because = words
         facet = Facet(state="failed", failed_because=cast(FailedBecause, because))
         one = replace(asked, route=route, error_class=error_class or None, facets=(facet,))
-        newest = (await store.page(one, None, 1)).items
-        oldest = (await store.page(one, FROM_BELOW, 1)).items
+        newest = await _first(store, one, None)
+        oldest = await _first(store, one, FROM_BELOW)
         returned = await _still_dead(store, back.get(group_key(*words)))
         groups.append(
             ErrorGroup(
@@ -73,9 +74,9 @@ async def error_groups(
                 error_class=error_class,
                 failed_because=because,
                 count=count,
-                newest=newest[0] if newest else None,
-                first_seen_at_ms=_first_failed(oldest[0], error_class) if oldest else None,
-                last_seen_at_ms=_failed_at_ms(newest[0]) if newest else None,
+                newest=newest,
+                first_seen_at_ms=None if oldest is None else _first_failed(oldest, error_class),
+                last_seen_at_ms=None if newest is None else _failed_at_ms(newest),
                 last_hour=last_hour.get(words, 0),
                 hour_before=two_hours.get(words, 0) - last_hour.get(words, 0),
                 came_back_at_ms=None if returned is None else returned.at_ms,
@@ -85,6 +86,16 @@ async def error_groups(
             )
         )
     return groups
+
+
+async def _first(store: Store, query: Query, cursor: Cursor | None) -> Delivery | None:
+    """The newest, or with `FROM_BELOW` the oldest. For those without an error class no query can
+    ask: if there are none among a few, it is not known."""
+    if query.error_class is not None:
+        return next(iter((await store.page(query, cursor, 1)).items), None)
+    found = (await store.page(query, cursor, LOOK_AT)).items
+    in_order = found if cursor is None else found[::-1]
+    return next((each for each in in_order if each.failure is None), None)
 
 
 async def _still_dead(store: Store, fact: Fact | None) -> Fact | None:

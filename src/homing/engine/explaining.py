@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from homing.domain.redaction import mask_addresses
 from homing.engine.engine import Engine
 from homing.engine.handler_names import names_of
-from homing.engine.masking import without_addresses, without_reason
+from homing.engine.masking import without_addresses, without_persons_reason, without_reason
 from homing.engine.why import explain
 
 APP_WORKER = "homing worker --app MODULE:NAME"
@@ -22,14 +22,15 @@ async def explain_delivery(
     """
     delivery = await engine.desk.show(delivery_id)
     await engine.parking.refresh()
-    await engine.liveness.look()
+    await engine.liveness.look_if_fresh()
+    parked = engine.parking.fact(delivery.route)
     handlers = await names_of(engine.process.store, [delivery])
     lines = explain(
         delivery if personal else without_addresses(delivery),
         await engine.desk.attempts(delivery_id),
         engine.routes.get(delivery.route),
         now_ms=engine.process.clock.now_ms(),
-        parked=engine.parking.fact(delivery.route),
+        parked=parked if parked is None or personal else without_persons_reason(parked),
         audit=[
             fact if personal else without_reason(fact)
             for fact in await engine.desk.audit(delivery_id)

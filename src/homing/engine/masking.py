@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from homing.domain.delivery import Delivery, Fact
 from homing.domain.redaction import mask_address, mask_addresses
+from homing.engine.parking import BY_FAULT
 from homing.engine.views import AttemptView, AuditView, DeliveryView, ReceiptView
 
 HIDDEN = "[hidden]"
@@ -59,6 +60,12 @@ def without_addresses(delivery: Delivery) -> Delivery:
 def without_reason(fact: Fact) -> Fact:
     """An entry of the audit, for sentences that are made of it."""
     return replace(fact, value={**(fact.value or {}), "reason": HIDDEN})
+
+
+def without_persons_reason(parked: Fact) -> Fact:
+    """A fault's own reason stays: it is not a person's text."""
+    by_person = (parked.value or {}).get("by") != BY_FAULT
+    return without_reason(parked) if by_person else parked
 
 
 def _masked(text: str | None) -> str | None:

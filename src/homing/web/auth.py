@@ -118,14 +118,19 @@ class Gate:
     async def _look(self) -> None:
         now_s = self._steady_s()
         has_looked = self._look_at_s > float("-inf")
-        self._look_at_s = now_s + TRUST_S
+        if has_looked:
+            # Meanwhile other calls rely on the last look. Before the first one, each looks.
+            self._look_at_s = now_s + TRUST_S
         try:
-            self._open = not (await self._tokens.any() or await self._users.any())
+            if await self._tokens.any() or await self._users.any():
+                self._open = False
         except StoreLocked:
-            # No token is made while the store is locked. The next call looks again.
-            self._look_at_s = now_s
             if not has_looked:
                 raise
+            # No token is made while the store is locked. The next call looks again.
+            self._look_at_s = now_s
+        else:
+            self._look_at_s = now_s + TRUST_S
 
     async def refusal(self, call: Call, right: Right, *, form: bool = False) -> Answer | None:
         """Why the call may not have what needs this right; None: it may, and has its caller.

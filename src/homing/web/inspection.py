@@ -129,24 +129,30 @@ class Inspection:
     async def get_report(self, call: Call) -> Response:
         """The last one."""
         query_of(call.scope, NO_FIELDS)
-        return json_answer(self.examined or DoctorOut(None, []))
+        found = self.examined or DoctorOut(None, [])
+        return json_answer(replace(found, findings=_shown(call, found.findings)))
 
     async def post_report(self, call: Call) -> Response:
         await self._intake.read(call, NothingIn, MAX_VERB_BYTES)
-        return json_answer(await self.examine())
+        found = await self.examine()
+        return json_answer(replace(found, findings=_shown(call, found.findings)))
 
     async def post_check(self, call: Call) -> Response:
         await self._intake.read(call, NothingIn, MAX_VERB_BYTES)
         found = await self.check(_route(call))
-        if not call.let_in.sees_personal_data:
-            masked = [replace(each, detail=mask_addresses(each.detail)) for each in found.findings]
-            found = replace(found, findings=masked)
-        return json_answer(found)
+        return json_answer(replace(found, findings=_shown(call, found.findings)))
 
     async def post_test(self, call: Call) -> Response:
         given = await self._intake.read(call, TestIn, MAX_VERB_BYTES)
         actor = who(call, given.actor, "test")["actor"]
         return json_answer(await self.send_test(_route(call), given.to, actor), 202)
+
+
+def _shown(call: Call, findings: list[Finding]) -> list[Finding]:
+    """As the caller may see them: a provider may name an address."""
+    if call.let_in.sees_personal_data:
+        return findings
+    return [replace(each, detail=mask_addresses(each.detail)) for each in findings]
 
 
 def _route(call: Call) -> str:

@@ -8,7 +8,13 @@ from collections.abc import Sequence
 import pytest
 
 from homing.domain.delivery import New
-from homing.domain.errors import InvalidRequest, StoreFull, StoreUnavailable
+from homing.domain.errors import (
+    InvalidRequest,
+    StoreError,
+    StoreFull,
+    StoreOutcomeUnknown,
+    StoreUnavailable,
+)
 from homing.engine.add_batcher import MAX_BATCH, MIN_HALF, AddBatcher
 from homing.ports import Added, Existing
 from homing.testing import samples
@@ -21,7 +27,7 @@ class Shelf:
         self.writes: list[list[str]] = []
         self.told: list[list[str]] = []
         self.full_for: set[str] = set()
-        self.gone = False
+        self.gone: type[StoreError] | None = None
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.was_asked = asyncio.Event()
@@ -40,8 +46,8 @@ class Shelf:
         self.was_asked.set()
         await asyncio.sleep(0)
         await self.may_answer.wait()
-        if self.gone:
-            raise StoreUnavailable("gone")
+        if self.gone is not None:
+            raise self.gone("gone")
         if self.full_for & set(ids):
             raise StoreFull("no room")
         return [Existing(i) if i.startswith("old") else Added(i) for i in ids]
@@ -99,11 +105,15 @@ async def test_what_is_refused_before_it_is_stored_is_refused_alone() -> None:
     assert shelf.writes == [["a", "c"]]
 
 
-async def test_a_store_that_is_gone_is_asked_once_and_told_to_each() -> None:
+@pytest.mark.parametrize("error", [StoreUnavailable, StoreOutcomeUnknown])
+async def test_a_store_that_is_gone_is_asked_once_and_told_to_each(
+    error: type[StoreError],
+) -> None:
+    """What may be stored is not added again: it would be taken, by itself."""
     shelf = Shelf()
-    shelf.gone = True
+    shelf.gone = error
     answers = await shelf.submit("a", "b")
-    assert [type(answer) for answer in answers] == [StoreUnavailable] * 2
+    assert [type(answer) for answer in answers] == [error] * 2
     assert answers[0] is not answers[1]
     assert shelf.writes == [["a", "b"]]
 

@@ -292,6 +292,36 @@ async def test_the_lane_and_the_recipients_are_the_routes_to_say() -> None:
     assert ticket.delivery.recipients == (Recipient("ann@example.org"),)
 
 
+async def test_of_those_submitted_at_one_moment_each_has_its_own_generation() -> None:
+    world = World(route(generation=0))
+
+    tickets = await asyncio.gather(
+        *(
+            world.engine.admission.submit_one(world.route, paid(generation=number))
+            for number in (3, 4, 3)
+        )
+    )
+
+    assert [(t.delivery.generation, t.delivery.lane) for t in tickets] == [
+        (3, "event@3"),
+        (4, "event@4"),
+        (3, "event@3"),
+    ]
+
+
+async def test_observers_are_told_of_new_deliveries_alone() -> None:
+    world = World()
+    await submit(world, paid(key="known"))
+    world.told.clear()
+
+    answers = await world.engine.admission.submit(
+        world.route, [paid(key="known"), paid(key="new"), paid(2, key="known")]
+    )
+
+    assert isinstance(answers[2], IdempotencyConflict)
+    assert [event.delivery.key for event in world.told] == ["new"]
+
+
 async def test_a_generation_says_nothing_where_the_route_has_none() -> None:
     world = World()
 

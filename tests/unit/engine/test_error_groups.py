@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 
 from homing.app import Homing
+from homing.domain.delivery import FailedBecause
+from homing.domain.failure import Failure
 from homing.domain.message import Email
-from homing.engine.error_groups import ErrorGroup
+from homing.engine.error_groups import ErrorGroup, error_groups
+from homing.stores.memory import MemoryStore
+from homing.testing import samples
 from homing.testing.clocks import ManualClock
 
 BOUNCE = Email(to="bounce@stub.test", subject="Booked", text="See you")
@@ -75,6 +79,43 @@ async def test_the_trend_compares_the_last_hour_with_the_one_before(
     await world.fail(now)
     group = await world.group()
     assert (group.hour_before, group.last_hour, group.trend) == (before, now, trend)
+
+
+async def test_groups_of_one_class_have_each_their_own_newest() -> None:
+    """By reason: an operator opens the newest of a group to see what it is about."""
+    store, clock = MemoryStore(), ManualClock()
+    kinds: tuple[tuple[str, FailedBecause, str], ...] = (
+        ("timed_out", "exhausted", "mail"),
+        ("timed_out", "uncertain", "mail"),
+        ("refused", "rejected", "mail"),
+        ("refused", "rejected", "jobs"),
+        ("", "expired", "mail"),
+        ("timed_out", "expired", "mail"),
+    )
+    for number, (error_class, because, route) in enumerate(kinds):
+        at_ms = clock.now_ms() + number
+        dead = samples.new(
+            f"d{number}",
+            route=route,
+            state="failed",
+            failed_because=because,
+            failure=Failure(error_class) if error_class else None,
+            created_at_ms=at_ms,
+            updated_at_ms=at_ms,
+            ended_at_ms=at_ms,
+        )
+        await store.add([dead])
+
+    groups = await error_groups(store, clock, None, 10)
+
+    found = {(g.error_class, g.failed_because, g.route): g for g in groups}
+    assert found.keys() == set(kinds)
+    for number, kind in enumerate(kinds):
+        newest = found[kind].newest
+        assert newest is not None
+        assert newest.id == f"d{number}"
+        seen_ms = clock.now_ms() + number
+        assert (found[kind].first_seen_at_ms, found[kind].last_seen_at_ms) == (seen_ms, seen_ms)
 
 
 async def test_a_group_that_came_back_after_a_replay_says_so(world: World) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from homing.domain import transitions
 from homing.domain.delivery import Change, Delivery, Receipt
-from homing.domain.errors import StoreOutcomeUnknown, StoreUnavailable
+from homing.domain.errors import StoreFull, StoreOutcomeUnknown, StoreUnavailable
 from homing.domain.failure import Failure
 from homing.engine import save_batcher
 from homing.engine.save_batcher import PendingSave, SaveBatcher, late_outcome
@@ -295,6 +295,74 @@ async def test_a_failing_journal_does_not_hang_its_callers(
 
     async with asyncio.timeout(5):
         assert not await desk.settler.write(settlement)
+
+
+async def test_a_mark_that_found_no_room_is_not_written_later(desk: Desk) -> None:
+    """Its caller was told that it is not stored, and sends nothing."""
+    sent, waiting = await desk.claimed("d1", "d2")
+    desk.store.before["save"].append(StoreFull("no room"))
+    mark = transitions.mark_committing(waiting, now_ms=samples.NOW_MS, frozen={})
+
+    desk.settler.put(desk.settlement(success(sent)))
+    await asyncio.sleep(0)
+    assert desk.store.calls == ["save"]
+    [refused] = await desk.settler.write_all([desk.settlement(mark, needs_room=True)])
+    await desk.settler.drain()
+
+    assert isinstance(refused, StoreFull)
+    assert [event.change.delivery.id for event in desk.told] == ["d1"]
+    assert await desk.store.get("d2") == waiting
+
+
+async def test_at_a_stop_what_the_store_does_not_answer_goes_to_the_journal(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is being saved, and what has gathered behind it."""
+    first, second = await desk.claimed("d1", "d2")
+    asked = asyncio.Event()
+    never: asyncio.Future[list[bool]] = asyncio.get_running_loop().create_future()
+
+    async def say_nothing(*_: object) -> list[bool]:
+        asked.set()
+        return await never
+
+    monkeypatch.setattr(desk.store, "save", say_nothing)
+    saves = [desk.settlement(success(each), must_keep=True) for each in (first, second)]
+    desk.settler.put(saves[0])
+    await asked.wait()
+    desk.settler.put(saves[1])
+
+    await desk.settler.drain(within_s=0.0)
+
+    assert [change.delivery.id for change in desk.journal.kept] == ["d1", "d2"]
+    assert [save.kept for save in saves] == [False, False]
+
+
+async def test_what_may_wait_is_written_at_the_end_too(desk: Desk) -> None:
+    [held] = await desk.claimed("d1")
+    desk.settler.put_later([desk.settlement(success(held))])
+
+    await desk.settler.drain()
+
+    assert [event.change.delivery.id for event in desk.told] == ["d1"]
+
+
+async def test_what_may_wait_does_not_wait_when_there_is_too_much_of_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(save_batcher, "GROUP_LIMIT", 2)
+    monkeypatch.setattr(save_batcher, "LATER_S", LEASE_S)
+    held = await desk.claimed("d1", "d2", "d3")
+
+    desk.settler.put_later([desk.settlement(success(each)) for each in held])
+
+    waiting = asyncio.ensure_future(desk.settler.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    async with asyncio.timeout(5):
+        await waiting
+        await desk.settler.drain()
+    assert len(desk.told) == 3
 
 
 def test_only_a_whole_delivery_is_evidence_for_the_next_owner() -> None:

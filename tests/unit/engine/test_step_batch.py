@@ -13,7 +13,7 @@ from homing.engine import worker as working
 from homing.ports import Done, Outcome, Work
 from homing.stores.memory import MemoryStore
 from tests.unit.engine.test_worker import running
-from tests.unit.engine.world import World, quiet, route, stage
+from tests.unit.engine.world import Script, World, quiet, route, stage
 
 
 async def test_handlers_that_do_not_wait_need_no_task_of_their_own() -> None:
@@ -86,6 +86,21 @@ async def test_no_more_calls_than_slots_have_begun_and_are_not_stored() -> None:
         await world.until_told("succeed", 9)
 
     assert len(begun) == 9
+
+
+async def test_once_one_has_parked_the_route_the_rest_of_its_list_is_not_tried() -> None:
+    step = Script(Failure("no_database", "route_fault"))
+    world = World(route(step=step, concurrency=1))
+    accepted = [await world.submit(str(number)) for number in range(5)]
+
+    async with running(world):
+        await world.until_told("fail")
+        await quiet()
+        assert world.engine.parking.is_parked(world.route.name)
+
+    assert [delivery.key for delivery in step.seen] == ["0"]
+    stored = [await world.get(one.id) for one in accepted]
+    assert [one.state for one in stored] == ["pending"] * 5
 
 
 async def test_a_time_limit_inside_a_handler_ends_that_handler_alone() -> None:

@@ -79,3 +79,22 @@ def test_a_small_claim_looks_at_everything(marks: LowWater) -> None:
     claim(marks, SLOW_S, NOW_MS)
 
     assert marks.looks_at_all(samples.claim(limit=10))
+
+
+def test_what_a_small_claim_takes_is_no_measure_for_large_ones(marks: LowWater) -> None:
+    marks.learn(samples.claim(limit=10), [], QUICK_S / 100, looked_at_all=True)
+    claim(marks, 2 * QUICK_S, NOW_MS)
+
+    assert marks.looks_at_all(BIG)
+
+
+def test_a_look_at_everything_forgets_the_marks_of_what_it_did_not_find(
+    marks: LowWater, steady: Steady
+) -> None:
+    claim(marks, QUICK_S, NOW_MS)
+    claim(marks, SLOW_S, NOW_MS)
+    steady.now_s += LOOK_AT_ALL_EVERY_S
+    marks.learn(BIG, [("other", 2, NOW_MS)], SLOW_S, looked_at_all=True)
+
+    assert not marks.looks_at_all(BIG)
+    assert marks.starts([LANE, "other"], 2) == [FROM_THE_START, NOW_MS - MARGIN_MS]

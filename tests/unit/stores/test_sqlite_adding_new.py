@@ -7,7 +7,6 @@ import itertools
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,13 +16,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from homing.domain.delivery import New, Recipient
+from homing.domain.errors import StoreOutcomeUnknown
 from homing.domain.writes import write_of_new
 from homing.ports import Added, Existing
-from homing.stores.sql.sqlite import adding_new
+from homing.stores.sql.sqlite import adding_new, committing
 from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
+from homing.stores.sql.sqlite.claiming import RenewRequest, renew_all
 from homing.stores.sql.sqlite.committing import Committer, Job
 from homing.stores.sql.sqlite.connection import connect_to_write
-from homing.stores.sql.sqlite.high_water import HighWater
+from homing.stores.sql.sqlite.high_water import SUFFIX, HighWater
 from homing.stores.sql.sqlite.session import Session
 from homing.stores.sql.sqlite.writer import QUICK_COMMIT_S, number_in_turn
 from homing.testing import samples
@@ -73,7 +74,9 @@ def many_new(draw: st.DrawFn) -> list[New]:
     most_recipients = len(states) - 1 or 1
     made = []
     for number in range(draw(st.integers(1, 12))):
+        delivery_id = f"d{number}"
         name = draw(st.none() | st.just(f"key-{number}"))
+        expires_at_ms = draw(st.none() | st.integers(1, 9))
         addresses = draw(st.lists(st.sampled_from("ab"), max_size=most_recipients, unique=True))
         fields: dict[str, Any] = {
             "lane": draw(st.sampled_from(("mail", "mail/slow"))),
@@ -84,8 +87,10 @@ def many_new(draw: st.DrawFn) -> list[New]:
             "metadata": draw(st.sampled_from(({}, {"order": "7"}))),
             "state": draw(st.sampled_from(states)),
         }
-        make = samples.new if name is None else partial(samples.keyed, name=name)
-        made.append(make(f"d{number}", **fields))
+        if name is not None:
+            key = samples.key(name, delivery_id, expires_at_ms=expires_at_ms)
+            fields |= {"key": name, "keys": (key,)}
+        made.append(samples.new(delivery_id, **fields))
     return made
 
 
@@ -161,6 +166,57 @@ def test_a_repeated_key_changes_nothing_for_the_others(
     assert ids == {"one", "other"}
     [(number,)] = database.execute("select sum(number) from homing_counts")
     assert number == len(ids)
+
+
+def test_after_a_repeated_key_some_commits_look_for_keys_and_no_more(
+    database: sqlite3.Connection, committer: Committer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(committing, "LOOK_FOR_KEYS", 2)
+    committer.commit([job([samples.keyed("one", "order-7")])])
+    committer.commit([job([samples.keyed("two", "order-7")])])
+
+    ran = [statements(database, committer, job(samples.many(1, prefix=str(n)))) for n in range(2)]
+
+    assert [each[0] for each in ran] == ["begin immediate", ran[1][0]]
+    assert len(ran[1]) == 1
+
+
+def test_the_first_add_of_a_second_counts_up_for_the_notice_of_old_backups(
+    tmp_path: Path, database: sqlite3.Connection
+) -> None:
+    """A process that only adds is killed some day: its last closing does not come."""
+    path = tmp_path / "outbox.db"
+
+    Committer(database, path, 1.0, HighWater(path, database)).commit([job([samples.new("d1")])])
+
+    assert path.with_name(path.name + SUFFIX).exists()
+
+
+def test_a_statement_whose_sync_fails_may_be_stored(
+    committer: Committer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+        raise error
+
+    monkeypatch.setattr(Session, "write_filled", fail)
+    jobs = [job([samples.new("d1")]), job([samples.new("d2")])]
+
+    committer.commit(jobs)
+
+    assert [type(each.error) for each in jobs] == [StoreOutcomeUnknown] * 2
+
+
+def test_an_add_beside_a_renewal_is_synced(
+    database: sqlite3.Connection, committer: Committer
+) -> None:
+    """A renewal alone waits for no disk."""
+    held = RenewRequest("w1", [("d1", 1)], samples.NOW_MS)
+    renewal = Job(renew_all, held, 1, cast("asyncio.Future[Any]", None))
+    for jobs, synchronous in (([renewal], 1), ([renewal, job([samples.new("d1")])], 2)):
+        committer.commit(jobs)
+        assert database.execute("pragma synchronous").fetchone() == (synchronous,)
 
 
 def test_two_groups_of_adds_take_turns() -> None:

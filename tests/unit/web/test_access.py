@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
 
 from homing.app import Homing
 from homing.assembly import Web
-from homing.domain.errors import SettingsError
+from homing.domain.errors import SettingsError, StoreLocked
 from homing.domain.loopback import is_loopback
+from homing.engine.tokens import Tokens
 from homing.settings import Settings
 from homing.settings.tree import ServerSettings
 from homing.web.application import application
@@ -178,6 +180,45 @@ class TestTokensOnLoopback:
         now_s += 2.1
         assert not await gate.is_open()
 
+    async def test_a_store_that_is_locked_at_the_first_look_opens_nothing(
+        self, api: Api, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whether there is a token is not known. Once it was looked, what was found holds."""
+        now_s, locked = 100.0, True
+        found = Tokens.any
+
+        async def look(self: Tokens) -> bool:
+            if locked:
+                raise StoreLocked("locked")
+            return await found(self)
+
+        monkeypatch.setattr(Tokens, "any", look)
+        gate = Gate(api.homing, OPEN.server, steady_s=lambda: now_s)
+        for _ in range(2):
+            with pytest.raises(StoreLocked):
+                await gate.is_open()
+        locked = False
+        assert await gate.is_open()
+        locked, now_s = True, now_s + 2.1
+        assert await gate.is_open()
+        locked = False
+        await api.homing.tokens.make("ann", "viewer")
+        assert not await gate.is_open()
+
+    async def test_no_call_is_served_before_the_first_look_has_ended(
+        self, api: Api, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        found = Tokens.any
+
+        async def look(self: Tokens) -> bool:
+            await asyncio.sleep(0)
+            return await found(self)
+
+        monkeypatch.setattr(Tokens, "any", look)
+        await api.homing.tokens.make("ann", "viewer")
+        gate = Gate(api.homing, OPEN.server, steady_s=lambda: 100.0)
+        assert await asyncio.gather(*(gate.is_open() for _ in range(3))) == [False] * 3
+
     async def test_with_auth_token_no_call_is_served_without_one(self) -> None:
         async with running(TOKENS) as api:
             assert (await api.client.get(STATS)).status_code == 401
@@ -255,6 +296,18 @@ class TestTrust:
         assert await gate.refusal(self.call(secret), "read") is None
         now_s += 2.1
         assert await gate.refusal(self.call(secret), "read") is not None
+
+    async def test_a_use_does_not_make_it_longer(self, closed: Api) -> None:
+        """A program that calls all the time is let in no longer than any other."""
+        now_s = 100.0
+        gate = Gate(closed.homing, CLOSED.server, steady_s=lambda: now_s)
+        secret = closed.tokens["viewer"]
+        assert await gate.refusal(self.call(secret), "read") is None
+        await closed.homing.tokens.revoke("the viewer")
+        for status in (None, 401):
+            now_s += 1.1
+            refused = await gate.refusal(self.call(secret), "read")
+            assert (None if refused is None else refused.status_code) == status
 
     async def test_it_is_bounded(self, closed: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("homing.web.auth.MAX_TRUSTED", 2)

@@ -15,7 +15,7 @@ from homing.web import serving
 from homing.web.answers import SECURITY_HEADERS
 from homing.web.application import application
 from homing.web.calls import Call
-from homing.web.connection import WholeMessages
+from homing.web.connection import Connection, WholeMessages
 from homing.web.serving import Server, bind
 
 BODY = b'{"to":["ann@example.org"],"subject":"Booked","text":"See you"}'
@@ -24,9 +24,19 @@ BODY = b'{"to":["ann@example.org"],"subject":"Booked","text":"See you"}'
 class Caller:
     """One connection that is kept open."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._server = server
         self._reader = reader
         self._writer = writer
+
+    @property
+    def served_by(self) -> Connection:
+        """Its other end."""
+        [connection] = self._server.server_state.connections
+        assert isinstance(connection, Connection)
+        return connection
 
     async def ask(self, request: bytes, *, body: bool = True) -> tuple[bytes, dict[bytes, bytes]]:
         """The status line and the headers, each of which may stand there once."""
@@ -64,7 +74,7 @@ async def calling() -> AsyncIterator[Caller]:
             running = asyncio.ensure_future(server.serve(sockets=[listener]))
             reader, writer = await asyncio.open_connection(*listener.getsockname())
             try:
-                yield Caller(reader, writer)
+                yield Caller(server, reader, writer)
             finally:
                 writer.close()
                 server.should_exit = True
@@ -78,6 +88,7 @@ async def test_every_answer_has_its_length_its_date_and_the_security_headers() -
             await caller.post(b"k"),
             await caller.ask(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"),
             await caller.ask(b"GET /nope HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+            await caller.ask(b"DELETE /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"),
             await caller.ask(b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n", body=False),
             await caller.post(b"l", b"Connection: close"),
         ]
@@ -88,16 +99,19 @@ async def test_every_answer_has_its_length_its_date_and_the_security_headers() -
         b"200",
         b"200",
         b"404",
+        b"405",
         b"200",
         b"202",
     ]
     for _, headers in answers:
         assert {b"content-length", b"content-type", b"date"} <= headers.keys()
         assert headers.keys() >= {name for name, _ in SECURITY_HEADERS}
-    assert [headers.get(b"connection") for _, headers in answers] == [None] * 5 + [b"close"]
+    assert [headers.get(b"connection") for _, headers in answers] == [None] * 6 + [b"close"]
     assert answers[3][1][b"content-type"] == b"application/problem+json"
+    # What one answer has beside these, it keeps.
+    assert answers[4][1][b"allow"] == b"GET, HEAD"
     # The page of the people has a policy and keeps it.
-    assert b"text/html" in answers[4][1][b"content-type"]
+    assert b"text/html" in answers[5][1][b"content-type"]
 
 
 async def test_an_answered_request_leaves_nothing_to_the_garbage_collector() -> None:
@@ -120,6 +134,39 @@ async def test_an_answered_request_leaves_nothing_to_the_garbage_collector() -> 
 def calls_in_memory() -> list[object]:
     # Not `isinstance`: that would wake what other tests have left asleep.
     return [one for one in gc.get_objects() if type(one) in (WholeMessages, Call)]
+
+
+async def test_nothing_is_written_to_a_peer_that_does_not_read() -> None:
+    """Otherwise one that only asks would fill the memory with its answers."""
+    async with calling() as caller:
+        await caller.post(b"k")
+        caller.served_by.pause_writing()
+        asked = asyncio.ensure_future(
+            caller.ask(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        )
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not asked.done()
+
+        caller.served_by.resume_writing()
+
+        status, _ = await asked
+        assert status.endswith(b"200 OK")
+
+
+async def test_a_connection_is_not_idle_while_it_is_answered() -> None:
+    """However long that takes: the timer of the request before it rings meanwhile."""
+    async with calling() as caller:
+        await caller.post(b"k")
+        stream = b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        status, _ = await caller.ask(stream, body=False)
+        assert status.endswith(b"200 OK")
+        connection = caller.served_by
+        connection._idle_since_s = float("-inf")
+
+        connection._look_whether_idle()
+
+        assert not connection.transport.is_closing()
 
 
 async def test_a_connection_that_was_used_is_closed_once_it_is_idle(

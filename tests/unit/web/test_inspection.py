@@ -12,15 +12,26 @@ import pytest
 
 from homing import doctor
 from homing.app import Homing
+from homing.domain.delivery import Fact
 from homing.domain.errors import StoreLocked
-from homing.engine.liveness import PATIENCE_S
+from homing.domain.message import Event
+from homing.engine.liveness import PATIENCE_S, WORKER
 from homing.from_settings import Program, assemble
 from homing.ports import Finding
 from homing.providers.stub import StubProvider
 from homing.settings import Settings
 from homing.settings.loading import Loaded
+from homing.settings.tree import ServerSettings
+from homing.testing.clocks import ManualClock
 from homing.web.application import application
-from tests.unit.web.conftest import Api
+from homing.web.inspection import Inspection
+from homing.web.schemas import DoctorOut
+from tests.unit.web.conftest import OPEN, Api, running
+from tests.unit.web.people import (
+    cheap_passwords,  # noqa: F401 - a fixture
+    sign_in,
+    with_people,
+)
 
 API = "/api/v1"
 
@@ -66,6 +77,32 @@ async def test_a_route_that_is_not_known_is_refused_with_those_that_are(
     assert "mail" in answer.json()["detail"]
 
 
+async def test_a_process_that_is_silent_is_shown_as_such(api: Api) -> None:
+    beaten_ms = api.clock.now_ms()
+    beat = {"host": "elsewhere", "pid": "7", "lanes": "mail\n"}
+    await api.homing.store.save([], [Fact(WORKER, "other", beaten_ms, {**beat})])
+    await api.homing.engine.liveness.look()
+    api.clock.advance(600)
+    await api.homing.engine.liveness.beat()
+    here, other = (await api.client.get(f"{API}/workers")).json()["items"]
+    assert here["here"] is True
+    assert other == {
+        "name": "other",
+        "host": "elsewhere",
+        "pid": 7,
+        "lanes": ["mail"],
+        "beat_at_ms": beaten_ms,
+        "alive": False,
+        "here": False,
+    }
+
+
+async def test_what_is_due_later_is_not_the_oldest_due(api: Api) -> None:
+    await api.post("k-1", to=["down@stub.test"])
+    await api.work()
+    assert (await api.client.get(f"{API}/stats")).json()["oldest_due_at_ms"] is None
+
+
 async def test_stats_say_since_when_the_oldest_is_due(api: Api) -> None:
     assert (await api.client.get(f"{API}/stats")).json()["oldest_due_at_ms"] is None
     await api.post("k-1")
@@ -103,6 +140,53 @@ async def test_a_provider_is_asked(api: Api, monkeypatch: pytest.MonkeyPatch) ->
         ("routes/mail/check", {"wish": 1}, 422),
     ):
         assert (await api.client.post(f"{API}/{path}", json=body)).status_code == status
+
+
+async def test_what_a_provider_says_is_masked_for_roles_without_personal_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def findings(self: StubProvider) -> list[Finding]:
+        del self
+        return [Finding("provider", "bad", "550 ann@example.org is not known here")]
+
+    monkeypatch.setattr(StubProvider, "findings", findings, raising=False)
+    server = ServerSettings(auth="session", personal_data=("admin",))
+    async with with_people(server) as api:
+        for person, sees in (("the operator", False), ("the admin", True)):
+            await sign_in(api.client, person)
+            answer = await api.client.post(f"{API}/routes/mail/check", json={})
+            assert "is not known here" in answer.text
+            assert ("ann@example.org" in answer.text) is sees
+
+
+async def test_a_provider_that_does_not_answer_is_not_waited_for(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never: asyncio.Future[list[Finding]] = asyncio.get_running_loop().create_future()
+
+    async def findings(self: StubProvider) -> list[Finding]:
+        del self
+        return await never
+
+    monkeypatch.setattr(StubProvider, "findings", findings, raising=False)
+    monkeypatch.setattr("homing.web.inspection.CHECK_WITHIN_S", 0.0)
+    async with asyncio.timeout(10):
+        answer = await api.client.post(f"{API}/routes/mail/check", json={})
+    [finding] = answer.json()["findings"]
+    assert (finding["verdict"], finding["detail"]) == ("bad", "it did not answer in time")
+
+
+async def test_a_route_that_takes_no_mail_is_sent_no_test_message() -> None:
+    homing = Homing("memory:", provider="stub:", worker=False)
+
+    @homing.on("paid")
+    async def book(event: Event) -> None: ...
+
+    async with running(OPEN, homing) as api:
+        [name] = [each.name for each in homing.engine.routes.values() if each.provider is None]
+        answer = await api.client.post(f"{API}/routes/{name}/test", json={"to": "a@example.org"})
+        assert (answer.status_code, answer.json()["field"]) == (409, "route")
+        assert await api.listed() == []
 
 
 async def test_a_test_message_is_a_delivery_with_a_note_of_who_sent_it(api: Api) -> None:
@@ -143,6 +227,28 @@ async def test_without_settings_there_are_none_to_show(api: Api) -> None:
     assert (await api.client.get(f"{API}/settings")).json() == {"items": []}
     assert (await api.client.get(f"{API}/doctor")).json() == {"at_ms": None, "findings": []}
     assert (await api.client.post(f"{API}/doctor", json={})).status_code == 409
+
+
+async def test_the_report_of_the_doctor_is_masked_for_roles_without_personal_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def examine(self: Inspection) -> DoctorOut:
+        finding = Finding("provider", "bad", "550 ann@example.org is not known here")
+        self.examined = DoctorOut(1, [finding])
+        return self.examined
+
+    monkeypatch.setattr(Inspection, "examine", examine)
+    server = ServerSettings(auth="session", personal_data=("operator",))
+    async with with_people(server) as api:
+        await sign_in(api.client, "the admin")
+        answers = [
+            await api.client.post(f"{API}/doctor", json={}),
+            await api.client.get(f"{API}/doctor"),
+            await api.client.get("/doctor"),
+        ]
+    for answer in answers:
+        assert "is not known here" in answer.text
+        assert "ann@example.org" not in answer.text
 
 
 class Served:
@@ -206,6 +312,26 @@ async def test_the_doctor_looks_once_for_all_who_ask_meanwhile(
     assert asked <= 2
     last = (await served.client.get(f"{API}/doctor")).json()
     assert last["findings"][0]["detail"] == f"look {asked}"
+
+
+async def test_the_doctor_looks_again_when_asked_again(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    async def examine(program: Program, homing: Homing) -> list[Finding]:
+        nonlocal looks
+        looks += 1
+        del program, homing
+        return [Finding("store", "good", f"look {looks}")]
+
+    monkeypatch.setattr("homing.web.inspection.examine_running", examine)
+    clock = ManualClock()
+    monkeypatch.setattr(served.homing.engine, "clock", clock)
+    for look in (1, 2):
+        clock.advance(1)
+        found = (await served.client.post(f"{API}/doctor", json={})).json()
+        assert found["findings"][0]["detail"] == f"look {look}"
 
 
 async def test_the_doctor_reports_as_the_command_does(

@@ -44,7 +44,7 @@ class ProcessLocks:
     def look(self, boot: str) -> dict[str, bool]:
         try:
             names = os.listdir(self._folder)  # noqa: PTH208 - once a second: names are enough
-        except FileNotFoundError:
+        except OSError:  # there is none, or it cannot be read: heartbeats remain
             return {}
         found: dict[str, bool] = {}
         for name in names:
@@ -68,7 +68,7 @@ class ProcessLocks:
         return False
 
     def forget(self, holder: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             self._path(holder).unlink()
 
     def withdraw(self, holder: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from homing.domain.delivery import Content, Fact
+from homing.domain.delivery import Content, Fact, Recipient
 from homing.ports import Added, Existing, Query, Store
 from homing.testing import samples
 from homing.testing.contract.opening import Opened
@@ -23,6 +23,23 @@ class Adding(Opened):
         assert await store.get("d1") == new.delivery
         assert await store.content("d1") == Content(b"\x00raw\xff", {})
         assert await store.find(SOURCE, "order-1") == new.keys[0]
+
+    @pytest.mark.parametrize("more", ["nothing", "recipient", "fact", "fact of the call"])
+    async def test_one_with_a_key_is_stored_with_all_that_it_has_i2(
+        self, store: Store, more: str
+    ) -> None:
+        """The most common add, for which a store may have a way of its own."""
+        ann = (Recipient("ann@example.org"),) if more == "recipient" else ()
+        own = [samples.fact("own")] if more == "fact" else []
+        beside = [samples.fact("beside")] if more == "fact of the call" else []
+        new = samples.keyed("d1", "order-1", recipients=ann, facts=own)
+
+        assert await store.add([new], beside) == [Added("d1")]
+
+        assert await store.find(SOURCE, "order-1") == new.keys[0]
+        assert await store.facts("note") == [*own, *beside]
+        for_ann = await store.page(Query(recipient="ann@example.org"))
+        assert for_ann.items == ((new.delivery,) if ann else ())
 
     async def test_a_batch_is_answered_in_its_order(self, store: Store) -> None:
         await store.add([samples.keyed("d1", "one")])

@@ -88,6 +88,15 @@ class Bounding(Opened):
             assert [each.id for each in page.items] == [delivery_id]
             assert page.next is None
 
+    async def test_what_has_a_state_and_no_time_of_its_end_is_listed_too(
+        self, store: Store
+    ) -> None:
+        """Such as others have written; an index by the end may not have it."""
+        ended = samples.new("timed", state="delivered", ended_at_ms=NOW_MS)
+        await store.add([ended, samples.new("untimed", state="delivered")])
+        page = await store.page(Query(facets=(Facet(state="delivered"),)))
+        assert {each.id for each in page.items} == {"timed", "untimed"}
+
     @pytest.mark.parametrize("by", [(), ("source",), ("route", "state")])
     async def test_a_count_may_end_early(
         self, store: Store, reads: BoundedReads, by: tuple[GroupBy, ...]

@@ -127,6 +127,15 @@ class Counting(Opened):
         assert await counted(_in_state("failed")) == {}
         assert await store.count(_in_state("failed")) == {(): 0}
 
+    async def test_the_empty_word_is_no_error_class(self, store: Store) -> None:
+        """It stands for none in the words of a count, and so must not find those."""
+        expired = samples.new("d1", state="failed", failed_because="expired", ended_at_ms=NOW_MS)
+        await store.add([expired])
+        assert await store.count(_in_state("failed"), by=("error_class",)) == {("",): 1}
+        empty = replace(_in_state("failed"), error_class="")
+        assert await store.count(empty) == {(): 0}
+        assert (await store.page(empty)).items == ()
+
 
 def _dead(before: Delivery, error_class: str, because: FailedBecause) -> Change:
     after = samples.ended(before, "failed")

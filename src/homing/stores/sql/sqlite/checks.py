@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from homing.domain.errors import StoreError
 from homing.ports import Finding
 from homing.stores.files import file_findings
 from homing.stores.sql.sqlite import connection
 from homing.stores.sql.sqlite.checkpoint import CHECKPOINTS_ARE_SAFE_SINCE, STUCK_LOG_BYTES
+from homing.stores.sql.sqlite.faults import store_error
 from homing.stores.sql.sqlite.high_water import SUFFIX as HIGH_WATER
 from homing.stores.sql.sqlite.high_water import restored_text
 
@@ -53,11 +53,11 @@ def findings(path: Path) -> Iterator[Finding]:
 def pending_migrations(path: Path) -> list[str]:
     """What the next `open` would apply; all of it where there is no database yet."""
     file = f"{path.absolute().as_uri()}?mode=ro" if path.exists() else ":memory:"
-    with closing(sqlite3.connect(file, uri=True)) as database:
-        try:
+    try:
+        with closing(sqlite3.connect(file, uri=True)) as database:
             pending = connection.pending_migrations(database)
-        except sqlite3.DatabaseError as error:
-            raise StoreError(f"{path.name}: {error}") from None
+    except sqlite3.Error as error:
+        raise store_error(error, path) from None
     return [f"{each.number:04}_{each.name}" for each in pending]
 
 

@@ -1,0 +1,74 @@
+"""The writer of SQLite: adds that wait for their turn are committed without a further reason."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from homing.ports import Added, Existing
+from homing.stores.sql.sqlite import SqliteStore, writer
+from homing.stores.sql.sqlite.committing import Committer, Job
+from homing.testing import samples
+
+BOUND_S = 5.0
+
+
+@pytest.fixture
+def may_commit(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Until it is set, no commit goes on; so that all requests after the first one gather."""
+    may_commit = threading.Event()
+    commit = Committer.commit
+
+    def held(self: Committer, jobs: list[Job], *, exact: bool = False) -> bool:
+        may_commit.wait(BOUND_S)
+        return commit(self, jobs, exact=exact)
+
+    monkeypatch.setattr(Committer, "commit", held)
+    # On any disk, and however long the thread is not looked after.
+    monkeypatch.setattr(writer, "QUICK_COMMIT_S", 2 * BOUND_S)
+    monkeypatch.setattr(writer, "IDLE_EVERY_S", 2 * BOUND_S)
+    return may_commit
+
+
+@pytest_asyncio.fixture
+async def store(tmp_path: Path, may_commit: threading.Event) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(tmp_path / "outbox.db")
+    await store.open()
+    yield store
+    may_commit.set()
+    await store.close()
+
+
+async def added(store: SqliteStore) -> list[asyncio.Task[list[Added | Existing]]]:
+    """Several adds that are under way."""
+    adds = [asyncio.ensure_future(store.add([samples.new(f"d{n}")])) for n in range(8)]
+    await asyncio.sleep(0)
+    return adds
+
+
+async def test_the_second_of_two_groups_waits_for_nothing_else(
+    store: SqliteStore, may_commit: threading.Event
+) -> None:
+    adds = await added(store)
+    may_commit.set()
+
+    async with asyncio.timeout(BOUND_S):
+        assert await asyncio.gather(*adds) == [[Added(f"d{n}")] for n in range(8)]
+
+
+async def test_both_groups_are_answered_before_the_store_is_closed(
+    store: SqliteStore, may_commit: threading.Event
+) -> None:
+    adds = await added(store)
+    closing = asyncio.ensure_future(store.close())
+    await asyncio.sleep(0)
+    may_commit.set()
+
+    async with asyncio.timeout(BOUND_S):
+        assert await asyncio.gather(*adds) == [[Added(f"d{n}")] for n in range(8)]
+        await closing
