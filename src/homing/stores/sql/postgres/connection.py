@@ -145,7 +145,7 @@ class Connection:
             teach(connection)
             self._waits_for_disk = True
             self._is_pooled = await is_pooled(connection)
-            connection.prepare_threshold = None if self._is_pooled else 1
+            connection.prepare_threshold = None if self._is_pooled else 0
             if not self._is_pooled:
                 await _apply(connection, self._settings, is_local=False)
             self._connection = connection
