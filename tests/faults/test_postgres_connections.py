@@ -13,7 +13,7 @@ from homing.domain.delivery import Change
 from homing.domain.errors import StoreLocked, StoreUnavailable
 from homing.ports import Added, Existing, Query
 from homing.stores.sql.postgres import PostgresStore, executing, listening
-from homing.stores.sql.postgres.connection import Postgres
+from homing.stores.sql.postgres.connection import Connection, Postgres
 from homing.stores.sql.postgres.listening import Listener
 from homing.stores.sql.postgres.statement import Statement
 from homing.testing import samples
@@ -265,11 +265,20 @@ async def test_a_listener_that_was_cut_off_listens_again(server: servers.Server)
             await waiting
 
 
-async def test_a_large_answer_is_not_kept_in_memory(server: servers.Server) -> None:
+async def test_nothing_large_is_kept_in_memory_until_the_next_statement(
+    server: servers.Server,
+) -> None:
+    def keeps(connection: Connection) -> bool:
+        return connection._cursor is not None
+
     async with opened(server.url) as store:
-        await store.add([samples.new("small"), samples.new("large", payload=b"x" * 2**17)])
+        adding, claims = store._open.adding, store._open.claims
+        await store.add([samples.keyed("small", "small", due_at_ms=samples.NOW_MS - 1)])
+        assert keeps(adding)
+        await store.add([samples.keyed("large", "large", payload=b"x" * 2**17)])
+        assert not keeps(adding)
 
         await store.claim(samples.claim(limit=1))
-        assert store._open.claims._cursor is None
+        assert keeps(claims)
         await store.claim(samples.claim(limit=1))
-        assert store._open.claims._cursor is not None
+        assert not keeps(claims)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
@@ -15,7 +15,7 @@ from psycopg import AsyncConnection, AsyncCursor, AsyncRawCursor, conninfo, pq
 from psycopg.errors import PipelineAborted
 
 from homing.stores.sql.columns import Row
-from homing.stores.sql.postgres.arrays import packed, teach
+from homing.stores.sql.postgres.arrays import Packed, packed, teach
 from homing.stores.sql.postgres.faults import ConnectionLost, ends_session, is_standby
 from homing.stores.sql.postgres.statement import Statement
 
@@ -28,7 +28,7 @@ ANSWER_S = 7.5
 LOCK_S = 3.0
 # Statements sent ahead. A slow server must not be so far behind that it seems to be gone.
 MOST_UNANSWERED = 16
-# Of an answer that may be kept in memory until the next one.
+# What a cursor may keep in memory until the next statement.
 SMALL_BYTES = 65_536
 # Plans must not depend on what the statistics say of a queue, which is empty at one moment and
 # long at the next: each statement of ours has one right plan, by the indexes.
@@ -109,10 +109,11 @@ class Connection:
         """With the cursor of the statement before, which knows how to pass each parameter."""
         cursor, self._cursor = self._cursor or connection.cursor(), None
         cursor.format = pq.Format.BINARY
-        await cursor.execute(statement.sql, packed(statement.parameters))
+        parameters = packed(statement.parameters)
+        await cursor.execute(statement.sql, parameters)
         rows = await _rows(cursor)
-        # A cursor keeps its answer until the next one.
-        if _is_small(rows):
+        # A cursor keeps its parameters and its answer until the next statement.
+        if len(rows) <= 1 and _size(parameters) + sum(map(_size, rows)) <= SMALL_BYTES:
             self._cursor = cursor
         return rows
 
@@ -255,12 +256,10 @@ async def _rows(cursor: AsyncCursor[Row]) -> list[Row]:
     return await cursor.fetchall() if answer is not None and answer.nfields else []
 
 
-def _is_small(rows: list[Row]) -> bool:
-    """Payloads are the last column."""
-    if len(rows) != 1:
-        return not rows
-    last = rows[0][-1] if rows[0] else None
-    return not isinstance(last, bytes) or len(last) <= SMALL_BYTES
+def _size(values: Sequence[Any]) -> int:
+    """In bytes, about."""
+    plain = sum([len(value) for value in values if type(value) is bytes or type(value) is str])
+    return plain + sum([len(value.data) for value in values if isinstance(value, Packed)])
 
 
 async def _started(connection: Postgres, statement: Statement) -> AsyncCursor[Row]:
