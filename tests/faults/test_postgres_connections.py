@@ -12,7 +12,9 @@ import pytest
 from homing.domain.delivery import Change
 from homing.domain.errors import StoreLocked, StoreUnavailable
 from homing.ports import Added, Existing, Query
-from homing.stores.sql.postgres import PostgresStore, executing
+from homing.stores.sql.postgres import PostgresStore, executing, listening
+from homing.stores.sql.postgres.connection import Connection, Postgres
+from homing.stores.sql.postgres.listening import Listener
 from homing.stores.sql.postgres.statement import Statement
 from homing.testing import samples
 from tests import servers
@@ -241,3 +243,55 @@ async def test_a_server_without_free_connections(server: servers.Server) -> None
                 await store.add([samples.new("d1")])
 
         assert await store.add([samples.new("d1")]) == [Added("d1")]
+
+
+async def test_a_notification_that_comes_with_an_answer_is_heard(
+    server: servers.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session in which a process listens also asks: both share the bytes that come in."""
+    asked = asyncio.Event()
+
+    async def look(_: Listener, connection: Postgres, __: set[str]) -> None:
+        await connection.execute("notify homing")
+        asked.set()
+
+    monkeypatch.setattr(Listener, "_look", look)
+    monkeypatch.setattr(listening, "LOOK_EVERY_S", BOUND_S)
+    async with opened(server.url) as store:
+        await store.wait(BOUND_S)
+        await asked.wait()
+        while store._news._told < len(("it listens", "the notification")):
+            await store.wait(BOUND_S)
+
+
+async def test_a_listener_that_was_cut_off_listens_again(server: servers.Server) -> None:
+    async with through_proxy(server) as (store, proxy):
+        await store.wait(BOUND_S)
+        proxy.cut()
+        await store.wait(BOUND_S)  # told that nothing may be relied on
+        while not store._open.listener._hears:
+            await store.wait(BOUND_S)
+        with psycopg.connect(server.url, autocommit=True) as other:
+            waiting = asyncio.ensure_future(store.wait(BOUND_S))
+            await asyncio.sleep(0)
+            other.execute("notify homing")
+            await waiting
+
+
+async def test_nothing_large_is_kept_in_memory_until_the_next_statement(
+    server: servers.Server,
+) -> None:
+    def keeps(connection: Connection) -> bool:
+        return connection._cursor is not None
+
+    async with opened(server.url) as store:
+        adding, claims = store._open.adding, store._open.claims
+        await store.add([samples.keyed("small", "small", due_at_ms=samples.NOW_MS - 1)])
+        assert keeps(adding)
+        await store.add([samples.keyed("large", "large", payload=b"x" * 2**17)])
+        assert not keeps(adding)
+
+        await store.claim(samples.claim(limit=1))
+        assert keeps(claims)
+        await store.claim(samples.claim(limit=1))
+        assert not keeps(claims)

@@ -70,10 +70,25 @@ async def test_every_statement_of_the_hot_path_goes_by_the_indexes(store: Postgr
     assert not [line for line in claim + others if "Seq Scan" in line]
     assert not [line for line in claim + others if "Hash Join" in line or "Merge Join" in line]
     text = "\n".join(claim)
-    assert text.count("Index Scan using homing_open_ready") == 4
+    assert text.count("Index Scan using homing_open_ready") == 1
     assert text.count("Index Scan using homing_open_leases") == 1
     assert "Tid Scan on homing_open" in text
     assert "Index Scan using homing_records_pkey" in text
+
+
+async def test_a_full_claim_locks_nothing_that_is_less_urgent(store: PostgresStore) -> None:
+    """While its transaction is open, another worker gets what it has left."""
+    lane: dict[str, Any] = {"lane": "locks", "route": "locks"}
+    await store.add(samples.many(2, prefix="first", priority=1, **lane))
+    await store.add(samples.many(2, prefix="second", priority=2, **lane))
+    claim = samples.claim(lanes=("locks", "empty"), limit=2)
+
+    async with store._open.purges.transaction() as session:
+        first = await session.run(claim_statement(claim))
+        second = await store.claim(claim)
+
+    assert sorted(row[0] for row in first) == ["first00000", "first00001"]
+    assert [one.delivery.id for one in second] == ["second00000", "second00001"]
 
 
 async def test_the_cost_of_a_claim_does_not_depend_on_what_was_delivered(

@@ -41,7 +41,9 @@ def lone_statement(requests: Sequence[AddRequest]) -> Statement | None:
     values: dict[str, Any] = {
         name: value for name, value in zip(NAMES, row, strict=True) if value is not None
     }
-    template = _template(tuple(values))
+    # Most counters of a new delivery are 0: these are no parameters.
+    zeros = [name for name, value in values.items() if value == 0]
+    template = _template(tuple(values), frozenset(zeros))
     values |= {
         "record": entry.record,
         "payload": write.payload,
@@ -55,9 +57,11 @@ def lone_statement(requests: Sequence[AddRequest]) -> Statement | None:
 
 
 @cache
-def _template(columns: tuple[str, ...]) -> str:
+def _template(columns: tuple[str, ...], zeros: frozenset[str]) -> str:
     parts = {
         "columns": ", ".join(columns),
-        "lone_values": ", ".join(f"@{name}::{KINDS[name]}" for name in columns),
+        "lone_values": ", ".join(
+            "0" if name in zeros else f"@{name}::{KINDS[name]}" for name in columns
+        ),
     }
     return load(__package__, "add.sql", parts)["lone"]

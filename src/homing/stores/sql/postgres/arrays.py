@@ -7,11 +7,12 @@ that gets it. Here a column is packed whole, and a value that all rows share is 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 from psycopg import abc, adapt, pq
+from psycopg.types.numeric import Int8BinaryDumper
 
 Kind: TypeAlias = Literal["text", "bigint", "bytea"]
 
@@ -29,7 +30,7 @@ class Array(Struct, frozen=True, gc=False):
     values: Sequence[Any]
 
 
-class _Packed:
+class Packed:
     """The binary form of an array. Not a kind of bytes: to make one would copy them."""
 
     __slots__ = ("data",)
@@ -38,23 +39,23 @@ class _Packed:
         self.data = data
 
 
-class TextArray(_Packed): ...
+class TextArray(Packed): ...
 
 
-class BigintArray(_Packed): ...
+class BigintArray(Packed): ...
 
 
-class ByteaArray(_Packed): ...
+class ByteaArray(Packed): ...
 
 
-_PACKED: dict[Kind, type[_Packed]] = {
+_PACKED: dict[Kind, type[Packed]] = {
     "text": TextArray,
     "bigint": BigintArray,
     "bytea": ByteaArray,
 }
 
 
-def pack(array: Array) -> _Packed:
+def pack(array: Array) -> Packed:
     kind, values = array.kind, array.values
     number = len(values)
     made = _PACKED[kind]
@@ -109,8 +110,17 @@ class _ByteaArrayDumper(_Dumper):
     oid = 1001
 
 
+def packed(values: Iterable[Any]) -> list[Any]:
+    """A statement's parameters, as a driver that was taught takes them."""
+    return [pack(value) if type(value) is Array else value for value in values]
+
+
 def teach(context: abc.AdaptContext) -> None:
-    """Let this connection, or this cursor, take packed arrays as parameters."""
+    """Let this connection, or this cursor, take packed arrays as parameters.
+
+    All numbers get one type: a statement is prepared for the types of its parameters.
+    """
+    context.adapters.register_dumper(int, Int8BinaryDumper)
     context.adapters.register_dumper(TextArray, _TextArrayDumper)
     context.adapters.register_dumper(BigintArray, _BigintArrayDumper)
     context.adapters.register_dumper(ByteaArray, _ByteaArrayDumper)

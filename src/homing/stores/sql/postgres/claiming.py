@@ -3,48 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
 from msgspec.structs import force_setattr
 
-from homing.domain.delivery import Content, Delivery
+from homing.domain.delivery import LAST_PRIORITY, Content, Delivery
 from homing.ports import Claim, Claimed
 from homing.stores.codec import decode_deliveries
 from homing.stores.sql.columns import FRESH, Row, overlay_columns
-from homing.stores.sql.postgres.arrays import Array
+from homing.stores.sql.postgres.arrays import Array, Packed, pack
 from homing.stores.sql.postgres.low_water import FROM_THE_START, PRIORITIES, LowWater
 from homing.stores.sql.postgres.rows import CARRIES_RESULTS
 from homing.stores.sql.postgres.statement import Statement, bind
 from homing.stores.sql.statements import load
 
-
-def _parts() -> dict[str, str]:
-    ready = load(__package__, "claim.sql")["ready"]
-    before = {
-        priority: " + ".join(
-            f"(select count(*) from ready_{earlier})"  # noqa: S608 - a number of ours
-            for earlier in PRIORITIES[: priority - 1]
-        )
-        for priority in PRIORITIES
-    }
-    return {
-        "ready": ",\n".join(
-            ready.replace(":priority:", str(priority)).replace(
-                ":taken_before:", before[priority] or "0"
-            )
-            for priority in PRIORITIES
-        ),
-        "all_ready": "\nunion all\n".join(
-            f"select * from ready_{priority}"  # noqa: S608 - a number of ours
-            for priority in PRIORITIES
-        ),
-        "fresh_as": ", ".join(f"d.{name}" for name in FRESH),
-        "fresh_of_taken": ", ".join(f"t.{name}" for name in FRESH),
-    }
-
-
-_SQL = load(__package__, "claim.sql", _parts())
+_SQL = load(
+    __package__,
+    "claim.sql",
+    {"priorities": str(LAST_PRIORITY), "fresh_as": ", ".join(f"d.{name}" for name in FRESH)},
+)
 # A row: id, is_stale, carries, priority, when it was due, has_facts, the fresh columns, record,
 # payload.
 _WAS_DUE, HAS_FACTS, _FRESH_START = 4, 5, 6
@@ -72,29 +51,35 @@ def claim_statement(
 
     With `fact_kind` it looks for facts of this kind, too.
     """
-    lanes = list(dict.fromkeys(claim.lanes))
-    starts = {
-        f"from_{priority}_ms": Array(
-            "bigint",
-            low_water.starts(lanes, priority) if low_water else [FROM_THE_START] * len(lanes),
-        )
-        for priority in PRIORITIES
-    }
+    lanes, from_ms = _from_the_start(tuple(claim.lanes))
+    leases_from_ms = FROM_THE_START
+    if low_water is not None:
+        of = tuple(dict.fromkeys(claim.lanes))
+        starts = [start for each in PRIORITIES for start in low_water.starts(of, each)]
+        from_ms, leases_from_ms = pack(Array("bigint", starts)), low_water.leases_from_ms
     return bind(
         _SQL["claim"],
-        starts
-        | {
-            "leases_from_ms": low_water.leases_from_ms if low_water else FROM_THE_START,
+        {
+            "from_ms": from_ms,
+            "leases_from_ms": leases_from_ms,
             "fact_kind": fact_kind,
             "worker": claim.worker,
             "now_ms": claim.now_ms,
             "lease_until_ms": claim.lease_until_ms,
             "limit": claim.limit,
             "limit_bytes": claim.limit_bytes,
-            "lanes": Array("text", lanes),
+            "lanes": lanes,
             "alive_holders": Array("text", sorted(claim.alive_holders)),
         },
     )
+
+
+@lru_cache(maxsize=64)
+def _from_the_start(lanes: tuple[str, ...]) -> tuple[Packed, Packed]:
+    """Each lane once, and where it starts: the same in every claim of a worker."""
+    names = tuple(dict.fromkeys(lanes))
+    starts = [FROM_THE_START] * (len(names) * len(PRIORITIES))
+    return pack(Array("text", names)), pack(Array("bigint", starts))
 
 
 def taken_of(rows: Sequence[Row], claimed: Sequence[Claimed]) -> Iterator[tuple[str, int, int]]:

@@ -6,16 +6,16 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeAlias
 
 import psycopg
-from psycopg import AsyncConnection, AsyncCursor, AsyncRawCursor, conninfo
+from psycopg import AsyncConnection, AsyncCursor, AsyncRawCursor, conninfo, pq
 from psycopg.errors import PipelineAborted
-from psycopg.types.numeric import Int8
 
 from homing.stores.sql.columns import Row
-from homing.stores.sql.postgres.arrays import Array, pack, teach
+from homing.stores.sql.postgres.arrays import Packed, packed, teach
 from homing.stores.sql.postgres.faults import ConnectionLost, ends_session, is_standby
 from homing.stores.sql.postgres.statement import Statement
 
@@ -28,6 +28,8 @@ ANSWER_S = 7.5
 LOCK_S = 3.0
 # Statements sent ahead. A slow server must not be so far behind that it seems to be gone.
 MOST_UNANSWERED = 16
+# What a cursor may keep in memory until the next statement.
+SMALL_BYTES = 65_536
 # Plans must not depend on what the statistics say of a queue, which is empty at one moment and
 # long at the next: each statement of ours has one right plan, by the indexes.
 PLANS = {
@@ -87,6 +89,7 @@ class Connection:
         self._answer_s = answer_s
         self._turn = asyncio.Lock()
         self._connection: Postgres | None = None
+        self._cursor: AsyncCursor[Row] | None = None
         self._is_pooled = False
         self._waits_for_disk = True
 
@@ -97,10 +100,22 @@ class Connection:
             if self._is_pooled:
                 async with self._transaction(connection) as session:
                     return await session.run(statement)
-            with self._watched(connection):
+            with Watch(self, connection, self._answer_s):
                 if durable is not self._waits_for_disk:
                     await self._wait_for_disk(connection, durable=durable)
-                return await _execute(connection, statement)
+                return await self._execute(connection, statement)
+
+    async def _execute(self, connection: Postgres, statement: Statement) -> list[Row]:
+        """With the cursor of the statement before, which knows how to pass each parameter."""
+        cursor, self._cursor = self._cursor or connection.cursor(), None
+        cursor.format = pq.Format.BINARY
+        parameters = packed(statement.parameters)
+        await cursor.execute(statement.sql, parameters)
+        rows = await _rows(cursor)
+        # A cursor keeps its parameters and its answer until the next statement.
+        if len(rows) <= 1 and _size(parameters) + sum(map(_size, rows)) <= SMALL_BYTES:
+            self._cursor = cursor
+        return rows
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
@@ -110,7 +125,7 @@ class Connection:
 
     @contextlib.asynccontextmanager
     async def _transaction(self, connection: Postgres) -> AsyncIterator[Session]:
-        with self._watched(connection) as watch:
+        with Watch(self, connection, self._answer_s) as watch:
             if not self._waits_for_disk:
                 await self._wait_for_disk(connection, durable=True)
             async with connection.transaction():
@@ -126,36 +141,28 @@ class Connection:
     async def _opened(self) -> Postgres:
         connection = self._connection
         if connection is None or connection.closed:
-            self._connection = None
+            self._connection = self._cursor = None
             connection = await connect(self._url)
             teach(connection)
             self._waits_for_disk = True
             self._is_pooled = await is_pooled(connection)
-            connection.prepare_threshold = None if self._is_pooled else 1
+            connection.prepare_threshold = None if self._is_pooled else 0
             if not self._is_pooled:
                 await _apply(connection, self._settings, is_local=False)
             self._connection = connection
         return connection
 
-    @contextlib.contextmanager
-    def _watched(self, connection: Postgres) -> Iterator[Watch]:
+    def failed(self, connection: Postgres, error: psycopg.Error) -> None:
         """A connection that is lost in use leaves it open whether the server has committed."""
-        watch = Watch(connection, self._answer_s)
-        try:
-            yield watch
-        except psycopg.Error as error:
-            if connection.closed or ends_session(error):
-                self._abandon()
-                text = str(error).strip().partition("\n")[0]
-                raise ConnectionLost(text or "the connection was lost") from error
-            if is_standby(error):
-                self._abandon()
-            raise
-        finally:
-            watch.stop()
+        if connection.closed or ends_session(error):
+            self._abandon()
+            text = str(error).strip().partition("\n")[0]
+            raise ConnectionLost(text or "the connection was lost") from error
+        if is_standby(error):
+            self._abandon()
 
     def _abandon(self) -> None:
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._cursor = self._connection, None, None
         if connection is not None:
             connection.pgconn.finish()
 
@@ -167,12 +174,26 @@ class Connection:
 
 
 class Watch:
-    """Cuts the connection if the server does not answer in time, each time anew."""
+    """Cuts a connection in use if the server does not answer in time, each time anew."""
 
-    def __init__(self, connection: Postgres, answer_s: float) -> None:
+    def __init__(self, owner: Connection, connection: Postgres, answer_s: float) -> None:
+        self._owner = owner
         self._connection = connection
         self._answer_s = answer_s
+
+    def __enter__(self) -> Self:
         self._start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+        if isinstance(error, psycopg.Error):
+            self._owner.failed(self._connection, error)
 
     def _start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -181,9 +202,6 @@ class Watch:
     def restart(self) -> None:
         self._timer.cancel()
         self._start()
-
-    def stop(self) -> None:
-        self._timer.cancel()
 
 
 class Session:
@@ -229,15 +247,23 @@ class Session:
 
 
 async def _execute(connection: Postgres, statement: Statement) -> list[Row]:
-    cursor = await _started(connection, statement)
+    return await _rows(await _started(connection, statement))
+
+
+async def _rows(cursor: AsyncCursor[Row]) -> list[Row]:
     # Not `description`: that makes an object per column, a tenth of the work of a small statement.
     answer = cursor.pgresult
     return await cursor.fetchall() if answer is not None and answer.nfields else []
 
 
+def _size(values: Sequence[Any]) -> int:
+    """In bytes, about."""
+    plain = sum([len(value) for value in values if type(value) is bytes or type(value) is str])
+    return plain + sum([len(value.data) for value in values if isinstance(value, Packed)])
+
+
 async def _started(connection: Postgres, statement: Statement) -> AsyncCursor[Row]:
-    parameters = [_bound(value) for value in statement.parameters]
-    return await connection.execute(statement.sql, parameters, binary=True)
+    return await connection.execute(statement.sql, packed(statement.parameters), binary=True)
 
 
 def cut(connection: Postgres) -> None:
@@ -250,13 +276,6 @@ def cut(connection: Postgres) -> None:
         socket.socket(fileno=os.dup(connection.fileno())) as same,
     ):
         same.shutdown(socket.SHUT_RDWR)
-
-
-def _bound(value: Any) -> Any:
-    if type(value) is Array:
-        return pack(value)
-    # One type for all numbers: a statement is prepared for the types of its parameters.
-    return Int8(value) if type(value) is int else value
 
 
 async def _apply(connection: Postgres, settings: Mapping[str, str], *, is_local: bool) -> None:

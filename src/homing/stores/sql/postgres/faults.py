@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import TracebackType
+
 import psycopg
 
 from homing.domain.errors import (
@@ -51,6 +53,24 @@ def store_error(error: psycopg.Error, server: str) -> StoreError:
         return kind(f"{server}: {text}")
     meaning = MEANINGS.get(code) or MEANINGS.get(code[:2], StoreError)
     return meaning(f"{server}: {text} ({code})")
+
+
+class Meaning:
+    """Within it, errors of the server are raised as those of the store."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, psycopg.Error):
+            raise store_error(error, self._server) from error
 
 
 class ConnectionLost(psycopg.OperationalError):

@@ -34,10 +34,11 @@ class Groups(Generic[Request, Answer]):
         self._running: asyncio.Task[None] | None = None
 
     async def submit(self, request: Request) -> Answer:
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Answer] = loop.create_future()
         self._waiting.append((request, future))
         if self._running is None:
-            self._running = asyncio.ensure_future(self._run())
+            self._running = loop.create_task(self._run())
         return await future
 
     async def finish(self) -> None:

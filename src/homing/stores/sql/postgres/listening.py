@@ -61,6 +61,7 @@ class Listener:
             return
         loop = asyncio.get_running_loop()
         self._presence.sessions.begin(loop.time())
+        connection.add_notify_handler(lambda _: self._tell())
         await connection.execute(f"listen {CHANNEL}")
         self._hears = True
         self._tell()  # what came before
@@ -71,8 +72,32 @@ class Listener:
                 await self._look(connection, held)
             finally:
                 timer.cancel()
-            async for _ in connection.notifies(timeout=LOOK_EVERY_S):
-                self._tell()
+            await self._wait(connection)
+
+    async def _wait(self, connection: Postgres) -> None:
+        """Until the next look. Not psycopg's `notifies`: to be woken by that takes a turn of the
+        loop more, and ten timers a second."""
+        loop = asyncio.get_running_loop()
+        lost: asyncio.Future[None] = loop.create_future()
+        server, socket = connection.pgconn, connection.fileno()
+
+        def read() -> None:
+            try:
+                server.consume_input()
+                while server.notifies() is not None:
+                    self._tell()
+            except psycopg.Error as error:
+                if not lost.done():
+                    lost.set_exception(error)
+
+        timer = loop.call_later(LOOK_EVERY_S, _end, lost)
+        loop.add_reader(socket, read)
+        try:
+            read()  # what has come in with an answer
+            await lost
+        finally:
+            loop.remove_reader(socket)
+            timer.cancel()
 
     async def _look(self, connection: Postgres, held: set[str]) -> None:
         presence = self._presence
@@ -90,3 +115,8 @@ class Listener:
         cursor = await connection.execute(_SQL["ended"])
         missing = [holder for (holder,) in await cursor.fetchall()]
         presence.sessions.see(missing, asyncio.get_running_loop().time())
+
+
+def _end(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
-
-import psycopg
 
 from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
@@ -46,7 +43,7 @@ from homing.stores.sql.postgres.claiming import (
 )
 from homing.stores.sql.postgres.connection import SLOW_ANSWER_S, SLOW_LIMITS, Connection, connect
 from homing.stores.sql.postgres.executing import add_all, save_all
-from homing.stores.sql.postgres.faults import store_error
+from homing.stores.sql.postgres.faults import Meaning
 from homing.stores.sql.postgres.grouping import Groups
 from homing.stores.sql.postgres.listening import Listener
 from homing.stores.sql.postgres.low_water import LowWater
@@ -70,6 +67,7 @@ class PostgresStore:
     def __init__(self, url: str, *, allows_weak_durability: bool = False) -> None:
         parsed = parse_url(url)
         self._url, self._server = parsed.url, parsed.shown
+        self._meaning = Meaning(self._server)
         self._allows_weak_durability = allows_weak_durability or parsed.allows_weak_durability
         self._assembly_files: list[AssemblyFile] = []
         self._own_tables = OwnTables(
@@ -91,7 +89,7 @@ class PostgresStore:
     async def open(self) -> None:
         if self._parts is not None:
             raise StoreUnavailable(f"{self._server}: the store is already open")
-        with self._meaning():
+        with self._meaning:
             connection = await connect(self._url)
             async with connection:
                 if not self._allows_weak_durability:
@@ -112,7 +110,7 @@ class PostgresStore:
 
     async def findings(self) -> list[Finding]:
         try:
-            with self._meaning():
+            with self._meaning:
                 async with await connect(self._url) as connection:
                     return await opening.findings(
                         connection, allows_weak_durability=self._allows_weak_durability
@@ -121,7 +119,7 @@ class PostgresStore:
             return [Finding("server", "bad", str(error))]
 
     async def pending_migrations(self) -> list[str]:
-        with self._meaning():
+        with self._meaning:
             async with await connect(self._url) as connection:
                 own = await opening.pending_migrations(connection)
                 files = await opening.pending_files(connection, self._assembly_files)
@@ -276,23 +274,16 @@ class PostgresStore:
         pooler within 250 ms."""
         await self._news.wait(self._open.listener.bounded(timeout_s))
 
-    async def _read(self, question: Callable[..., Awaitable[T]], *given: Any) -> T:
+    async def _read(self, question: Callable[..., Coroutine[Any, Any, T]], *given: Any) -> T:
         return await self._kept(question(self._open.reads, *given))
 
-    async def _kept(self, work: Awaitable[T]) -> T:
+    async def _kept(self, work: Coroutine[Any, Any, T]) -> T:
         """A caller that gives up leaves the connection in order: the work goes on without it."""
-        return await self._asked(asyncio.shield(asyncio.ensure_future(work)))
+        return await self._asked(asyncio.shield(asyncio.get_running_loop().create_task(work)))
 
     async def _asked(self, work: Awaitable[T]) -> T:
-        with self._meaning():
+        with self._meaning:
             return await work
-
-    @contextlib.contextmanager
-    def _meaning(self) -> Iterator[None]:
-        try:
-            yield
-        except psycopg.Error as error:
-            raise store_error(error, self._server) from error
 
     @property
     def _open(self) -> _Parts:

@@ -15,7 +15,7 @@ from psycopg.rows import tuple_row
 
 from homing.domain.errors import InvalidRequest
 from homing.stores.sql.columns import Row
-from homing.stores.sql.postgres.arrays import Array, pack, teach
+from homing.stores.sql.postgres.arrays import Array, packed, teach
 from homing.stores.sql.postgres.statement import Statement
 
 _SESSIONS = frozenset({"sqlalchemy.orm.session.Session", "sqlalchemy.orm.scoping.scoped_session"})
@@ -55,7 +55,7 @@ class Psycopg:
     def run(self, statement: Statement) -> list[Row]:
         with psycopg.RawCursor(self._connection, row_factory=tuple_row) as cursor:
             teach(cursor)
-            cursor.execute(statement.sql.encode(), _packed(statement))
+            cursor.execute(statement.sql.encode(), packed(statement.parameters))
             return cursor.fetchall() if cursor.description else []
 
 
@@ -68,7 +68,7 @@ class AsyncPsycopg:
     async def run(self, statement: Statement) -> list[Row]:
         async with psycopg.AsyncRawCursor(self._connection, row_factory=tuple_row) as cursor:
             teach(cursor)
-            await cursor.execute(statement.sql.encode(), _packed(statement))
+            await cursor.execute(statement.sql.encode(), packed(statement.parameters))
             return await cursor.fetchall() if cursor.description else []
 
 
@@ -83,10 +83,6 @@ class Asyncpg:
             value.values if isinstance(value, Array) else value for value in statement.parameters
         ]
         return [tuple(row) for row in await self._connection.fetch(statement.sql, *values)]
-
-
-def _packed(statement: Statement) -> list[Any]:
-    return [pack(value) if isinstance(value, Array) else value for value in statement.parameters]
 
 
 def is_awaited(connection: object) -> bool:
