@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from homing.domain.errors import StoreError
+from homing.domain.errors import StoreError, StoreUnavailable
 from homing.ports import Checked, JournalPath, Migrated
 from homing.stores.sql.sqlite import SqliteStore, checks
 from homing.stores.sql.sqlite.checkpoint import PAGE_BYTES, STUCK_LOG_BYTES
@@ -92,6 +92,14 @@ async def test_what_is_no_database_is_said(store: SqliteStore) -> None:
     await asyncio.to_thread(store.path.write_bytes, b"not a database, " * 1000)
 
     with pytest.raises(StoreError, match="not a database"):
+        await store.pending_migrations()
+
+
+async def test_what_cannot_be_opened_is_said(store: SqliteStore) -> None:
+    """As with a file that its owner alone may read. (The tests may run as root.)"""
+    store.path.mkdir()
+
+    with pytest.raises(StoreUnavailable, match="SQLITE_"):
         await store.pending_migrations()
 
 

@@ -107,6 +107,16 @@ class TestFreeTexts:
                 for text in ("ann@example.org", "complains"):
                     assert (text in page) == (seen and path != "/routes")
 
+    async def test_nor_does_why_tell_it(self, api: Api) -> None:
+        await api.homing.desk.park("mail", actor="bob", reason="Anna Canary complains")
+        delivery_id = await sent(api, "ok@stub.test")
+        for role, seen in (("viewer", False), ("operator", True)):
+            client = browser(api.app)
+            await sign_in(client, f"the {role}")
+            said = (await client.get(f"/api/v1/deliveries/{delivery_id}/why")).text
+            assert "parked" in said
+            assert ("complains" in said) == seen
+
 
 async def test_attempts_quote_no_address(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     delivery_id = await sent(api, "bounce@stub.test")

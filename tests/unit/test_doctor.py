@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trustme
 from aiosmtpd.controller import Controller
+from aiosmtpd.handlers import Sink
 from aiosmtpd.smtp import SMTP, AuthResult
 
 from homing.app import Homing
@@ -123,7 +124,8 @@ async def test_a_store_that_cannot_be_read_is_a_finding_beside_the_others() -> N
 
     report = await found(given())
 
-    assert report["store", "bad"][0].startswith("this could not be checked: ")
+    assert "homing.db: " in report["store", "bad"][0]
+    assert "SQLITE_IOERR" in report["store", "bad"][0]
     assert report["files", "bad"] == ["homing.db cannot be written"]
     assert report["provider", "warning"]
 
@@ -338,7 +340,20 @@ async def test_a_certificate_of_nobody_is_bad_and_off_is_a_warning_of_its_own(ma
     assert ("provider", "bad") in await found(provider(strange))
     report = await found(provider(f"{strange}?verify=off"))
     assert "verify=off" in report["provider", "warning"][0]
-    assert report["provider", "good"] == ["reachable, trusted, credentials accepted"]
+    assert report["provider", "good"] == [
+        "reachable, encrypted, certificate not checked, credentials accepted"
+    ]
+
+
+async def test_a_provider_without_tls_and_login_is_not_called_trusted() -> None:
+    port = free_port()
+    server = Controller(Sink(), hostname="127.0.0.1", port=port)
+    server.start()
+    try:
+        report = await found(provider(f"smtp://127.0.0.1:{port}?tls=none"))
+    finally:
+        server.stop()
+    assert report["provider", "good"] == ["reachable, not encrypted"]
 
 
 async def test_several_warnings_of_one_provider_are_all_shown(mail: Mail) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -119,6 +120,21 @@ def test_where_no_file_can_be_made_heartbeats_remain(tmp_path: Path) -> None:
 
     locks.announce("w1", BOOT)
     locks.withdraw("w1")
+
+
+def test_a_folder_that_cannot_be_read_shows_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Heartbeats remain. (The tests may run as root, who can read everything.)"""
+
+    def refuse(*args: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    locks = ProcessLocks(tmp_path)
+    monkeypatch.setattr(os, "listdir", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    assert locks.look(BOOT) == {}
+    locks.forget("w1")
 
 
 def test_a_folder_that_is_not_there_shows_no_process(tmp_path: Path) -> None:

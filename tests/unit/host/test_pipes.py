@@ -115,6 +115,23 @@ async def test_where_no_pipe_can_be_made_it_says_so(tmp_path: Path) -> None:
     WakePipes(folder).send(DUE)
 
 
+async def test_a_folder_that_cannot_be_read_any_more_ends_in_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store then looks by itself. (The tests may run as root, who can read everything.)"""
+    pipes = WakePipes(tmp_path)
+    assert pipes.listen(lambda signals: None)
+
+    def refuse(*args: object, **named: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    for owner, name in ((os, "stat"), (os, "mkfifo"), (Path, "mkdir"), (Path, "unlink")):
+        monkeypatch.setattr(owner, name, refuse)
+    assert not pipes.listen(lambda signals: None)
+    pipes.send(DUE)
+    pipes.close()
+
+
 @pytest.fixture
 async def stores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

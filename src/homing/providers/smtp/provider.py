@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Self
 
 from homing import forks
@@ -111,7 +111,7 @@ class SmtpProvider:
         if failure is not None:
             said = " ".join(part for part in (failure.code, failure.detail) if part)
             return [*found, Finding("provider", "bad", f"{failure.error_class}: {said}")]
-        return [*found, Finding("provider", "good", "reachable, trusted, credentials accepted")]
+        return [*found, Finding("provider", "good", ", ".join(_as_found(self.settings)))]
 
     async def open(self) -> None:
         """Make it usable again after `close`."""
@@ -127,6 +127,17 @@ class SmtpProvider:
 
     def _new_pool(self) -> Pool:
         return Pool(self.settings, Opener(self.settings, self._context))
+
+
+def _as_found(settings: SmtpSettings) -> Iterator[str]:
+    """What a good answer to a check proves with these settings."""
+    yield "reachable"
+    if settings.tls == "none":
+        yield "not encrypted"
+    else:
+        yield "trusted" if settings.verify else "encrypted, certificate not checked"
+    if settings.credentials is not None:
+        yield "credentials accepted"
 
 
 def _own_address(settings: SmtpSettings) -> str | None:
