@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from homing.domain import transitions
-from homing.domain.delivery import Attempt, Change, Delivery
+from homing.domain.delivery import Attempt, Change, Delivery, Receipt
 from homing.domain.policy import Plan, Stage
 from homing.ports import Added, Existing, PurgeRule
 from homing.stores.sql.sqlite import SqliteStore, places
@@ -60,6 +60,19 @@ async def test_a_plain_success_writes_neither_record_nor_ledger(store: SqliteSto
     assert rows(store, "select record from homing_records") == before
     assert rows(store, "select * from homing_attempts") == []
     assert await store.get(held.id) == replace(change.delivery, version=held.version + 1)
+    assert await store.attempts(held.id) == list(change.ended)
+
+
+@pytest.mark.parametrize("receipt", [Receipt("queued-7"), Receipt(detail="2.0.0 Ok")])
+async def test_an_accepted_send_writes_no_ledger_whether_it_got_a_name_or_not(
+    store: SqliteStore, receipt: Receipt
+) -> None:
+    [held] = await claimed(store)
+    change = transitions.succeed(held, plan=PLAN, now_ms=NOW_MS + 5, roll=0.5, receipt=receipt)
+
+    assert await store.save([change]) == [True]
+
+    assert rows(store, "select * from homing_attempts") == []
     assert await store.attempts(held.id) == list(change.ended)
 
 

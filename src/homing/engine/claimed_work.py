@@ -10,11 +10,13 @@ from msgspec.structs import replace
 
 from homing.domain import identity, transitions
 from homing.domain.delivery import Change, Content, Delivery, Key, New, Receipt, Recipient
+from homing.domain.failure import Failure
 from homing.domain.policy import Plan, Stage
 from homing.engine.permits import Permits
 from homing.engine.process import Process
 from homing.engine.route import Route
 from homing.engine.save_batcher import PendingSave
+from homing.engine.steps import Packed
 from homing.ports import Claimed
 
 # A commit starts only if its whole time limit, and this, still fit into the lease.
@@ -116,6 +118,8 @@ class ClaimedWork(Struct, eq=False):
     receipt: Receipt | None = None
     owner: Owner | None = None
     is_probe: bool = False
+    # What it sends, made while it waited for its turn, and the delivery that it was made of.
+    packed: tuple[Delivery, Packed | Failure] | None = None
     # Whether its handler has handled the event before; None: not asked yet.
     is_handled: bool | None = None
     # What is on its way to the store carries the lease of its time: a renewal would be undone.

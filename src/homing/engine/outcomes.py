@@ -50,11 +50,10 @@ def conclude(
         return conclude_fault(work, error, maybe_sent=maybe_sent)
 
 
-def conclude_accepted(work: ClaimedWork, receipt: Receipt) -> PendingSave:
+def conclude_accepted(work: ClaimedWork, receipt: Receipt, now_ms: int) -> PendingSave:
     """What most sends end with: nobody was refused. As `conclude`, in fewer calls."""
     if work.stage is not work.plan.stages[-1]:
         return conclude(work, Done(receipt=receipt))
-    now_ms = work.process.clock.now_ms()
     try:
         change = transitions.succeed(
             work.delivery, plan=work.plan, now_ms=now_ms, roll=0.0, receipt=receipt

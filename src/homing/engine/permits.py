@@ -23,9 +23,9 @@ class Permits:
         self._patience: asyncio.TimerHandle | None = None
         self._being_marked = 0
 
-    @property
-    def is_waited_for(self) -> bool:
-        return bool(self._waiting)
+    def is_short_of(self, number: int) -> bool:
+        """Whether one that wants so many has to wait."""
+        return bool(self._waiting) or self._free < number
 
     async def take(self, most: int = 1, *, each: int = 1, worth: int = 1) -> int:
         """For as many of `most` as there are permits for; how many were served, at least one.

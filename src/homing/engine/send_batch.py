@@ -14,6 +14,7 @@ from functools import partial
 from typing import cast
 
 from homing.domain import transitions
+from homing.domain.delivery import Receipt
 from homing.domain.errors import StoreFull
 from homing.domain.failure import Failure
 from homing.engine.claimed_work import ClaimedWork, in_time, put_back
@@ -62,6 +63,7 @@ class SendBatch:
         self._unsent: dict[ClaimedWork, Packed] = {}
         self._prepared: dict[ClaimedWork, GroupSend] = {}
         self._under_way: dict[ClaimedWork, GroupSend] = {}
+        self._accepted: list[tuple[ClaimedWork, Receipt]] = []
         self._ended: list[Ended] = []
         self._news: asyncio.Future[None] | None = None
         # An exception that ends the process, raised by a send.
@@ -94,10 +96,12 @@ class SendBatch:
         """The bytes of each, or an outcome of its own."""
         step = self._step
         for work in starting:
+            ahead, work.packed = work.packed, None
             try:
-                quick = work.size <= LARGE_PAYLOAD and step.slow is None
-                if step.unless is None and quick:
-                    made: Packed | Outcome = step.pack(work.delivery, work.content)
+                if ahead is not None and ahead[0] is work.delivery:
+                    made: Packed | Outcome = ahead[1]
+                elif _is_packed_quickly(step, work):
+                    made = step.pack(work.delivery, work.content)
                 else:
                     made = await self._pack_slowly(work)
             except Exception as error:
@@ -262,7 +266,7 @@ class SendBatch:
             return  # its time was over, or it was told before
         if answer.__class__ is Accepted and not answer.refused:
             self._process.on_answer(self._step.provider, answer)
-            self._ended.append((work, conclude_accepted(work, answer.receipt)))
+            self._accepted.append((work, answer.receipt))
         elif isinstance(answer, TooLate):
             """Marked and not sent: its next owner looks into it."""
         elif isinstance(answer, _FAILED_SEND):
@@ -292,12 +296,18 @@ class SendBatch:
 
         Empty only once nothing is under way any more.
         """
-        while self._under_way and not self._ended and self._exit is None:
+        while self._under_way and not (self._accepted or self._ended) and self._exit is None:
             self._news = self._loop.create_future()
             await self._news
         if self._exit is not None:
             raise self._exit
-        ended, self._ended = self._ended, []
+        return self._take_ended()
+
+    def _take_ended(self) -> list[Ended]:
+        """Those accepted get one time: outcomes that are alike are written by one statement."""
+        (accepted, self._accepted), (ended, self._ended) = (self._accepted, []), (self._ended, [])
+        now_ms = self._process.clock.now_ms()
+        ended += [(work, conclude_accepted(work, receipt, now_ms)) for work, receipt in accepted]
         return ended
 
     def _wake(self) -> None:
@@ -340,9 +350,24 @@ class SendBatch:
         for send in under_way.values():
             with contextlib.suppress(Exception):
                 send.withdraw()
-        if self._ended:
-            hand_over(self._ended)
+        if ended := self._take_ended():
+            hand_over(ended)
         await self._abandon(list(self._prepared))
+
+
+def pack_ahead(works: Sequence[ClaimedWork]) -> None:
+    """Make the bytes of what will be sent soon. What fails here is tried again in its batch."""
+    step = works[0].route.steps.get(works[0].stage.name)
+    if not isinstance(step, SendStep):
+        return
+    for work in works:
+        if work.packed is None and _is_packed_quickly(step, work):
+            with contextlib.suppress(Exception):
+                work.packed = work.delivery, step.pack(work.delivery, work.content)
+
+
+def _is_packed_quickly(step: SendStep, work: ClaimedWork) -> bool:
+    return step.unless is None and step.slow is None and work.size <= LARGE_PAYLOAD
 
 
 def _being_marked(work: ClaimedWork) -> contextlib.AbstractContextManager[None]:

@@ -22,6 +22,7 @@ from homing.engine.parking import Parking
 from homing.engine.permits import Permits
 from homing.engine.route import Route
 from homing.engine.save_batcher import PendingSave
+from homing.engine.send_batch import pack_ahead
 from homing.engine.suspect_queue import SuspectQueue
 from homing.engine.wakeup import WakeUp
 from homing.ports import Claimed
@@ -29,12 +30,16 @@ from homing.ports import Claimed
 log = logging.getLogger("homing.engine")
 
 # How many are claimed beyond the free slots, while steps are short compared with the lease.
-READ_AHEAD = 256
+READ_AHEAD = 512
+# How many one claim takes: the store claims the next ones while these are worked off.
+CLAIM_LIMIT = READ_AHEAD // 2
 # The content of all held work may take this many bytes.
 MAX_HELD_BYTES = 32 * 1024 * 1024
 QUICK_SHARE_OF_LEASE = 0.1
 MAX_WAITING_SUSPECTS = 4096
 STORE_RETRY_S = 1.0
+# The share of a route's room that a batch of sends waits for: a few slow sends delay no batch.
+WORTH_OF_ROOM = 7 / 8
 # A batch of steps that never wait runs for about this long before other tasks run.
 TURN_S = 0.02
 # Failures that leave open whether a parked route works again.
@@ -66,6 +71,8 @@ class RouteWorker:
         self._suspects = SuspectQueue(runner.process.suspects, self._put_suspects_first)
         # Limits the attempts of all slots together.
         self._room = Permits(route.most_at_once)
+        # The batch of sends that gets the next room: its bytes are made while it waits.
+        self._next_sends = asyncio.Lock()
         # The start of each running attempt, by id.
         self._running: dict[str, float] = {}
         self._inline: dict[str, ClaimedWork] = {}
@@ -163,7 +170,7 @@ class RouteWorker:
 
     @property
     def has_more(self) -> bool:
-        return bool(self._inbox) or self._room.is_waited_for
+        return bool(self._inbox) or self._next_sends.locked()
 
     def began(self, works: Sequence[ClaimedWork]) -> None:
         now_s = self._process.clock.steady_s()
@@ -263,17 +270,28 @@ class RouteWorker:
     async def _work_off(self, batch: Sequence[ClaimedWork], *, wait: bool) -> int:
         """Attempt them once there is room; how many were attempted."""
         sends = batch[0].stage.sends
-        most = min(len(batch), most_at_once(batch[0])) if sends else 1
-        # Sends share the writes of their marks and outcomes: half a room is worth waiting for.
-        taken = await self._room.take(most, worth=min(most, max(self.route.most_at_once // 2, 1)))
-        if sends and taken < len(batch):
-            self.put_back(batch[taken:])
-            batch = batch[:taken]
+        if sends:
+            batch = await self._sends_with_room(batch)
+        else:
+            await self._room.take()
         try:
             return await self._attempt(batch, sends=sends, wait=wait)
         finally:
             if not sends:
                 self._room.give_back()
+
+    async def _sends_with_room(self, batch: Sequence[ClaimedWork]) -> Sequence[ClaimedWork]:
+        """Those that have room now. Most of the room is worth waiting for: they share writes."""
+        most = min(len(batch), most_at_once(batch[0]))
+        worth = min(most, max(int(self.route.most_at_once * WORTH_OF_ROOM), 1))
+        async with self._next_sends:
+            if self._room.is_short_of(worth):
+                await asyncio.sleep(0)  # the marks of the batch before it go to the store first
+                pack_ahead(batch)
+            taken = await self._room.take(most, worth=worth)
+        if taken < len(batch):
+            self.put_back(batch[taken:])
+        return batch[:taken]
 
     async def _attempt(self, batch: Sequence[ClaimedWork], *, sends: bool, wait: bool) -> int:
         if sends:
@@ -326,7 +344,7 @@ class RouteWorker:
             return await self._probe()
         # The delivery that finds a fault is its first probe: the next one comes later.
         self._last_probe_s = self._process.clock.steady_s()
-        room = max(self._capacity() - self._in_use(), 1)
+        room = max(min(self._capacity() - self._in_use(), CLAIM_LIMIT), 1)
         self._hand_out(await self._claim(await self._due.portion(room)))
         return await self._due.rest_after_claim_s()
 

@@ -111,6 +111,65 @@ async def test_outcomes_and_the_marks_of_the_next_group_share_a_write() -> None:
     ]
 
 
+async def test_the_next_batch_is_packed_while_one_is_sent() -> None:
+    packed: list[str | None] = []
+
+    def freeze(delivery: Delivery, content: object) -> bytes:
+        packed.append(delivery.key)
+        return b"hello"
+
+    provider = Flock()
+    world = World(sending(provider, step=SendStep(provider, freeze)))
+
+    async with running(world, *names(3 * MAX_BATCH)):
+        assert len(provider.sent) == MAX_BATCH
+        assert packed == names(2 * MAX_BATCH)
+        for _ in range(3):
+            provider.answer(len(provider.waiting))
+            await world.until_told("succeed", len(provider.sent))
+            await quiet()
+
+    assert packed == names(3 * MAX_BATCH)
+    assert len(provider.sent) == 3 * MAX_BATCH
+
+
+async def test_what_was_packed_of_another_delivery_is_packed_again() -> None:
+    seen: list[str | None] = []
+
+    def freeze(delivery: Delivery, content: object) -> bytes:
+        seen.append(delivery.key)
+        return b"hello"
+
+    provider = Flock()
+    world = World(sending(provider, step=SendStep(provider, freeze)))
+
+    async with running(world, *names(MAX_BATCH), "next"):
+        [worker] = world.engine.workers.values()
+        [held] = [work for work in worker._held.all() if work.delivery.key == "next"]
+        held.delivery = replace(held.delivery, due_at_ms=world.now_ms + 60_000)  # a renewed lease
+        provider.answer(MAX_BATCH)
+        await world.until_told("succeed", MAX_BATCH)
+        await quiet()
+        provider.answer()
+        await world.until_told("succeed", MAX_BATCH + 1)
+
+    assert seen == [*names(MAX_BATCH), "next", "next"]
+
+
+async def test_answers_that_are_settled_together_get_one_time() -> None:
+    provider = Flock()
+    world = World(sending(provider))
+
+    async with running(world, *names(3)) as accepted:
+        for _ in range(3):
+            world.clock.advance(0.001)
+            provider.answer()
+        await world.until_told("succeed", 3)
+
+    ended_at_ms = {(await world.get(one.id)).ended_at_ms for one in accepted}
+    assert ended_at_ms == {world.now_ms}
+
+
 async def test_no_more_than_its_bound_are_sent_and_not_saved() -> None:
     provider = Flock()
     world = World(sending(provider))

@@ -16,7 +16,7 @@ from homing.domain.failure import Failure
 from homing.domain.message import Event
 from homing.domain.policy import Stage
 from homing.engine.admission import Request
-from homing.engine.worker import READ_AHEAD
+from homing.engine.worker import CLAIM_LIMIT, READ_AHEAD
 from homing.ports import Accepted, Claim, Claimed, Done, Envelope, Outcome, Work
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import DAY_S
@@ -104,9 +104,7 @@ class Watched(MemoryStore):
         return await super().claim(claim)
 
 
-@pytest.mark.parametrize(
-    ("rules", "limit"), [({}, 4 + READ_AHEAD), ({"interrupted_counts": True}, 4)]
-)
+@pytest.mark.parametrize(("rules", "limit"), [({}, CLAIM_LIMIT), ({"interrupted_counts": True}, 4)])
 async def test_it_reads_ahead_only_where_waiting_costs_nothing(
     rules: dict[str, Any], limit: int
 ) -> None:
@@ -116,6 +114,39 @@ async def test_it_reads_ahead_only_where_waiting_costs_nothing(
     await world.run()
 
     assert [claim.limit for claim in store.claims] == [limit]
+
+
+async def test_it_claims_what_comes_next_before_it_works_on_what_it_has() -> None:
+    store = Watched()
+    claimed_before: list[int] = []
+
+    async def step(work: Work) -> Outcome:
+        claimed_before.append(len(store.claims))
+        return Done()
+
+    world = World(route(step=step), store=store)
+    for number in range(2 * CLAIM_LIMIT):
+        await world.submit(str(number))
+
+    async with running(world):
+        await world.until_told("succeed", 2 * CLAIM_LIMIT)
+
+    assert claimed_before[0] == 2
+
+
+async def test_it_holds_no_more_than_its_slots_and_what_it_reads_ahead() -> None:
+    step, store = Patient(), Watched()
+    world = World(route(step=step, concurrency=4), store=store)
+    for number in range(READ_AHEAD + 10):
+        await world.submit(str(number))
+
+    async with running(world):
+        await step.came.wait()
+        await quiet()
+        [worker] = world.engine.workers.values()
+        assert len(worker.held_ids) == 2 * CLAIM_LIMIT <= 4 + READ_AHEAD
+        step.to_state.set()
+        await world.until_told("succeed", READ_AHEAD + 10)
 
 
 async def test_what_a_living_process_holds_is_left_alone() -> None:

@@ -65,7 +65,7 @@ def attempt_of(
         error_class=failure.error_class if failure else None,
         code=failure.code if failure else None,
         detail=failure.detail if failure else None,
-        notification_id=receipt.notification_id if receipt else None,
+        notification_id=(receipt.notification_id or None) if receipt else None,
         maybe_sent=maybe_sent,
         window=window or ("W1" if maybe_sent else None),
     )

@@ -68,7 +68,7 @@ def succeed_plainly(
         started_at_ms=delivery.claimed_at_ms,
         ended_at_ms=now_ms,
         holder=delivery.holder,
-        notification_id=receipt.notification_id if receipt else None,
+        notification_id=(receipt.notification_id or None) if receipt else None,
     )
     return Change(
         after,
