@@ -1,4 +1,4 @@
-"""Takes over a delivery from the record of another program, in the state it had there."""
+"""Adopts a delivery from the record of another program, in the state it had there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ StandingState: TypeAlias = Literal["pending", "delivered", "suppressed", "failed
 class Standing(Struct, frozen=True, kw_only=True):
     """The state in another program. A delivery that it is just trying is pending here.
 
-    `updated_at_ms` is when it changed last, and for what has ended when that was.
+    `updated_at_ms` is the time of the last change; for an ended delivery, the time of its end.
     """
 
     created_at_ms: int
@@ -32,7 +32,7 @@ class Standing(Struct, frozen=True, kw_only=True):
 
 
 class Foreign(Struct, frozen=True):
-    """A record of another program: what was asked for, and its state."""
+    """A record of another program: the request, and its state."""
 
     request: Request
     standing: Standing
@@ -50,7 +50,7 @@ def adopt(new: New, standing: Standing) -> New:
         created_at_ms=standing.created_at_ms,
         updated_at_ms=updated_at_ms,
         attempts_spent=standing.attempts_spent,
-        # Its attempts are in no ledger here, but their numbers are taken.
+        # Its attempts are in no ledger here, but their numbers are used up.
         attempts_ended=standing.attempts_spent,
         max_attempts=standing.max_attempts,
         failure=standing.failure or new.delivery.failure,

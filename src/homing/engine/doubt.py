@@ -14,7 +14,7 @@ from homing.ports import Absent, Found, Unknown
 
 
 async def settle_doubt(work: ClaimedWork) -> PendingSave | None:
-    """How the attempt ends without a send; None: go on and send. Also for evidence of a claim."""
+    """The outcome without a send; None: continue and send. Also for evidence found by a claim."""
     found = await _evidence_for(work)
     delivery, plan, now_ms = work.delivery, work.plan, work.now_ms
     if isinstance(found, Found):
@@ -43,7 +43,7 @@ async def settle_doubt(work: ClaimedWork) -> PendingSave | None:
 
 
 async def _in_doubt_too_often(work: ClaimedWork) -> bool:
-    """Another copy is for a person to decide on."""
+    """Whether a person has to decide on another send."""
     if work.plan.max_doubtful_sends is None:
         return False
     attempts = await work.process.store.attempts(work.delivery.id)
