@@ -37,7 +37,7 @@ BEHAVIOURS: dict[str, str] = {
     "down": "is always deferred (451)",
     "maybe": "is accepted, but the answer is lost",
     "suppressed": "is on the suppression list",
-    "auth": "meets bad credentials: a fault of the route",
+    "auth": "fails with bad credentials: a fault of the route",
 }
 
 
