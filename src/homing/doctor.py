@@ -89,7 +89,7 @@ async def _opened(homing: Homing, program: Program) -> list[Finding]:
     else:
         findings = [*await _clock(homing), *await _workers(homing, program)]
     findings += [
-        Finding("store", "warning", f"damage was met within the last day: {text}")
+        Finding("store", "warning", f"damage was detected within the last day: {text}")
         for text in await damage_met(store, clock)
     ]
     findings += [

@@ -232,7 +232,7 @@ async def test_the_librarys_handlers_have_the_default_classifier() -> None:
 
 def test_a_wrong_policy_is_refused_at_once() -> None:
     homing = Homing("memory:")
-    with pytest.raises(InvalidRequest, match="policy: takes the place of `retry`"):
+    with pytest.raises(InvalidRequest, match="policy: replaces `retry`"):
         homing.on("paid", policy=RetryPolicy(), retry=DEFAULT_RETRY)(print)
     with pytest.raises(InvalidRequest, match="policy: must be a RetryPolicy, not Retry"):
         homing.on("paid", policy=DEFAULT_RETRY)(print)  # type: ignore[arg-type] # on purpose

@@ -55,7 +55,7 @@ def told(given: Delivery, **more: Any) -> str:
         (
             {"attempts_spent": 1, "due_at_ms": T0_MS + 3_720_000},
             {},
-            "Attempt 2 of 3 (send) comes at 2027-01-15 09:02:00Z, in 1 h 2 min.",
+            "Attempt 2 of 3 (send) is due at 2027-01-15 09:02:00Z, in 1 h 2 min.",
         ),
         (
             {"attempts_spent": 2},
@@ -153,7 +153,7 @@ def test_what_will_be_held_is_not_announced_as_an_attempt() -> None:
     assert "It is held for a person at 2027-01-15 08:01:00Z, in 1 min: an earlier" in said
     assert "Attempt 2" not in said
     waived = told(replace(doubtful, doubt_waived=True), route=holding)
-    assert "Attempt 2 of 3 (send) comes at" in waived
+    assert "Attempt 2 of 3 (send) is due at" in waived
 
 
 def test_a_dead_letter_that_was_amended_is_to_be_replayed() -> None:
@@ -222,7 +222,7 @@ def test_the_status_is_the_routes_own_word() -> None:
 def test_a_route_that_is_gone_and_a_time_beyond_the_calendar_are_no_obstacle() -> None:
     text = told(delivery(due_at_ms=10**17), route=None)
 
-    assert "It is pending. Attempt 1 (send) comes at 100000000000000000 ms" in text
+    assert "It is pending. Attempt 1 (send) is due at 100000000000000000 ms" in text
 
 
 async def test_a_real_life_from_acceptance_to_the_desk() -> None:
@@ -241,7 +241,7 @@ async def test_a_real_life_from_acceptance_to_the_desk() -> None:
         waiting[-1] == "No live worker serves 'mail': start one (homing worker --app MODULE:NAME)."
     )
     assert waiting[-2] == (
-        "It is pending. Attempt 2 of 7 (send) comes at 2027-01-15 08:01:00Z, in 1 min."
+        "It is pending. Attempt 2 of 7 (send) is due at 2027-01-15 08:01:00Z, in 1 min."
     )
     assert dead[-2:] == [
         "It is failed (exhausted). All attempts of its budget are used up.",

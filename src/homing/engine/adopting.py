@@ -68,7 +68,7 @@ def adopt(new: New, standing: Standing) -> New:
 
 def _check(standing: Standing) -> None:
     if standing.attempts_spent < 0:
-        raise InvalidRequest("attempts", "cannot be fewer than none")
+        raise InvalidRequest("attempts", "must be 0 or more")
     if (standing.state == "failed") is not (standing.failed_because is not None):
         raise InvalidRequest("status", "only a failed record has a reason, and it always has one")
 

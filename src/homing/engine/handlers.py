@@ -68,8 +68,8 @@ class Handler(Struct, frozen=True, kw_only=True):
         given: object = store
         if not isinstance(given, OnceStore):
             raise HomingError(
-                f"handler {self.name!r} asks for a connection, and this store has none to give:"
-                " use a postgresql:// store, or take the event alone"
+                f"handler {self.name!r} takes a connection, which only PostgreSQL stores provide:"
+                " use a postgresql:// store, or a handler with the event alone"
             )
         return OnceStep(self.name, function, self.terminal_errors, given)
 
@@ -116,7 +116,7 @@ class Handlers:
                     "policy", f"must be a RetryPolicy, not {type(policy).__name__}"
                 )
             if retry is not None:
-                raise InvalidRequest("policy", "takes the place of `retry`: give one of them")
+                raise InvalidRequest("policy", "replaces `retry`: give only one of them")
             check_policy(policy.retry, timeout_s, policy.terminal_errors)
             retry = policy.retry
             terminal_errors = (*_each(terminal_errors), *policy.terminal_errors)

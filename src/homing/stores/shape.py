@@ -118,7 +118,7 @@ class Shape(Struct, frozen=True, kw_only=True):
     def parse(self, record: Record) -> Foreign:
         """What a record that another program wrote asks for, and its state."""
         if self.read is None:
-            raise InvalidRequest("record", "is not read back in this design")
+            raise InvalidRequest("record", "cannot be adopted: this Shape has no `read`")
         for name in self.fields:
             if name not in record:
                 raise InvalidRequest(name, "is missing")

@@ -53,7 +53,7 @@ def shipped(package: str) -> tuple[Migration, ...]:
         Migration(int(file.name[:4]), file.name[5:-4], file.read_text("utf-8")) for file in found
     )
     if [migration.number for migration in migrations] != list(range(1, len(found) + 1)):
-        raise ValueError(f"the migrations of {package} are not numbered without a gap")
+        raise ValueError(f"the migrations of {package} have a gap in their numbers")
     return migrations
 
 
