@@ -61,7 +61,7 @@ class Alerts:
     async def sound_now(self, kind: str, key: str, text: str) -> bool:
         return await self.sound(Alert(kind, key, text, self._clock.now_ms()))
 
-    async def tell_parked_routes(self) -> None:
+    async def alert_parked_routes(self) -> None:
         """Alert once for each route that a fault has parked."""
         if not self._is_mine() or not self._parking.unalerted():
             return
@@ -71,7 +71,7 @@ class Alerts:
             if await self.sound(Alert("route_parked", fact.key, text, fact.at_ms)):
                 await self._parking.mark_alerted(fact)
 
-    async def tell_noticed(self) -> None:
+    async def alert_noticed(self) -> None:
         """Alert once for what the store has noticed when it was opened."""
         if not self._is_mine():
             return
@@ -83,7 +83,7 @@ class Alerts:
                     told = Fact(kind, fact.key, fact.at_ms, {**value, "alerted": 1})
                     await self._store.save([], [told])
 
-    async def tell_many_failed(self) -> None:
+    async def alert_many_failed(self) -> None:
         """Alert once for each route with more dead letters in a week than it should have."""
         limits = {
             name: route.most_failed_a_week
@@ -104,7 +104,7 @@ class Alerts:
         if facts:
             await self._store.save([], facts)
 
-    async def look_for_unserved(self) -> frozenset[str]:
+    async def alert_unserved(self) -> frozenset[str]:
         """Alert once for each lane with waiting work that no live process serves.
 
         Only at the second check in a row: a worker that is being restarted needs no alert.
@@ -112,10 +112,10 @@ class Alerts:
         unserved = await unserved_lanes(self._store, self._liveness)
         again, self._unserved = unserved.keys() & self._unserved, frozenset(unserved)
         if self._is_mine():
-            await self._tell_unserved({lane: unserved[lane] for lane in sorted(again)}, unserved)
+            await self._update_alerts({lane: unserved[lane] for lane in sorted(again)}, unserved)
         return self._unserved
 
-    async def _tell_unserved(self, again: Mapping[str, int], all_: Mapping[str, int]) -> None:
+    async def _update_alerts(self, again: Mapping[str, int], all_: Mapping[str, int]) -> None:
         told = {fact.key for fact in await self._store.facts(UNSERVED_ALERT)}
         now_ms = self._clock.now_ms()
         facts = [Fact(UNSERVED_ALERT, lane, now_ms, None) for lane in sorted(told - all_.keys())]

@@ -127,7 +127,7 @@ class Counters:
             if state == "failed":
                 tally.failed += 1
                 if after.failure_history:
-                    self._look_whether_it_came_back(after, now_ms)
+                    self._note_if_it_came_back(after, now_ms)
             else:
                 tally.delivered += 1
                 if after.cycle == 1:  # after a replay it would be the time of a person
@@ -202,7 +202,7 @@ class Counters:
         key = f"{number:010d}/{self._holder}/{route}"
         return Fact(kind, key, number * STEPS_MS[kind], value)
 
-    def _look_whether_it_came_back(self, after: Delivery, now_ms: int) -> None:
+    def _note_if_it_came_back(self, after: Delivery, now_ms: int) -> None:
         error_class = "" if after.failure is None else after.failure.error_class
         if after.failure_history[-1].error_class != error_class:
             return

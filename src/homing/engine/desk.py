@@ -12,7 +12,7 @@ from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.domain.message import Message
 from homing.engine.bounded import page_within
 from homing.engine.desk_children import DeskChildren
-from homing.engine.desk_writer import AUDIT, DeskWriter, Signed, demand, signed
+from homing.engine.desk_writer import AUDIT, DeskWriter, Signed, checked_text, signed
 from homing.engine.error_groups import ErrorGroup, error_groups
 from homing.engine.family import is_current, pages_of_children
 from homing.engine.parking import Parking
@@ -211,7 +211,7 @@ class Desk:
         self, delivery_id: str, *, actor: str, reason: str, evidence: str
     ) -> Delivery:
         """An uncertain delivery was accepted; the evidence is stored."""
-        demand("evidence", evidence)
+        checked_text("evidence", evidence)
         by = signed(actor, reason)
         before = await self._writer.checked("confirm", delivery_id)
 

@@ -35,12 +35,12 @@ class Signed(Struct, frozen=True):
 
 
 def signed(actor: str, reason: str, *, named: str = "reason") -> Signed:
-    demand("actor", actor)
-    demand(named, reason)
+    checked_text("actor", actor)
+    checked_text(named, reason)
     return Signed(actor, reason)
 
 
-def demand(field: str, text: str) -> None:
+def checked_text(field: str, text: str) -> None:
     if not isinstance(text, str):
         raise InvalidRequest(field, f"must be text, not {type(text).__name__}")
     if not text.strip():

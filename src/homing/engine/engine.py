@@ -214,12 +214,12 @@ class Engine:
         self._repeat("counters", self.process.counters.flush, rest, rests_first=True)
         if self._has_alarm:
             rest = _rest(LOOK_EVERY_S)
-            self._repeat("alerts of parked routes", self.alerts.tell_parked_routes, rest)
+            self._repeat("alerts of parked routes", self.alerts.alert_parked_routes, rest)
             rest = _rest(LOOK_FOR_UNSERVED_EVERY_S)
-            self._repeat("unserved", self.alerts.look_for_unserved, rest, rests_first=True)
-            self._repeat("notices of the store", self.alerts.tell_noticed, rest)
+            self._repeat("unserved", self.alerts.alert_unserved, rest, rests_first=True)
+            self._repeat("notices of the store", self.alerts.alert_noticed, rest)
             rest = _rest(COUNT_FAILED_EVERY_S)
-            self._repeat("dead letters of the week", self.alerts.tell_many_failed, rest)
+            self._repeat("dead letters of the week", self.alerts.alert_many_failed, rest)
 
     async def live_workers(self) -> list[str]:
         """The processes that run workers now, this one included."""
@@ -280,7 +280,7 @@ class Engine:
     async def give_notices(self) -> int:
         """Read all due notices and deliver them; returns how many were accepted."""
         given = sum([await notices.give_all() for notices in self.notices])
-        await self.alerts.tell_parked_routes()
+        await self.alerts.alert_parked_routes()
         return given
 
     def _spawn(self, name: str, run: Callable[[], Awaitable[None]]) -> None:

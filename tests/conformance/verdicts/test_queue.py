@@ -244,7 +244,7 @@ async def test_a_torn_end_is_put_aside_and_told(
 
     async with Office(tmp_path, clock).open() as office:
         again = await office.post()
-        await office.homing.engine.alerts.tell_noticed()
+        await office.homing.engine.alerts.alert_noticed()
         await office.work_for(DAY_S)
 
     assert again.json() == first.json()
