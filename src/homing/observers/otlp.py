@@ -83,7 +83,7 @@ class OtlpTelemetry:
                 self._trace(event.delivery, attempt)
 
     def close(self) -> None:
-        """Send what is left; a collector that is gone is not waited for long."""
+        """Send what is left; does not wait long for a collector that does not answer."""
         self._tracers.shutdown()
         self._meters.shutdown(EXPORT_TIMEOUT_S * 1000)
 

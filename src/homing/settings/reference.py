@@ -1,4 +1,4 @@
-"""Makes the settings reference from the tree of settings."""
+"""Generates the settings reference from the tree of settings."""
 
 from __future__ import annotations
 

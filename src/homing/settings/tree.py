@@ -1,4 +1,4 @@
-"""Everything that can be set, with its default and what it does: the reference is made of this."""
+"""All settings, with their defaults and descriptions: the reference is generated from this."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """The settings of `homing serve`, `homing worker` and the commands beside them."""
+    """The settings of `homing serve`, `homing worker` and the other commands."""
 
     store: Annotated[
         str,
