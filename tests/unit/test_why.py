@@ -132,7 +132,7 @@ def test_the_story_says(fields: dict[str, Any], more: dict[str, Any], sentence: 
     ("because", "advice"),
     [
         ("rejected", "amend it if needed, then replay or dismiss it."),
-        ("exhausted", "When the other side works again, replay it; or dismiss it."),
+        ("exhausted", "When the server works again, replay it; or dismiss it."),
         ("uncertain", "`confirm` it with evidence if it arrived"),
         ("expired", "Resend it if it is still wanted"),
         ("poison", "Look at the worker's log"),
@@ -245,7 +245,7 @@ async def test_a_real_life_from_acceptance_to_the_desk() -> None:
     )
     assert dead[-2:] == [
         "It is failed (exhausted). All attempts of its budget are used up.",
-        "When the other side works again, replay it; or dismiss it.",
+        "When the server works again, replay it; or dismiss it.",
     ]
 
 
@@ -281,7 +281,7 @@ async def test_an_event_that_failed_names_handler_child_and_error() -> None:
         ", for handler 'book_revenue': failed (rejected): NoSuchOrder: order 7"
     )
     assert whole[-2:] == [
-        "It is failed (rejected). Children of it have failed.",
+        "It is failed (rejected). Some of its children have failed.",
         "Fix the cause in its failed children, then replay it: they are replayed with it.",
     ]
     assert "accepted 'order.paid' under key 'k'" in whole[0]

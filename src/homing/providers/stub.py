@@ -241,7 +241,7 @@ class StubSend(Struct):
 
 
 def answer_for(word: str) -> Accept | Failure:
-    """The answer that a script's word stands for."""
+    """The answer for a word of the script."""
     known = ANSWERS.get(word)
     if known is not None:
         return known

@@ -141,7 +141,7 @@ def is_counted(query: Query, by: tuple[GroupBy, ...]) -> bool:
     ]
     asked = Query(
         route=query.route,
-        # The empty word stands there for none.
+        # The empty text means none there.
         error_class=(query.error_class or None) if of_failed else None,
         facets=None if query.facets is None else tuple(facets),
     )
