@@ -1,4 +1,4 @@
-"""How much one e-mail may hold. Limits are data, so that a route can have its own."""
+"""Limits on the size of one e-mail, as data, so that a route can have its own."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def read_ledger(path: Path) -> list[Entry]:
 
 
 class StubProvider:
-    """Sends nowhere. Each send takes the next word of the script, if there is one."""
+    """Sends nothing. Each send takes the next word of the script, if there is one."""
 
     token_window_s = 0.0
     stays_local = True

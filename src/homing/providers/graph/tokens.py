@@ -51,7 +51,7 @@ class Unsaved(Struct, frozen=True):
 
 
 class Tokens:
-    """`may_draft` is None until a token has told. `problem` is what a person has to mend.
+    """`may_draft` is None until a token is known. `problem` is what a person has to fix.
 
     `tell` is called if a new refresh token could not be stored.
     """
