@@ -355,7 +355,7 @@ async def test_both_guards_are_looked_at_under_the_lock(tmp_path: Path, clock: M
     assert office.lines()[-1]["status"] == "DELIVERED"
     assert len(office.deliveries()) == 1
     architecture = Path(__file__).parents[3] / "ARCHITECTURE.md"
-    assert "## Order of locks" in architecture.read_text()
+    assert "## Lock order" in architecture.read_text()
 
 
 async def test_two_processes_share_one_queue(tmp_path: Path, clock: ManualClock) -> None:
