@@ -35,7 +35,7 @@ class Foreign(Struct, frozen=True):
     """A record of another program: the request, and its state."""
 
     request: Request
-    foreign_state: ForeignState
+    state: ForeignState
 
 
 def adopt(new: New, foreign_state: ForeignState) -> New:

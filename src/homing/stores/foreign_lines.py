@@ -41,7 +41,7 @@ async def take_lines(
     for line in lines:
         try:
             foreign = read_line(line.data, shape)
-            new = adopt(admission.prepare(route, foreign.request), foreign.foreign_state)
+            new = adopt(admission.prepare(route, foreign.request), foreign.state)
         except InvalidRequest as error:
             end = (line.taken.value or {}).get("end")
             text = f"a line of another program cannot be read: {error} (it ends at byte {end})"
