@@ -1,7 +1,7 @@
 """Homing delivers what an application has promised: an e-mail, an event, the result of a job.
 
-What was accepted is delivered, or stands on a person's desk with the reason; nothing is lost in
-silence, and "maybe sent" is never called "not sent".
+An accepted delivery is delivered, or becomes a dead letter with the reason; nothing is lost
+silently, and "maybe sent" is never reported as "not sent".
 """
 
 from homing.app import Homing

@@ -1,7 +1,7 @@
-"""`Assembly`: the one value with which a design plugs into Homing's programs.
+"""`Assembly`: one value that adds an application to Homing's programs.
 
-A package offers it under the entry-point group `homing.assemblies`; `homing NAME serve`,
-`homing NAME worker` and the other commands follow from the value.
+A package registers it in the entry-point group `homing.assemblies`; `homing NAME serve`,
+`homing NAME worker` and the other commands are derived from the value.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ Sign: TypeAlias = Callable[[bytes], bytes]
 class Setup(Struct, Generic[S], frozen=True):
     """What an assembly makes its routes and notice writers from.
 
-    `settings` are its own, `general` those that hold for all (`HOMING_*`), `provider` the one
-    that `HOMING_PROVIDER` names. With `working` False the routes are only read and repaired:
+    `settings` are its own, `general` those of all assemblies (`HOMING_*`), `provider` that of
+    `HOMING_PROVIDER`. With `working` False the routes are only read and repaired:
     required settings may be missing, and the provider sends nothing. `generation` is that of
     this process's code (`homing NAME worker --generation N`). `store` is that of the program, for
-    notice writers that tell more than a delivery says; None where only routes are asked for.
+    notice writers that need more than the delivery; None where only routes are needed.
     """
 
     settings: S
@@ -62,7 +62,7 @@ class Setup(Struct, Generic[S], frozen=True):
 
     @property
     def sender(self) -> str:
-        """The address that mail comes from; a program that really sends must be told it."""
+        """The From address; required in a program that sends."""
         given = self.general.sender
         if given is None and self.working and not sends_nowhere(self.general.provider):
             raise SettingsError("sender", "is required: the address that mail comes from")
@@ -85,7 +85,7 @@ class Setup(Struct, Generic[S], frozen=True):
 
 
 class Service(Struct, Generic[S], frozen=True):
-    """A running assembly: what its web handlers, commands and checks work with."""
+    """A running assembly, for its web handlers, commands and checks."""
 
     homing: Homing
     settings: S
@@ -141,7 +141,7 @@ they are known."""
 
 
 class Web(Struct, frozen=True, kw_only=True):
-    """The web table of an assembly. `standard`: `/api/v1`, health and metrics are served too."""
+    """The web endpoints of an assembly. `standard`: also serve `/api/v1`, health and metrics."""
 
     access: Access
     endpoints: tuple[Endpoint, ...] = ()
@@ -159,17 +159,17 @@ Check: TypeAlias = Callable[[Service[Any]], Awaitable[Sequence[Finding]]]
 
 
 class Assembly(Struct, Generic[S], frozen=True, kw_only=True):
-    """A design made of Homing's parts.
+    """An application built from Homing's parts.
 
     `settings` is a Struct whose fields name their own environment variables (`env`); each has
-    a default, so that routes can be made for reading where nothing is set. A variable that
-    begins with one of `prefixes` and is not a setting stops the start. `environ` may add to the
-    variables of the process, from a file of the design. `general` may fill in what these settings
-    say about store, provider and server; `defaults` gives, by name (`store`, `server.port`), what
-    holds where neither the settings file nor a variable says anything. `sql_files` names, by the
-    scheme of the store, a package of SQL files that are applied after the store's own, in the order
-    of the times in their names (`20261116T1200_outbox_view.sql`). `log_fields` are part of every
-    line that its programs log. With `work_for_app` its worker runs the handlers of an application
+    a default, so that routes can be made for reading where nothing is configured. An unknown
+    variable that begins with one of `prefixes` is an error. `environ` may add to the variables of
+    the process, from a file of the assembly. `general` may derive store, provider and server from
+    these settings; `defaults` returns default values of general settings, by name (`store`,
+    `server.port`). `sql_files` names, by the scheme of the store, a package of SQL files that are
+    applied after the store's own, in the order of the times in their names
+    (`20261116T1200_outbox_view.sql`). `log_fields` are part of every line that its programs log.
+    With `work_for_app` its worker runs the handlers of an application
     (`homing NAME worker --app module:homing`): it is called before that Homing starts, and may add
     notifiers and adapt routes by `use_as_worker`.
     """

@@ -119,12 +119,12 @@ async def _opened(homing: Homing, program: Program) -> list[Finding]:
 
 
 async def _noticed(store: Store, clock: Clock) -> list[Finding]:
-    """What programs have met in the store, lately."""
+    """What processes have detected in the store lately."""
     damage = await damage_met(store, clock)
     restored = [str((fact.value or {}).get("text")) for fact in await store.facts(RESTORED)]
     return [
         *(
-            Finding("store", "warning", f"damage was met within the last day: {text}")
+            Finding("store", "warning", f"damage was detected within the last day: {text}")
             for text in damage
         ),
         *(Finding("backup", "warning", text) for text in restored),
@@ -219,7 +219,7 @@ async def _provider(provider: Provider) -> Sequence[Finding]:
 
 
 async def _clock(homing: Homing) -> list[Finding]:
-    """Due times trust the wall clock, so it must not be behind what was stored."""
+    """Due times rely on the wall clock, so it must not be behind stored times."""
     now_ms = SystemClock().now_ms()
     if now_ms < EARLIEST_MS:
         return [Finding("clock", "bad", "the clock is years behind: set it")]
@@ -232,7 +232,7 @@ async def _clock(homing: Homing) -> list[Finding]:
     if engine.process.time_scale != 1.0:
         detail = f"time_scale: time runs {engine.process.time_scale:g} times as fast; for testing"
         return [Finding("clock", "warning", detail)]
-    return [Finding("clock", "good", "not behind anything that was stored")]
+    return [Finding("clock", "good", "not behind any stored time")]
 
 
 async def _workers(homing: Homing, program: Program) -> list[Finding]:

@@ -30,7 +30,7 @@ class Inheriting(Protocol):
     """Holds what belongs to the process that made it."""
 
     def forget_parent(self) -> None:
-        """In the child: be as if newly made, and touch nothing that the parent still uses."""
+        """In the child: return to the initial state, and touch nothing that the parent uses."""
 
 
 _changing = threading.Lock()  # held while the process forks: nothing is opened meanwhile

@@ -70,7 +70,7 @@ def shared_names(by_assembly: Mapping[str, Sequence[Route]]) -> list[str]:
             owners.setdefault(route.name, []).append(assembly)
     return [
         f"the assemblies {' and '.join(sorted(names))} have a route {route!r} each: their"
-        " deliveries cannot be told apart, so rename one or give it a store of its own"
+        " deliveries cannot be distinguished, so rename one or give it a separate store"
         for route, names in owners.items()
         if len(names) > 1
     ]

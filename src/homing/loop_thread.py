@@ -59,5 +59,5 @@ def wait_for(future: Future[T]) -> T:
         return future.result()
     except CancelledError:
         raise StoreOutcomeUnknown(
-            "Homing was stopped before this call ended: what it asked for may have been done"
+            "Homing was stopped before this call ended: the request may have been executed"
         ) from None

@@ -27,7 +27,7 @@ START_AGAIN_AFTER_S = 0.1
 
 
 class SyncHoming:
-    """Starts with the first call that needs it. It is stopped in order when the program ends.
+    """Starts with the first call that needs it, and stops cleanly when the program ends.
 
     In a forked child it is not started, whatever it was in the parent.
     """
@@ -38,21 +38,21 @@ class SyncHoming:
         forks.forget_in_child(self)
 
     def forget_parent(self) -> None:
-        """A forked child has not the thread."""
+        """A forked child does not have the thread."""
         self._lock = threading.Lock()
         self._run: _Run | None = None
         self._is_entered = False
         AT_EXIT.discard(self)
 
     def start(self) -> None:
-        """Start now, and not with the first call; nothing changes if it runs."""
+        """Start now instead of at the first call; no effect if it runs already."""
         self._refuse_event_loop()
         if self._homing.running_in is not None and self._run is None:
             raise NotAllowed("Homing is started already, in an event loop of your own")
         self._start()
 
     def stop(self) -> None:
-        """Finish or give back claimed work, then end the background loop."""
+        """Finish or release claimed work, then end the background loop."""
         self._refuse_event_loop()
         with self._lock:
             run, self._run = self._run, None
@@ -208,7 +208,7 @@ class SyncHoming:
 
 
 class _Run:
-    """From a start to its stop. `started` is the present try, if it is tried again."""
+    """From a start to its stop. `started` is the current try, if the start is repeated."""
 
     def __init__(self, *, keep_trying: bool) -> None:
         self.keep_trying = keep_trying

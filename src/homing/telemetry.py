@@ -13,7 +13,7 @@ from homing.domain.errors import HomingError, SettingsError
 from homing.observers.alert_log import AlertLog
 from homing.observers.delivery_log import DeliveryLog
 from homing.observers.logs import NO_FIELDS, LogObserver, configure
-from homing.observers.measures import Standing, standing
+from homing.observers.measures import StoreSnapshot, store_snapshot
 from homing.ports import Notifier, Observer
 from homing.settings.tree import Settings, TelemetrySettings
 
@@ -45,7 +45,7 @@ class Watching:
             self.notifiers.append(DeliveryLog(Path(log.deliveries)))
         self._homing: tuple[Homing, asyncio.AbstractEventLoop] | None = None
         self._prometheus = _prometheus() if scraped and telemetry.prometheus else None
-        self._otlp = _otlp(telemetry, self._standing_from_thread)
+        self._otlp = _otlp(telemetry, self._snapshot_from_thread)
         self.sentry = None if telemetry.sentry_dsn is None else _sentry(telemetry.sentry_dsn)
         self.observers += [each for each in (self._prometheus, self._otlp) if each is not None]
         if self.sentry is not None:
@@ -66,7 +66,7 @@ class Watching:
 
         async def metrics(request: Any) -> Response:
             del request
-            return Response(prometheus.page(await _standing(homing)), media_type=CONTENT_TYPE)
+            return Response(prometheus.page(await _snapshot(homing)), media_type=CONTENT_TYPE)
 
         return metrics
 
@@ -75,14 +75,14 @@ class Watching:
             if each is not None:
                 each.close()
 
-    def _standing_from_thread(self) -> Standing | None:
+    def _snapshot_from_thread(self) -> StoreSnapshot | None:
         """For the exporter's own thread; nothing when the loop has ended."""
         if self._homing is None:
             return None
         homing, loop = self._homing
         if loop.is_closed() or not loop.is_running():
             return None
-        asked = asyncio.run_coroutine_threadsafe(_standing(homing), loop)
+        asked = asyncio.run_coroutine_threadsafe(_snapshot(homing), loop)
         try:
             return asked.result(STANDING_TIMEOUT_S)
         except TimeoutError:
@@ -90,12 +90,12 @@ class Watching:
             return None
 
 
-async def _standing(homing: Homing) -> Standing | None:
+async def _snapshot(homing: Homing) -> StoreSnapshot | None:
     with contextlib.suppress(HomingError, TimeoutError):
         async with asyncio.timeout(STANDING_TIMEOUT_S):
             engine = homing.engine
             workers = len(await engine.live_workers())
-            return await standing(engine.store, engine.routes, engine.clock, workers)
+            return await store_snapshot(engine.store, engine.routes, engine.clock, workers)
     return None
 
 
@@ -108,7 +108,7 @@ def _prometheus() -> PrometheusMetrics:
 
 
 def _otlp(
-    telemetry: TelemetrySettings, stands: Callable[[], Standing | None]
+    telemetry: TelemetrySettings, stands: Callable[[], StoreSnapshot | None]
 ) -> OtlpTelemetry | None:
     if telemetry.otlp == "none":
         return None

@@ -95,7 +95,7 @@ LATER = frozenset({"redis", "rediss"})
 
 
 def store_of(given: str | Path | Store) -> Store:
-    """What a URL names, the SQLite file of a path, or the store itself."""
+    """The store of a URL, the SQLite file of a path, or the store itself."""
     if isinstance(given, str):
         return store_from_url(given)
     if isinstance(given, Path):
@@ -104,7 +104,7 @@ def store_of(given: str | Path | Store) -> Store:
 
 
 def provider_of(given: str | Provider) -> Provider:
-    """What a URL names, or the provider itself."""
+    """The provider of a URL, or the provider itself."""
     if isinstance(given, str):
         return provider_from_url(given)
     return _checked(given, "prepare", "provider")
@@ -137,7 +137,7 @@ def sends_nowhere(provider: str) -> bool:
 
 
 def journal_for(store: Store, path: str | Path | None = None) -> Journal | None:
-    """The emergency journal in this file, or where the store says; None if it names no place."""
+    """The emergency journal in this file, or at the store's own path; None if it has none."""
     if path is None and isinstance(store, JournalPath):
         path = store.journal_path
     if path is None:

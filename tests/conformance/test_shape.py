@@ -54,5 +54,5 @@ def test_a_record_has_its_fields_and_no_others() -> None:
 
 def test_a_design_that_only_shows_reads_nothing_back() -> None:
     """M-169"""
-    with pytest.raises(InvalidRequest, match="not read back"):
+    with pytest.raises(InvalidRequest, match="cannot be adopted"):
         PLAIN.parse({"id": "d1"})

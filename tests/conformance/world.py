@@ -281,7 +281,7 @@ class World:
     def adopted(self, foreign: Foreign) -> New:
         """What a record of another program becomes on this route."""
         prepared = self.engine.admission.prepare(self.route, foreign.request)
-        return adopt(prepared, foreign.standing)
+        return adopt(prepared, foreign.state)
 
     async def word(self, delivery_id: str) -> str:
         return self.route.word(await self.get(delivery_id))

@@ -11,7 +11,7 @@ OTHERS = {"answer_lost", "unreachable", "token_revoked", "token_unavailable", "d
 
 
 def test_it_explains_every_class_of_failure() -> None:
-    part = GUIDE.split("## What answers mean")[1]
+    part = GUIDE.split("## How answers are classified")[1]
     explained = {
         word
         for line in part.splitlines()

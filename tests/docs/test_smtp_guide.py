@@ -46,7 +46,9 @@ def test_it_names_the_ways_to_log_in_by_preference() -> None:
 
 def test_it_explains_every_answer() -> None:
     explained = {
-        word for row in rows("What answers mean") for word in re.findall(r"`(\w+)`", row[0])
+        word
+        for row in rows("How answers are classified")
+        for word in re.findall(r"`(\w+)`", row[0])
     }
     assert explained == {rule.error_class for rule in (*RULES, UNHEARD_OF)}
 

@@ -95,5 +95,5 @@ async def test_damage_that_a_reader_meets_is_alerted_and_shown(tmp_path: Path) -
     assert after.status_code == 200
     assert after.json() == {
         "status": "degraded",
-        "problems": ["damage was met in the store: `homing doctor` looks for it"],
+        "problems": ["damage was detected in the store: run `homing doctor`"],
     }

@@ -148,5 +148,5 @@ async def test_readiness_tells_it(path: Path, tmp_path: Path) -> None:
     assert ready.status_code == 200
     assert ready.json() == {
         "status": "degraded",
-        "problems": ["a backup was put back: what was sent since then may be sent again"],
+        "problems": ["a backup was restored: what was sent since it was made may be sent again"],
     }

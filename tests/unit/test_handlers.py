@@ -232,7 +232,7 @@ async def test_the_librarys_handlers_have_the_default_classifier() -> None:
 
 def test_a_wrong_policy_is_refused_at_once() -> None:
     homing = Homing("memory:")
-    with pytest.raises(InvalidRequest, match="policy: takes the place of `retry`"):
+    with pytest.raises(InvalidRequest, match="policy: replaces `retry`"):
         homing.on("paid", policy=RetryPolicy(), retry=DEFAULT_RETRY)(print)
     with pytest.raises(InvalidRequest, match="policy: must be a RetryPolicy, not Retry"):
         homing.on("paid", policy=DEFAULT_RETRY)(print)  # type: ignore[arg-type] # on purpose
@@ -246,5 +246,5 @@ async def test_a_store_without_transactions_for_handlers_says_so_at_the_start() 
     @homing.on("paid")
     async def book(event: Assignment, connection: object) -> None: ...
 
-    with pytest.raises(HomingError, match=r"handler 'book' asks for a connection.*postgresql://"):
+    with pytest.raises(HomingError, match=r"handler 'book' takes a connection.*postgresql://"):
         await homing.start()

@@ -63,7 +63,7 @@ def told(given: Delivery, **more: Any) -> str:
         (
             {"attempts_spent": 1, "due_at_ms": T0_MS + 3_720_000},
             {},
-            "Attempt 2 of 3 (send) comes at 2027-01-15 09:02:00Z, in 1 h 2 min.",
+            "Attempt 2 of 3 (send) is due at 2027-01-15 09:02:00Z, in 1 h 2 min.",
         ),
         (
             {"attempts_spent": 2},
@@ -152,7 +152,7 @@ def test_the_story_says(fields: dict[str, Any], more: dict[str, Any], sentence: 
     ("because", "advice"),
     [
         ("rejected", "amend it if needed, then replay or dismiss it."),
-        ("exhausted", "When the other side works again, replay it; or dismiss it."),
+        ("exhausted", "When the server works again, replay it; or dismiss it."),
         ("uncertain", "`confirm` it with evidence if it arrived"),
         ("expired", "Resend it if it is still wanted"),
         ("poison", "Look at the worker's log"),
@@ -198,7 +198,7 @@ def test_what_will_be_held_is_not_announced_as_an_attempt() -> None:
     assert "It is held for a person at 2027-01-15 08:01:00Z, in 1 min: an earlier" in said
     assert "Attempt 2" not in said
     waived = told(replace(doubtful, doubt_waived=True), route=holding)
-    assert "Attempt 2 of 3 (send) comes at" in waived
+    assert "Attempt 2 of 3 (send) is due at" in waived
 
 
 def test_a_dead_letter_that_was_amended_is_to_be_replayed() -> None:
@@ -267,7 +267,7 @@ def test_the_status_is_the_routes_own_word() -> None:
 def test_a_route_that_is_gone_and_a_time_beyond_the_calendar_are_no_obstacle() -> None:
     text = told(delivery(due_at_ms=10**17), route=None)
 
-    assert "It is pending. Attempt 1 (send) comes at 100000000000000000 ms" in text
+    assert "It is pending. Attempt 1 (send) is due at 100000000000000000 ms" in text
 
 
 async def test_a_real_life_from_acceptance_to_the_desk() -> None:
@@ -286,11 +286,11 @@ async def test_a_real_life_from_acceptance_to_the_desk() -> None:
         waiting[-1] == "No live worker serves 'mail': start one (homing worker --app MODULE:NAME)."
     )
     assert waiting[-2] == (
-        "It is pending. Attempt 2 of 7 (send) comes at 2027-01-15 08:01:00Z, in 1 min."
+        "It is pending. Attempt 2 of 7 (send) is due at 2027-01-15 08:01:00Z, in 1 min."
     )
     assert dead[-2:] == [
         "It is failed (exhausted). All attempts of its budget are used up.",
-        "When the other side works again, replay it; or dismiss it.",
+        "When the server works again, replay it; or dismiss it.",
     ]
 
 
@@ -326,7 +326,7 @@ async def test_an_event_that_failed_names_handler_child_and_error() -> None:
         ", for handler 'book_revenue': failed (rejected): NoSuchOrder: order 7"
     )
     assert whole[-2:] == [
-        "It is failed (rejected). Children of it have failed.",
+        "It is failed (rejected). Some of its children have failed.",
         "Fix the cause in its failed children, then replay it: they are replayed with it.",
     ]
     assert "accepted 'order.paid' under key 'k'" in whole[0]

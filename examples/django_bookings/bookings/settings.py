@@ -1,4 +1,4 @@
-"""The settings of the example; those of Homing stand at the end."""
+"""The settings of the example; those of Homing are at the end."""
 
 import os
 from pathlib import Path

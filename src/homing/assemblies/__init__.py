@@ -1,1 +1,1 @@
-"""Five designs as thin uses of one engine, independent of each other."""
+"""Five applications of one engine, independent of each other."""

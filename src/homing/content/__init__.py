@@ -1,1 +1,1 @@
-"""What goes into a mail: addresses, headers, bodies, templates, calendar parts."""
+"""The content of a mail: addresses, headers, bodies, templates, calendar parts."""

@@ -143,7 +143,7 @@ def _local_part(local: str, host: str, field: str) -> str:
         return bare if _DOT_ATOM.fullmatch(bare) else local
     if host in _LOOSE_DOTS and _ATOMS_AND_DOTS.fullmatch(local):
         return _local_part(quoted(local), host, field)
-    raise InvalidRequest(field, "has characters before the @ that may not stand there")
+    raise InvalidRequest(field, "has characters that are not allowed before the @")
 
 
 def _domain(domain: str, field: str) -> str:

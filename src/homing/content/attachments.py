@@ -1,4 +1,4 @@
-"""Files that go with a mail: what is accepted, and how their names and types are written."""
+"""Files attached to a mail: what is accepted, and how their names and types are written."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def check_filename(filename: str, field: str, limits: Limits) -> str:
     if name.strip(" .") == "" or name != name.strip(" "):
         raise InvalidRequest(field, "is not a file name")
     if "/" in name or "\\" in name:
-        raise InvalidRequest(field, "may not hold a path")
+        raise InvalidRequest(field, "may not contain a path")
     if (size := len(name.encode())) > limits.filename_bytes:
         raise too_large(field, size, limits.filename_bytes, "bytes")
     return name

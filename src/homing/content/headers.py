@@ -114,7 +114,7 @@ def _rule_for(name: object) -> _Rule:
         shown = f"headers.{name}" if re.fullmatch(r"[A-Za-z0-9-]{1,70}", name) else "headers"
         raise InvalidRequest(shown, "is not a header that may be set")
     if _ORDERS.fullmatch(name.lower()):
-        raise InvalidRequest(f"headers.{name}", "is an order to a mail relay and may not be set")
+        raise InvalidRequest(f"headers.{name}", "controls mail relays and may not be set")
     return _Rule(name)
 
 

@@ -1,4 +1,4 @@
-"""How much one e-mail may hold. Limits are data, so that a route can have its own."""
+"""Limits on the size of one e-mail, as data, so that a route can have its own."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ DEFAULT = Limits()
 
 
 def too_large(field: str, size: int, limit: int, unit: str) -> TooLarge:
-    """The one refusal for size, so that it can be told from a wrong value."""
+    """The one refusal for size, to distinguish it from a wrong value."""
     return TooLarge(field, f"is too large: {size:,} {unit}, at most {limit:,} are allowed")

@@ -21,7 +21,7 @@ _TAG = re.compile(
 
 
 def canonical_locale(text: str, field: str = "locale") -> str:
-    """The tag's one spelling; an underscore is taken for a hyphen, as many systems write it."""
+    """The canonical tag; an underscore, as many systems write it, becomes a hyphen."""
     tag = require_text(text, field).strip(" ").replace("_", "-").lower()
     match = _TAG.fullmatch(tag) if tag.isascii() and len(tag) <= MAX_LOCALE_CHARS else None
     if match is None:

@@ -1,4 +1,4 @@
-"""Whom mail of a route may come from: its own address, and others that it is allowed to name."""
+"""The allowed senders of a route: its own address, and further ones."""
 
 from __future__ import annotations
 

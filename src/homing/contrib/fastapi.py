@@ -12,7 +12,7 @@ Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
 
 
 def lifespan(homing: Homing, inner: Lifespan | None = None) -> Lifespan:
-    """`FastAPI(lifespan=lifespan(homing))`; `inner` is a lifespan of your own, inside of it."""
+    """`FastAPI(lifespan=lifespan(homing))`; `inner` is a lifespan of your own, run inside it."""
 
     @asynccontextmanager
     async def run(app: Any) -> AsyncIterator[Any]:

@@ -1,4 +1,4 @@
-"""Flask: the command `flask homing-worker`, and Homing among the application's extensions."""
+"""Flask: the command `flask homing-worker`, and Homing as an extension of the application."""
 
 from __future__ import annotations
 

@@ -102,12 +102,12 @@ class Cycle(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
 
 
 class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """One message to one envelope, one event, or one job, and where it stands.
+    """One message to one envelope, one event, or one job, with its current state.
 
     A store writes a change only over the `version` that was read, and raises it by one.
     `due_at_ms` is the time of the next attempt while pending and the end of the lease while in
     flight, so that a claim is one range read. `key_term_s` is how long its key is kept after it
-    has ended; None is for ever. `plan` names one of its route's further plans.
+    has ended; None: for ever. `plan` names one of its route's further plans.
     `interruptions` counts the deaths of its holders in a row that it may have caused, `crashes`
     those while it was tried alone.
     """
@@ -190,7 +190,7 @@ class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
 
     @property
     def possibly_sent(self) -> bool:
-        """As `maybe_sent`, of any payload it has had: it may not be called "not sent"."""
+        """As `maybe_sent`, for any payload it has had: it must not be reported as "not sent"."""
         return self.maybe_sent_at_ms is not None or self.earlier_maybe_sent
 
     @property
@@ -223,7 +223,7 @@ class Key(Struct, frozen=True, gc=False):
 
 
 class Fact(Struct, frozen=True, gc=False):
-    """A small durable record beside deliveries. Writing (kind, key) again replaces it.
+    """A small durable record besides deliveries. Writing (kind, key) again replaces it.
 
     A value of None removes the fact.
     """
@@ -246,11 +246,11 @@ class New(Struct, frozen=True, gc=False):
 
 
 class Change(Struct, frozen=True, gc=False):
-    """What one transition asks of the store: all of it or nothing.
+    """What the store has to write for one transition: all of it or nothing.
 
     `delivery.version` is the version that was read. `payload` replaces the payload (the old
     one is kept under its number); `forget` removes the record instead of writing it;
-    `reopens` says that an ended delivery is open again.
+    `reopens`: an ended delivery is open again.
     """
 
     delivery: Delivery

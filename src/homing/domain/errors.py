@@ -14,7 +14,7 @@ HomingError
 │   ├── StoreUnavailable       not reachable; nothing was stored
 │   │   └── StoreLocked        another connection keeps it locked
 │   ├── StoreOutcomeUnknown    it may or may not have been stored: read again
-│   ├── StoreUnsafe            its durability settings are weaker than the promise
+│   ├── StoreUnsafe            it is not configured to be as durable as Homing promises
 │   └── StoreCorrupt           damage was found; damaged records are never skipped silently
 └── TerminalError              raised by a step or handler: do not try again
 """
@@ -58,7 +58,7 @@ class NotFound(Refused):
 
 
 class NotAllowed(Refused):
-    """The state, the route or the moment does not allow this."""
+    """The state of the delivery, its route or this Homing does not allow this now."""
 
 
 class Overloaded(Refused):
@@ -95,7 +95,7 @@ class StoreOutcomeUnknown(StoreError):
 
 
 class StoreUnsafe(StoreError):
-    """The durability settings are weaker than the promise."""
+    """The store or connection is not configured to be as durable as Homing promises."""
 
 
 class StoreCorrupt(StoreError):

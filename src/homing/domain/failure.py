@@ -15,7 +15,7 @@ RECIPIENT_DEFERRED = "recipient_deferred"
 RECIPIENT_REFUSED = "recipient_refused"
 CHILDREN_FAILED = "children_failed"
 STORE_DAMAGED = "store_damaged"
-# Classes of a provider's failure that are about the provider itself, whatever was sent.
+# Classes of failures that concern the provider itself, whatever was sent.
 PROVIDER_FAILS = frozenset(
     {"connect_failed", "unreachable", "tls_failed", "auth_failed", "token_revoked"}
 )
@@ -24,7 +24,7 @@ PROVIDER_FAILS = frozenset(
 class Refusal(Struct, frozen=True, gc=False, omit_defaults=True):
     """One recipient that was refused while the message was sent to the others.
 
-    With `maybe_sent` its answer was lost: it may have the message.
+    With `maybe_sent` the answer was lost: the recipient may have the message.
     """
 
     permanent: bool
@@ -34,10 +34,10 @@ class Refusal(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Failure(Struct, frozen=True, gc=False, omit_defaults=True):
-    """An expected failure. `error_class` is a stable word; `detail` is already redacted.
+    """An expected failure. `error_class` is a stable name; `detail` is already redacted.
 
-    `maybe_sent` says that the provider may have accepted it nevertheless. `refused` names the
-    recipients that have an answer of their own.
+    `maybe_sent`: the provider may have accepted it nevertheless. `refused` has the
+    recipients with an answer of their own.
     """
 
     error_class: str

@@ -31,8 +31,8 @@ def request_fingerprint(frame: bytes, payload: bytes) -> str:
     """The same request gives the same text; `frame` is that of its kind, and whole numbers in the
     payload are written as integers (`encode_with_spelling`).
 
-    When it may be sent is not part of it: a retry computes these times again. By SHA-256, which
-    databases have too: a producer in SQL makes the same text.
+    The times when it may be sent are not part of it: a retry computes them again. It uses SHA-256,
+    which databases have, too: a producer in SQL computes the same text.
     """
     if not payload.isascii():  # text in ASCII has one spelling
         payload = msgspec.json.encode(_respelt(msgspec.json.decode(payload)))
@@ -40,12 +40,12 @@ def request_fingerprint(frame: bytes, payload: bytes) -> str:
 
 
 def request_frame(route: str) -> bytes:
-    """What belongs to a request beside its payload; made once for many requests of one kind."""
+    """The parts of a request besides its payload; made once for many requests of one kind."""
     return _framed(route)
 
 
 def _respelt(value: Json) -> Json:
-    """In one spelling of those that mean the same: letters composed."""
+    """In one of several equivalent spellings: with composed letters (NFC)."""
     if isinstance(value, str):
         return value if value.isascii() else unicodedata.normalize("NFC", value)
     if isinstance(value, list):
@@ -58,7 +58,7 @@ def _respelt(value: Json) -> Json:
 
 
 def _framed(*parts: object) -> bytes:
-    """Kind and length go first, so that no two different lists of parts read the same."""
+    """Kind and length come first, so that different lists of parts never give the same bytes."""
     whole: list[bytes] = []
     for part in parts:
         kind, data = (b"b", part) if isinstance(part, bytes) else (b"j", _encoder.encode(part))
@@ -70,7 +70,7 @@ def provider_token(delivery: Delivery) -> str:
     """The idempotency token handed to a provider: the same for every attempt with one payload.
 
     An amended payload is another request and gets another token. So do the remaining recipients
-    once some have accepted it: a provider that drops repeated tokens would drop their message.
+    once some have accepted it: a provider that discards repeated tokens would discard theirs.
     """
     whole = _own_digest(*_identity(delivery))
     accepted = [r.address for r in delivery.recipients if r.outcome == "accepted"]
@@ -78,7 +78,7 @@ def provider_token(delivery: Delivery) -> str:
 
 
 def message_id(delivery: Delivery, domain: str) -> str:
-    """A fixed Message-ID lets receivers drop a possible duplicate; an amended text has its own."""
+    """The same for all attempts, so that receivers can discard a duplicate; new after `amend`."""
     return f"<{_own_digest(*_identity(delivery))}@{domain}>"
 
 

@@ -1,8 +1,8 @@
-"""The secrets that this process was given: left out of every text that is kept or logged.
+"""The secrets that this process was given: removed from every text that is kept or logged.
 
-Patterns find what looks like a secret. A server that repeats a password in its own words is found
-only by the value. The list is the process's own, because a text that quotes a secret may come by
-any way: a reply, an exception of a library, a log line.
+Patterns find what looks like a secret. A password that a server repeats in a sentence is found only
+by its value. There is one list per process, because a text that quotes a secret may come from
+anywhere: a reply, an exception of a library, a log line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import chain
 
 # Access tokens are renewed, so the ones that were used longest ago are forgotten.
 MOST_EXPIRING = 64
-# A shorter one is left out only where it stands alone: inside words it would be found everywhere.
+# A shorter one is removed only where it is a whole word: inside words it would match everywhere.
 SHORTEST_ANYWHERE = 4
 # A long one is found by its beginning: a reply line is too short for most access tokens, so that
 # a server repeats a part of it, or all of it in several lines.
@@ -27,7 +27,7 @@ _by_beginning: dict[str, list[str]] = {}
 
 
 def mask_secret(secret: str, *, expires: bool = False) -> None:
-    """`redact` leaves out this value wherever it stands, also inside of base64.
+    """`redact` removes this value wherever it occurs, also inside base64.
 
     Of those that expire, the newest are kept.
     """
@@ -36,7 +36,7 @@ def mask_secret(secret: str, *, expires: bool = False) -> None:
 
 
 def mask_login_response(encoded: str) -> None:
-    """`redact` leaves out this text, which was sent to log in; the newest are kept."""
+    """`redact` removes this text, which was sent to log in; the newest are kept."""
     text = encoded.rstrip("=")
     if len(text) >= SHORTEST_ANYWHERE:
         _remember(_expiring, text, (text,))
@@ -78,8 +78,8 @@ def _remember(known: dict[str, tuple[str, ...]], secret: str, spellings: tuple[s
 
 
 def _in_base64(secret: str) -> Iterator[str]:
-    """Encoded alone, and as it looks behind other bytes: three bytes make four characters, so
-    there are three ways. Characters that depend on the bytes around it are left out."""
+    """Encoded alone, and as it appears after other bytes: three bytes make four characters, so
+    there are three forms. Characters that depend on the bytes around it are left out."""
     data = secret.encode("utf-8", "surrogateescape")
     yield base64.b64encode(data).decode().rstrip("=")
     for before in range(3):
@@ -99,7 +99,7 @@ def _spans(text: str, beginning: str, secrets: Iterable[str]) -> Iterator[tuple[
 
 
 def _end(text: str, start: int, secret: str) -> int:
-    """Where the text stops to repeat the secret. Line breaks and blanks between are passed over."""
+    """Where the text stops repeating the secret. Line breaks and blanks in between are skipped."""
     end = start
     for character in secret:
         place = end

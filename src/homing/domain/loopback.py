@@ -11,7 +11,7 @@ NAMES = frozenset({"localhost", "localhost.localdomain"})
 # Asked of the peer of every request.
 @functools.lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
-    """A name or an address, also in the brackets of a URL. Unknown names are not looked up."""
+    """A name or an address, also in the brackets of a URL. Names are not resolved."""
     if host in NAMES:
         return True
     try:

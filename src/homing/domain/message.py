@@ -21,7 +21,7 @@ Json: TypeAlias = Any
 
 
 class Attachment(Struct, frozen=True, omit_defaults=True):
-    """A file that goes with an e-mail. With a `content_id` its HTML shows it: `cid:logo`."""
+    """A file that is sent with an e-mail. The HTML can refer to its `content_id`: `cid:logo`."""
 
     filename: str
     content: bytes
@@ -39,7 +39,7 @@ class Invitation(Struct, frozen=True):
 class Email(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="email"):
     """One message to one envelope. Either text (and HTML), or a template with variables.
 
-    `sender` is its From, one of those that the route allows; left out, it is the route's own.
+    `sender` is its From, one of those that the route allows; by default the route's own.
     """
 
     to: Addresses = ()
@@ -90,7 +90,7 @@ class Email(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
 
     @property
     def envelope(self) -> tuple[str, ...]:
-        """Every address that gets it, each once, in order."""
+        """Every address that receives it, each once, in order."""
         return tuple(dict.fromkeys((*self.to, *self.cc, *self.bcc)))
 
 
@@ -141,7 +141,7 @@ def encode_message(message: Message) -> bytes:
 
 
 def encode_with_spelling(message: Message) -> tuple[bytes, bytes]:
-    """The payload, and the same with whole numbers written as integers, to compare requests by."""
+    """The payload, and its form with whole numbers as integers, by which requests are compared."""
     is_email = message.__class__ is Email
     data = message.variables if isinstance(message, Email) else message.data
     payload, plain = _encode(message, data)
@@ -156,12 +156,12 @@ def encode_with_spelling(message: Message) -> tuple[bytes, bytes]:
 
 
 def encode_result(returned: Json) -> bytes:
-    """What a handler or stage returned, as it is kept."""
+    """The return value of a handler or stage, as it is stored."""
     return _encode(returned, returned)[0]
 
 
 def _encode(value: Json, data: Json) -> tuple[bytes, Json]:
-    """The value as JSON; and its data, the part that may be anything, in whole numbers."""
+    """The value as JSON; and its data, which may have any type, with whole numbers as integers."""
     try:
         return _encoder.encode(value), in_whole_numbers(data)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -82,7 +82,7 @@ Schedule: TypeAlias = Ladder | Exponential | FullJitter
 class RetryAfter(Struct, frozen=True):
     """How long to wait when a provider asks for it (Retry-After).
 
-    The wait is never shorter than asked for unless `cap_s` is set. `min_s` holds for rate limits
+    The wait is never shorter than requested unless `cap_s` is set. `min_s` applies to rate limits
     even when the provider names no time.
     """
 
@@ -90,7 +90,7 @@ class RetryAfter(Struct, frozen=True):
     cap_s: float | None = None
 
     def apply(self, delay_s: float, failure: Failure) -> float:
-        """The wait after this failure, where the schedule alone would say `delay_s`."""
+        """The wait after this failure, where the schedule alone gives `delay_s`."""
         wish_s = failure.retry_after_s or 0.0
         if self.cap_s is not None:
             wish_s = min(wish_s, self.cap_s)
@@ -117,8 +117,8 @@ class Retry(Struct, frozen=True):
 class Stage(Struct, frozen=True, kw_only=True):
     """One step of the plan.
 
-    `quiet` stages leave a line in the attempt ledger only when they fail. `sends` stages go
-    through a provider with the durable mark in between. `idempotent` stages may be repeated
+    `quiet` stages add a row to the attempt ledger only when they fail. `sends` stages use a
+    provider, with the durable mark between prepare and commit. `idempotent` stages may be repeated
     after a write conflict.
     """
 
@@ -131,7 +131,7 @@ class Stage(Struct, frozen=True, kw_only=True):
 
 
 class Retention(Struct, frozen=True):
-    """How long each class is kept after its end, in seconds; None is for ever.
+    """How long each class of record is kept after its end, in seconds; None: for ever.
 
     Open dead letters (`failed`) and their payloads stay unless the route sets a time for them.
     """
@@ -148,7 +148,7 @@ class Retention(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """The rules for the deliveries of a route: all that transitions may know of it."""
+    """The rules for the deliveries of a route: everything that transitions know about it."""
 
     stages: tuple[Stage, ...]
     on_doubt: OnDoubt = "resend"

@@ -1,4 +1,4 @@
-"""What happens to the single recipients of an envelope when an answer comes in."""
+"""What an answer of the provider means for each recipient of an envelope."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def summary(recipients: Recipients, *, permanent: bool) -> Failure:
 
 
 def _refuse(recipient: Recipient, refusal: Refusal | None) -> Recipient:
-    """One that has accepted stays so; one that may have it is never called refused."""
+    """One that has accepted stays so; one that may have it is never marked as refused."""
     if refusal is None or recipient.outcome not in ("open", "maybe"):
         return recipient
     refused_for_good = refusal.permanent and recipient.outcome == "open"

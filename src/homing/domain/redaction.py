@@ -1,7 +1,7 @@
 """Keeps secrets and personal data out of error details, logs and dead letters.
 
-What is redacted comes from outside and may be long or hostile, so no pattern here may take more
-than linear time: prefixes are possessive, repeats are bounded, and the text is cut before.
+The text comes from outside and may be long or hostile, so no pattern here may take more
+than linear time: prefixes are possessive, repeats are bounded, and the text is cut first.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def redact(text: str, limit: int = MAX_DETAIL_CHARS) -> str:
 
 
 def redact_trace(text: str) -> str:
-    """A stack trace, redacted line by line; its newest lines are the ones kept."""
+    """A stack trace, redacted line by line; its last lines are kept."""
     redacted = _without_secrets(_tail(text, MAX_TRACE_CHARS * _LOOKED_AT))
     lines = "\n".join(visible(line) for line in redacted.split("\n"))
     return lines if len(lines) <= MAX_TRACE_CHARS else "…" + lines[1 - MAX_TRACE_CHARS :]
@@ -103,7 +103,7 @@ def visible(text: str) -> str:
 
 
 def mask_address(address: str) -> str:
-    """Enough to recognise one that is known: `a***@example.org`."""
+    """Enough to recognise a known address: `a***@example.org`."""
     local, at, domain = address.rpartition("@")
     return f"{local[:1]}***@{domain}" if at else f"{address[:1]}***"
 

@@ -1,4 +1,4 @@
-"""Records in a design's own words, which a store writes in the same commit as the engine's."""
+"""Records in an assembly's own layout, which a store writes in the same commit as the engine's."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ CLAIM_ISO = b"\x01"
 class ShownRecord(Struct, frozen=True, gc=False, kw_only=True):
     """What to put under `key`: the bytes `head + tail`, found under the index names `names`.
 
-    The head follows from what was asked for, and a change does not carry that: a head of None
-    leaves the stored one. An empty tail hides the record and keeps its head. A claim puts
+    The head is computed from the request, which a change does not carry: a head of None
+    keeps the stored one. An empty tail hides the record and keeps its head. A claim puts
     `claimed_tail` and `claimed_names`, with the placeholders replaced by its time; a
-    `claimed_tail` of None leaves the record as it is. After `gone_at_ms` the record is gone.
+    `claimed_tail` of None leaves the record unchanged. The record expires at `gone_at_ms`.
 
-    An `owned` record without a `gone_at_ms` goes with that of its delivery. One with an `of_key`
-    is put only if the write puts that key.
+    An `owned` record without a `gone_at_ms` is removed with that of its delivery. One with an
+    `of_key` is put only if the write puts that key.
     """
 
     key: str
@@ -39,7 +39,7 @@ class ShownRecord(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Projection(Protocol):
-    """Which records follow from a write; `keys` are those that it puts, with their terms."""
+    """The records that belong to a write; `keys` are those that it puts, with their terms."""
 
     def of_new(self, new: New, keys: Sequence[Key]) -> tuple[ShownRecord, ...]: ...
 
@@ -55,8 +55,8 @@ class Projection(Protocol):
         """The delivery's own record, for a store that writes it whole each time: the bytes of a
         JSON object without its last brace, and how many of them are the head.
 
-        `head` is that of the record before, while the request is the same. None: no Shape is for
-        this delivery.
+        `head` is that of the previous record, if the request is the same. None: this delivery has
+        no Shape.
         """
 
     def of_facts(self, facts: Sequence[Fact]) -> tuple[ShownRecord, ...]: ...

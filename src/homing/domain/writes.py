@@ -1,15 +1,15 @@
-"""What a store is asked to write, decided once for all stores.
+"""What a store has to write, decided once for all stores.
 
-A `New` or a `Change` says what happened; a `Write` says which records to put and to remove.
-Stores execute Writes under their compare-and-set and contain no rule. The order inside a Write is
+A `New` or a `Change` describes what happened; a `Write` which records to put and to remove.
+Stores execute Writes with compare-and-set and contain no rules. The order inside a Write is
 part of the contract:
 
 1. Everything is encoded before anything is applied.
 2. The condition is checked: the stored version, or a free id and free keys. Writes of one call are
-   checked in order, and each sees what those before it have put.
+   checked in order, and each sees the effects of the earlier ones.
 3. Children are checked and put, each by its own condition; those whose id or key is taken are left
-   out. The id and the keys of the delivery itself are taken by then, also if it is about to be
-   removed.
+   out. At this point the id and the keys of the delivery itself are taken, even if it is about to
+   be removed.
 4. Payload and results are put before the record, and the record before the parent's counter.
    Shown records are put with it.
 5. Facts are put last, those of the call after those of its items. Waiting workers are woken after
@@ -29,7 +29,7 @@ KEPT_PAYLOAD = "payload."
 
 
 class Count(Struct, frozen=True, gc=False):
-    """A child has ended or is open again: its parent's counter of open children moves."""
+    """A child has ended or is open again: its parent's counter of open children changes."""
 
     parent_id: str
     delta: int
@@ -40,8 +40,8 @@ class Write(Struct, frozen=True, gc=False, kw_only=True):
     """One record with all that is stored together with it: all of it, or nothing.
 
     `over` is the version that must be stored, which becomes `over + 1`; None: the id must be
-    free and the record is put with its own version. The counter `open_children` of a record is
-    the store's own and never taken from `delivery`.
+    free and the record is put with its own version. The store itself keeps the counter
+    `open_children` of a record and never takes it from `delivery`.
     """
 
     delivery: Delivery
@@ -53,7 +53,7 @@ class Write(Struct, frozen=True, gc=False, kw_only=True):
     # Names to take. A stored one blocks unless it has expired by `free_by_ms`.
     keys: tuple[Key, ...] = ()
     free_by_ms: int = 0
-    # Keys put again with another term, each only if it still stands for this delivery.
+    # Keys put again with another term, each only if it still belongs to this delivery.
     terms: tuple[Key, ...] = ()
     payload: bytes | None = None
     # First keep the stored payload as a result of this name.
@@ -74,7 +74,7 @@ class Write(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def is_plain(self) -> bool:
-        """Puts a record and perhaps attempts and results: nothing that needs a look first."""
+        """Puts a record and perhaps attempts and results: nothing that needs a read first."""
         return not (
             self.removes
             or self.children
@@ -147,7 +147,7 @@ def _wakes(delivery: Delivery) -> bool:
 
 
 def _terms(change: Change) -> tuple[Key, ...]:
-    """The term of a key begins when its delivery ends, and a replay takes it back."""
+    """The term of a key begins when its delivery ends; a replay makes it unlimited again."""
     delivery = change.delivery
     if delivery.ended_at_ms is None and not change.reopens:
         return ()

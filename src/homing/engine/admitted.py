@@ -1,4 +1,4 @@
-"""What a route makes of a message at intake."""
+"""The result of a route's `admit`: a message in the form in which it is stored."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ NO_METADATA: Mapping[str, str] = {}
 
 
 class Admitted(Struct, frozen=True, kw_only=True, gc=False):
-    """A message as its route takes it.
+    """A message as its route stores it.
 
-    `message` is stored, and the fingerprint is made of it: bring it into a normal form here, so
+    `message` is stored, and the fingerprint is computed from it: bring it into a normal form, so
     that harmless differences of spelling are not a conflict. `recipients` is the envelope.
     `intent` names the business fact that may be delivered only once, whatever the key. `lane` is
     the suffix of the lane under the route's name, `plan` one of the route's `plans` by name.
@@ -35,9 +35,9 @@ class Admitted(Struct, frozen=True, kw_only=True, gc=False):
 
     @classmethod
     def of(cls, message: Message, **differing: Any) -> Admitted:
-        """The usual: everyone in the envelope of an e-mail, the topic from the message.
+        """The default: the recipients in the envelope of an e-mail, the topic of the message.
 
-        Fields given by name are taken instead.
+        Keyword arguments override its fields.
         """
         usual: dict[str, Any] = {"message": message, "metadata": message.metadata}
         if isinstance(message, Email):

@@ -1,4 +1,4 @@
-"""Takes over a delivery from the record of another program, in the state it had there."""
+"""Adopts a delivery from the record of another program, in the state it had there."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from homing.engine.request import Request
 StandingState: TypeAlias = Literal["pending", "delivered", "suppressed", "failed", "dismissed"]
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class ForeignState(Struct, frozen=True, kw_only=True):
     """The state in another program. A delivery that it is just trying is pending here.
 
-    `updated_at_ms` is when it changed last, and for what has ended when that was.
+    `updated_at_ms` is the time of the last change; for an ended delivery, the time of its end.
     """
 
     created_at_ms: int
@@ -32,56 +32,56 @@ class Standing(Struct, frozen=True, kw_only=True):
 
 
 class Foreign(Struct, frozen=True):
-    """A record of another program: what was asked for, and its state."""
+    """A record of another program: the request, and its state."""
 
     request: Request
-    standing: Standing
+    state: ForeignState
 
 
-def adopt(new: New, standing: Standing) -> New:
+def adopt(new: New, foreign_state: ForeignState) -> New:
     """A prepared request (see `Admission.prepare`), in the state that the other program left.
 
     What the route suppresses at intake stays suppressed.
     """
-    _check(standing)
-    updated_at_ms = standing.updated_at_ms or standing.created_at_ms
+    _check(foreign_state)
+    updated_at_ms = foreign_state.updated_at_ms or foreign_state.created_at_ms
     delivery = replace(
         new.delivery,
-        created_at_ms=standing.created_at_ms,
+        created_at_ms=foreign_state.created_at_ms,
         updated_at_ms=updated_at_ms,
-        attempts_spent=standing.attempts_spent,
-        # Its attempts are in no ledger here, but their numbers are taken.
-        attempts_ended=standing.attempts_spent,
-        max_attempts=standing.max_attempts,
-        failure=standing.failure or new.delivery.failure,
+        attempts_spent=foreign_state.attempts_spent,
+        # Its attempts are in no ledger here, but their numbers are used up.
+        attempts_ended=foreign_state.attempts_spent,
+        max_attempts=foreign_state.max_attempts,
+        failure=foreign_state.failure or new.delivery.failure,
     )
-    if standing.state != "pending":
-        delivery = _ended(delivery, standing, updated_at_ms)
+    if foreign_state.state != "pending":
+        delivery = _ended(delivery, foreign_state, updated_at_ms)
     elif delivery.is_terminal:
         delivery = replace(delivery, ended_at_ms=updated_at_ms)
     else:
-        due_at_ms = standing.due_at_ms
-        due_at_ms = standing.created_at_ms if due_at_ms is None else due_at_ms
+        due_at_ms = foreign_state.due_at_ms
+        due_at_ms = foreign_state.created_at_ms if due_at_ms is None else due_at_ms
         delivery = replace(delivery, due_at_ms=due_at_ms)
     return replace(new, delivery=delivery)
 
 
-def _check(standing: Standing) -> None:
-    if standing.attempts_spent < 0:
-        raise InvalidRequest("attempts", "cannot be fewer than none")
-    if (standing.state == "failed") is not (standing.failed_because is not None):
+def _check(foreign_state: ForeignState) -> None:
+    if foreign_state.attempts_spent < 0:
+        raise InvalidRequest("attempts", "must be 0 or more")
+    if (foreign_state.state == "failed") is not (foreign_state.failed_because is not None):
         raise InvalidRequest("status", "only a failed record has a reason, and it always has one")
 
 
-def _ended(delivery: Delivery, standing: Standing, at_ms: int) -> Delivery:
+def _ended(delivery: Delivery, foreign_state: ForeignState, at_ms: int) -> Delivery:
     ended = replace(
         delivery,
-        state=standing.state,
-        failed_because=standing.failed_because,
+        state=foreign_state.state,
+        failed_because=foreign_state.failed_because,
         due_at_ms=None,
         ended_at_ms=at_ms,
     )
-    if standing.state != "delivered":
+    if foreign_state.state != "delivered":
         return ended
     return replace(
         ended,

@@ -1,4 +1,4 @@
-"""Alerts about the whole: a route that is parked, work that no worker serves, a sick store."""
+"""Alerts that concern no single delivery: parked routes, unserved work, the store's health."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from homing.ports import Alarm, Alert, Clock, Facet, Query, Store
 log = logging.getLogger("homing.engine")
 
 SOUND_WITHIN_S = 10.0
-# Facts by lane: the alert was given, by whichever process.
+# Facts by lane: the alert was raised, by whichever process.
 UNSERVED_ALERT = "unserved_alert"
 # Facts by route: that it has more dead letters than it should have was told.
 MANY_FAILED = "many_failed"
@@ -28,7 +28,7 @@ QUARANTINED = "store_quarantined"
 
 
 class Alerts:
-    """One process of a store gives the alerts that every process would give."""
+    """One process of a store raises the alerts that every process would raise."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Alerts:
         self._unserved: frozenset[str] = frozenset()
 
     async def sound(self, alert: Alert) -> bool:
-        """Whether it was taken; without an alarm there is nothing to wait for."""
+        """Whether the alarm accepted it; without an alarm there is nothing to wait for."""
         if self._alarm is None:
             return True
         try:
@@ -61,8 +61,8 @@ class Alerts:
     async def sound_now(self, kind: str, key: str, text: str) -> bool:
         return await self.sound(Alert(kind, key, text, self._clock.now_ms()))
 
-    async def tell_parked_routes(self) -> None:
-        """A route that a fault has parked is told once."""
+    async def alert_parked_routes(self) -> None:
+        """Alert once for each route that a fault has parked."""
         if not self._is_mine() or not self._parking.unalerted():
             return
         await self._parking.refresh()
@@ -71,8 +71,8 @@ class Alerts:
             if await self.sound(Alert("route_parked", fact.key, text, fact.at_ms)):
                 await self._parking.mark_alerted(fact)
 
-    async def tell_noticed(self) -> None:
-        """What the store has noticed when it was opened is told once."""
+    async def alert_noticed(self) -> None:
+        """Alert once for what the store has noticed when it was opened."""
         if not self._is_mine():
             return
         for kind in (RESTORED, QUARANTINED):
@@ -83,8 +83,8 @@ class Alerts:
                     told = Fact(kind, fact.key, fact.at_ms, {**value, "alerted": 1})
                     await self._store.save([], [told])
 
-    async def tell_many_failed(self) -> None:
-        """A route with more dead letters of a week than it should have is told once."""
+    async def alert_many_failed(self) -> None:
+        """Alert once for each route with more dead letters in a week than it should have."""
         limits = {
             name: route.most_failed_a_week
             for name, route in self._routes.items()
@@ -104,18 +104,18 @@ class Alerts:
         if facts:
             await self._store.save([], facts)
 
-    async def look_for_unserved(self) -> frozenset[str]:
-        """Lanes with waiting work that no live process serves are told once.
+    async def alert_unserved(self) -> frozenset[str]:
+        """Alert once for each lane with waiting work that no live process serves.
 
-        Only at the second look in a row: a worker that is being restarted needs no alert.
+        Only at the second check in a row: a worker that is being restarted needs no alert.
         """
         unserved = await unserved_lanes(self._store, self._liveness)
         again, self._unserved = unserved.keys() & self._unserved, frozenset(unserved)
         if self._is_mine():
-            await self._tell_unserved({lane: unserved[lane] for lane in sorted(again)}, unserved)
+            await self._update_alerts({lane: unserved[lane] for lane in sorted(again)}, unserved)
         return self._unserved
 
-    async def _tell_unserved(self, again: Mapping[str, int], all_: Mapping[str, int]) -> None:
+    async def _update_alerts(self, again: Mapping[str, int], all_: Mapping[str, int]) -> None:
         told = {fact.key for fact in await self._store.facts(UNSERVED_ALERT)}
         now_ms = self._clock.now_ms()
         facts = [Fact(UNSERVED_ALERT, lane, now_ms, None) for lane in sorted(told - all_.keys())]

@@ -23,7 +23,7 @@ class AttemptRunner:
         self._limits = TimeLimits()
 
     async def run(self, works: Sequence[ClaimedWork], *, wait: bool = False) -> list[ClaimedWork]:
-        """Try each of them once; those that were tried, and not put back to wait for their turn.
+        """Try each of them once; returns those that were tried, and not put back into the inbox.
 
         With `wait` the outcomes are durable when this returns. If the store cannot be reached, the
         rest is due again when its leases end; nothing is recorded as sent.

@@ -1,4 +1,4 @@
-"""Verbs on many deliveries by filter: counted, predicted, paced, and stopped when it goes wrong."""
+"""Verbs on many deliveries by filter: counted, predicted, rate-limited, stopped on failures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STOPPED_BY_OPERATOR = "stopped by an operator"
 PROCESS_ENDED = "the process was stopped"
 PAGE = 100
 MOST_AT_ONCE = 10
-# While it runs its progress is written this often; one that was silent for longer has died.
+# While it runs its progress is written this often; if it is older, its process has died.
 KEEP_EVERY_S = 1.0
 SILENT_AFTER_S = 15.0
 # How many of those replayed are looked at before the next one.
@@ -40,11 +40,11 @@ CHOSEN_BY_DEFAULT = tuple(word for word in get_args(FailedBecause) if word != "u
 
 
 class BulkProgress(Struct):
-    """How far a bulk action is; kept as a fact, so that any process can read it.
+    """The progress of a bulk action; kept as a fact, so that any process can read it.
 
     `matched` is what the filter found at the start. `refused` were changed by others in between.
-    `uncertain_left_out` counts dead letters that the filter finds too, but does not name.
-    `stopped_because` is the error class that came back after a replay, or says it in words.
+    `uncertain_left_out` counts matching dead letters that the filter does not name as uncertain.
+    `stopped_because` is the error class that came back after a replay, or a sentence.
     """
 
     bulk_id: str
@@ -58,7 +58,7 @@ class BulkProgress(Struct):
 
 
 class Prediction(Struct, frozen=True):
-    """What a verb would do to one delivery: how it would be afterwards, or why it is refused."""
+    """What a verb would do to one delivery: its state afterwards, or why the verb is refused."""
 
     delivery: Delivery
     after: Delivery | None = None
@@ -88,10 +88,10 @@ class Replayed(Struct, frozen=True):
 
 
 def selected(verb: BulkVerb, query: Query, *, everything: bool = False) -> Query:
-    """The filter, narrowed to what the verb can be used on.
+    """The filter, narrowed to deliveries to which the verb applies.
 
-    A filter without a condition needs `everything`. Dead letters that are `uncertain` are chosen
-    only by a filter that names this reason, as they may have been accepted.
+    A filter without a condition needs `everything`. Dead letters that are `uncertain` are selected
+    only by a filter that names this reason, because they may have been accepted.
     """
     if verb not in BULK_VERBS:
         raise InvalidRequest("verb", f"must be one of {', '.join(BULK_VERBS)}")
@@ -117,7 +117,7 @@ def _narrowed(verb: BulkVerb, facets: tuple[Facet, ...]) -> Iterator[Facet]:
 
 
 def left_out(verb: BulkVerb, query: Query) -> Query | None:
-    """The uncertain dead letters that the filter finds and the verb leaves out; None: none can."""
+    """The uncertain dead letters that match and are left out; None: there can be none."""
     if "failed" not in transitions.EDGES[verb].sources:
         return None
     given = query.facets or (Facet(state="failed"),)
@@ -130,10 +130,10 @@ def left_out(verb: BulkVerb, query: Query) -> Query | None:
 
 
 class BulkActions:
-    """Runs verbs on many deliveries in the background, each signed and audited by itself.
+    """Runs verbs on many deliveries in the background; each change is audited by itself.
 
-    A replay stops when the error that it was to repair comes back. The outcomes are read from the
-    store, as workers of any process may have written them.
+    A replay stops when the error that it should repair comes back. The outcomes are read from the
+    store, because workers of any process may have written them.
     """
 
     def __init__(
@@ -149,12 +149,12 @@ class BulkActions:
     async def count(
         self, verb: BulkVerb, query: Query, *, everything: bool = False, bounded: bool = False
     ) -> int:
-        """How many deliveries the verb would be used on; `bounded`, what is above `COUNT_UP_TO` is
+        """How many deliveries the verb would change; if `bounded`, a number above `COUNT_UP_TO` is
         not exact."""
         return await self._count(selected(verb, query, everything=everything), bounded=bounded)
 
     async def count_left_out(self, verb: BulkVerb, query: Query, *, bounded: bool = False) -> int:
-        """How many uncertain dead letters the filter finds too, but does not name."""
+        """How many uncertain dead letters match the filter, which does not name that reason."""
         uncertain = left_out(verb, query)
         return 0 if uncertain is None else await self._count(uncertain, bounded=bounded)
 
@@ -180,7 +180,7 @@ class BulkActions:
         per_second: float | None = None,
         limit: int | None = None,
     ) -> BulkProgress:
-        """Begin in the background. The value that is returned is updated while it runs here."""
+        """Start in the background. The returned value is updated while it runs here."""
         chosen = selected(verb, query, everything=everything)
         signed(actor, reason)
         if per_second is not None and not per_second > 0:
@@ -220,7 +220,7 @@ class BulkActions:
         raise NotFound(f"no bulk action {bulk_id}")
 
     async def stop(self, bulk_id: str, *, actor: str = "", reason: str = "") -> None:
-        """Stop it before its next delivery, in whichever process it runs; what is done stays."""
+        """Stop it before its next delivery, in whichever process it runs. What is done stays."""
         # As it is stored: a process that was only paused stops when it goes on.
         if (await self._stored(bulk_id))[1].state == "running":
             by: FactValue = {"actor": actor, "reason": reason}
@@ -303,7 +303,7 @@ class BulkActions:
         return bool(asked)
 
     async def _look(self, progress: BulkProgress, untried: deque[Replayed]) -> None:
-        """What has become of the oldest ones; those still untried are looked at again later."""
+        """Read the outcomes of the oldest ones; those not tried yet are read again later."""
         for _ in range(min(LOOK_AT, len(untried))):
             one = untried.popleft()
             outcome = one.outcome(await self._store.get(one.delivery_id))

@@ -1,9 +1,9 @@
-"""Counters for charts: per route what was accepted, delivered and failed, what waits, and how long
-deliveries took, by the minute, by ten minutes and by the hour.
+"""Counters for charts: per route, how many deliveries were accepted, delivered and failed, how many
+wait, and how long they took, by the minute, by ten minutes and by the hour.
 
-Each process counts in memory and writes facts of its own every few seconds, so a count costs well
+Each process counts in memory and writes facts of its own every few seconds, so counting costs well
 under a microsecond and survives a restart. A crash loses the last seconds. Children are not
-counted: a request is one.
+counted: a request counts once.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ FLUSH_EVERY_S = 10.0
 MINUTE_MS = 60_000
 MAX_FACTS = 100_000
 ENDS = ("delivered", "failed")
-# Facts by group: a dead letter that was replayed has failed again in the same way.
+# Facts by group: a replayed dead letter has failed again with the same error.
 CAME_BACK = "came_back"
-# Facts by the names of programs that submit: a key is found by its source and itself.
+# Facts by source (the program that submits): a key is looked up by source and key.
 SOURCES = "source"
 MAX_SOURCES = 100
 
@@ -33,7 +33,7 @@ Span: TypeAlias = Literal["hour", "day", "week"]
 
 
 class Resolution(Struct, frozen=True):
-    """What a chart over one span is made of."""
+    """The step, the length and the retention of the data for charts over one span."""
 
     kind: str
     step_ms: int
@@ -65,7 +65,7 @@ class Tally(Struct):
     times: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_MS) + 1))
 
     def add(self, other: Tally) -> None:
-        """All that waits is seen by each process, so that number is not a sum."""
+        """Every process sees all waiting deliveries, so that number is not a sum."""
         self.accepted += other.accepted
         self.delivered += other.delivered
         self.failed += other.failed
@@ -86,7 +86,7 @@ class Point(Struct, frozen=True, kw_only=True):
 
 
 class Counters:
-    """Of one process, which `holder` names in the store."""
+    """The counters of one process, which `holder` names in the store."""
 
     def __init__(self, store: Store, clock: Clock, holder: str) -> None:
         self._store = store
@@ -111,7 +111,7 @@ class Counters:
             self._sources.update([each.source for each in deliveries])
 
     def changed(self, changes: Sequence[tuple[Delivery | None, Delivery]]) -> None:
-        """Stored changes, each as it was before and after: those that have ended by it count."""
+        """Stored changes, each with the delivery before and after: those that ended count."""
         now_ms = self._clock.now_ms()
         minute = now_ms // MINUTE_MS
         route, tally = None, Tally()
@@ -127,7 +127,7 @@ class Counters:
             if state == "failed":
                 tally.failed += 1
                 if after.failure_history:
-                    self._look_whether_it_came_back(after, now_ms)
+                    self._note_if_it_came_back(after, now_ms)
             else:
                 tally.delivered += 1
                 if after.cycle == 1:  # after a replay it would be the time of a person
@@ -147,7 +147,7 @@ class Counters:
         await self.write()
 
     async def write(self) -> None:
-        """What the store refuses is written the next time."""
+        """If the store refuses, the numbers are written the next time."""
         self._gather()
         places, came_back = [*self._unwritten], {**self._came_back}
         sources = self._sources - self._noted_sources
@@ -202,7 +202,7 @@ class Counters:
         key = f"{number:010d}/{self._holder}/{route}"
         return Fact(kind, key, number * STEPS_MS[kind], value)
 
-    def _look_whether_it_came_back(self, after: Delivery, now_ms: int) -> None:
+    def _note_if_it_came_back(self, after: Delivery, now_ms: int) -> None:
         error_class = "" if after.failure is None else after.failure.error_class
         if after.failure_history[-1].error_class != error_class:
             return
@@ -211,7 +211,7 @@ class Counters:
 
 
 def group_key(route: str, error_class: str, failed_because: str) -> str:
-    """Names a group of dead letters that failed in the same way."""
+    """The name of a group of dead letters with the same error."""
     return "\t".join((route, error_class, failed_because))
 
 

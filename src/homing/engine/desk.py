@@ -12,7 +12,7 @@ from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.domain.message import Message
 from homing.engine.bounded import page_within
 from homing.engine.desk_children import DeskChildren
-from homing.engine.desk_writer import AUDIT, DeskWriter, Signed, demand, signed
+from homing.engine.desk_writer import AUDIT, DeskWriter, Signed, checked_text, signed
 from homing.engine.error_groups import ErrorGroup, error_groups
 from homing.engine.family import is_current, pages_of_children
 from homing.engine.parking import Parking
@@ -48,7 +48,7 @@ class Desk:
         self.no_route = self._writer.no_route
 
     async def show(self, delivery_id: str) -> Delivery:
-        """The delivery as it stands. NotFound: there is none of this id."""
+        """The current delivery. NotFound: there is none with this id."""
         return await self._with_children(await self._writer.read(delivery_id))
 
     async def list(
@@ -61,8 +61,8 @@ class Desk:
     ) -> Page:
         """A page of the deliveries that the query describes, newest first.
 
-        With `bounded`, a query that matches little ends after many were looked at: the page is
-        then short, and its cursor leads on.
+        With `bounded`, a query that matches few deliveries ends after many were read: the page is
+        then short, and has a cursor to continue from.
         """
         if not isinstance(query, Query):
             raise InvalidRequest("query", f"must be a Query, not {type(query).__name__}")
@@ -74,7 +74,7 @@ class Desk:
         return Page(tuple(items), page.next, page.previous)
 
     async def _with_children(self, delivery: Delivery) -> Delivery:
-        """As its label sees it: with the count of children that wait to be tried again."""
+        """As its label needs it: with the count of children that wait to be tried again."""
         if delivery.state != "waiting" or not self._writer.sees_children(delivery.route):
             return delivery
         query = Query(parent_id=delivery.id, facets=(Facet(state="pending", attempted=True),))
@@ -82,7 +82,7 @@ class Desk:
         return replace(delivery, retrying_children=sum(counts.values()))
 
     async def attempts(self, delivery_id: str) -> Sequence[Attempt]:
-        """The ledger, with the scheduled or running one last."""
+        """The ended attempts, then the scheduled or running one."""
         ended = await self._store.attempts(delivery_id)
         delivery = await self._store.get(delivery_id)
         if delivery is None:
@@ -96,13 +96,13 @@ class Desk:
         return await self._store.facts(AUDIT, f"{delivery_id}/")
 
     async def audit_log(self, after: Fact | None = None, limit: int = 50) -> Sequence[Fact]:
-        """What was done to deliveries, routes and access, newest first; `after` is the last one
-        seen."""
+        """What operators did to deliveries, routes and access, newest first; `after` is the last
+        one seen."""
         seen = None if after is None else FactCursor(after.key, after.at_ms)
         return await self._store.facts(AUDIT, limit=limit, after=seen, order="newest")
 
     async def note_access(self, verb: str, subject: str, *, actor: str, reason: str) -> None:
-        """Keep who changed the access of a person or a token (`user:ann`, `token:shop`)."""
+        """Record who changed the access of a person or a token (`user:ann`, `token:shop`)."""
         await self._writer.note(verb, subject, signed(actor, reason))
 
     async def formerly_for(self, address: str, limit: int) -> Sequence[str]:
@@ -123,7 +123,7 @@ class Desk:
         return await error_groups(self._store, self._clock, query, limit)
 
     def predict(self, verb: Verb, delivery: Delivery) -> Delivery:
-        """How a verb that can be used on many would leave it; NotAllowed if it is refused."""
+        """The delivery after a bulk verb; NotAllowed if the verb would be refused."""
         changes: dict[Verb, Callable[[Delivery], Change]] = {
             "replay": lambda now: self._children.replayed(now, Signed("", ""), None),
             "dismiss": self._children.dismissed,
@@ -146,8 +146,8 @@ class Desk:
     ) -> Delivery:
         """In place, from the failed stage, with a new budget.
 
-        `generation` of an event is its present one or a later one: older code does not get it back.
-        With `cycle`, the one that the operator saw, a click that comes late does nothing.
+        `generation` of an event is its current one or a later one: older code cannot get it back.
+        With `cycle`, the one that the operator saw, a late click does nothing.
         """
         by = signed(actor, reason)
         before = await self._writer.checked("replay", delivery_id, cycle)
@@ -192,7 +192,7 @@ class Desk:
         return await self._writer.use("restore", before, self._children.restored, by)
 
     async def cancel(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
-        """Withdraw what has not ended. What may have been sent becomes uncertain instead."""
+        """Withdraw an open delivery. If it may have been sent, it becomes uncertain instead."""
         by = signed(actor, reason)
         before = await self._writer.checked("cancel", delivery_id)
         after = await self._writer.use(
@@ -211,7 +211,7 @@ class Desk:
         self, delivery_id: str, *, actor: str, reason: str, evidence: str
     ) -> Delivery:
         """An uncertain delivery was accepted; the evidence is stored."""
-        demand("evidence", evidence)
+        checked_text("evidence", evidence)
         by = signed(actor, reason)
         before = await self._writer.checked("confirm", delivery_id)
 
@@ -234,8 +234,8 @@ class Desk:
     ) -> Delivery:
         """Replace what is delivered by a corrected message; the old one stays readable.
 
-        A message is checked as if it were new, and its envelope takes the place of the old one.
-        Bytes are taken as they are, with `addresses` as the new envelope if it changes.
+        A message is checked like a new one, and its envelope replaces the old one. Bytes are
+        stored unchecked, with `addresses` as the new envelope if it changes.
         """
         by = signed(actor, reason)
         before = await self._writer.checked("amend", delivery_id)
@@ -301,7 +301,7 @@ class Desk:
         """Stop a route; nothing of it is tried until it is unparked.
 
         All processes know of it within a second (`parking.KNOWN_WITHIN_S`). Returns how many are
-        under way: those that are being sent already are finished, the others are given back.
+        claimed: those that are being sent are finished, the others are released.
         """
         self._writer.route(route)
         await self._writer.note("park", f"route:{route}", signed(actor, reason))

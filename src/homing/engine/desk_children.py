@@ -1,11 +1,11 @@
-"""What a verb on a parent does to its children, and one on a child to its parent.
+"""What a verb on a parent does to its children, and a verb on a child to its parent.
 
 - replay, restart: failed children are replayed first; those of an earlier payload are dismissed.
 - cancel: open children are cancelled with it. A child in flight may have been sent already: it
   is left alone and ends by itself. One in doubt becomes uncertain.
 - restore: the children that were cancelled with it are restored first.
 - amend: children of the earlier payload no longer count, and those still open are cancelled.
-- replay or confirm of a child: its failed parent looks at its children again.
+- replay or confirm of a child: its failed parent waits for its children again.
 
 Children are saved a page at a time, one save for each page.
 """
@@ -47,7 +47,7 @@ class DeskChildren:
             await self._writer.write("dismiss", earlier, dismissed, by, parent=parent.id)
 
     async def first_to_cancel(self, parent: Delivery) -> Sequence[Delivery]:
-        """Those that fit into the save of the parent itself: most families are small."""
+        """Those that fit into the save of the parent itself: most parents have few children."""
         if not parent.fanned_out:
             return ()
         facets = tuple(Facet(state=state) for state in FREE)

@@ -1,4 +1,4 @@
-"""All writes of the desk: checked, audited, told to observers, repeated under contention."""
+"""All writes of the desk: checked, audited, passed to observers, repeated under contention."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Signed(Struct, frozen=True):
 
 
 def signed(actor: str, reason: str, *, named: str = "reason") -> Signed:
-    demand("actor", actor)
-    demand(named, reason)
+    checked_text("actor", actor)
+    checked_text(named, reason)
     return Signed(actor, reason)
 
 
-def demand(field: str, text: str) -> None:
+def checked_text(field: str, text: str) -> None:
     if not isinstance(text, str):
         raise InvalidRequest(field, f"must be text, not {type(text).__name__}")
     if not text.strip():
@@ -77,7 +77,7 @@ class DeskWriter:
         return route
 
     def no_route(self, name: str) -> str:
-        """Why there is no such route here, and where it may be found."""
+        """Why there is no such route here, and which program has it."""
         owner = self.route_owners.get(name)
         if owner:
             return f"there is no route {name!r}; it belongs to {owner}, which is not installed here"
@@ -87,7 +87,7 @@ class DeskWriter:
         )
 
     def sees_children(self, name: str) -> bool:
-        """Whether this route's words for waiting deliveries depend on their children."""
+        """Whether this route's labels of waiting deliveries depend on their children."""
         route = self._routes.get(name)
         return route is not None and route.labels.sees_children
 
@@ -95,7 +95,7 @@ class DeskWriter:
         return self.route(delivery.route).plan_of(delivery)
 
     async def checked(self, verb: Verb, delivery_id: str, cycle: int | None = None) -> Delivery:
-        """The delivery, if this verb may be used on it; `cycle` is the one that was meant."""
+        """The delivery, if this verb applies to it; `cycle` is the one that the operator saw."""
         delivery = await self.read(delivery_id)
         self.check(verb, delivery, cycle)
         return delivery
@@ -122,9 +122,9 @@ class DeskWriter:
         children: Sequence[Delivery] = (),
         child_change_for: ChangeFor | None = None,
     ) -> Delivery:
-        """The verb on a delivery that was `checked`, with children that share its first save.
+        """Apply the verb to a delivery that was `checked`, with children that share its first save.
 
-        The cycle read first is the one that is meant, so that two clicks have one effect.
+        It applies only to the cycle that was read first, so that two clicks have one effect.
         """
 
         def change(now: Delivery) -> Change | None:
@@ -146,10 +146,10 @@ class DeskWriter:
         by: Signed,
         **more: str,
     ) -> list[Delivery]:
-        """Change these, as they were read, in one save; what was written, as it is stored now.
+        """Change these, as they were read, in one save; returns what was written, as stored.
 
-        Those that others have changed in between are read again, and are changed if they still
-        need it.
+        Those that others have changed in between are read again, and changed if that is still
+        needed.
         """
         written: list[Delivery] = []
         left: Sequence[Delivery] = deliveries

@@ -14,7 +14,7 @@ from homing.ports import Absent, Found, Unknown
 
 
 async def settle_doubt(work: ClaimedWork) -> PendingSave | None:
-    """How the attempt ends without a send; None: go on and send. Also for evidence of a claim."""
+    """The outcome without a send; None: continue and send. Also for evidence found by a claim."""
     found = await _evidence_for(work)
     delivery, plan, now_ms = work.delivery, work.plan, work.now_ms
     if isinstance(found, Found):
@@ -31,7 +31,7 @@ async def settle_doubt(work: ClaimedWork) -> PendingSave | None:
         due_at_ms = now_ms + max(round(found.ask_again_s * 1000), 1)
         change = transitions.await_evidence(delivery, now_ms=now_ms, due_at_ms=due_at_ms)
         return save_of(work, "await_evidence", change)
-    if _token_still_folds(work, now_ms):
+    if _token_window_lasts(work, now_ms):
         work.delivery = transitions.rely_on_token(delivery).delivery
         return None
     if not delivery.doubt_waived and (plan.on_doubt == "hold" or await _in_doubt_too_often(work)):
@@ -43,7 +43,7 @@ async def settle_doubt(work: ClaimedWork) -> PendingSave | None:
 
 
 async def _in_doubt_too_often(work: ClaimedWork) -> bool:
-    """Another copy is for a person to decide on."""
+    """Whether a person has to decide on another send."""
     if work.plan.max_doubtful_sends is None:
         return False
     attempts = await work.process.store.attempts(work.delivery.id)
@@ -51,7 +51,7 @@ async def _in_doubt_too_often(work: ClaimedWork) -> bool:
     return doubtful >= work.plan.max_doubtful_sends
 
 
-def _token_still_folds(work: ClaimedWork, now_ms: int) -> bool:
+def _token_window_lasts(work: ClaimedWork, now_ms: int) -> bool:
     provider, committed_at_ms = work.route.provider, work.delivery.committed_at_ms
     if provider is None or committed_at_ms is None:
         return False

@@ -1,4 +1,4 @@
-"""What is due on one route: how much of it to claim, and when."""
+"""Due work of one route: how much of it to claim, and when."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGEST_PAYLOAD = 28 * 1024 * 1024
 
 
 class DueWork:
-    """Claims for a worker, and says how long it may wait before the next claim."""
+    """Claims for a worker, and computes how long it may wait before the next claim."""
 
     def __init__(self, route: Route, process: Process, liveness: Liveness) -> None:
         self._route = route

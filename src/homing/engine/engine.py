@@ -1,4 +1,4 @@
-"""The engine of one process: the parts put together over ports, started and stopped as one."""
+"""The engine of one process: its parts, connected to the ports, started and stopped together."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Engine:
 
     @property
     def provider_problems(self) -> Mapping[str, str]:
-        """By route, what is wrong with its provider, by the last check or send of any process."""
+        """By route, what is wrong with its provider: the last check or send of any process."""
         return {**self.liveness.problems_elsewhere, **self._providers.problems}
 
     def add_observer(self, observer: Observer) -> None:
@@ -163,7 +163,7 @@ class Engine:
             self._claim_observers.append(observer)
 
     async def recover(self) -> None:
-        """Before all else: store journaled outcomes of the previous run, see who else is alive."""
+        """First: store journaled outcomes of the previous run, find the live processes."""
         await self.housekeeping.read_back()
         await self.parking.refresh()
         await self.liveness.first_beat()
@@ -206,7 +206,7 @@ class Engine:
         self._repeat("leases", self._renew_leases, rest, rests_first=True)
 
     def _start_looking(self) -> None:
-        """Who is alive, what is parked, how the store is; and alerts about these."""
+        """Watch processes, parked routes and the store's health, and raise alerts about them."""
         self._spawn("health of the store", self.health.watch)
         self._repeat("housekeeping", self.housekeeping.look_around, _rest(LOOK_EVERY_S))
         self._repeat("parked routes", self._look_at_parks, self._until_parks_may_differ)
@@ -214,12 +214,12 @@ class Engine:
         self._repeat("counters", self.process.counters.flush, rest, rests_first=True)
         if self._has_alarm:
             rest = _rest(LOOK_EVERY_S)
-            self._repeat("alerts of parked routes", self.alerts.tell_parked_routes, rest)
+            self._repeat("alerts of parked routes", self.alerts.alert_parked_routes, rest)
             rest = _rest(LOOK_FOR_UNSERVED_EVERY_S)
-            self._repeat("unserved", self.alerts.look_for_unserved, rest, rests_first=True)
-            self._repeat("notices of the store", self.alerts.tell_noticed, rest)
+            self._repeat("unserved", self.alerts.alert_unserved, rest, rests_first=True)
+            self._repeat("notices of the store", self.alerts.alert_noticed, rest)
             rest = _rest(COUNT_FAILED_EVERY_S)
-            self._repeat("dead letters of the week", self.alerts.tell_many_failed, rest)
+            self._repeat("dead letters of the week", self.alerts.alert_many_failed, rest)
 
     async def live_workers(self) -> list[str]:
         """The processes that run workers now, this one included."""
@@ -228,10 +228,10 @@ class Engine:
         return sorted([*self.liveness.workers, *own])
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
-        """Finish or give back claimed work, write all outcomes, remove the heartbeat.
+        """Finish or release claimed work, write all outcomes, remove the heartbeat.
 
-        What the store does not take within the grace goes to the emergency journal. The providers
-        of all routes are closed with it.
+        Outcomes that the store does not accept within the grace period go to the emergency journal.
+        The providers of all routes are closed.
         """
         ends_at_s = self.clock.steady_s() + grace_s
         await asyncio.gather(*(worker.stop(grace_s) for worker in self.workers.values()))
@@ -259,7 +259,7 @@ class Engine:
             self.liveness.abandon()
 
     async def run_until_idle(self) -> int:
-        """Attempt all that is due now, on every route; for scripts and tests with own clocks."""
+        """Attempt all that is due now, on every route; for scripts, and tests with own clocks."""
         attempted = 0
         while batch := sum([await w.run_until_idle() for w in self.workers.values()]):
             attempted += batch
@@ -268,7 +268,7 @@ class Engine:
         return attempted
 
     async def run_once(self) -> int:
-        """For a timer, without `start`: attempt all that is due now; how many were attempted."""
+        """For a timer, without `start`: attempt all that is due; how many were attempted."""
         await self.ensure_beating()
         await self.housekeeping.look_around()  # what dead processes held is due at once
         if self._take_lines is not None:
@@ -278,9 +278,9 @@ class Engine:
         return attempted
 
     async def give_notices(self) -> int:
-        """Look through all notices that are due, and give them; how many were taken."""
+        """Read all due notices and deliver them; returns how many were accepted."""
         given = sum([await notices.give_all() for notices in self.notices])
-        await self.alerts.tell_parked_routes()
+        await self.alerts.alert_parked_routes()
         return given
 
     def _spawn(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
@@ -289,7 +289,7 @@ class Engine:
         )
 
     async def _revive(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        """A background task that fails is logged and started again."""
+        """Log a background task that fails, and start it again."""
         while True:
             try:
                 await run()
@@ -307,7 +307,7 @@ class Engine:
         *,
         rests_first: bool = False,
     ) -> None:
-        """Act and rest in turn, in a task of its own."""
+        """Act and wait in turn, in a task of its own."""
 
         async def forever() -> None:
             if rests_first:

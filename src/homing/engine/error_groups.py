@@ -1,4 +1,4 @@
-"""Dead letters in groups that failed in the same way: how many, since when, and how it goes on."""
+"""Dead letters grouped by their error: how many, since when, and the trend."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Trend: TypeAlias = Literal["rising", "steady", "falling", "quiet"]
 
 
 class ErrorGroup(Struct, frozen=True, kw_only=True):
-    """Dead letters that failed in the same way, with the newest of them as an example.
+    """Dead letters with the same error, with the newest of them as an example.
 
-    First and last seen are those of the oldest and the newest one. It came back if one that was
-    replayed has failed again like this, and is still a dead letter.
+    First and last seen are those of the oldest and the newest one. The error came back if a
+    replayed delivery has failed with it again, and is still a dead letter.
     """
 
     route: str
@@ -41,7 +41,7 @@ class ErrorGroup(Struct, frozen=True, kw_only=True):
 
     @property
     def trend(self) -> Trend:
-        """The failures of the last hour beside those of the hour before."""
+        """The failures of the last hour compared with those of the hour before."""
         if not self.last_hour:
             return "quiet"
         if self.last_hour == self.hour_before:
@@ -106,7 +106,7 @@ async def _still_dead(store: Store, fact: Fact | None) -> Fact | None:
 
 
 def _first_failed(delivery: Delivery, error_class: str) -> int | None:
-    """When it failed like this for the first time, perhaps before a replay."""
+    """When it failed with this error for the first time, perhaps before a replay."""
     earlier = [
         cycle.failed_at_ms
         for cycle in delivery.failure_history

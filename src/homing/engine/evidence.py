@@ -1,4 +1,4 @@
-"""What an earlier owner learnt about an attempt in doubt and could not store in time."""
+"""Evidence that an earlier owner has about an attempt in doubt and could not store in time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from homing.engine.process import Process
 
 
 async def late_receipt(process: Process, delivery: Delivery) -> Receipt | None:
-    """The acceptance that an earlier owner could not store, or learnt of too late."""
+    """The acceptance that an earlier owner could not store, or received too late."""
     await process.read_back()
     for fact in await process.store.facts("late_outcome", f"{delivery.id}/"):
         value = fact.value or {}

@@ -15,7 +15,7 @@ DELIVERY_KEPT: dict[State, str] = {
     "dismissed": "dismissed_s",
     "failed": "failed_s",
 }
-"""Which time of a Retention holds for an ended delivery."""
+"""Which time of a Retention applies to an ended delivery."""
 PAYLOAD_KEPT: dict[State, str] = {
     "delivered": "payload_s",
     "suppressed": "payload_s",
@@ -25,7 +25,7 @@ PAYLOAD_KEPT: dict[State, str] = {
 
 
 def delivery_gone_at_ms(delivery: Delivery, retention: Retention) -> int | None:
-    """None while it is open, and where it is kept for ever."""
+    """None while it is open, or if it is kept for ever."""
     name = DELIVERY_KEPT.get(delivery.state)
     return None if name is None else _after(delivery.ended_at_ms, getattr(retention, name))
 
@@ -43,7 +43,7 @@ def _after(at_ms: int | None, kept_s: float | None) -> int | None:
 
 
 def purge_rules(route: str, retention: Retention, now_ms: int) -> list[PurgeRule]:
-    """What may be removed of a route by now; what is kept for ever has no rule."""
+    """What may be removed of a route now; records that are kept for ever have no rule."""
     rules = _rules_by_state("delivery", DELIVERY_KEPT, retention)
     rules += _rules_by_state("payload", PAYLOAD_KEPT, retention)
     rules.append(("attempts", (), retention.attempts_s))

@@ -30,8 +30,8 @@ COLUMNS = (
     "next_attempt_at",
     "ended_at",
 )
-# A spreadsheet takes a cell that begins like this for a formula, and may run it; the wide forms
-# too in some languages. Where it separates cells by semicolons, one may begin behind each.
+# A spreadsheet interprets a cell that begins like this as a formula, and may run it; in some
+# languages the wide forms, too. Where semicolons separate cells, one may begin after each.
 _FORMULA = re.compile(r"(^|[;|])(?=\s*[=+@\-\uff1d\uff0b\uff20\uff0d])")
 
 

@@ -40,7 +40,7 @@ async def pages_of_children(
 
 
 async def count_children(store: Store, parent: Delivery) -> dict[tuple[str, ...], int]:
-    """How many count for it, by state, `required` and reason of failure, as `Store.count` says."""
+    """How many current children it has, by state, `required` and reason of failure."""
     if parent.payload_no == 1:
         return await store.count(
             Query(parent_id=parent.id), by=("state", "required", "failed_because")

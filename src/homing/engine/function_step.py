@@ -1,4 +1,4 @@
-"""Plain functions of the user's own as steps: what they are called with, and what they return."""
+"""Functions of the application as steps: their arguments and return values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOTHING_TO_KEEP = Done()
 
 
 class Assignment(Struct, frozen=True, kw_only=True):
-    """What a handler or a stage is called with."""
+    """The argument of a handler or a stage."""
 
     id: str
     name: str
@@ -40,7 +40,7 @@ class Assignment(Struct, frozen=True, kw_only=True):
 
 
 class FunctionStep:
-    """Calls one function; what it returns is kept as the stage's result."""
+    """Calls one function; its return value is kept as the stage's result."""
 
     def __init__(self, function: Function, terminal_errors: TerminalErrors = ()) -> None:
         self._function = function
@@ -57,7 +57,7 @@ class FunctionStep:
 
 
 def outcome_of(returned: Json) -> Outcome:
-    """What a function returned, as the outcome of its stage."""
+    """The return value of a function as the outcome of its stage."""
     if isinstance(returned, OUTCOMES):
         return returned
     try:
@@ -92,7 +92,7 @@ def assignment_of(work: Work) -> Assignment:
 
 
 def event_id(delivery: Delivery) -> str:
-    """A handler of several has a delivery of its own, and sees the event's identity."""
+    """One of several handlers has a delivery of its own, and sees the event's id."""
     if "handler" in delivery.metadata and delivery.parent_id is not None:
         return delivery.parent_id
     return delivery.id

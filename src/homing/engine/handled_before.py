@@ -22,8 +22,8 @@ def lane_step(step: AnyStep, work: ClaimedWork) -> AnyStep:
 
 
 async def note_handled(works: Sequence[ClaimedWork]) -> None:
-    """Asked once for a whole claim: for each batch it would be a round trip to the store, in which
-    the batches that wait get shorter and shorter."""
+    """Checked once for a whole claim: a check per batch would be a round trip to the store for
+    each, and the waiting batches would get smaller and smaller."""
     unasked = [work for work in works if work.is_handled is None]
     if not unasked:
         return

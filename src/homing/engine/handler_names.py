@@ -1,8 +1,8 @@
-"""The names of handlers that are alone for their type of event.
+"""The names of handlers that are the only one for their type of event.
 
-An event with several handlers has a child for each, which names it. An event with one is handled
-in its own record, whose plain success must stay cheap to store. So a process that knows handlers
-stores their names when it starts, once, as facts.
+An event with several handlers has a child for each, which has the handler's name. An event with one
+is handled in its own record, whose plain success must stay cheap to store. So a process with
+handlers stores their names as facts, once, when it starts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ async def store_names(store: Store, alone: Mapping[str, str], now_ms: int) -> No
 
 
 async def names_of(store: Store, deliveries: Iterable[Delivery]) -> dict[str, str]:
-    """By id. After a handler was renamed both names are given: either may have handled it."""
+    """By id. After a handler was renamed both names are returned: either may have handled it."""
     by_topic: dict[str, str] = {}
     names: dict[str, str] = {}
     for delivery in deliveries:

@@ -1,4 +1,4 @@
-"""When a handler is called again: the policy, and which errors end it at once, as data."""
+"""When a handler is called again: the policy, and the terminal errors, as data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TerminalHandlerError(TerminalError):
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
-    """A handler's own policy. Its terminal errors come on top of the default ones."""
+    """A handler's own policy. Its terminal errors are added to the default ones."""
 
     base_delay_s: float = 1.0
     multiplier: float = 2.0
@@ -36,7 +36,7 @@ DEFAULT_RETRY_POLICY = RetryPolicy()
 
 
 class Rule(Struct, frozen=True):
-    """An exception type by its name, and by its package where the name alone says too little."""
+    """An exception type by its name, and by its package where the name is ambiguous."""
 
     name: str
     disposition: Disposition
@@ -78,5 +78,5 @@ def disposition_of(error: Exception) -> Disposition:
 
 
 def terminal(error: Exception) -> Failure:
-    """As if the error were one of the terminal ones."""
+    """The failure of an error that is treated as terminal."""
     return replace(classify_exception(error), disposition="reject")

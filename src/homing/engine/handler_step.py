@@ -1,8 +1,8 @@
-"""The step of one event handler: payload validation, and no second call for what it has handled.
+"""The step of one event handler: payload validation, and no second call for a handled event.
 
-That a handler has handled an event follows from the delivered record. Where more than that is
-known (a transaction of the handler's own was committed, another program says so), a fact of the
-kind `event_handled` says it.
+A delivered record shows that its handler has handled the event. If it is known in another way (a
+transaction of the handler was committed, or another program has recorded it), there is a fact of
+the kind `event_handled`.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class HandlerStep(FunctionStep):
     async def handled_before(self, deliveries: Sequence[Delivery]) -> frozenset[str]:
         """The ids of those that need no call.
 
-        A store that cannot look up many at once is asked only about those that were tried before:
-        nothing but an earlier attempt writes such facts there.
+        If the store cannot look up many facts at once, only deliveries that were tried before are
+        looked up: only an earlier attempt writes such facts there.
         """
         if self._lookup is not None:
             by_key = {self._key(delivery): delivery.id for delivery in deliveries}
@@ -79,8 +79,8 @@ class HandlerStep(FunctionStep):
 class OnceStep(HandlerStep):
     """Calls a handler in a transaction of the store's database, with the fact written first.
 
-    What the handler writes there is committed with the fact, so it is done once. A failure that it
-    returns undoes it like one that it raises.
+    What the handler writes there is committed with the fact, so it is done once. A returned failure
+    rolls it back like a raised one.
     """
 
     def __init__(
@@ -122,9 +122,9 @@ def _kept(outcome: Outcome) -> Outcome:
 
 
 def validated(function: Function, validate: Validate) -> Function:
-    """Validation is a phase of its own: a ValueError there is terminal, in the handler it is not.
+    """Validation is a separate phase: a ValueError there is terminal, in the handler it is not.
 
-    What `validate` returns takes the place of the payload; None leaves it as it is.
+    The return value of `validate` replaces the payload; None leaves it unchanged.
     """
 
     def call(event: Assignment, *more: object) -> object:

@@ -1,4 +1,4 @@
-"""Handlers and jobs of the user's own: plain functions become the steps of a route."""
+"""Handlers and jobs of the application: plain functions become the steps of a route."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEFAULT_RETRY = DEFAULT_RETRY_POLICY.retry
 
 
 def check_policy(retry: object, timeout_s: object, terminal_errors: object = ()) -> None:
-    """Wrong ones would show only at the first failure, as errors that are tried again."""
+    """Wrong values would show only at the first failure, as errors that are tried again."""
     if not (retry is None or isinstance(retry, Retry)):
         raise InvalidRequest("retry", f"must be a Retry, not {type(retry).__name__}")
     if not (isinstance(timeout_s, int | float) and timeout_s > 0):
@@ -43,9 +43,9 @@ def _each(terminal_errors: Any) -> tuple[Any, ...]:
 
 
 class Handler(Struct, frozen=True, kw_only=True):
-    """One function for one type of event, with a policy of its own.
+    """One function for one type of event, with its own policy.
 
-    One that takes a second argument is called with a connection to the store's database.
+    A function with a second parameter is called with a connection to the store's database.
     """
 
     name: str
@@ -68,8 +68,8 @@ class Handler(Struct, frozen=True, kw_only=True):
         given: object = store
         if not isinstance(given, OnceStore):
             raise HomingError(
-                f"handler {self.name!r} asks for a connection, and this store has none to give:"
-                " use a postgresql:// store, or take the event alone"
+                f"handler {self.name!r} takes a connection, which only PostgreSQL stores provide:"
+                " use a postgresql:// store, or a handler with the event alone"
             )
         return OnceStep(self.name, function, self.terminal_errors, given)
 
@@ -116,7 +116,7 @@ class Handlers:
                     "policy", f"must be a RetryPolicy, not {type(policy).__name__}"
                 )
             if retry is not None:
-                raise InvalidRequest("policy", "takes the place of `retry`: give one of them")
+                raise InvalidRequest("policy", "replaces `retry`: give only one of them")
             check_policy(policy.retry, timeout_s, policy.terminal_errors)
             retry = policy.retry
             terminal_errors = (*_each(terminal_errors), *policy.terminal_errors)
@@ -148,7 +148,7 @@ class Handlers:
     def route(self, generation: int = 0, store: Store | None = None) -> Route:
         """The route of all events; `generation` is that of this process's code.
 
-        `store` is the one that the route works on, for what it knows of handled events.
+        `store` is that of the route; it knows which events were handled.
         """
         plans: dict[str, Plan] = {}
         lanes: list[str] = []
@@ -213,7 +213,7 @@ async def _one_for_each(work: Work, handlers: Iterable[str]) -> Outcome:
 
 
 def admit_event(event: Event) -> Admitted:
-    """An event is worked on in the lane of its type."""
+    """An event belongs to the lane of its type."""
     if not isinstance(event, Event):
         raise InvalidRequest("message", "this route takes events")
     kind = event.type
@@ -225,7 +225,7 @@ def event_lane(event_type: str, generation: int = 0) -> str:
 
 
 def is_lane_of_handler(lane: str) -> bool:
-    """Whether the rows of one of several handlers are in it, and not events themselves."""
+    """Whether it contains the rows of one of several handlers, and not events themselves."""
     return lane.startswith(f"{EVENT_ROUTE}/") and lane.count("/") > 1
 
 

@@ -1,4 +1,4 @@
-"""The work that a worker holds: known by id, counted in bytes, its leases renewed."""
+"""The work that a worker holds, by id: its size in bytes, and the renewal of its leases."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class HeldWork:
         self.size = size if by_id else 0
 
     async def renew_leases(self) -> None:
-        """Longer leases for all held work; a lost claim shows at its next write."""
+        """Extend the leases of all held work; a lost claim is detected at its next write."""
         process, lease_s = self._process, self._route.lease_s
         now_s = process.clock.steady_s()
         aged = [
@@ -64,7 +64,7 @@ class HeldWork:
         asked = [(work.delivery.id, work.delivery.version) for work in aged]
         renewed = await process.store.renew(process.holder, asked, until_ms)
         for work, (_, version), is_kept in zip(aged, asked, renewed, strict=True):
-            # What is written since, or is on its way, carries the lease of its own time.
+            # A write since then, or one under way, carries a lease of its own.
             is_same = work.delivery.version == version and not work.is_being_written
             if is_kept and is_same:
                 work.delivery = replace(work.delivery, due_at_ms=until_ms)

@@ -59,7 +59,7 @@ class Housekeeping:
         self._reading_back = asyncio.Lock()
 
     async def read_back(self) -> int:
-        """Store the outcomes that the emergency journal kept; returns how many there were."""
+        """Store the outcomes in the emergency journal; returns how many there were."""
         if self._journal is None:
             return 0
         async with self._reading_back:
@@ -79,14 +79,14 @@ class Housekeeping:
         await self._store.save([], late_outcome(change, self._clock.now_ms()))
 
     async def look_around(self) -> None:
-        """Every second: which processes are alive, and which leases to end."""
+        """Every second: check which processes are alive, and end the leases of dead ones."""
         await self._liveness.look()
         if self._liveness.has_beaten:
             # A process without heartbeats cannot tell the silence of others from its own pause.
             await self.end_leases_of_the_dead()
 
     async def end_leases_of_the_dead(self) -> int:
-        """The work of dead processes is due now, however long its leases seem to last."""
+        """Make the work of dead processes due now, whatever the ends of its leases."""
         ended = 0
         liveness = self._liveness
         # A silent process that holds nothing claims nothing before its next heartbeat.
@@ -112,16 +112,16 @@ class Housekeeping:
         return ended
 
     async def forget_silent(self) -> None:
-        """Heartbeats of processes that ended long ago on other hosts."""
+        """Remove the heartbeats of processes that ended long ago on other hosts."""
         before_ms = self._clock.now_ms() - FORGET_SILENT_AFTER_S * 1000
         for fact in await self._store.facts(WORKER):
             if fact.key in self._settled and fact.at_ms < before_ms:
                 await self._liveness.forget(fact.key)
 
     async def give_back_unknown(self, holder: str, held_ids: Callable[[], frozenset[str]]) -> int:
-        """A claim whose answer was lost: the store names this process, but no task here knows it.
+        """Release claims whose answer was lost: the store names this process, but no task has them.
 
-        Seen twice in a row, unchanged, it is given back: no other process would take it.
+        A claim is released if it is seen twice in a row, unchanged: no other process would take it.
         """
         stored = await self._held_by(holder)
         held = held_ids()  # after the read: what was added meanwhile is known
@@ -139,7 +139,7 @@ class Housekeeping:
         return bool((await self._store.page(_in_flight_of(holder), limit=1)).items)
 
     async def _held_by(self, holder: str) -> list[Delivery]:
-        """All that is in flight in its name, oldest first."""
+        """All deliveries in flight that it holds, oldest first."""
         page = await self._store.page(_in_flight_of(holder), limit=PAGE)
         held = list(page.items)
         while page.next is not None:
@@ -148,12 +148,12 @@ class Housekeeping:
         return held[::-1]
 
     async def _save(self, changes: Sequence[Change]) -> int:
-        """In batches; how many were written."""
+        """In batches; returns how many were written."""
         starts = range(0, len(changes), PAGE)
         return sum([sum(await self._store.save(changes[start : start + PAGE])) for start in starts])
 
     async def purge(self) -> int:
-        """Retention, class by class; open dead letters stay."""
+        """Apply retention, class by class; open dead letters stay."""
         await self.forget_silent()
         now_ms = self._clock.now_ms()
         rules = [

@@ -15,7 +15,7 @@ MAX_BATCH_BYTES = 8 * 1024 * 1024
 
 
 class Inbox:
-    """First in, first out, except what is put back: that is next."""
+    """First in, first out; a batch that is put back comes first."""
 
     def __init__(self) -> None:
         self._batches: deque[Sequence[ClaimedWork]] = deque()
@@ -47,7 +47,7 @@ class Inbox:
         return self.get_nowait()
 
     def get_nowait(self) -> Sequence[ClaimedWork]:
-        """The first batch, filled up with others of its kind: claims leave small ones behind."""
+        """The first batch, filled up with others of its kind: claims leave small remainders."""
         batch = self._batches.popleft()
         kind = _kind(batch[0])
         if not self._batches or kind != _kind(self._batches[0][0]) or not batch[0].stage.sends:
@@ -105,7 +105,7 @@ def batches(works: Sequence[ClaimedWork], most: int = MAX_BATCH) -> Iterator[lis
 
 
 def _kind(work: ClaimedWork) -> object:
-    """Equal for those that may share a batch."""
+    """Equal for work that may share a batch."""
     delivery, stage = work.delivery, work.stage
     if delivery.maybe_sent_at_ms is not None or delivery.fanned_out or work.is_probe:
         return work

@@ -1,4 +1,4 @@
-"""Who works here, and what waits longest: read from the store, for people and programs."""
+"""The workers and the oldest due work, read from the store, for people and programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from homing.ports import Query
 
 
 class WorkerView(Struct, frozen=True, kw_only=True):
-    """A process with a heartbeat; `here` is the one that answers."""
+    """A process with a heartbeat; `here`: it is this process."""
 
     name: str
     host: str
@@ -22,7 +22,7 @@ class WorkerView(Struct, frozen=True, kw_only=True):
 
 
 async def list_workers(engine: Engine) -> list[WorkerView]:
-    """Every process that has beaten lately, this one first."""
+    """Every process with a recent heartbeat, this one first."""
     await engine.liveness.look_if_fresh()
     found = []
     for fact in await engine.store.facts(WORKER):

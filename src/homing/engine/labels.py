@@ -1,4 +1,4 @@
-"""Label tables: a design's own status words, as data, used both to show and to filter."""
+"""Label tables: an assembly's own status words, as data, used for display and in filters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from homing.ports import Facet
 
 
 class Label(Struct, frozen=True):
-    """A row: the word for deliveries that fit every condition given; None is any."""
+    """A row: the word for deliveries that match every condition; None: any."""
 
     word: str
     state: State
@@ -24,7 +24,7 @@ class Label(Struct, frozen=True):
     retrying_children: bool | None = None
 
     def fits(self, facet: Facet) -> bool:
-        """Whether a delivery with these properties is called so."""
+        """Whether a delivery with these properties has this label."""
         return (
             self.state == facet.state
             and self.stage in (None, facet.stage)
@@ -36,7 +36,7 @@ class Label(Struct, frozen=True):
 
 
 class LabelTable(Struct, frozen=True):
-    """Rows in order; the first that fits names the delivery."""
+    """Rows in order; the first that matches gives the label."""
 
     rows: tuple[Label, ...]
 
@@ -44,11 +44,13 @@ class LabelTable(Struct, frozen=True):
         # A word that is shown must also be found by its filter.
         for row in self.rows:
             if row.failed_because is not None and row.state != "failed":
-                raise ValueError(f"{row.word}: only a failed delivery is told by its reason")
+                raise ValueError(f"{row.word}: a reason is only allowed with the state failed")
             if row.phase is not None and row.state != "in_flight":
-                raise ValueError(f"{row.word}: only one in flight is told by its phase")
+                raise ValueError(f"{row.word}: a phase is only allowed with the state in_flight")
             if row.retrying_children is not None and row.state != "waiting":
-                raise ValueError(f"{row.word}: only one that waits is told by its children")
+                raise ValueError(
+                    f"{row.word}: retrying children are only allowed with the state waiting"
+                )
 
     @property
     def sees_children(self) -> bool:
@@ -56,7 +58,7 @@ class LabelTable(Struct, frozen=True):
         return any(row.retrying_children is not None for row in self.rows)
 
     def word(self, delivery: Delivery) -> str:
-        """What this delivery is called."""
+        """The label of this delivery."""
         facet = Facet(
             state=delivery.state,
             stage=delivery.stage,

@@ -22,7 +22,7 @@ def lane_part(text: str) -> str:
 
 
 def lane_name(route: str, suffix: str = "", generation: int = 0) -> str:
-    """Generation 0 is for any worker; another one only for workers of that generation."""
+    """A lane of generation 0 is for any worker, others are for workers of that generation."""
     lane = lane_part(route)
     if suffix:
         lane = f"{lane}/{suffix}"
@@ -30,7 +30,7 @@ def lane_name(route: str, suffix: str = "", generation: int = 0) -> str:
 
 
 def lane_in_generation(delivery: Delivery, generation: int) -> str:
-    """The lane of the same work when it is left to workers of another generation."""
+    """The lane of the same work for workers of another generation."""
     lane = delivery.lane
     if delivery.generation:
         lane = lane.removesuffix(f"@{delivery.generation}")

@@ -1,9 +1,9 @@
 """Which processes are alive: a death is proved on the same host, concluded from silence elsewhere.
 
-Each process beats by writing a fact with its boot's steady time. Processes of one boot compare
-steady times, which no clock step can move; a process of another machine is silent when its beat
-was not seen to change, by our own clock. Where the host itself shows which processes run
-(`Presence`), a dead one is known at once, and one that runs is given more time to beat.
+Each process beats: it writes a heartbeat, a fact with its boot's steady time. Processes of one boot
+compare steady times, which no clock step can change; a process of another machine is silent if its
+heartbeat has not changed for some time by our own clock. Where the host itself shows which
+processes run (`Presence`), a dead one is known at once, and a running one gets more time to beat.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ LOOK_LASTS_S = 1.5
 
 
 class Liveness:
-    """`runs_patience_s`: a process that runs (stopped, or too busy to beat) is left its work for
-    so long; by then its leases have ended."""
+    """`runs_patience_s`: how long a running process (stopped, or too busy to beat) keeps its work;
+    by then its leases have ended."""
 
     def __init__(  # noqa: PLR0913 - two patiences and what a beat tells
         self,
@@ -95,7 +95,7 @@ class Liveness:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether, by our last beat, others will take this process for alive for some time."""
+        """Whether our last heartbeat makes others consider this process alive for some time."""
         return self._is_fresh(self._clock.steady_s())
 
     def _is_fresh(self, now_s: float) -> bool:
@@ -116,7 +116,7 @@ class Liveness:
         )
 
     async def refresh_if_stale(self) -> None:
-        """Before claiming: after a pause beat first, and after a clock step look again."""
+        """Before claiming: after a pause beat first; after a clock step read heartbeats again."""
         if self.is_sure:
             return
         async with self._refreshing:
@@ -128,13 +128,13 @@ class Liveness:
         await self.be_seen()
 
     async def be_seen(self) -> None:
-        """If our clock is behind, our leases look ended to others until they have seen our beat."""
+        """If our clock is behind, others consider our leases ended until they see our heartbeat."""
         rest_s = self._unseen_until_s - self._clock.steady_s()
         if rest_s > 0 and self.is_behind:
             await asyncio.sleep(rest_s)
 
     async def first_beat(self) -> None:
-        """At the start: beat, look at the others, and wait until they have seen us."""
+        """At the start: beat, read the heartbeats of others, and wait until they have seen ours."""
         await self.beat()
         await self.look()
         await self.be_seen()
@@ -167,7 +167,7 @@ class Liveness:
         self._last_beat_s = beaten_at_s
 
     async def look(self) -> None:
-        """Read the others' beats, see which processes run, and judge."""
+        """Read the others' heartbeats, check which processes run, and judge who is alive."""
         if not self.is_fresh:
             await self.beat()
         self._looked_at_ms = self._clock.now_ms()
@@ -208,7 +208,7 @@ class Liveness:
             await self.look()
 
     def _is_alive(self, fact: Fact, now_s: float, *, runs: bool | None) -> bool:
-        """`runs`: what the host itself knows; None where it cannot tell."""
+        """`runs`: whether the host shows that it runs; None: unknown."""
         if runs is False:
             return False
         patience_s = self._patience_s if runs is None else self._runs_patience_s
@@ -229,14 +229,14 @@ class Liveness:
 
     def _is_recent(self, fact: Fact) -> bool:
         """A process of another machine, seen for the first time, gets the whole patience. That is
-        right for its work, but a program that looks only once would always call it alive."""
+        right for its work, but a program that checks only once would always report it as alive."""
         if (fact.value or {}).get("boot") == self._clock.boot or fact.key in self._seen_to_beat:
             return True
         age_s = (self._looked_at_ms - fact.at_ms) / 1000 / self._time_scale
         return age_s < OLD_BEAT_S
 
     def is_served(self, lane: str) -> bool:
-        """Whether a beating process, this one included, serves the lane; by the last look."""
+        """Whether a process with a heartbeat, including this one, serves the lane."""
         return lane in self.lanes or any(lane in lanes for lanes in self.workers.values())
 
     async def lanes_of_timers(self) -> set[str]:
@@ -245,13 +245,13 @@ class Liveness:
 
     @property
     def is_first_with_alarm(self) -> bool:
-        """Whether this process, if it has an alarm, gives the alerts that are one per store."""
+        """Whether this process, if it has an alarm, raises the alerts that are one per store."""
         if not self.has_beaten:
             return not self._with_alarm  # the others cannot see this one
         return self.name <= min(self._with_alarm, default=self.name)
 
     async def withdraw(self) -> None:
-        """A graceful end: nothing is left that others would wait for."""
+        """A graceful end: this process holds no work."""
         await self._store.save([], [Fact(WORKER, self.name, self._clock.now_ms(), None)])
         if self._presence is not None:
             self._presence.withdraw(self.name)

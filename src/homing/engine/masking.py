@@ -1,5 +1,5 @@
-"""Views without personal data, for callers who may not see it: addresses are masked, and texts of
-others' choice are left out."""
+"""Views without personal data, for callers who may not see it: addresses are masked, and free text
+is left out."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def masked_delivery(view: DeliveryView) -> DeliveryView:
 
 
 def _masked_receipt(receipt: ReceiptView) -> ReceiptView:
-    """What an operator wrote as evidence is free text."""
+    """The evidence of an operator is free text."""
     by_operator = receipt.evidence == "operator"
     return replace(receipt, detail=HIDDEN if by_operator else _masked(receipt.detail))
 
@@ -50,7 +50,7 @@ def masked_audit(view: AuditView) -> AuditView:
 
 
 def without_addresses(delivery: Delivery) -> Delivery:
-    """For sentences that are made of it. Not every recipient is an address that has an @."""
+    """For sentences built from it. Not every recipient is an address with an @."""
     masked = tuple(
         replace(each, address=mask_address(each.address)) for each in delivery.recipients
     )
@@ -58,7 +58,7 @@ def without_addresses(delivery: Delivery) -> Delivery:
 
 
 def without_reason(fact: Fact) -> Fact:
-    """An entry of the audit, for sentences that are made of it."""
+    """An entry of the audit, for sentences built from it."""
     return replace(fact, value={**(fact.value or {}), "reason": HIDDEN})
 
 

@@ -1,6 +1,6 @@
-"""Notices: what a person or a file is told because of a change of state.
+"""Notices: messages to a person or a file about a change of state.
 
-That a notice is due is stored with the state, so a crash may repeat one and loses none.
+That a notice is due is stored with the state, so a crash may repeat one but loses none.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ PAGE = 200
 class Notices:
     """The notices of one kind, in a task of their own: a notifier that hangs delays no other kind.
 
-    A notice goes to the first of the notifiers that takes it. The cost is that of what is new:
-    notices that no notifier here takes are not read again and again.
+    A notice goes to the first notifier that accepts it. The cost depends on new notices only:
+    those that no notifier here accepts are not read again and again.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class Notices:
             self._are_due.set()
 
     async def wait(self) -> None:
-        """Until there are new ones, or it is time to look for those of other processes."""
+        """Until there are new ones, or it is time to read those of other processes."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(NOTICES_EVERY_S):
                 await self._are_due.wait()
 
     async def give_due(self) -> int:
-        """Give those of new changes, and try some again that were refused; how many were taken."""
+        """Deliver those of new changes, and retry some refused ones; how many were accepted."""
         self._are_due.clear()
         began_s, now_ms = self._clock.steady_s(), self._clock.now_ms()
         if began_s >= self._next_look_through_s:
@@ -92,7 +92,7 @@ class Notices:
         return given
 
     async def give_all(self) -> int:
-        """Look through all that is due; how many were taken."""
+        """Read and deliver all that are due; returns how many were accepted."""
         self._noted.clear()
         self._refused.clear()
         return await self._look_through(Query(notices_due=True))
@@ -143,7 +143,7 @@ class Notices:
     async def _is_taken(
         self, notifier: Notifier, delivery: Delivery, attempts: Sequence[Attempt]
     ) -> bool:
-        """A notifier that fails has refused this one; one that hangs is left alone for a while."""
+        """A notifier that fails has refused this one; one that hangs is skipped for a while."""
         if self._resting_until_s.get(id(notifier), 0.0) > self._clock.steady_s():
             return False
         try:
@@ -158,7 +158,7 @@ class Notices:
         return False
 
     async def _mark_given(self, delivery: Delivery) -> None:
-        """Another kind may be marked at the same time: then it is read again."""
+        """Another kind may be marked at the same time: then the delivery is read again."""
         route = self._routes.get(delivery.route)
         plan = None if route is None else route.plan_of(delivery)
         current: Delivery | None = delivery

@@ -1,4 +1,4 @@
-"""Providers that take one send at a time, in the form of those that take many."""
+"""Adapts providers that take one send at a time to the interface for many."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TooLate(Exception):
 
 
 class SingleSend:
-    """Its commit runs in a task. `may_commit` is asked right before it: the task may be late."""
+    """Its commit runs in a task. `may_commit` is checked right before it: the task may be late."""
 
     def __init__(self, ready: Ready) -> None:
         self.commit = ready.commit

@@ -51,7 +51,7 @@ def conclude(
 
 
 def conclude_accepted(work: ClaimedWork, receipt: Receipt, now_ms: int) -> PendingSave:
-    """What most sends end with: nobody was refused. As `conclude`, in fewer calls."""
+    """The outcome of most sends: no recipient was refused. As `conclude`, in fewer calls."""
     if work.stage is not work.plan.stages[-1]:
         return conclude(work, Done(receipt=receipt))
     try:
@@ -71,7 +71,7 @@ def as_exception(error: BaseException) -> Exception:
 
 
 def conclude_fault(work: ClaimedWork, error: Exception, *, maybe_sent: bool = False) -> PendingSave:
-    """A bug of ours or of a plug-in: a failed attempt, and in the end a dead letter."""
+    """A bug of Homing or of a plug-in: a failed attempt, and finally a dead letter."""
     log.error(
         "the attempt of delivery %s raised an unexpected error", work.delivery.id, exc_info=error
     )

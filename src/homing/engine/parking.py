@@ -1,6 +1,6 @@
-"""Parked routes: a fault of the route stops the route, not its messages.
+"""Parked routes: a fault of the route stops the route and does not fail its messages.
 
-A fault's park and a person's park are two facts. A probe that gets through ends the first; only
+A fault's park and a person's park are two facts. A successful probe ends the first; only
 a person ends the second.
 """
 
@@ -46,7 +46,7 @@ class Parking:
     def __init__(
         self, store: Store, clock: Clock, *, on_end: Callable[[], None] = lambda: None
     ) -> None:
-        """`on_end` is called when a park was ended here; `refresh` tells of those of others."""
+        """`on_end` is called when a park ends in this process; for others, see `refresh`."""
         self._store = store
         self._clock = clock
         self._on_end = on_end
@@ -56,7 +56,7 @@ class Parking:
         self._changes = 0
 
     async def refresh(self) -> bool:
-        """Read what other processes have written; whether another set of routes is parked now."""
+        """Read what other processes have written; whether the set of parked routes has changed."""
         changes, before = self._changes, self._parked
         faults, persons = await _read(self._store)
         alerted = {fact.key for fact in await self._store.facts(ALERTED)} if faults else set()
@@ -83,7 +83,7 @@ class Parking:
         return route in self._by_person or (route in self._by_fault and not is_probe)
 
     def by_fault(self, route: Route, failure: Failure) -> tuple[Fact, ...]:
-        """The fact to write with the delivery that found the fault; empty if it is known."""
+        """The fact to write with the delivery that met the fault; empty if it is known already."""
         if route.name in self._by_fault:
             return ()
         value: FactValue = {
@@ -105,12 +105,12 @@ class Parking:
         self._changes += 1
 
     async def unpark(self, route: str) -> None:
-        """By a person: whatever had parked it."""
+        """By a person; ends parks by a fault, too."""
         await self._end(route, (PARKED, route + BY_PERSON))
         self._by_person.pop(route, None)
 
     async def end_fault(self, route: str) -> None:
-        """A probe got through; what a person parked stays parked."""
+        """A probe succeeded; a person's park stays."""
         await self._end(route)
 
     async def _end(self, route: str, *others: tuple[str, str]) -> None:
@@ -123,7 +123,7 @@ class Parking:
         self._on_end()
 
     def unalerted(self) -> list[Fact]:
-        """Faults of which no alert was given yet. A park by a person needs no alert."""
+        """Faults for which no alert was raised yet. A person's park needs no alert."""
         faults = [fact for route, fact in self._by_fault.items() if route not in self._alerted]
         return [fact for fact in faults if not self._may_pass(fact)]
 
@@ -133,7 +133,7 @@ class Parking:
         return limited and age_ms < RATE_LIMIT_ALERT_AFTER_S * 1000
 
     async def mark_alerted(self, fact: Fact) -> None:
-        # A fact of its own: processes that meet the fault at the same time write the park again.
+        # A separate fact: processes that meet the fault at the same time write the park again.
         await self._store.save([], [Fact(ALERTED, fact.key, self._clock.now_ms())])
         self._alerted.add(fact.key)
         self._changes += 1

@@ -41,8 +41,8 @@ def hashed(password: str, salt: bytes, cost: Cost | None = None) -> str:
 
 
 def matches(password: str, stored: str | None) -> bool:
-    """Whether it is the password. Without a stored one the same work is done: the time that an
-    answer takes must not tell whether there is such a user."""
+    """Whether it is the password. Without a stored one the same work is done: the time of an
+    answer must not reveal whether there is such a user."""
     if stored is None:
         hashed(password, bytes(SALT_BYTES))
         return False

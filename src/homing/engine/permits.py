@@ -1,4 +1,4 @@
-"""Permits limit how much is done at once. They are given in the order of the requests."""
+"""Permits limit how much is done at once. They are granted in the order of the requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 OWN_PERMITS = 8
-# Answers come in small groups: who wants many permits waits this long for more of them.
+# Answers come in small groups: a batch that wants many permits waits this long for more of them.
 WAIT_FOR_MORE_S = 0.005
 
 
@@ -28,10 +28,10 @@ class Permits:
         return bool(self._waiting) or self._free < number
 
     async def take(self, most: int = 1, *, each: int = 1, worth: int = 1) -> int:
-        """For as many of `most` as there are permits for; how many were served, at least one.
+        """Take permits for up to `most` users; returns for how many, at least one.
 
         Each of them needs `each` permits. Fewer than `worth` are served only after a moment in
-        which no more came back.
+        which no more permits were given back.
         """
         if self._waiting or self._free < each * worth:
             await self._turn(each, each * worth)
@@ -46,10 +46,10 @@ class Permits:
 
     @contextlib.contextmanager
     def being_marked(self) -> Iterator[None]:
-        """While marks of the holders are written, who wants more permits waits on for them.
+        """While marks of the holders are written, those who want more permits keep waiting.
 
-        A process writes one group of marks after the other, so that a few sends that begin
-        meanwhile gain nothing, and would stay a small group of their own.
+        A process writes one group of marks after the other, so a few sends that begin meanwhile
+        would gain nothing, and would stay a small group.
         """
         self._being_marked += 1
         try:
@@ -75,7 +75,7 @@ class Permits:
             self._waiting.remove(turn)
             self._call_first()
             raise
-        # It stood first until now, so the permits it was called for are still free.
+        # It was first in line until now, so the permits it was called for are still free.
         self._waiting.popleft()
 
     def _call_first(self) -> None:
@@ -96,7 +96,7 @@ class Permits:
 
 
 class _Turn(Struct, eq=False):
-    """One that waits: for how many permits at least, and for how many it would rather wait."""
+    """One waiting user: how many permits it needs at least, and how many it prefers."""
 
     least: int
     wanted: int
@@ -112,7 +112,7 @@ class _Common:
 
 
 class SharedPermits:
-    """Some permits of its own and a share of the common ones: no sharer can use up all."""
+    """Some reserved permits and a share of the common ones: no sharer can use up all."""
 
     def __init__(self, own: int, common: _Common) -> None:
         self._own = self._own_free = own
@@ -125,7 +125,7 @@ class SharedPermits:
         return self._own_free + self._common.free
 
     async def take(self, most: int = 1) -> int:
-        """All that are free, `most` at most, once there is one; how many were taken."""
+        """Take all free permits, `most` at most, once there is one; returns how many."""
         if self._waiting or not self.free:
             await self._turn()
         taken = min(most, self.free)
@@ -149,7 +149,7 @@ class SharedPermits:
         self._waiting.append(turn)
         try:
             await turn
-            while not self.free:  # another sharer was quicker: wait again, still first in line
+            while not self.free:  # another sharer was faster: wait again, still first in line
                 self._waiting[0] = turn = asyncio.get_running_loop().create_future()
                 await turn
         except asyncio.CancelledError:
@@ -164,7 +164,7 @@ class SharedPermits:
 
 
 class SendPermits:
-    """`size` permits for all routes: a few belong to each sending one, the rest is common."""
+    """`size` permits for all routes: a few reserved for each sending one, the rest common."""
 
     def __init__(self, size: int, sending: Iterable[str]) -> None:
         names = list(sending)

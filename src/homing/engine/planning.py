@@ -1,4 +1,4 @@
-"""What a retry policy does in an outage: when attempts are made, what survives, what does not."""
+"""The effect of a retry policy in an outage: when attempts are made, and what survives."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from homing.domain.policy import FullJitter, Retry
 
 
 class Forecast(Struct, frozen=True):
-    """For a message accepted as the outage begins, and for all that come during it.
+    """For a message accepted as the outage begins, and for all that are accepted during it.
 
-    With jitter the attempts are those of an average draw: no promise, half do better.
+    With jitter the attempts are those of an average draw, which is only an estimate.
     """
 
     attempts_at_s: tuple[float, ...]
@@ -30,7 +30,7 @@ class Forecast(Struct, frozen=True):
 
     @property
     def lost_window_s(self) -> float:
-        """What is accepted within this time of the outage's start would be dead-lettered."""
+        """Messages accepted within this time of the outage's start would be dead-lettered."""
         return max(self.outage_s - self.reach_s, 0.0)
 
 

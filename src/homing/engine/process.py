@@ -1,4 +1,4 @@
-"""What a process is: its name, its store and clock, and what its parts share."""
+"""A process: its name, its store and clock, and what the parts of its engine share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_UNSAVED_SENDS = 64
 
 
 async def _nothing_to_do() -> None:
-    """For processes without a journal, or that take no work."""
+    """For processes without a journal, or without work."""
 
 
 def _no_facts(route: Route, failure: Failure) -> tuple[Fact, ...]:
@@ -36,11 +36,11 @@ def _nothing_learnt(provider: Provider, answer: object) -> None:
 class Process:
     """Shared by the parts of one engine. `holder` names this process in the store.
 
-    `refresh_if_stale` runs before work is claimed: it makes sure that what this process knows of
-    itself and of the others is recent. `read_back` stores what the emergency journal has kept.
-    `on_route_fault` gives the facts to write with an outcome that found a fault of its route.
-    `on_answer` is told what a provider answered to a send.
-    `holds_back` says whether a route is parked, for a probe or for any other message.
+    `refresh_if_stale` runs before work is claimed: it makes sure that the liveness of this process
+    and the others was checked recently. `read_back` stores the outcomes of the emergency journal.
+    `on_route_fault` returns the facts to write with an outcome that met a fault of its route.
+    `on_answer` receives a provider's answers to sends.
+    `holds_back` returns whether a route is parked, for a probe or for any other message.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of a process

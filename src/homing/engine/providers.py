@@ -27,7 +27,7 @@ CHECK_AGAIN_S = 60.0
 
 
 class Providers:
-    """`problems` says, by route, what is wrong with its provider: by its last check or send."""
+    """`problems` has, by route, what is wrong with its provider: by its last check or send."""
 
     def __init__(self, routes: Iterable[Route], sound: SoundAlert | None = None) -> None:
         self.problems: dict[str, str] = {}
@@ -45,7 +45,7 @@ class Providers:
                     provider.sound_alerts(sound)
 
     async def watch(self) -> None:
-        """Open and check each, then check those that fail until they are well. Runs for ever.
+        """Open and check each, then check those that fail until they work. Runs for ever.
 
         A provider that cannot be opened stops nothing: its sends fail and are tried again.
         """
@@ -56,7 +56,7 @@ class Providers:
             await asyncio.gather(*(self._check(key) for key in list(self._failing)))
 
     def learn(self, provider: Provider, answer: object) -> None:
-        """What the answer to a send shows of its provider; most answers show nothing new."""
+        """Update `problems` by the answer to a send; most answers change nothing."""
         key = id(provider)
         if isinstance(answer, Failure):
             if answer.error_class in PROVIDER_FAILS and key in self._names:

@@ -1,4 +1,4 @@
-"""What a caller asks for, and what it gets."""
+"""A caller's request, and the ticket it gets."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Moment: TypeAlias = int | datetime
 class SubmitOptions(TypedDict, total=False):
     """The further keyword arguments of `submit`, `send` and `submit_many`.
 
-    `source` names the program that submits: keys of different sources are different keys.
-    `priority` is 1 (first) to 4 (last). Nothing is tried before `not_before_ms` or after
-    `expires_at_ms`. `metadata` is kept and shown with the delivery. `generation` leaves it to
-    workers of that generation. `delivery_id` is an id of your own. `facts` are stored in the same
+    `source` is the program that submits: the same key of two sources is two keys.
+    `priority` is 1 (first) to 4 (last). No attempt is made before `not_before_ms` or after
+    `expires_at_ms`. `metadata` is kept and shown with the delivery. With `generation`, only workers
+    of that generation handle it. `delivery_id` is an id of your own. `facts` are stored in the same
     commit.
     """
 
@@ -40,9 +40,9 @@ class SubmitOptions(TypedDict, total=False):
 
 
 class Request(Struct, frozen=True, gc=False, kw_only=True):
-    """One message with all that a caller may say about it (see `SubmitOptions`).
+    """One message with its options (see `SubmitOptions`).
 
-    `facts` are stored in the same commit as the delivery: all or nothing, and not at all where
+    `facts` are stored in the same commit as the delivery: all or nothing, and not at all if
     the delivery exists already.
     """
 
@@ -59,7 +59,7 @@ class Request(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Ticket(Struct, frozen=True, gc=False):
-    """What a caller gets: the durable record, and whether this call made it."""
+    """The durable record, and whether this call has created it."""
 
     delivery: Delivery
     created: bool

@@ -1,4 +1,4 @@
-"""Types and ranges of a request. Callers without a type checker pass anything."""
+"""Checks the types and ranges of a request. Callers without a type checker may pass anything."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def plain_request(request: Request) -> Request:
 
 
 def plain_message(message: Message) -> Message:
-    """An Email, an Event or a Job, named by text. What is in an e-mail its route checks."""
+    """An Email, an Event or a Job, with a text as its name. The route checks the rest."""
     if isinstance(message, Email):
         return message
     if isinstance(message, Event):

@@ -1,8 +1,8 @@
 """How many requests there are, by route and state.
 
 An event with several handlers is one request: the rows of its handlers are left out. They are
-told by their lanes, because stores keep the numbers by route, lane and state, and read no row
-for them.
+recognised by their lanes, because stores maintain the numbers by route, lane and state, and read no
+row for them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from homing.ports import Query, Store
 
 
 async def count_requests(store: Store) -> dict[tuple[str, str], int]:
-    """By route and state; without those that are not there."""
+    """By route and state; combinations without requests are left out."""
     counts: Counter[tuple[str, str]] = Counter()
     found = await store.count(Query(), by=("route", "lane", "state"))
     for (route, lane, state), number in found.items():

@@ -34,7 +34,7 @@ Verb: TypeAlias = Literal[
 ]
 ALL_VERBS: frozenset[Verb] = frozenset(get_args(Verb))
 
-# After the step's own time: room to gather, to write the mark and to write the outcome.
+# Beyond the step's own time: to collect a batch, to write the mark and to write the outcome.
 LEASE_MARGIN_S = 30.0
 MAX_FRAMES = 20
 DEFAULT_CONCURRENCY = 64
@@ -77,8 +77,8 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     """How one kind of delivery is accepted, tried, shown and repaired.
 
     `admit` turns a message into what is stored, or refuses it with `InvalidRequest` or `Refused`;
-    the default takes any message as it is. `judge` decides what went wrong in a stage: it gets the
-    exception that a step raised or the failure that it returned.
+    the default stores any message unchanged. `judge` classifies what went wrong in a stage: it gets
+    the exception that a step raised or the failure that it returned.
 
     `plans` holds further plans by name. A delivery follows the one that `admit` named, else the
     one named like the suffix of its lane, else `plan`. `lanes` are the suffixes of the lanes that
@@ -149,7 +149,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def most_at_once(self) -> int:
-        """`concurrency`, or less where the provider has room for less."""
+        """`concurrency`, or less if the provider can make fewer sends at once."""
         provider: object = self.provider
         if isinstance(provider, LimitedProvider):
             return min(self.concurrency, provider.most_at_once)
@@ -157,7 +157,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def lookup(self) -> Lookup | None:
-        """The provider, if it can tell what it has accepted."""
+        """The provider, if it can look up what it has accepted."""
         looking = self._looking
         if isinstance(looking, PermittedLookup) and not looking.may_look_up:
             return None
@@ -174,7 +174,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
 
 
 def routes_by_name(routes: Iterable[Route]) -> dict[str, Route]:
-    """Refuse two routes that would work on the same deliveries."""
+    """The routes by name; refuses two routes that would work on the same deliveries."""
     named: dict[str, Route] = {}
     owners: dict[str, Route] = {}
     for route in routes:

@@ -12,17 +12,17 @@ from homing.engine.counters import MAX_SOURCES, SOURCES
 from homing.engine.desk import RESEND_SOURCE, Desk
 from homing.ports import Facet, Query, Store
 
-# How many of the newest dead letters are looked through for words: their texts have no index.
+# How many of the newest dead letters are searched for words: their texts have no index.
 LOOKED_THROUGH = 2000
-# From how many of the newest deliveries the names of submitting programs are taken, beside those
-# that processes have noted.
+# How many of the newest deliveries are read for their sources, besides those that processes have
+# stored.
 SOURCES_OF = 200
 
 Matched: TypeAlias = Literal["id", "recipient", "key", "error", "nothing"]
 
 
 class SearchResult(Struct, frozen=True):
-    """What the text turned out to be, and the newest deliveries that it leads to."""
+    """What the text matched, and the newest matching deliveries."""
 
     matched: Matched
     deliveries: tuple[Delivery, ...] = ()
@@ -32,8 +32,8 @@ class SearchResult(Struct, frozen=True):
 async def search(
     store: Store, desk: Desk, text: str, address: str | None, limit: int
 ) -> SearchResult:
-    """`address` is the text as the address of a recipient would be stored; None: recipients are
-    not looked at."""
+    """`address` is the text in the form in which recipients are stored; None: recipients are not
+    searched."""
     one = await store.get(text)
     if one is not None:
         return SearchResult("id", (one,))
@@ -46,8 +46,8 @@ async def search(
     by_words = await _by_words(store, text.lower().split())
     if by_words:
         return SearchResult("error", tuple(by_words[:limit]), len(by_words) > limit)
-    # The key may be past its term, or of a program whose name is not known. Keys alone have no
-    # index: only the newest deliveries are looked through.
+    # The key may have expired, or its source may be unknown. Keys without their source have no
+    # index: only the newest deliveries are searched.
     page = await page_within(store, Query(key=text), None, limit)
     if page.items:
         return SearchResult("key", page.items, page.next is not None)

@@ -1,5 +1,5 @@
 """Sessions of people who have signed in. The store keeps a hash of each secret, so that sessions
-survive a restart and hold in all processes of a store."""
+survive a restart and are valid in all processes of a store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTED_PER_IDLE = 10
 
 
 class Sessions:
-    """A session ends `idle_s` after its last use, `max_s` after its begin, and with its user."""
+    """A session ends `idle_s` after its last use, `max_s` after its start, and with its user."""
 
     def __init__(self, users: Users, *, idle_s: float, max_s: float) -> None:
         self._users = users
@@ -36,7 +36,7 @@ class Sessions:
         return secret
 
     async def find(self, secret: str, *, is_use: bool = True) -> User | None:
-        """The user whose session it is, if it has not ended. What counts as use keeps it alive."""
+        """The user whose session it is, if it has not ended. Each use extends it."""
         digest = digest_of(secret)
         found = await self._store.facts(SESSION, digest, limit=1)
         if not found or found[0].key != digest or found[0].value is None:

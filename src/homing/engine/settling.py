@@ -1,4 +1,4 @@
-"""Hands outcomes to the store together; each gets its own answer."""
+"""Saves outcomes together; each gets its own answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Ended: TypeAlias = tuple[ClaimedWork, PendingSave]
 
 
 async def settle(ended: Sequence[Ended], *, wait: bool) -> None:
-    """Hand the outcomes over; with `wait` they are durable when this returns."""
+    """Pass the outcomes to the `SaveBatcher`; with `wait` they are durable when this returns."""
     if not wait:
         hand_over(ended)
         return
@@ -47,7 +47,7 @@ def hand_over(
 ) -> None:
     """They are written with the next batch of saves; each work ends once it is written.
 
-    With `may_wait` they wait for a moment, to share a write that is made anyway.
+    With `may_wait` they wait for a moment, to share a write with others.
     """
     saves = ended[0][0].process.saves
     written = partial(_written, ended, all_over)

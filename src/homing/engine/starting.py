@@ -1,4 +1,4 @@
-"""Before an attempt: which work may start, and which ends here with a reason."""
+"""Before an attempt: which work may start, and which ends without one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def leave_out_what_may_not_start(
 
 
 def all_start_plainly(works: Sequence[ClaimedWork], now_ms: int) -> bool:
-    """Whether nothing has to be checked first. True for most batches, so it is one call."""
+    """Whether nothing has to be checked first, as for most batches. A single call for speed."""
     for work in works:
         delivery = work.delivery
         if not (
@@ -130,7 +130,7 @@ async def _ends_before_start(work: ClaimedWork) -> PendingSave | None:
 
 
 async def _join(work: ClaimedWork) -> PendingSave:
-    """A parent looks at its children: all ended well, some failed, or not all ended."""
+    """The outcome of a parent by its children: all succeeded, some failed, or not all ended."""
     delivery = work.delivery
     counts = await count_children(work.process.store, delivery)
     now_ms = work.now_ms

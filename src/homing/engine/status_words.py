@@ -1,4 +1,4 @@
-"""What a status word means as a filter: on each route, what that route shows by the word."""
+"""A status word as a filter: on each route, the states that the route shows as that word."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from homing.ports import Facet
 def facets_of(
     word: str, routes: Mapping[str, Route], route_name: str | None = None
 ) -> tuple[Facet, ...]:
-    """Empty where no route has the word. Deliveries of unknown routes have the engine's words."""
+    """Empty if no route has the word. Deliveries of unknown routes have the engine's words."""
     if route_name is not None:
         route = routes.get(route_name)
         return _by_state(word) if route is None else tuple(_of(route, word))
@@ -33,7 +33,7 @@ def facets_of(
 
 
 def status_words(routes: Mapping[str, Route], route_name: str | None = None) -> list[str]:
-    """The words that a filter knows, on this route or on all."""
+    """The words that a filter accepts, on this route or on all."""
     chosen = [route for name, route in routes.items() if route_name in (None, name)]
     tables = [route.labels for route in chosen] or [ENGINE_LABELS]
     return sorted({word for table in tables for word in table.words() if word})
@@ -44,7 +44,7 @@ def _by_state(word: str) -> tuple[Facet, ...]:
 
 
 def _of(route: Route, word: str) -> Iterator[Facet]:
-    """The route's facets of a status word; a state that always has it is named by itself."""
+    """The route's facets of a status word; a state that always has it is one facet."""
     stages = tuple(dict.fromkeys(stage.name for plan in route.all_plans for stage in plan.stages))
     found = route.labels.facets(word, stages)
     whole = {facet.state: 0 for facet in found}

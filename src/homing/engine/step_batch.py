@@ -39,7 +39,7 @@ class StepBatch:
         self._ended: list[Ended] = []
 
     async def run(self) -> None:
-        """Returns when each is settled, or put back because one before it has to wait."""
+        """Returns when each is settled, or put back because an earlier one has to wait."""
         works = await leave_out_what_may_not_start(self._works, wait=self._wait)
         try:
             await self._call_each(works)
@@ -101,7 +101,7 @@ class StepBatch:
         raise error
 
     def _end(self, work: ClaimedWork, outcome: Outcome | BaseException) -> bool:
-        """Whether it has parked the route: then the rest is not tried."""
+        """Whether the outcome has parked the route: then the rest is not tried."""
         save = conclude(work, outcome)
         self._ended.append((work, save))
         return bool(save.facts)
@@ -121,7 +121,8 @@ class StepBatch:
     async def _settle_waited(self) -> None:
         """A call that has waited keeps its slot until its outcome is stored.
 
-        So no more calls than there are slots have begun and are not stored: a kill repeats these.
+        So at most as many calls as there are slots have begun and are not stored: a kill repeats
+        them.
         """
         ended, self._ended = self._ended, []
         if self._wait:
@@ -130,7 +131,7 @@ class StepBatch:
             await hand_over_and_wait(ended)
 
     def _conclude_returned(self) -> None:
-        """The common outcome, a good end of the last stage, is made without the long way."""
+        """A shortcut for the common outcome, success of the last stage."""
         returned, self._returned = self._returned, []
         if not returned:
             return
@@ -156,7 +157,7 @@ class StepBatch:
             ended.append((work, save or conclude(work, done)))
 
     def _hand_over(self) -> None:
-        """Work that holds permits ends when it is written; the other work ends now."""
+        """Work that holds permits ends when it is written; other work ends now."""
         ended, self._ended = self._ended, []
         if not ended:
             return

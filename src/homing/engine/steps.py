@@ -1,4 +1,4 @@
-"""The ready-made step of a sending stage: how bytes are made, and to which provider they go."""
+"""The standard step of a sending stage: how the bytes are made, and which provider sends them."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class SendStep:
     """Sends through a provider, in batches, with the durable mark between prepare and commit.
 
     `freeze` builds the bytes once, at the first attempt; they are stored with the mark and
-    every later attempt sends the same ones. A possible duplicate may differ: it is composed by
-    `compose_duplicate`, if there is one, to carry a notice. `unless` may end an attempt before
-    its send: it is asked each time, and None means that it is to be sent. `sender` is that of the
-    envelope. `sign` has the last word on the bytes, and what it adds is not stored. What is `slow`
-    to pack, as all that is signed, is packed in a thread.
+    every later attempt sends the same ones. A possible duplicate may differ: `compose_duplicate`,
+    if given, composes it, to include a notice. `unless` may end an attempt before its send: it is
+    called each time, and None means to send. `sender` is that of the envelope. `sign` is applied to
+    the bytes last, and what it adds is not stored. `slow` sends, such as signed ones, are packed in
+    a thread.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class SendStep:
         self.slow = slow if sign is None else (lambda _: True)
 
     def pack(self, delivery: Delivery, content: Content) -> Packed | Failure:
-        """What is sent, and what of it must be stored with the mark."""
+        """What is sent, and which part of it must be stored with the mark."""
         frozen = content.results.get(FROZEN)
         data: object = frozen
         if frozen is None:

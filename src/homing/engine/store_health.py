@@ -1,7 +1,7 @@
-"""The health of the store, as the parts of this process meet it.
+"""The health of the store, as observed by the parts of this process.
 
-Damage is logged and alerted at once. A refusal may pass (a lock, a full disk for a moment), so it
-is told once it has lasted. A call that does not return counts as refused.
+Damage is logged and alerted at once. A refusal may be temporary (a lock, a full disk for a moment),
+so it is alerted once it has lasted for some time. A call that does not return counts as refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REFUSES = "store_refuses"
 
 
 class StoreHealth:
-    """What is asked of the store again and again has a name, such as the claims of a route."""
+    """Repeated requests to the store have a name, such as the claims of a route."""
 
     def __init__(
         self, store: Store, clock: Clock, sound: Callable[[Alert], Awaitable[bool]]
@@ -53,13 +53,13 @@ class StoreHealth:
         self._errors.pop(name, None)
 
     def refused(self, name: str, error: StoreError) -> None:
-        """It will be asked again under the same name."""
+        """It will be repeated under the same name."""
         self.asked(name)
         self._errors[name] = error
         self.met(error)
 
     def met(self, error: StoreError) -> None:
-        """An error of a single request, which is not asked again under a name."""
+        """An error of a single request, which is not repeated under a name."""
         text = str(error)
         if isinstance(error, StoreCorrupt) and text not in self._damage:
             log.error("%s detail=%s", DAMAGED, text)
@@ -80,7 +80,7 @@ class StoreHealth:
         ]
 
     def _refused(self) -> list[str]:
-        """Names of what is refused for too long, or gets no answer."""
+        """Names of requests that were refused for too long, or have no answer."""
         before_s = self._clock.steady_s() - REFUSES_AFTER_S
         return [
             name
@@ -98,7 +98,7 @@ class StoreHealth:
             await self.tell()
 
     async def tell(self) -> None:
-        """Each damage once; that the store refuses once, until it answers again."""
+        """Alert for each damage once, and for refusals once until the store answers again."""
         now_ms = self._clock.now_ms()
         for text in list(self._damage_to_tell):
             if await self._sound(Alert(DAMAGED, "store", text, now_ms)):
@@ -117,7 +117,7 @@ class StoreHealth:
         await self._note_damage()
 
     async def _note_damage(self) -> None:
-        """After the alerts, and not for long: the damaged store may refuse this write, too."""
+        """After the alerts, with a short limit: the damaged store may refuse this write, too."""
         with contextlib.suppress(StoreError, TimeoutError):  # the next look tries again
             async with asyncio.timeout(NOTE_WITHIN_S):
                 for text in list(self._damage_to_note):

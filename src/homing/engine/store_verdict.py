@@ -1,4 +1,4 @@
-"""What `health`, `/readyz` and `doctor` say of the store, whichever process has met it."""
+"""What `health`, `/readyz` and `doctor` report about the store, for all its processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def reason_of(error: StoreError) -> str:
 
 
 async def why_not_writable(store: Store, clock: Clock) -> str | None:
-    """Ask the store for a write that changes nothing; None if it does that."""
+    """Make a write that changes nothing; None if the store accepts it."""
     try:
         async with asyncio.timeout(WRITES_WITHIN_S):
             await store.save([], [Fact(_NO_FACT, "", clock.now_ms(), None)])
@@ -50,18 +50,18 @@ async def note_damage(store: Store, clock: Clock, text: str) -> None:
 
 
 async def damage_met(store: Store, clock: Clock) -> Sequence[str]:
-    """What the processes of this store have lately met, in the words of the store."""
+    """Damage that processes of this store have detected lately, in the words of the store."""
     facts = [*await store.facts(DAMAGE), *await store.facts(QUARANTINED)]
     return [str((fact.value or {}).get("text")) for fact in facts if _is_shown(fact, clock)]
 
 
 async def store_warnings(store: Store, clock: Clock) -> list[str]:
-    """What people should know though the store works, without details of the store."""
+    """Warnings although the store works, without details of the store."""
     warnings: list[str] = []
     if await damage_met(store, clock):
-        warnings.append("damage was met in the store: `homing doctor` looks for it")
+        warnings.append("damage was detected in the store: run `homing doctor`")
     if any(_is_shown(fact, clock) for fact in await store.facts(RESTORED)):
-        warnings.append("a backup was put back: what was sent since then may be sent again")
+        warnings.append("a backup was restored: what was sent since it was made may be sent again")
     return warnings
 
 

@@ -1,4 +1,4 @@
-"""Suspects that wait for permits outside the slots, so that other work goes on."""
+"""Suspects that wait for permits outside the slots, so that other work continues."""
 
 from __future__ import annotations
 

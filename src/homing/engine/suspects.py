@@ -1,7 +1,7 @@
 """Suspects: deliveries whose holder has died. Fewer and fewer of them are tried at once.
 
-Other work goes on beside them. All suspects of a process share some permits; the more deaths a
-suspect may have caused, the more of them it needs, and in the end all: then it is tried alone.
+Other work continues beside them. All suspects of a process share some permits; the more deaths a
+suspect may have caused, the more of them it needs, and finally all: then it is tried alone.
 """
 
 from __future__ import annotations

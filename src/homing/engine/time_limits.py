@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class TimeLimits:
-    """All limits of one owner share one timer: it is set for the first of them to end."""
+    """All limits of one owner share one timer: it is set for the limit that ends first."""
 
     def __init__(self) -> None:
         # A dict, not a set: those that end at one time end in the order in which they began.
@@ -67,7 +67,7 @@ class TimeLimits:
         if self._timer is not None:
             self._timer.cancel()
         self._rings_at_s = at_s
-        # What is over already does not stand behind the timers of others.
+        # A limit that is already over does not wait for the timers of others.
         at_once = at_s <= loop.time()
         self._timer = (
             loop.call_soon(self._ring, loop) if at_once else loop.call_at(at_s, self._ring, loop)

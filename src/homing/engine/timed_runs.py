@@ -1,4 +1,4 @@
-"""Workers that a timer starts: they attempt what is due and end, so no heartbeat shows them."""
+"""Workers that a timer starts: they attempt what is due and end, so they have no heartbeat."""
 
 from __future__ import annotations
 

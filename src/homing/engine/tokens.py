@@ -62,7 +62,7 @@ class Tokens:
         return secret
 
     async def all(self) -> list[Token]:
-        """Every token that is in force."""
+        """Every valid token."""
         return [_token(fact) for fact in await self._store.facts(TOKEN)]
 
     async def any(self) -> bool:
@@ -80,7 +80,7 @@ class Tokens:
         raise NotFound(f"no token named {name!r}")
 
     async def check(self, secret: str) -> Token | None:
-        """The token that this secret is, if any; looked up by hash, so timing tells nothing."""
+        """The token with this secret, if any; looked up by hash, so timing reveals nothing."""
         digest = digest_of(secret)
         for fact in await self._store.facts(TOKEN, digest):
             if fact.key == digest:
@@ -88,7 +88,7 @@ class Tokens:
         return None
 
     async def note_use(self, token: Token) -> None:
-        """Write that it was used, unless that was written lately."""
+        """Store the time of use, unless it was stored recently."""
         now_ms = self._clock.now_ms()
         noted = await self._store.facts(TOKEN_USE, token.digest, limit=1)
         if not noted or now_ms - noted[0].at_ms > USE_NOTED_EVERY_S * 1000:

@@ -12,9 +12,9 @@ IN_FLIGHT = Query(facets=(Facet(state="in_flight"),))
 
 
 async def unserved_lanes(store: Store, liveness: Liveness) -> dict[str, int]:
-    """How many wait in each such lane, by the last look at who is alive.
+    """How many wait in each such lane, by the last check of liveness.
 
-    A delivery in flight waits too, unless a process that beats holds it.
+    A delivery in flight waits, too, unless a process with a heartbeat holds it.
     """
     waiting: Counter[str] = Counter()
     for query in (PENDING, IN_FLIGHT):

@@ -1,4 +1,4 @@
-"""People: who may sign in, or is named by a proxy, and in which role. Facts of the store."""
+"""People who may sign in, or whom a proxy authenticates, and their roles. Facts of the store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PersonRole: TypeAlias = Literal["viewer", "operator", "admin"]
 
 
 class User(Struct, frozen=True, kw_only=True):
-    """`password` is a scrypt hash; None for a person whom only a proxy names.
+    """`password` is a scrypt hash; None for a person whom only a proxy authenticates.
 
     Sessions are bound to the `stamp`: a new one ends them all.
     """

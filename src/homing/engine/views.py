@@ -94,7 +94,7 @@ class AuditView(Struct, frozen=True, kw_only=True):
 def delivery_view(
     delivery: Delivery, route: Route | None, handler: str | None = None
 ) -> DeliveryView:
-    """`handler` is the name of an only one, which its record does not contain."""
+    """`handler` is the name of an event's only handler, which its record does not contain."""
     failure = delivery.failure
     receipt = delivery.receipt
     return DeliveryView(

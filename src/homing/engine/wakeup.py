@@ -1,4 +1,4 @@
-"""One task waits on the store for all workers of a process; no worker misses a wake-up or polls."""
+"""One task waits on the store for all workers of a process: none polls or misses a wake-up."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ LONGEST_WAIT_S = 30.0
 
 
 class WakeUp:
-    """Counts the moments at which something may have become due.
+    """Counts the times at which something may have become due.
 
-    A worker notes `moment` before it looks for work; if it finds none it waits for a later one.
+    A worker reads `moment` before it looks for work; if it finds none it waits for a later one.
     """
 
     def __init__(self, store: Store) -> None:

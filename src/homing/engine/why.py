@@ -32,9 +32,9 @@ def explain(  # noqa: PLR0913 - all that is known of a delivery
     handler: str | None = None,
     start_with: str | None = None,
 ) -> list[str]:
-    """Sentences in the order of time: accepted, tried, repaired; then where it stands.
+    """Sentences in chronological order: accepted, tried, repaired; then the current state.
 
-    `start_with` is the command to start a worker with, if none serves it.
+    `start_with` is the command that starts a worker, if none serves it.
     """
     plan = None if route is None else route.plan_of(delivery)
     past = [
@@ -119,7 +119,7 @@ def _recipients(delivery: Delivery) -> list[str]:
 
 
 def _open_or_failed(children: Sequence[Delivery]) -> list[str]:
-    """Those that have not ended well, each with its error."""
+    """Those that have failed or not ended, each with its error."""
     lines = []
     for child in children[:PARTS_SHOWN]:
         because = f" ({child.failed_because})" if child.failed_because else ""
@@ -256,7 +256,7 @@ def _pending(
             " attempt may have been accepted, and the provider cannot be asked."
         )
     elif left_s > 0:
-        lines.append(f"It is {word}. Attempt {number}{of} ({delivery.stage}) comes {when}.")
+        lines.append(f"It is {word}. Attempt {number}{of} ({delivery.stage}) is due {when}.")
     else:
         lines.append(f"It is {word}. Attempt {number}{of} ({delivery.stage}) is due now.")
     if left_s < -OVERDUE_S:

@@ -22,17 +22,17 @@ _ENDED: dict[AttemptStatus, str] = {
     "suppressed": "was suppressed on purpose",
     "failed": "failed and may be tried again",
     "timed_out": "got no answer in time",
-    "interrupted": "was cut off: its worker ended before the outcome was known",
+    "interrupted": "was interrupted: its worker ended before the outcome was known",
     "route_fault": "met a fault of the route, not of the message",
 }
 _BECAUSE: dict[FailedBecause, str] = {
     "exhausted": "All attempts of its budget are used up.",
-    "uncertain": "An attempt may have been accepted, and there is no evidence either way.",
+    "uncertain": "An attempt may have been accepted, and there is no evidence for or against.",
     "expired": "Its time ran out before it could be delivered.",
-    "poison": "It made its worker crash again and again.",
+    "poison": "It made its worker crash repeatedly.",
 }
 _NEXT_STEP: dict[FailedBecause, str] = {
-    "exhausted": "When the other side works again, replay it; or dismiss it.",
+    "exhausted": "When the server works again, replay it; or dismiss it.",
     "expired": "Resend it if it is still wanted; or dismiss it.",
     "poison": "Look at the worker's log, fix the cause, then replay; or dismiss it.",
 }
@@ -60,19 +60,19 @@ WORKED = Words(
     because=_BECAUSE
     | {
         "rejected": "It failed permanently; unchanged it would fail again.",
-        "uncertain": "An attempt may have had its effect, and there is no evidence either way.",
+        "uncertain": "An attempt may have taken effect, and there is no evidence for or against.",
         "expired": "Its time ran out before it could be finished.",
     },
     next_step=_NEXT_STEP
     | {
         "rejected": "Fix the code or the data, amend it if needed, then replay or dismiss it.",
         "exhausted": "When the cause is fixed, replay it; or dismiss it.",
-        "uncertain": "Look whether it had its effect; then `confirm` it with evidence, or `replay`"
-        " it if it had none.",
+        "uncertain": "Check whether it took effect; then `confirm` it with evidence, or `replay`"
+        " it if it did not.",
     },
 )
 PARTS_FAILED = (
-    "Children of it have failed.",
+    "Some of its children have failed.",
     "Fix the cause in its failed children, then replay it: they are replayed with it.",
 )
 RECIPIENT: dict[RecipientOutcome, str] = {
@@ -89,7 +89,7 @@ EVIDENCE = {
 
 
 def words_for(delivery: Delivery, plan: Plan | None, stage: str | None = None) -> Words:
-    """Those for what is sent, if it has recipients or goes through a sending stage.
+    """Those for sends, if it has recipients or its plan has a sending stage.
 
     With `stage` those of that stage alone: rendering a mail is work, too.
     """

@@ -1,4 +1,4 @@
-"""MCP by HTTP: the SDK's application behind the same rules of access as REST."""
+"""MCP by HTTP: the SDK's application, with the same access rules as REST."""
 
 from __future__ import annotations
 

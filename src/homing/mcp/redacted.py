@@ -1,4 +1,4 @@
-"""What an agent may see of a record: no addresses, no secrets, and only so much of it."""
+"""What an agent may see of a record: no addresses, no secrets, and a limited length."""
 
 from __future__ import annotations
 

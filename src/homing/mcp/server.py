@@ -98,7 +98,7 @@ def mcp_server(homing: Homing, *, allow_replay: bool = False) -> MCPServer:
 
 
 def refusing(tool: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
-    """What Homing refuses is an answer that the agent can read; of other errors it sees nothing."""
+    """The agent can read refusals of Homing; it sees no details of other errors."""
 
     @functools.wraps(tool)
     async def run(*args: P.args, **words: P.kwargs) -> Any:

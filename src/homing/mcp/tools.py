@@ -1,4 +1,4 @@
-"""The tools: what each takes and answers. They use the operator's desk and nothing else."""
+"""The tools: their arguments and answers. They use only the operator's desk."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class AlertFile:
         self._file = None if path is None else LineFile(path)
 
     async def add(self, line: str, *, unless: str | None = None) -> bool:
-        """True once it is written, or a line holding `unless` is there already."""
+        """True once it is written, or if a line with `unless` exists already."""
         if self._file is None:
             log.error("%s", line)
             return True
@@ -70,7 +70,7 @@ class AlertLog:
         return await self._give(line, delivery.ended_at_ms or delivery.updated_at_ms, mark)
 
     async def sound(self, alert: Alert) -> bool:
-        """The same alert, asked for again after a crash, is the same line."""
+        """The same alert, raised again after a crash, is the same line."""
         text = redact(alert.text)
         return await self._give(f"[ALERT][homing] {alert.kind.upper()}: {text}", alert.at_ms)
 

@@ -25,7 +25,7 @@ class DeliveryLog:
         self._file = LineFile(path)
 
     async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
-        """False, and asked again later, while the file cannot be written."""
+        """False while the file cannot be written; the call is then repeated later."""
         del notice, attempts
         at_ms = delivery.ended_at_ms or delivery.updated_at_ms
         when = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")

@@ -23,7 +23,7 @@ class LineFile:
         self.path = path
 
     def append(self, line: str, *, unless: str | None = None) -> None:
-        """Add the line, unless one holding `unless` is there already (a notice given twice)."""
+        """Add the line, unless one with `unless` exists already (a repeated notice)."""
         with self._opened() as descriptor:
             size = os.fstat(descriptor).st_size
             start = max(size - LOOKED_AT_BYTES, 0)

@@ -1,7 +1,7 @@
 """Structured logs on stderr: one event per transition, names and numbers only.
 
-Nothing that a customer wrote may reach a log. So of an exception only its kind and its place
-are logged, unless its words are our own or the system's; every other text is redacted.
+Nothing that a customer wrote may reach a log. So only the type and the place of an exception
+are logged, unless its text is our own or the system's; every other text is redacted.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def configure(level: str, style: str, fields: Mapping[str, str] = NO_FIELDS) -> 
 
 
 class Lines(logging.Formatter):
-    """A record as one line of names and values, without what a customer may have written."""
+    """Formats a record as one line of names and values, without customers' texts."""
 
     def __init__(self, style: str, fields: Mapping[str, str]) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Lines(logging.Formatter):
 
 
 def discreet(words: Mapping[str, object], exc_info: object = None) -> dict[str, object]:
-    """No secret, no address, no control character, no words of a foreign exception."""
+    """Without secrets, addresses, control characters and texts of foreign exceptions."""
     shown = {
         name: redact(value) if isinstance(value, str) else value for name, value in words.items()
     }
@@ -193,7 +193,7 @@ def _text_line(words: dict[str, Any]) -> str:
 
 
 def _value(value: object) -> str:
-    """In quotes where it could be taken for something else."""
+    """In quotes where it would be ambiguous."""
     if isinstance(value, str) and not _AMBIGUOUS.search(value):
         return value
     return repr(value)

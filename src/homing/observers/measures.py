@@ -75,7 +75,7 @@ def duration_ms(attempt: Attempt) -> int | None:
     return max(attempt.ended_at_ms - attempt.started_at_ms, 0)
 
 
-class Standing(Struct, frozen=True):
+class StoreSnapshot(Struct, frozen=True):
     """The current state of the store, for all processes together."""
 
     counts: Mapping[tuple[str, str], int]
@@ -84,9 +84,9 @@ class Standing(Struct, frozen=True):
     workers: int = 0
 
 
-async def standing(
+async def store_snapshot(
     store: Store, routes: Mapping[str, Route], clock: Clock, workers: int
-) -> Standing:
+) -> StoreSnapshot:
     """Counts by route and state, how late the oldest due one is, and which routes are parked."""
     counts = await count_requests(store)
     parked = await parked_routes(store)
@@ -95,7 +95,7 @@ async def standing(
         due_at_ms = await store.next_due_ms(route.served_lanes)
         late_ms = 0 if due_at_ms is None else max(clock.now_ms() - due_at_ms, 0)
         overdue_s[name] = late_ms / 1000
-    return Standing(
+    return StoreSnapshot(
         counts,
         overdue_s,
         {name: name in parked for name in routes},

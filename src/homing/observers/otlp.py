@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import Status, StatusCode
 
 from homing.domain.delivery import Attempt, Delivery
-from homing.observers.measures import DURATIONS_S, Standing, Tally, duration_ms
+from homing.observers.measures import DURATIONS_S, StoreSnapshot, Tally, duration_ms
 from homing.ports import Transitioned
 
 EXPORT_TIMEOUT_S = 5.0
@@ -36,7 +36,7 @@ class OtlpTelemetry:
         endpoint: str | None,
         *,
         every_s: float = 15.0,
-        stands: Callable[[], Standing | None] = lambda: None,
+        stands: Callable[[], StoreSnapshot | None] = lambda: None,
     ) -> None:
         spans, metrics = _exporters(protocol, endpoint)
         resource = Resource.create({"service.name": "homing"})
@@ -83,7 +83,7 @@ class OtlpTelemetry:
                 self._trace(event.delivery, attempt)
 
     def close(self) -> None:
-        """Send what is left; a collector that is gone is not waited for long."""
+        """Send what is left; does not wait long for a collector that does not answer."""
         self._tracers.shutdown()
         self._meters.shutdown(EXPORT_TIMEOUT_S * 1000)
 

@@ -21,7 +21,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from homing.domain.delivery import State
-from homing.observers.measures import DURATIONS_S, Standing, Tally
+from homing.observers.measures import DURATIONS_S, StoreSnapshot, Tally
 from homing.ports import Transitioned
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -42,8 +42,8 @@ class PrometheusMetrics:
     def observe(self, events: Sequence[Transitioned]) -> None:
         self._tally.count(events)
 
-    def page(self, stands: Standing | None) -> bytes:
-        """The text; without a standing the store did not answer, and the page says so."""
+    def page(self, stands: StoreSnapshot | None) -> bytes:
+        """The text; without a snapshot the store did not answer, and the page says so."""
         self._gauges.stands = stands
         return generate_latest(self._registry)
 
@@ -96,7 +96,7 @@ class _Counts(Collector):
 
 class _Gauges(Collector):
     def __init__(self) -> None:
-        self.stands: Standing | None = None
+        self.stands: StoreSnapshot | None = None
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         stands = self.stands

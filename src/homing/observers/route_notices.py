@@ -8,7 +8,7 @@ from homing.domain.delivery import Attempt, Delivery
 
 
 class RouteNotices:
-    """Gives each notice to the writer for (route, notice), and leaves the others alone."""
+    """Passes each notice to the writer for (route, notice); accepts no others."""
 
     notices: Collection[str]
 

@@ -41,7 +41,7 @@ class SentryReports:
         )
 
     async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
-        """False, and asked again later, when the event did not get through."""
+        """False if the event did not arrive; the call is then repeated later."""
         del notice
         describe = self.fields.get(delivery.route)
         fields = None if describe is None else await describe(delivery)

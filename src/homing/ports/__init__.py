@@ -1,4 +1,4 @@
-"""Ports: what the engine needs from outside. A capability is a Protocol, not a flag."""
+"""Ports: the interfaces that the engine needs. A capability is a Protocol, not a flag."""
 
 from homing.ports.observers import Alarm, Alert, ClaimObserver, Notifier, Observer, Transitioned
 from homing.ports.provider import (

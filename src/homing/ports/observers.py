@@ -1,4 +1,4 @@
-"""Who is told: of transitions, of notices, of alerts."""
+"""Receivers of transitions, notices and alerts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from homing.domain.delivery import Attempt, Delivery
 
 
 class Transitioned(Struct, frozen=True, gc=False):
-    """What observers are told after it was stored (with a version one higher)."""
+    """A transition, passed to observers after it was stored (with a version one higher)."""
 
     name: str
     delivery: Delivery
@@ -22,7 +22,7 @@ class Transitioned(Struct, frozen=True, gc=False):
 
 @runtime_checkable
 class Observer(Protocol):
-    """Is told of every transition; may not fail the engine."""
+    """Receives every transition. Its exceptions are logged and do not stop the engine."""
 
     def observe(self, events: Sequence[Transitioned]) -> None:
         """Called after each commit, with all its transitions, on the event loop."""
@@ -30,23 +30,23 @@ class Observer(Protocol):
 
 @runtime_checkable
 class ClaimObserver(Observer, Protocol):
-    """An observer that is told of claims as well (`claim`), before the attempts begin."""
+    """An observer that also receives claims (`claim`), before the attempts begin."""
 
     observes_claims: Literal[True]
 
 
 @runtime_checkable
 class Notifier(Protocol):
-    """Gives the notices of a transition (an alert, a log line). True once one is safely given."""
+    """Delivers the notices of a transition (an alert, a log line)."""
 
     notices: Collection[str]
 
     async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
-        """Idempotent: a notice may be asked for again after a crash."""
+        """Deliver a notice; True once that is safely done. A crash may repeat the call."""
 
 
 class Alert(Struct, frozen=True):
-    """Something a person should know that is not about a single delivery."""
+    """Something a person should know that does not concern a single delivery."""
 
     kind: str
     key: str
@@ -56,7 +56,7 @@ class Alert(Struct, frozen=True):
 
 @runtime_checkable
 class Alarm(Protocol):
-    """Where alerts go. True once it is safely given; asked again otherwise."""
+    """The receiver of alerts."""
 
     async def sound(self, alert: Alert) -> bool:
-        """Give the alert."""
+        """Raise the alert; True once that is safely done. Otherwise the call is repeated."""

@@ -1,4 +1,4 @@
-"""The provider, which sends; and what some providers can do beyond that."""
+"""The provider, which sends, and the optional capabilities of providers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from homing.domain.failure import Failure, Refusal
 
 
 class Envelope(Struct, frozen=True, gc=False, kw_only=True):
-    """What a provider is asked to accept: frozen bytes for these recipients."""
+    """What a provider has to send: frozen bytes for these recipients."""
 
     delivery_id: str
     token: str
@@ -40,7 +40,7 @@ class Ready(Protocol):
 
 
 class Provider(Protocol):
-    """A mail or message service. For `token_window_s` it drops a repeated token (0: never)."""
+    """A mail or message service. It discards repeated tokens for `token_window_s` (0: never)."""
 
     token_window_s: float
 
@@ -48,7 +48,7 @@ class Provider(Protocol):
         """Do all that can be done before the durable mark; nothing is sent yet."""
 
     async def close(self) -> None:
-        """Let go of connections; called once, after the last send."""
+        """Close connections; called once, after the last send."""
 
 
 @runtime_checkable
@@ -56,7 +56,7 @@ class OpenedProvider(Protocol):
     """A provider that has something to open before its first send."""
 
     async def open(self) -> None:
-        """Called once by the engine. A failure is shown, and stops nothing."""
+        """Called once by the engine. A failure is reported and stops nothing."""
 
 
 class GroupSend(Ready, Protocol):
@@ -66,9 +66,9 @@ class GroupSend(Ready, Protocol):
         """As `commit`, but returns at once; `told` is called with the answer, once."""
 
     def withdraw(self) -> bool:
-        """After `start`: the answer is no longer waited for. What has not been sent is not sent.
+        """After `start`: the caller no longer waits. What is not sent yet stays unsent.
 
-        Returns whether it may have been sent. If it was accepted for some of its recipients by
+        Returns whether it may have been sent. If some of its recipients have accepted it by
         then, `told` is called with that first.
         """
 
@@ -83,14 +83,14 @@ class GroupProvider(Protocol):
 
 @runtime_checkable
 class LimitedProvider(Protocol):
-    """A provider with room for few sends at once. More would wait there, on their time limit."""
+    """A provider for few sends at once. Further ones would wait within their time limit."""
 
     most_at_once: int
 
 
 @runtime_checkable
 class StaysLocal(Protocol):
-    """A provider that knows whether what it is given can leave this machine."""
+    """A provider that knows whether its messages can leave this machine."""
 
     @property
     def stays_local(self) -> bool:
@@ -108,7 +108,7 @@ class Described(Protocol):
 
 @runtime_checkable
 class Rehearsing(Protocol):
-    """A provider for development: some addresses make it answer in a way of their own."""
+    """A provider for development: some addresses have fixed answers."""
 
     @property
     def test_addresses(self) -> Mapping[str, str]:
@@ -126,7 +126,7 @@ class Absent(Struct, frozen=True):
 
 
 class Unknown(Struct, frozen=True):
-    """No evidence either way; ask again after `ask_again_s`."""
+    """No evidence for or against; ask again after `ask_again_s`."""
 
     ask_again_s: float = 30.0
 
@@ -135,31 +135,31 @@ class Unknown(Struct, frozen=True):
 class Lookup(Protocol):
     """A provider that can tell whether it accepted a token.
 
-    `notification_id` is the provider's own name for it, where an earlier answer gave one.
+    `notification_id` is the provider's own id of the message, if an earlier answer had one.
     """
 
     async def lookup(
         self, token: str, notification_id: str | None = None
     ) -> Found | Absent | Unknown:
-        """What the provider knows of this token."""
+        """What the provider knows about this token."""
 
 
 @runtime_checkable
 class PermittedLookup(Lookup, Protocol):
-    """A provider whose account may lack the permission to look; asked each time."""
+    """A provider whose account may lack the permission to look up; checked each time."""
 
     @property
     def may_look_up(self) -> bool:
-        """Whether the permission is there, as far as is known."""
+        """Whether the account has the permission, as far as is known."""
 
 
-# Gives an alert of this kind, about this key, with this text.
+# Raises an alert of this kind, about this key, with this text.
 SoundAlert: TypeAlias = Callable[[str, str, str], Awaitable[bool]]
 
 
 @runtime_checkable
 class SoundsAlerts(Protocol):
-    """A provider that may have to tell a person what is about no single delivery."""
+    """A provider that may raise alerts that do not concern a single delivery."""
 
     def sound_alerts(self, sound: SoundAlert) -> None:
         """Called once by the engine, before the first send."""

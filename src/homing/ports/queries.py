@@ -1,4 +1,4 @@
-"""What can be asked of a store: listings, counts and purges."""
+"""Queries of a store: listings, counts and purges."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from homing.domain.delivery import Delivery, FailedBecause, Phase, State
 
 
 class Facet(Struct, frozen=True, kw_only=True):
-    """One combination that a label means; None is any.
+    """One combination of properties that a label stands for; None: any.
 
-    `retrying_children` asks whether some child of it waits to be tried again after a failure.
-    `except_routes` leaves out the routes that have another word for it.
+    `retrying_children`: whether a child of it waits to be tried again after a failure.
+    `except_routes` excludes the routes that have another word for it.
     """
 
     state: State
@@ -27,10 +27,10 @@ class Facet(Struct, frozen=True, kw_only=True):
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """Which deliveries; all conditions hold together. `facets` are alternatives.
+    """Which deliveries: those that match all conditions. `facets` are alternatives.
 
-    `top_only` leaves out children, so that a listing shows each request once. `notices_due` asks
-    whether any notice of a delivery is still to be given.
+    `top_only` excludes children, so that a listing shows each request once. `notices_due`: whether
+    any notice of a delivery is still due.
     """
 
     route: str | None = None
@@ -53,7 +53,7 @@ class Query(Struct, frozen=True, kw_only=True):
 class Cursor(Struct, frozen=True):
     """The last item seen; the listing continues after it.
 
-    With `newer` it is the first item seen, and the page just above it is asked for.
+    With `newer` it is the first item seen, and the page just above it is returned.
     """
 
     created_at_ms: int
@@ -62,9 +62,9 @@ class Cursor(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True):
-    """Newest first: by creation time, then id, both descending, whichever way it was reached.
+    """Newest first: by creation time, then id, both descending, in either direction of paging.
 
-    `previous` leads to the newer ones; a page that is known to be the first one has none.
+    `previous` leads to the newer ones; a page that is known to be the first has none.
     """
 
     items: tuple[Delivery, ...]

@@ -1,4 +1,4 @@
-"""What a store answers to an add and to a claim, and what it is asked to claim."""
+"""A request for work, and a store's answers to an add and to a claim."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from homing.domain.delivery import Content, Delivery, Key, Receipt
 
 
 class Added(Struct, frozen=True, gc=False):
-    """Stored, durably; `receipt` as in `Claimed`, for what was stored already claimed."""
+    """Stored durably; `receipt` as in `Claimed`, for deliveries that were stored as claimed."""
 
     delivery_id: str
     receipt: Receipt | None = None
@@ -25,7 +25,7 @@ class Claim(Struct, frozen=True, gc=False, kw_only=True):
     """A worker asks for work: what is due in its lanes, by priority, then due time.
 
     Leases of `alive_holders` are left alone even when the wall clock says that they have ended.
-    `limit_bytes` bounds the sum of the payloads; the first one is always given. Unless it is
+    `limit_bytes` bounds the sum of the payloads; the first one is always returned. Unless it is
     `durable`, a power cut may undo the claim.
     """
 

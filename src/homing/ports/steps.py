@@ -12,7 +12,7 @@ from homing.domain.failure import Failure, Refusal
 
 
 class Done(Struct, frozen=True, gc=False):
-    """A stage finished; `result` is kept, `receipt` is evidence of the last one."""
+    """A stage has finished; `result` is kept, `receipt` is the evidence for the last stage."""
 
     result: bytes | None = None
     receipt: Receipt | None = None
@@ -20,7 +20,7 @@ class Done(Struct, frozen=True, gc=False):
 
 
 class FanOut(Struct, frozen=True):
-    """A stage became several deliveries; it is done when all of them are."""
+    """A stage created several deliveries; it is done when all of them are."""
 
     children: tuple[New, ...]
     result: bytes | None = None
@@ -57,7 +57,7 @@ class Work(Protocol):
         required: bool = True,
         metadata: Mapping[str, str] | None = None,
     ) -> New:
-        """A delivery of its own under this one, for a step that fans out.
+        """A child of this delivery, for a step that fans out.
 
         `lane` is the suffix of its lane under the route's name.
         """
@@ -70,7 +70,7 @@ class Step(Protocol):
 
 
 class LaneStep(Step, Protocol):
-    """A step that calls other code in each lane, and looks it up once for a whole batch."""
+    """A step that calls different code in each lane, and looks it up once for a whole batch."""
 
     def for_lane(self, delivery: Delivery) -> Step:
         """The step for this delivery and all others of its lane."""

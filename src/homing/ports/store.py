@@ -11,13 +11,13 @@ from homing.ports.records import Added, Claim, Claimed, Existing
 
 
 class Store(Protocol):
-    """Keeps deliveries durably, in batches. It never decides; `transitions` and `writes` do."""
+    """Keeps deliveries durably, in batches. `transitions` and `writes` make all decisions."""
 
     async def open(self) -> None:
-        """Connect, migrate, and check durability; refuse when it is weaker than the promise."""
+        """Connect, migrate, and check durability; refuse if it is weaker than Homing promises."""
 
     async def close(self) -> None:
-        """Finish what was asked for and let go of files and connections."""
+        """Finish pending requests and close files and connections."""
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
         """Store each one with its keys, children and facts, unless a key or its id is taken.
@@ -27,19 +27,19 @@ class Store(Protocol):
         """
 
     async def claim(self, claim: Claim) -> list[Claimed]:
-        """What is due, now held by the worker that asks."""
+        """Due work, which is now held by the claiming worker."""
 
     async def renew(
         self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
     ) -> list[bool]:
-        """Longer leases for (id, version) pairs still held; the version stays."""
+        """Extend the leases of (id, version) pairs still held; the version stays."""
 
     async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
         """Write each change iff the stored version is the one read; raise it by one.
 
         False means that the claim was lost, and nothing of that change is written. All changes
         and facts of one call are one commit. A `waiting` delivery is due exactly while it has no
-        open children; that count is the store's own. A payload that is replaced stays readable
+        open children; the store itself keeps that count. A replaced payload stays readable
         as the result `payload.<its number>`, which `drop_results` keeps.
         """
 
@@ -47,7 +47,7 @@ class Store(Protocol):
         """One delivery."""
 
     async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
-        """In the order asked for."""
+        """In the order of the ids."""
 
     async def content(self, delivery_id: str) -> Content | None:
         """Its payload and results; None where there is no such delivery."""
@@ -56,7 +56,7 @@ class Store(Protocol):
         """The key's record, expired or not, as long as it is stored."""
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
-        """Newest first, from behind the cursor on, or with `newer` the page that ends above it."""
+        """Newest first, after the cursor; with `newer`, the page that ends just above it."""
 
     async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
         """How many match, by the values of `by`; with no `by`, under the empty tuple."""
@@ -73,7 +73,7 @@ class Store(Protocol):
         after: FactCursor | None = None,
         order: FactOrder = "key",
     ) -> list[Fact]:
-        """Facts of a kind whose key starts with `prefix`, from behind `after` on.
+        """Facts of a kind whose key starts with `prefix`, after the cursor `after`.
 
         By key, or by (time, key) ascending (`oldest`) or descending (`newest`). A fact that is
         written again between two calls may be seen twice, or not at all, in time order.

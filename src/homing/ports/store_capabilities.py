@@ -1,4 +1,4 @@
-"""What some stores can do beyond `Store`. A capability is a Protocol, not a flag."""
+"""Optional capabilities of stores. A capability is a Protocol, not a flag."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class AddsInParts(Protocol):
-    """A store that writes one part of a large add while the caller makes the next."""
+    """A store that writes one part of a large add while the caller prepares the next."""
 
     async def add_in_parts(self, parts: Iterable[Sequence[New]]) -> list[Added | Existing]:
-        """As one `add` of all parts: all of it or, if making a part raises, nothing."""
+        """As one `add` of all parts: all of it or, if preparing a part raises, nothing."""
 
 
 @runtime_checkable
 class BoundedReads(Protocol):
-    """A store that can end a listing or a count which would read very many deliveries."""
+    """A store that can bound how many deliveries a listing or a count reads."""
 
     async def page_within(
         self, query: Query, cursor: Cursor | None, limit: int, look_at: int
     ) -> Page:
-        """As `page`, but it looks at about `look_at` deliveries at most: a page that ends there has
-        fewer items, perhaps none, and its cursor leads on."""
+        """As `page`, but it reads about `look_at` deliveries at most: a page that ends there has
+        fewer items, perhaps none, and a cursor to continue from."""
 
     async def count_up_to(
         self, query: Query, most: int, by: tuple[GroupBy, ...] = ()
     ) -> dict[tuple[str, ...], int]:
-        """As `count`, but it may end when `most` were found."""
+        """As `count`, but it may stop when `most` were found."""
 
 
 class Presence(Protocol):
-    """What the processes of one host know of each other without the store: who still runs.
+    """Shows which processes of this host are running, without the store.
 
     The calls take microseconds and do not wait.
     """
 
     def announce(self, holder: str, boot: str) -> None:
-        """Let others see that this process runs, until it ends in any way. May be repeated."""
+        """Show to others that this process runs, until it ends in any way. May be repeated."""
 
     def look(self, boot: str) -> Mapping[str, bool]:
         """For each other holder of this boot: true while its process runs, false once it is dead.
@@ -57,7 +57,7 @@ class Presence(Protocol):
         """
 
     def forget(self, holder: str) -> None:
-        """Remove a dead holder: it has nothing left that others would have to take over."""
+        """Remove a dead holder: it holds no more work that others would have to take over."""
 
     def withdraw(self, holder: str) -> None:
         """This holder ends, and holds nothing."""
@@ -86,7 +86,7 @@ class TransactionalStore(Protocol):
     """A store that can write inside the caller's own transaction."""
 
     def within(self, connection: object) -> Transaction:
-        """Check the connection's durability and wrap it; refuse what is not of this store."""
+        """Check the connection's durability and wrap it; refuse one to another database."""
 
 
 class AsyncTransaction(Protocol):
@@ -106,13 +106,13 @@ class AsyncTransactionalStore(Protocol):
 
 @runtime_checkable
 class OnceStore(Protocol):
-    """A store in whose database a handler can write, in one transaction with a fact."""
+    """A store that lets a handler write to its database, in one transaction with a fact."""
 
     def once(self, fact: Fact) -> AbstractAsyncContextManager[object | None]:
-        """A connection in an open transaction that begins with writing this fact.
+        """A connection with an open transaction that has written this fact.
 
         It is committed at the end of the block and rolled back if that raises. None: the fact is
-        stored already. Another transaction that has written it is waited for.
+        already stored. If another open transaction has written it, the call waits for that one.
         """
 
 
@@ -121,7 +121,7 @@ class FactLookup(Protocol):
     """A store that finds many facts by their keys in one read."""
 
     async def known_facts(self, kind: str, keys: Sequence[str]) -> Collection[str]:
-        """Those of the keys under which a fact of this kind is stored."""
+        """Those keys for which a fact of this kind is stored."""
 
 
 @runtime_checkable
@@ -134,7 +134,7 @@ class InFile(Protocol):
 
 @runtime_checkable
 class JournalPath(Protocol):
-    """A store that says where the emergency journal beside it lies; None: it has no such place."""
+    """A store that knows the path of the emergency journal beside it; None: there is none."""
 
     @property
     def journal_path(self) -> Path | None:
@@ -145,7 +145,7 @@ Verdict: TypeAlias = Literal["good", "warning", "bad"]
 
 
 class Finding(Struct, frozen=True):
-    """One line of a report on what could break the promise, and what to do about it."""
+    """One line of `doctor`: what could break Homing's promises, and what to do about it."""
 
     check: str
     verdict: Verdict
@@ -154,7 +154,7 @@ class Finding(Struct, frozen=True):
 
 @runtime_checkable
 class Checked(Protocol):
-    """A store or provider that can be examined: its files, its server, its credentials."""
+    """A store or provider that can be checked: its files, its server, its credentials."""
 
     async def findings(self) -> list[Finding]:
         """What can be seen now, before `open` or after it. Only reads."""
@@ -178,14 +178,14 @@ class TakesSqlFiles(Protocol):
 
 @runtime_checkable
 class Compacting(Protocol):
-    """A store whose file keeps what was replaced until a person has it removed."""
+    """A store whose file keeps superseded records until a person removes them."""
 
     async def compact(self) -> tuple[int, int]:
-        """Remove it; the size of the file in bytes before and after."""
+        """Remove them; returns the size of the file in bytes before and after."""
 
 
 class AcceptedLog(Protocol):
-    """What a design has noted, outside the store, of what was accepted."""
+    """A log outside the store, in which an assembly records what was accepted."""
 
     def receipt_of(self, delivery: Delivery) -> Receipt | None:
         """Evidence that it was accepted. Called in a thread of the store, under its lock."""
@@ -196,11 +196,11 @@ class AsksLog(Protocol):
     """A store that looks for evidence in the same commit as a claim."""
 
     def ask(self, log: AcceptedLog) -> None:
-        """Look up in this log what is claimed; called before `open`."""
+        """Look up claimed work in this log; called before `open`."""
 
 
 class ForeignLine(Struct, frozen=True):
-    """A line that another program has appended. Store `taken` with what was made of it."""
+    """A line that another program has appended. Store the fact `taken` with its delivery."""
 
     data: bytes
     taken: Fact
@@ -211,11 +211,11 @@ class TakesLines(Protocol):
     """A store in a file to which other programs may append."""
 
     async def foreign_lines(self) -> list[ForeignLine]:
-        """Those that were not taken yet, oldest first."""
+        """Lines that were not adopted yet, oldest first."""
 
 
 class Seen(Struct, frozen=True):
-    """A record of a Shape as others find it in the store."""
+    """A record of a Shape as other programs find it in the store."""
 
     data: bytes
     names: tuple[str, ...] = ()
@@ -224,7 +224,7 @@ class Seen(Struct, frozen=True):
 
 @runtime_checkable
 class WritesShapes(Protocol):
-    """A store that writes a design's own records in the same commit as the engine's."""
+    """A store that writes an assembly's own records in the same commit as the engine's."""
 
     def show(self, projection: Projection) -> None:
         """Write these records from now on; called before `open`."""

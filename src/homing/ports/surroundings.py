@@ -18,13 +18,13 @@ class Journal(Protocol):
         """Durable when it returns, even on a full disk."""
 
     async def entries(self) -> list[Change]:
-        """All that was appended since the last `clear` and can be read, oldest first.
+        """All readable records that were appended since the last `clear`, oldest first.
 
         Damage of one record does not hide the others.
         """
 
     async def clear(self) -> None:
-        """Remove what `entries` returned, and nothing that was added later."""
+        """Remove what `entries` returned, but nothing that was added later."""
 
 
 class Clock(Protocol):
@@ -34,11 +34,11 @@ class Clock(Protocol):
         """Milliseconds since 1970 by the wall clock, which may be set back."""
 
     def steady_s(self) -> float:
-        """Seconds by a clock that never jumps; only differences mean something."""
+        """Seconds by a clock that never jumps; only differences are meaningful."""
 
     @property
     def boot(self) -> str:
-        """Steady times of one boot can be compared, also between processes."""
+        """The id of the boot: steady times of one boot can be compared, also between processes."""
 
 
 class Dice(Protocol):

@@ -1,1 +1,1 @@
-"""Mail and message services behind the `Provider` port; each has its table of errors."""
+"""Mail and message services with the `Provider` port; each has its table of errors."""

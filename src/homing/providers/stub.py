@@ -37,7 +37,7 @@ BEHAVIOURS: dict[str, str] = {
     "down": "is always deferred (451)",
     "maybe": "is accepted, but the answer is lost",
     "suppressed": "is on the suppression list",
-    "auth": "meets bad credentials: a fault of the route",
+    "auth": "fails with bad credentials: a fault of the route",
 }
 
 
@@ -118,7 +118,7 @@ def read_ledger(path: Path) -> list[Entry]:
 
 
 class StubProvider:
-    """Sends nowhere. Each send takes the next word of the script, if there is one."""
+    """Sends nothing. Each send takes the next word of the script, if there is one."""
 
     token_window_s = 0.0
     stays_local = True
@@ -241,7 +241,7 @@ class StubSend(Struct):
 
 
 def answer_for(word: str) -> Accept | Failure:
-    """The answer that a script's word stands for."""
+    """The answer for a word of the script."""
     known = ANSWERS.get(word)
     if known is not None:
         return known

@@ -1,4 +1,4 @@
-"""Settings: homing.toml and HOMING_* into one frozen value. A wrong or unknown one stops the start.
+"""Settings: homing.toml and HOMING_* as one frozen value. A wrong or unknown one is an error.
 
 Names nest by `__` in the environment (`HOMING_SERVER__PORT`); a secret may be given as a file
 (`HOMING_PROVIDER_FILE`). The environment wins over the file, the file over the defaults.

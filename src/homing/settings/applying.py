@@ -1,4 +1,4 @@
-"""Puts settings into a route, and reads from a route what is in force."""
+"""Applies settings to a route, and reads the settings in force from a route."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that contradict each other or would have no effect stop the start, by name."""
+"""Refuses settings that contradict each other or would have no effect."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def seconds(text: str | float) -> float:
             raise ValueError(f"{text!r} is not a duration; write 30, 1.5s, 5m, 2h, 7d or 1h30m")
         number = math.fsum(float(amount) * _UNITS_S[unit] for amount, unit in parts)
     if not 0 <= number <= LONGEST_S:
-        raise ValueError("a duration is not negative and not longer than a hundred years")
+        raise ValueError("a duration must not be negative or longer than a hundred years")
     return number
 
 

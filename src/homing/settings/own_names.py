@@ -17,7 +17,7 @@ def env(
 ) -> Meta:
     """For `Annotated`: the variable that sets a field, and what the field does.
 
-    `required`: a program that works does not start without it. `secret`: it is never shown. Any
+    `required`: a program that delivers does not start without it. `secret`: it is never shown. Any
     variable may also be given as a file (`VARIABLE_FILE`). `bounds` are those of `msgspec.Meta`,
     such as `ge` and `le`.
     """

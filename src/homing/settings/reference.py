@@ -1,4 +1,4 @@
-"""Makes the settings reference from the tree of settings."""
+"""Generates the settings reference from the tree of settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from homing.settings.tree import RouteSettings
 _HEAD = """\
 # Settings
 
-Made from `src/homing/settings/tree.py` by `make docs`; do not edit.
+Generated from `src/homing/settings/tree.py` by `make docs`; do not edit.
 
 `homing` reads `homing.toml` in the current folder (or the file named by `--config` or
 `HOMING_CONFIG`), then the environment; the environment wins. A name nests by `.` in the file's

@@ -1,4 +1,4 @@
-"""Everything that can be set, with its default and what it does: the reference is made of this."""
+"""All settings, with their defaults and descriptions: the reference is generated from this."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ExponentialSettings(Struct, frozen=True, forbid_unknown_fields=True):
             ge=1.0, le=1000.0, description="Each wait is this many times as long as the one before."
         ),
     ] = 2.0
-    max: Annotated[Time, says("No wait is longer; left out, they grow without limit.")] = None
+    max: Annotated[Time, says("No wait is longer; by default they grow without limit.")] = None
 
 
 class RetrySettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,18 +44,18 @@ class RetrySettings(Struct, frozen=True, forbid_unknown_fields=True):
     exponential: ExponentialSettings | None = None
     jitter: Annotated[
         bool | None,
-        says("Draw each wait at random between nothing and its full length (full jitter)."),
+        says("Draw each wait at random between zero and its full length (full jitter)."),
     ] = None
     after_min: Annotated[
         Time, says("After a rate limit wait at least this long, whatever the provider asks for.")
     ] = None
     after_cap: Annotated[
-        Time, says("Obey a provider's Retry-After up to this; left out, however long it is.")
+        Time, says("Obey a provider's Retry-After up to this; by default however long it is.")
     ] = None
 
 
 class RetentionSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """How long each class is kept after its end; left out, as the route has it."""
+    """How long each class of record is kept after its end; by default as the route defines it."""
 
     delivered: Annotated[Time, says("Delivered and suppressed ones.")] = None
     dismissed: Annotated[Time, says("Closed dead letters and cancelled deliveries.")] = None
@@ -67,12 +67,12 @@ class RetentionSettings(Struct, frozen=True, forbid_unknown_fields=True):
         Time, says("Idempotency keys, from the end of their delivery; then the key is free again.")
     ] = None
     dead_letter: Annotated[
-        Time, says("Dead letters that a design keeps as records of their own.")
+        Time, says("Dead letters that an assembly keeps as separate records.")
     ] = None
 
 
 class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Overrides for one route; what is left out keeps the route's own value."""
+    """Overrides for one route; by default the route's own values apply."""
 
     retry: RetrySettings | None = None
     max_attempts: (
@@ -105,8 +105,8 @@ class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
         Time,
         says(
             "How long one attempt may take. The default of a mail route covers all that RFC 5321"
-            " allows a server. At the end a send is withdrawn and its connection cut; it is in"
-            " doubt only if all of it had left."
+            " allows a server. Then a send is withdrawn and its connection closed; it is in doubt"
+            " only if its last byte was written."
         ),
     ] = None
     concurrency: (
@@ -130,21 +130,21 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
         says(
             "`token`: every call needs an API token. `session`: people sign in, programs use"
             " tokens."
-            " `proxy`: a proxy names the person, programs use tokens. `open`: none is needed, on"
-            " loopback only. Left out: open on loopback while there is neither token nor user,"
-            " otherwise `session`."
+            " `proxy`: a proxy authenticates people, programs use tokens. `open`: no token is"
+            " needed, on loopback only. Default: open on loopback while there is neither token nor"
+            " user, otherwise `session`."
         ),
     ] = None
     url: Annotated[
         Text,
         says(
-            "How browsers reach this service, such as `https://mail.example.org`; left out, any"
-            " name is taken. Required with `proxy`."
+            "How browsers reach this service, such as `https://mail.example.org`; by default any"
+            " host name is accepted. Required with `proxy`."
         ),
     ] = None
     proxies: Annotated[
         tuple[str, ...],
-        says("Addresses or networks of proxies whose headers about the caller are believed."),
+        says("Addresses or networks of proxies whose headers about the caller are trusted."),
     ] = ()
     proxy_header: Annotated[
         Text,
@@ -153,14 +153,14 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     proxy_role: Annotated[
         PersonRole | None,
         says(
-            "With `proxy`: the role of people whom `homing user` does not know; left out, they are"
+            "With `proxy`: the role of people whom `homing user` does not know; by default they are"
             " refused."
         ),
     ] = None
     session_idle: Annotated[Seconds, says("A session ends when it was not used for this long.")] = (
         Seconds(2 * 3600.0)
     )
-    session_max: Annotated[Seconds, says("A session ends this long after its begin.")] = Seconds(
+    session_max: Annotated[Seconds, says("A session ends this long after the sign-in.")] = Seconds(
         12 * 3600.0
     )
     personal_data: Annotated[
@@ -168,7 +168,7 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
         says("The roles that see addresses and contents; for others these are masked."),
     ] = ("operator", "admin")
     tls_cert: Annotated[
-        Text, says("Serve HTTPS with this certificate: a PEM file, intermediate ones included.")
+        Text, says("Serve HTTPS with this certificate: a PEM file with intermediate certificates.")
     ] = None
     tls_key: Annotated[Text, says("The private key of `server.tls_cert`: a PEM file.")] = None
 
@@ -204,8 +204,8 @@ class TelemetrySettings(Struct, frozen=True, forbid_unknown_fields=True):
     otlp_endpoint: Annotated[
         Text,
         says(
-            "The collector's address, such as `http://127.0.0.1:4318`; left out, what"
-            " OpenTelemetry's own variables say."
+            "The collector's address, such as `http://127.0.0.1:4318`; by default that of"
+            " OpenTelemetry's own variables."
         ),
     ] = None
     sentry_dsn: Annotated[Text, says("Report dead letters to this Sentry project.")] = None
@@ -233,15 +233,20 @@ class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """The settings of `homing serve`, `homing worker` and the commands beside them."""
+    """The settings of `homing serve`, `homing worker` and the other commands."""
 
     store: Annotated[
-        str, says("Where deliveries are kept: `sqlite:///path` or `memory:` (for tests).")
+        str,
+        says(
+            "Where deliveries are kept: `sqlite:///path`, `postgresql://user:secret@host/database`,"
+            " `jsonl:///path` or `memory:` (for tests)."
+        ),
     ] = "sqlite:///homing.db"
     provider: Annotated[
         str,
         says(
-            "How mail is sent: `smtp://user:secret@host:587`, `smtps://…`; `stub:` sends nothing."
+            "How mail is sent: `smtp://user:secret@host:587`, `smtps://…` or `graph:`; `stub:`"
+            " sends nothing."
         ),
     ] = "stub:"
     sender: Annotated[
@@ -260,8 +265,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     journal: Annotated[
         Text,
         says(
-            "The emergency journal: keeps outcomes of finished sends that the store refuses; left"
-            " out, the store chooses the file (SQLite has it beside the database)."
+            "The emergency journal: keeps outcomes of finished sends that the store refuses. By"
+            " default SQLite and JSONL have it beside the store, and PostgreSQL has none."
         ),
     ] = None
     time_scale: Annotated[

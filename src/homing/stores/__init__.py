@@ -1,1 +1,1 @@
-"""Where deliveries are kept: one package per kind of store, all behind the same port."""
+"""Stores: one package per kind, all with the same port."""

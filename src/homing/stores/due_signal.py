@@ -1,4 +1,4 @@
-"""Tells waiting workers that something may have become due. Used in the event loop only."""
+"""Wakes waiting workers when something may have become due. Used in the event loop only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DueSignal:
             _end(waiter)
 
     def look(self) -> None:
-        """The caller is about to look: signals up to now are used up."""
+        """The caller is about to read the store: signals up to now are consumed."""
         self._seen = self._told
 
     async def wait(self, timeout_s: float) -> None:

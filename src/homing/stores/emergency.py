@@ -1,9 +1,9 @@
-"""The emergency journal: outcomes of finished sends that the store refused to take.
+"""The emergency journal: outcomes of finished sends that the store refused.
 
 The file has its full size from the start, so that it can be written when the disk is full. A
 record is one line: `+ NUMBER LENGTH CHECKSUM JSON`; the `+` becomes `-` once the outcome is safely
-stored. After the last record come zeros. Each record is checked by itself: what cannot be read is
-put into a file of its own, and the rest is read.
+stored. Zeros follow the last record. Each record is checked by itself: unreadable ones are
+moved to a separate file, and the rest is read.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class FileJournal:
             await asyncio.to_thread(self._append, [encode(change) for change in changes])
 
     async def entries(self) -> list[Change]:
-        """What was kept and not cleared, oldest first; `damage` says what could not be read."""
+        """All records that were not cleared, oldest first; `damage` says what could not be read."""
         return await asyncio.to_thread(self._entries)
 
     async def clear(self) -> None:
@@ -75,7 +75,7 @@ class FileJournal:
             return [decode_change(record.body) for record in live]
 
     def _quarantine(self, file: _File, data: bytes, found: _Found) -> str:
-        """Keep a copy of the file as it is, then remove from it what cannot be read."""
+        """Copy the file, then remove the unreadable parts from it."""
         size = sum(len(data[start:end].strip(b"\0")) for start, end in found.unreadable)
         said = f"{self.path.name}: {size} bytes cannot be read, {found.missing} record(s) missing"
         if not found.unreadable:
@@ -150,7 +150,7 @@ class _Found(Struct):
 
 
 class _File:
-    """Reads and writes that are on the disk when they return."""
+    """Reads, and writes that are on the disk when they return."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = open_own_file(path, os.O_RDWR)

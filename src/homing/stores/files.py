@@ -1,4 +1,4 @@
-"""What is wrong with a file that holds addresses, tokens or payloads."""
+"""Checks of files that contain addresses, tokens or payloads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OTHERS = 0o077
 
 
 def file_findings(path: Path) -> Iterator[Finding]:
-    """It is for its owner alone, and can be written; nothing is found if all is well."""
+    """Whether only its owner can read it, and can write it; no finding if both hold."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Lines that other programs have appended to a file of records, taken over by a Shape."""
+"""Adopts lines that other programs have appended to a file of records, by their Shape."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ async def take_lines(
     clock: Clock,
     sound: Callable[[Alert], Awaitable[bool]],
 ) -> int:
-    """Store what they ask for, in the state that they name; how many became deliveries.
+    """Store their requests, in the state that they name; returns how many became deliveries.
 
-    Of several lines with one id the last one counts. A line that cannot be read is alerted.
+    Of several lines with one id the last one counts. An unreadable line raises an alert.
     """
     lines = await store.foreign_lines() if isinstance(store, TakesLines) else []
     if not lines:
@@ -41,7 +41,7 @@ async def take_lines(
     for line in lines:
         try:
             foreign = read_line(line.data, shape)
-            new = adopt(admission.prepare(route, foreign.request), foreign.standing)
+            new = adopt(admission.prepare(route, foreign.request), foreign.state)
         except InvalidRequest as error:
             end = (line.taken.value or {}).get("end")
             text = f"a line of another program cannot be read: {error} (it ends at byte {end})"

@@ -1,4 +1,4 @@
-"""What an error of the operating system means for the request that met it."""
+"""Operating system errors as store errors."""
 
 from __future__ import annotations
 

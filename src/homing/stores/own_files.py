@@ -1,5 +1,5 @@
-"""Files that Homing writes beside its store. Whoever may create files there must not be able to
-have others overwritten, so a symbolic link is refused."""
+"""Files that Homing writes beside its store. A user who may create files there must not be able to
+make Homing overwrite other files, so a symbolic link is refused."""
 
 from __future__ import annotations
 

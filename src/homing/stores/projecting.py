@@ -1,4 +1,4 @@
-"""Which records of a Shape follow from a write: bytes and index names, ready to be put."""
+"""The records of a Shape for a write: bytes and index names, ready to be put."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _CLAIM_AT = {
 
 
 class ShapeProjection:
-    """The projection of all Shapes, each by the name of the lane or the route that it is for.
+    """The projection of all Shapes, each by the name of its lane or route.
 
-    `retention_of` says how long the records of a delivery are kept once they have ended.
+    `retention_of` returns how long the records of a delivery are kept after its end.
     """
 
     def __init__(

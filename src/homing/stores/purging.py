@@ -18,9 +18,9 @@ CLOSED_STATES: frozenset[State] = TERMINAL_STATES - {"failed"}
 
 
 class Purge(Struct, frozen=True, kw_only=True):
-    """How one kind of record is chosen: its `time` lies before that of the rule.
+    """How one kind of record is selected: its `time` is before that of the rule.
 
-    The other fields say which conditions of the rule hold for it.
+    The other fields say which conditions of the rule apply to it.
     """
 
     time: str
@@ -43,10 +43,10 @@ PURGES: dict[PurgeKind, Purge] = {
 
 
 def purged_states(rule: PurgeRule) -> frozenset[State]:
-    """The states that a rule means."""
+    """The states that a rule applies to."""
     return TERMINAL_STATES.intersection(rule.states or CLOSED_STATES)
 
 
 def is_open(delivery: Delivery | None) -> bool:
-    """Whether it is there and has not ended."""
+    """Whether it exists and has not ended."""
     return delivery is not None and delivery.state not in TERMINAL_STATES

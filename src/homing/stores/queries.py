@@ -1,6 +1,6 @@
-"""What queries, groups and listings mean, once for all stores.
+"""The meaning of queries, groups and listings, once for all stores.
 
-A store that holds its records in memory uses the functions; one with a query language translates
+A store with its records in memory uses the functions; one with a query language translates
 the tables.
 """
 
@@ -32,7 +32,7 @@ def group_words(delivery: Delivery, by: tuple[GroupBy, ...]) -> tuple[str, ...]:
 
 
 def group_word(value: object) -> str:
-    """What is not there is the empty word, and a flag is `true` or `false`."""
+    """A missing value is the empty text, and a flag is `true` or `false`."""
     if value is None:
         return ""
     return value if isinstance(value, str) else ("true" if value else "false")
@@ -54,7 +54,7 @@ def error_class(delivery: Delivery) -> str | None:
 def predicate(
     query: Query, children_of: Callable[[str], Iterable[Delivery]]
 ) -> Callable[[Delivery], bool]:
-    """A test made for this query: only the conditions that it sets."""
+    """A predicate for this query, with only the conditions that it sets."""
     tests: list[Callable[[Delivery], bool]] = []
     wanted = tuple(
         (name, value) for name in EQUAL_FIELDS if (value := getattr(query, name)) is not None
@@ -100,7 +100,7 @@ def is_retrying(delivery: Delivery) -> bool:
 
 
 def paged(deliveries: Iterable[Delivery], cursor: Cursor | None, limit: int) -> Page:
-    """The page of these deliveries that lies behind the cursor."""
+    """The page of these deliveries that follows the cursor."""
     if cursor is None:
         return page_of(heapq.nlargest(limit + 1, deliveries, key=_place), None, limit)
     seen = cursor.created_at_ms, cursor.delivery_id
@@ -116,15 +116,15 @@ def _place(delivery: Delivery) -> tuple[int, str]:
 
 
 def page_of(found: Sequence[Delivery], cursor: Cursor | None, limit: int) -> Page:
-    """The page of what lies behind the cursor: nearest first, one more than the limit if it is
-    there."""
+    """The page from deliveries after the cursor: nearest first, with one more than the limit if
+    there are more."""
     near, more = found[:limit], len(found) > limit
     if not near:
         return Page(())
     newer = cursor is not None and cursor.newer
     items = tuple(near[::-1] if newer else near)
     first, last = items[0], items[-1]
-    # Behind every cursor is what it was made of.
+    # The delivery that the cursor was made from comes before the page.
     has_older, has_newer = (True, more) if newer else (more, cursor is not None)
     return Page(
         items,
@@ -134,12 +134,12 @@ def page_of(found: Sequence[Delivery], cursor: Cursor | None, limit: int) -> Pag
 
 
 def widths(look_at: int) -> tuple[int, ...]:
-    """How many are looked at first, and then: most pages are full after a few."""
+    """How many are read first, and then: most pages are full after a few."""
     return (look_at // 20, look_at) if look_at >= 1000 else (look_at,)
 
 
 def page_to_edge(page: Page, cursor: Cursor | None, edge: Cursor | None) -> Page:
-    """A page for which nothing behind the edge was looked at; None: all there is was."""
+    """A page for which nothing beyond the edge was read; None: everything was read."""
     if edge is None:
         return page
     newer = cursor is not None and cursor.newer
@@ -156,7 +156,7 @@ def page_to_edge(page: Page, cursor: Cursor | None, edge: Cursor | None) -> Page
 def listed(
     facts: Iterable[Fact], limit: int, after: FactCursor | None, order: FactOrder
 ) -> list[Fact]:
-    """The next ones behind `after`, in this order."""
+    """The next facts after `after`, in this order."""
 
     def place(fact: Fact | FactCursor) -> Any:
         return fact.key if order == "key" else (fact.at_ms, fact.key)

@@ -1,7 +1,7 @@
-"""Shapes: how a design wants its records written. Values and pure functions; stores do the I/O.
+"""Shapes: the layout of an assembly's own records. Values and pure functions; stores do the I/O.
 
-A store keeps its own record of a delivery. A Shape turns that into the record which a design's
-document describes (its columns, fields, keys and words), and back as far as that makes sense.
+A store keeps its own record of a delivery. A Shape turns that into the record which the assembly's
+design specifies (its columns, fields, keys and words), and back where that is possible.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class Stored(Struct, frozen=True):
-    """All that a store holds of one delivery; its record is made from this."""
+    """Everything that a store has about one delivery; its record is made from this."""
 
     delivery: Delivery
     content: Content = Content()
@@ -51,10 +51,10 @@ class Stored(Struct, frozen=True):
 
 
 class RecordKind(Struct, Generic[T], frozen=True, kw_only=True):
-    """A kind of record beside that of the delivery: where one lies, and its exact fields.
+    """A kind of record besides that of the delivery: its key and its exact fields.
 
-    `write` gives None for what the design does not show. `kept_s` is for records of facts; the
-    others are kept as the route's retention says.
+    `write` returns None for what the design does not show. `kept_s` is for records of facts; the
+    others are kept according to the route's retention.
     """
 
     fields: tuple[str, ...]
@@ -68,15 +68,15 @@ class RecordKind(Struct, Generic[T], frozen=True, kw_only=True):
 
 
 class Shape(Struct, frozen=True, kw_only=True):
-    """The records that a design's document names. `names` are its tables, keys and files.
+    """The records that a design specifies. `names` are its tables, keys and files.
 
     The delivery's own record has exactly `fields`; those in `optional` may also occur in one that
-    is read, and those in `raw` are read as bytes. A design that is shown by SQL gives `write`, the
+    is read, and those in `raw` are read as bytes. A design with SQL views has `write`, the
     record as its views must show it.
-    For stores that write the record themselves it gives `key`, where the record lies, and two
-    halves: `head`, from the request, and then `tail`, from the delivery as `as_shown` leaves it.
-    `index` names the indexes under which the record is found. The other kinds of record are for
-    such stores too; `facts` are by the kind of fact (a malformed command, the offset of a stream).
+    For stores that write the record themselves it has `key`, the key of the record, and two
+    halves: `head`, from the request, and then `tail`, from the delivery as `as_shown` returns it.
+    `index` returns the names under which the record is indexed. The other kinds of record are for
+    such stores, too; `facts` are by the kind of fact (a malformed command, the offset of a stream).
     """
 
     names: Mapping[str, str]
@@ -105,7 +105,7 @@ class Shape(Struct, frozen=True, kw_only=True):
         return tuple(word for word in self.labels.words() if word != HIDDEN)
 
     def record(self, stored: Stored) -> Record | None:
-        """The record as the design shows it; None while it shows none."""
+        """The record as the design specifies it; None if there is none in this state."""
         if self.labels.word(stored.delivery) == HIDDEN:
             return None
         if self.write is not None:
@@ -116,9 +116,9 @@ class Shape(Struct, frozen=True, kw_only=True):
         return _checked(halves, self.fields)
 
     def parse(self, record: Record) -> Foreign:
-        """What a record that another program wrote asks for, and its state."""
+        """The request and the state in a record that another program wrote."""
         if self.read is None:
-            raise InvalidRequest("record", "is not read back in this design")
+            raise InvalidRequest("record", "cannot be adopted: this Shape has no `read`")
         for name in self.fields:
             if name not in record:
                 raise InvalidRequest(name, "is missing")
@@ -128,9 +128,9 @@ class Shape(Struct, frozen=True, kw_only=True):
 
 
 def as_shown(delivery: Delivery) -> Delivery:
-    """Without what changes in a store unseen by the engine: a record cannot follow that.
+    """Without fields that a store changes without the engine: a record cannot follow them.
 
-    Of a claim only its time shows, of a lease nothing, and of the children no count.
+    Of a claim only its time is visible, of a lease nothing, and no count of children.
     """
     return replace(
         delivery,

@@ -1,4 +1,4 @@
-"""What a new file needs before it survives a power cut."""
+"""Makes new files survive a power cut."""
 
 from __future__ import annotations
 

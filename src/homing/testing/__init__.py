@@ -1,1 +1,1 @@
-"""Tests and test tools for stores, providers and assemblies; shipped, so that you can use them."""
+"""Tests and test tools for stores, providers and assemblies; part of the public package."""

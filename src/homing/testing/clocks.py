@@ -1,4 +1,4 @@
-"""A clock that moves only when told to."""
+"""A clock that moves only when the test moves it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ DAY_S = 24 * 3600.0
 
 
 class ManualClock:
-    """Give it to the engine instead of the system's clock; the test then sets the time.
+    """Pass it to the engine instead of the system's clock; the test then sets the time.
 
     `advance` lets time pass; `jump` moves the wall clock alone, as a person or NTP would, and
     leaves the steady clock as it was.
@@ -41,6 +41,6 @@ class ManualClock:
         self._now_ms += seconds * 1000
 
     def reboot(self, boot: str) -> None:
-        """The machine starts again: the steady clock begins at zero, under another name."""
+        """The machine restarts: the steady clock begins at zero, with another boot id."""
         self._boot = boot
         self._steady_s = 0.0

@@ -1,4 +1,4 @@
-"""Random numbers that repeat: the same seed gives the same numbers, on every machine."""
+"""Repeatable random numbers: the same seed gives the same numbers, on every machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 class LoadedDice:
-    """Give it to the engine instead of the system's dice.
+    """Pass it to the engine instead of the system's dice.
 
     `rolls` come first, one for each call of `roll`; then, and for `entropy`, the seed decides.
     """

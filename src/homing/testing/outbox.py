@@ -1,6 +1,6 @@
 """An outbox for your own tests: a real engine on a memory store, with a clock that the test sets.
 
-Nothing is sent, time passes only when the test says so, and the provider gives prepared answers.
+Nothing is sent, time passes only when the test advances it, and answers are prepared.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Outbox:
-    """`outbox.homing` is what your code under test is given.
+    """Pass `outbox.homing` to the code under test.
 
     With the Homing of your application, as a module of it has it, that one is used: until the
     outbox is closed it works on a memory store, with a stub and a clock of the outbox.
@@ -67,7 +67,7 @@ class Outbox:
         self._replaced.close()
 
     def answer(self, *words: str) -> None:
-        """What the provider says to the next sends: `503`, `timeout`, `550`, `ok`, …"""
+        """The provider's answers to the next sends: `503`, `timeout`, `550`, `ok`, …"""
         self.provider.answer(*words)
 
     async def run(self) -> int:
@@ -80,7 +80,7 @@ class Outbox:
         return await self.run()
 
     def delivered_to(self, address: str) -> list[EmailMessage]:
-        """The messages that this address really got, in order; empty (false) if none."""
+        """The messages that this address received, in order; empty (false) if none."""
         sent = {(e.token, e.sha256): e for e in self.provider.ledger.entries}
         found: list[EmailMessage] = []
         for entry in sent.values():

@@ -1,4 +1,4 @@
-"""Builders of small, valid values: a test names only what it is about."""
+"""Builders of small, valid values: a test states only the fields that matter to it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def changed(before: Delivery, *, at_ms: int = NOW_MS, **fields: Any) -> Delivery
 
 
 def retry(before: Delivery, *, at_ms: int = NOW_MS, due_at_ms: int = NOW_MS) -> Change:
-    """Given back, to be tried again."""
+    """Released, to be tried again."""
     return Change(changed(before, at_ms=at_ms, state="pending", holder=None, due_at_ms=due_at_ms))
 
 

@@ -1,4 +1,4 @@
-"""A provider that gives prepared answers, for tests of your own routes and steps.
+"""A provider with prepared answers, for tests of your own routes and steps.
 
 The stub (`stub:?script=…`) takes words of SMTP and HTTP; this one takes the values, exceptions and
 waits themselves, and can have a lookup and a token window as well.

@@ -788,8 +788,8 @@ async def test_more_than_ten_failed_events_of_a_week_are_told_once(clock: Manual
         for _ in range(number):
             await world.publish(event_id=str(uuid4()), idempotency_key=str(uuid4()))
         await world.work()
-        await engine.alerts.tell_many_failed()
-        await engine.alerts.tell_many_failed()
+        await engine.alerts.alert_many_failed()
+        await engine.alerts.alert_many_failed()
 
     await fail(10)
     assert bell.alerts == []

@@ -244,7 +244,7 @@ async def test_a_torn_end_is_put_aside_and_told(
 
     async with Office(tmp_path, clock).open() as office:
         again = await office.post()
-        await office.homing.engine.alerts.tell_noticed()
+        await office.homing.engine.alerts.alert_noticed()
         await office.work_for(DAY_S)
 
     assert again.json() == first.json()
@@ -355,7 +355,7 @@ async def test_both_guards_are_looked_at_under_the_lock(tmp_path: Path, clock: M
     assert office.lines()[-1]["status"] == "DELIVERED"
     assert len(office.deliveries()) == 1
     architecture = Path(__file__).parents[3] / "ARCHITECTURE.md"
-    assert "## Order of locks" in architecture.read_text()
+    assert "## Lock order" in architecture.read_text()
 
 
 async def test_two_processes_share_one_queue(tmp_path: Path, clock: ManualClock) -> None:

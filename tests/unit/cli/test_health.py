@@ -59,7 +59,7 @@ def test_damage_that_a_command_meets_is_known_to_the_next(
     cli: Cli, letters: dict[str, str]
 ) -> None:
     overwrite_the_root_of(PATH, "homing_attempts")
-    warning = "damage was met in the store: `homing doctor` looks for it"
+    warning = "damage was detected in the store: run `homing doctor`"
     assert warning not in cli("health", code=1).out
 
     cli("why", letters["bounce"], code=1)
@@ -68,7 +68,7 @@ def test_damage_that_a_command_meets_is_known_to_the_next(
     assert found["warnings"] == [warning]
     said = details(cli, "store", code=1)
     assert any(each.startswith("table homing_attempts is damaged: ") for each in said)
-    assert any(each.startswith("damage was met within the last day: ") for each in said)
+    assert any(each.startswith("damage was detected within the last day: ") for each in said)
 
 
 def test_a_backup_that_was_put_back_is_told(cli: Cli, letters: dict[str, str]) -> None:
@@ -80,6 +80,6 @@ def test_a_backup_that_was_put_back_is_told(cli: Cli, letters: dict[str, str]) -
 
     [warning] = cli("health", "--json", code=1).json["warnings"]
 
-    assert warning == "a backup was put back: what was sent since then may be sent again"
+    assert warning == "a backup was restored: what was sent since it was made may be sent again"
     assert len(details(cli, "backup", code=1)) == 1
     assert cli("health", "--json", code=1).json["warnings"] == [warning]

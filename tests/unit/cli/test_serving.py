@@ -46,8 +46,8 @@ def test_an_hour_of_waiting_passes_in_seconds_when_time_is_scaled(tmp_path: Path
     assert found["attempts"] == 3
     hour_ms = 3_600_000
     assert hour_ms <= found["ended_at_ms"] - found["created_at_ms"] < 10 * hour_ms
-    assert "Attempt 4 of 4 (send) comes at" in why
-    assert " h" in why.split("comes at")[1]
+    assert "Attempt 4 of 4 (send) is due at" in why
+    assert " h" in why.split("is due at")[1]
     assert "It is the last of its budget" in why
 
 

@@ -11,16 +11,16 @@ from homing.domain.delivery import New, Receipt, Recipient
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
 from homing.domain.writes import write_of_new
-from homing.engine.adopting import Standing, adopt
+from homing.engine.adopting import ForeignState, adopt
 from homing.testing import samples
 from homing.testing.samples import NOW_MS
 
 THEN_MS = NOW_MS - 90_000
 
 
-def adopted(**standing: Any) -> New:
+def adopted(**foreign_state: Any) -> New:
     new = samples.keyed("d1", "k", key_term_s=60.0, recipients=(Recipient("ann@example.org"),))
-    return adopt(new, Standing(created_at_ms=THEN_MS, **standing))
+    return adopt(new, ForeignState(created_at_ms=THEN_MS, **foreign_state))
 
 
 def test_a_new_record_is_due_since_it_was_made() -> None:
@@ -60,7 +60,7 @@ def test_what_failed_keeps_its_reason() -> None:
 def test_what_the_route_suppresses_stays_suppressed() -> None:
     suppressed = samples.new("d1", state="suppressed", due_at_ms=None, ended_at_ms=NOW_MS)
 
-    delivery = adopt(suppressed, Standing(created_at_ms=THEN_MS, due_at_ms=NOW_MS)).delivery
+    delivery = adopt(suppressed, ForeignState(created_at_ms=THEN_MS, due_at_ms=NOW_MS)).delivery
 
     assert (delivery.state, delivery.due_at_ms) == ("suppressed", None)
     assert delivery.ended_at_ms == THEN_MS
@@ -69,7 +69,7 @@ def test_what_the_route_suppresses_stays_suppressed() -> None:
 def test_what_was_asked_for_is_kept() -> None:
     new = samples.keyed("d1", "k", payload=b"asked", facts=[samples.fact("f")])
 
-    after = adopt(new, Standing(created_at_ms=THEN_MS))
+    after = adopt(new, ForeignState(created_at_ms=THEN_MS))
 
     assert replace(after, delivery=new.delivery) == new
 

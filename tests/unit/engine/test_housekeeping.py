@@ -400,10 +400,10 @@ async def test_work_that_no_worker_serves_raises_one_alert_at_the_second_look() 
     accepted = await world.submit()
     world.store.disk.put(replace(await world.get(accepted.id), lane="event/unknown"))
 
-    assert await world.engine.alerts.look_for_unserved() == {"event/unknown"}
+    assert await world.engine.alerts.alert_unserved() == {"event/unknown"}
     assert bell.alerts == [], "its worker may just be restarting"
     for _ in range(3):
-        assert await world.engine.alerts.look_for_unserved() == {"event/unknown"}
+        assert await world.engine.alerts.alert_unserved() == {"event/unknown"}
 
     [alert] = bell.alerts
     assert (alert.kind, alert.key) == ("unserved", "event/unknown")
@@ -415,11 +415,11 @@ async def test_an_alert_that_was_not_taken_is_raised_again() -> None:
     await world.submit()
     bell.deaf = True
     for _ in range(2):
-        await world.engine.alerts.look_for_unserved()
+        await world.engine.alerts.alert_unserved()
     bell.deaf = False
 
     for _ in range(3):
-        await world.engine.alerts.look_for_unserved()
+        await world.engine.alerts.alert_unserved()
 
     assert len(bell.alerts) == 2
 
@@ -433,12 +433,12 @@ async def test_what_another_live_process_serves_is_served() -> None:
     await mail.engine.start()
     await events.engine.housekeeping.look_around()
 
-    assert await events.engine.alerts.look_for_unserved() == frozenset()
+    assert await events.engine.alerts.alert_unserved() == frozenset()
     await mail.engine.stop()
     await mail.submit()
     await events.engine.housekeeping.look_around()
     for _ in range(2):
-        assert await events.engine.alerts.look_for_unserved() == {"mail"}
+        assert await events.engine.alerts.alert_unserved() == {"mail"}
     assert [alert.key for alert in bell.alerts] == ["mail"]
 
 
@@ -449,7 +449,7 @@ async def test_a_process_that_only_knows_a_route_does_not_serve_it() -> None:
     events = World(route(), store=store, clock=mail.clock, known=[route(name="mail")])
     await events.engine.start()
 
-    assert await events.engine.alerts.look_for_unserved() == {"mail"}
+    assert await events.engine.alerts.alert_unserved() == {"mail"}
     await events.engine.stop()
 
 
@@ -467,13 +467,13 @@ async def test_two_workers_raise_one_alert_of_unserved_work() -> None:
     for _ in range(3):
         for world in worlds:
             await world.engine.liveness.look()
-            await world.engine.alerts.look_for_unserved()
+            await world.engine.alerts.alert_unserved()
 
     assert [[alert.key for alert in bell.alerts] for bell in bells] == [["event/unknown"], []]
     await first.engine.liveness.withdraw()
     for _ in range(3):
         await second.engine.liveness.look()
-        await second.engine.alerts.look_for_unserved()
+        await second.engine.alerts.alert_unserved()
     assert bells[1].alerts == [], "it was told before, by another process"
 
 
@@ -486,11 +486,11 @@ async def test_what_the_last_worker_held_when_it_died_waits_too() -> None:
     watcher = World(route(concurrency=0), store=dead.store, clock=dead.clock, name="watcher")
 
     await watcher.engine.housekeeping.look_around()
-    assert await watcher.engine.alerts.look_for_unserved() == frozenset()
+    assert await watcher.engine.alerts.alert_unserved() == frozenset()
     watcher.clock.advance(PATIENCE_S)
     await watcher.engine.housekeeping.look_around()
 
-    assert await watcher.engine.alerts.look_for_unserved() == {"event"}
+    assert await watcher.engine.alerts.alert_unserved() == {"event"}
 
 
 async def test_an_inline_attempt_of_a_live_process_does_not_wait() -> None:
@@ -502,7 +502,7 @@ async def test_an_inline_attempt_of_a_live_process_does_not_wait() -> None:
 
     await watcher.engine.housekeeping.look_around()
 
-    assert await watcher.engine.alerts.look_for_unserved() == frozenset()
+    assert await watcher.engine.alerts.alert_unserved() == frozenset()
 
 
 async def test_what_a_person_unparks_in_another_process_goes_on_here() -> None:

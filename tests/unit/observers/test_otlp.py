@@ -13,13 +13,13 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as trace_pb
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as trace_grpc
 
 from homing.observers import otlp
-from homing.observers.measures import Standing
+from homing.observers.measures import StoreSnapshot
 from homing.observers.otlp import OtlpTelemetry, trace_id_of
 from tests.unit.observers.collector import collecting
 from tests.unit.observers.events import CANARY, DELIVERY_ID, T0_MS, accepted, refused, succeeded
 
 NEVER_S = 3600.0
-STANDS = Standing({("mail", "pending"): 7}, {"mail": 2.5}, {"mail": False})
+STANDS = StoreSnapshot({("mail", "pending"): 7}, {"mail": 2.5}, {"mail": False})
 
 
 def spans_of(requests: list[trace_pb.ExportTraceServiceRequest]) -> list[Any]:

@@ -7,14 +7,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from homing.app import Homing
 from homing.domain.message import Email
 from homing.mail_route import mail_route
-from homing.observers.measures import Standing, standing
+from homing.observers.measures import StoreSnapshot, store_snapshot
 from homing.observers.prometheus import PrometheusMetrics
 from homing.providers.stub import StubProvider
 from homing.testing.clocks import ManualClock
 from tests.unit.observers.events import CANARY, T0_MS, accepted, attempt, refused, succeeded
 
 Labels = Mapping[str, str]
-EMPTY = Standing({}, {"mail": 0.0}, {"mail": False})
+EMPTY = StoreSnapshot({}, {"mail": 0.0}, {"mail": False})
 
 
 class Page:
@@ -77,7 +77,7 @@ def test_the_page_tells_of_the_process_and_of_nobody() -> None:
 
 
 def test_the_gauges_show_how_things_stand() -> None:
-    stands = Standing(
+    stands = StoreSnapshot(
         {("mail", "pending"): 3, ("mail", "failed"): 1, ("old", "delivered"): 9},
         {"mail": 12.5},
         {"mail": True},
@@ -118,7 +118,7 @@ async def test_the_standing_is_the_stores() -> None:
         await homing.desk.park("mail", actor="ann", reason="maintenance")
         clock.advance(30)
 
-        found = await standing(homing.store, homing.engine.routes, clock, workers=3)
+        found = await store_snapshot(homing.store, homing.engine.routes, clock, workers=3)
 
     assert found.counts["mail", "delivered"] == 2
     assert found.counts["mail", "failed"] == 1

@@ -112,7 +112,7 @@ async def insert_outbox_entry(service: Service[Any], entry: OutboxEntry) -> None
     """Store a row as it is given, with its times and attempts."""
     engine = service.homing.engine
     foreign = SHAPE.parse(msgspec.to_builtins(entry))
-    new = adopt(engine.admission.prepare(engine.routes[NAME], foreign.request), foreign.standing)
+    new = adopt(engine.admission.prepare(engine.routes[NAME], foreign.request), foreign.state)
     [answer] = await service.homing.store.add([new])
     if not isinstance(answer, Added):
         raise NotAllowed(f"there is a row {entry.id} already")

@@ -83,7 +83,7 @@ async def send_payload(
 ) -> str | None:
     """Record it and try it at once; None, or why it was not sent or (`wait=False`) not recorded.
 
-    What was recorded and not sent stands in `email_outbox`, and the worker tries it again.
+    Mail that was recorded and not sent is in `email_outbox`, and the worker tries it again.
     """
     try:
         ticket = await service.homing.send(payload.email, route=NAME, key=key, wait=wait)

@@ -12,7 +12,7 @@ from homing.content import addresses
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
 from homing.domain.message import Invitation, decode_email
-from homing.engine.adopting import Foreign, Standing
+from homing.engine.adopting import Foreign, ForeignState
 from homing.engine.request import Request
 from homing.stores.shape import Record, Shape, Stored, iso_utc, ms_from_iso
 
@@ -82,7 +82,7 @@ def _read(row: Record) -> Foreign:
         raise InvalidRequest("status", f"{status!r} is neither pending nor failed")
     next_retry_at_ms = ms_from_iso(row["next_retry_at"], "next_retry_at")
     error, budget = row["last_error"], row["max_attempts"]
-    standing = Standing(
+    foreign_state = ForeignState(
         state=status,
         failed_because="exhausted" if status == OutboxStatus.FAILED else None,
         created_at_ms=ms_from_iso(row["created_at"], "created_at"),
@@ -92,7 +92,7 @@ def _read(row: Record) -> Foreign:
         max_attempts=None if budget == MAX_ATTEMPTS else budget,
         failure=None if error is None else Failure("imported", detail=error),
     )
-    return Foreign(Request(message=payload.email, delivery_id=row["id"]), standing)
+    return Foreign(Request(message=payload.email, delivery_id=row["id"]), foreign_state)
 
 
 SHAPE = Shape(

@@ -8,7 +8,7 @@ from homing.assemblies.events.route import LABELS, EventFields, request_for
 from homing.domain.delivery import Delivery
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Event, Json, decode_message
-from homing.engine.adopting import Foreign, Standing
+from homing.engine.adopting import Foreign, ForeignState
 from homing.engine.function_step import event_id
 from homing.events import failure_cycle
 from homing.stores.shape import Record, Shape, Stored, iso_utc, iso_utc_or_none, ms_from_iso
@@ -68,7 +68,9 @@ def _read(row: Record) -> Foreign:
             generation=row["generation"],
         )
     )
-    return Foreign(request, Standing(created_at_ms=ms_from_iso(row["created_at"], "created_at")))
+    return Foreign(
+        request, ForeignState(created_at_ms=ms_from_iso(row["created_at"], "created_at"))
+    )
 
 
 def _data(payload: bytes) -> Json:

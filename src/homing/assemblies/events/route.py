@@ -9,7 +9,7 @@ from homing.domain.delivery import Delivery
 from homing.domain.message import Event, Json
 from homing.engine.admission import Request
 from homing.engine.desk import Desk
-from homing.engine.desk_writer import demand
+from homing.engine.desk_writer import checked_text
 from homing.engine.handlers import Handlers
 from homing.engine.labels import Label, LabelTable
 from homing.engine.route import Route
@@ -72,7 +72,7 @@ def as_outbox(route: Route) -> Route:
 
 async def replay(desk: Desk, event_id: str, *, new_generation: int, replayed_by: str) -> Delivery:
     """The caller states the generation: replaying means handling the event with today's code."""
-    demand("replayed_by", replayed_by)
+    checked_text("replayed_by", replayed_by)
     return await desk.replay(
         event_id, actor=replayed_by, reason="outbox_replay", generation=new_generation
     )

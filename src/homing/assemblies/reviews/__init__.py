@@ -1,4 +1,4 @@
-"""Reviews of changelists: fetched, judged by a model, told to each recipient once per version.
+"""Reviews of changelists: fetched, judged by a model, sent to each recipient once per version.
 
 Each stage has its own budget; a dead letter waits for an operator with its evidence.
 """

@@ -31,7 +31,7 @@ def _unwritten(content: Content, address: str) -> bytes:
 
 ASSEMBLY = Assembly(
     name="reviews",
-    about="Reviews of changelists: fetched, judged by a model, told to each recipient once.",
+    about="Reviews of changelists: fetched, judged by a model, sent to each recipient once.",
     settings=NoSettings,
     routes=routes,
     shapes={NAME: JOB_SHAPE, lane_name(NAME, RECIPIENT): ROW_SHAPE},

@@ -100,7 +100,7 @@ def reviews_route(
 
 
 class NotifyStep:
-    """A row for each recipient, before anything is sent; one listed twice is told once."""
+    """A row for each recipient, before anything is sent; a repeated one is notified once."""
 
     def __init__(self, write: Callable[[Content, str], bytes]) -> None:
         self._write = write

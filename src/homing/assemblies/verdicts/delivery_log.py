@@ -68,7 +68,7 @@ class DeliveryLog:
             os.close(descriptor)
 
     def _begin_anew(self, inode: int) -> None:
-        """Another file lies there now."""
+        """The file was replaced by another one."""
         self._inode, self._read_bytes = inode, 0
         self._sessions.clear()
 

@@ -22,7 +22,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class VerdictBody(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`verdict` is taken as it stands in the body, byte for byte."""
+    """`verdict` is taken from the body unchanged, byte for byte."""
 
     session_id: str
     payment_status: str | None

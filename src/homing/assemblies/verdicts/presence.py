@@ -1,4 +1,4 @@
-"""Whether a worker is there, and whether the files that tell of failures can be written."""
+"""Checks whether a worker runs, and whether the files that report failures can be written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def alert_if_absent(service: Service[Any]) -> str | None:
 
 
 async def problems(service: Service[Any]) -> list[str]:
-    """All that keeps verdicts from being delivered, or failures from being told."""
+    """Everything that prevents verdicts from being delivered or failures from being reported."""
     engine = service.homing.engine
     unwritable = await why_not_writable(service.homing.store, engine.clock)
     if unwritable is not None:

@@ -99,7 +99,7 @@ def replay(
     config: Config = None,
     store: StoreUrl = None,
 ) -> None:
-    """Start a dead one over; only with --allow-replay. The worker sends it."""
+    """Start a dead letter over; only with --allow-replay. The worker sends it."""
     actor = os.environ.get("SUDO_USER") or getpass.getuser()
 
     async def act(service: Service[Any]) -> None:

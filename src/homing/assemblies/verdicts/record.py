@@ -13,7 +13,7 @@ from homing.assemblies.verdicts.verdict import PAID, Verdict, request_for, varia
 from homing.domain.delivery import Attempt
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
-from homing.engine.adopting import Foreign, Standing
+from homing.engine.adopting import Foreign, ForeignState
 from homing.stores.shape import Record, Shape, Stored, iso_utc, iso_utc_or_none, ms_from_iso
 
 FIELDS = (
@@ -88,7 +88,7 @@ def _read(record: Record) -> Foreign:
         payment_status=PAID,
     )
     code, last_at = record["last_error_code"], record["last_attempt_at"]
-    standing = Standing(
+    foreign_state = ForeignState(
         created_at_ms=ms_from_iso(record["created_at"], "created_at"),
         updated_at_ms=None if last_at is None else ms_from_iso(last_at, "last_attempt_at"),
         due_at_ms=ms_from_iso(record["next_attempt_at"], "next_attempt_at"),
@@ -98,18 +98,18 @@ def _read(record: Record) -> Foreign:
         else Failure("imported", code=str(code), detail=record["last_error_detail"] or ""),
     )
     request = request_for(verdict, retry_id=record["retry_id"])
-    return Foreign(request, _standing_as(record["status"], standing))
+    return Foreign(request, _with_status(record["status"], foreign_state))
 
 
-def _standing_as(word: str, standing: Standing) -> Standing:
+def _with_status(word: str, foreign_state: ForeignState) -> ForeignState:
     if word in ("PENDING", "RETRYING"):
-        return standing
+        return foreign_state
     if word == "DELIVERED":
-        return replace(standing, state="delivered")
+        return replace(foreign_state, state="delivered")
     if word == "DEAD":
-        is_spent = standing.attempts_spent >= DEFAULT_MAX_ATTEMPTS
+        is_spent = foreign_state.attempts_spent >= DEFAULT_MAX_ATTEMPTS
         because = "exhausted" if is_spent else "rejected"
-        return replace(standing, state="failed", failed_because=because)
+        return replace(foreign_state, state="failed", failed_because=because)
     raise InvalidRequest("status", f"{word!r} is not a status of this queue")
 
 

@@ -1,4 +1,4 @@
-"""What can be set for verdict mails, in the words of their document."""
+"""The settings of verdict mails, with the names of their design."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def environ_with_file(environ: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def defaults(own: VerdictSettings) -> Mapping[str, Any]:
-    """What holds for store, provider and server unless HOMING_* says otherwise."""
+    """Defaults of store, provider and server, which HOMING_* can override."""
     return {
         "store": f"jsonl:///{Path(own.queue).absolute()}",
         "provider": f"graph:?env_file={quote(own.env_file)}",

@@ -1,4 +1,4 @@
-"""The Stripe webhook: a paid checkout becomes a verdict mail, once, however often it is told."""
+"""The Stripe webhook: a paid checkout becomes one verdict mail, however often Stripe calls."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ Handler: TypeAlias = Callable[[Service[Any], HttpRequest], Awaitable[HttpRespons
 
 
 class NoVerdict(Exception):
-    """The verdict of a session cannot be had now."""
+    """The verdict of a session is not available now."""
 
 
 def webhook(deliver_to: Deliver) -> Handler:
-    """The handler; `deliver_to` takes the verdict from here. Stripe repeats what is not 2xx."""
+    """The handler; it passes the verdict to `deliver_to`. Stripe repeats what is not 2xx."""
 
     async def handle(service: Service[Any], request: HttpRequest) -> HttpResponse:
         secret = service.settings.stripe_secret

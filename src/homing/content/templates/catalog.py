@@ -97,7 +97,7 @@ class Catalog:
     def render(
         self, template_id: str, locale: str | None, variables: Mapping[str, Any]
     ) -> Rendered | Failure:
-        """The exact locale, else `en`; no step between. The same input gives the same result."""
+        """The exact locale, or else `en`. The same input gives the same result."""
         try:
             wanted = DEFAULT_LOCALE if locale is None else canonical_locale(locale)
         except InvalidRequest as refusal:

@@ -44,7 +44,7 @@ ATTRIBUTES: Mapping[type, frozenset[str]] = {
 
 
 class Missing(StrictUndefined):
-    """Its error says the variable's name and nothing else, least of all a value."""
+    """Its error contains only the variable's name, never a value."""
 
     @property
     def _undefined_message(self) -> str:

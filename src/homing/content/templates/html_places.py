@@ -81,7 +81,7 @@ class Place(NamedTuple):
         if self.content == "css" and self.value == css.SELECTOR:
             return "a variable in CSS cannot be part of a selector"
         if self.content == "url" and links.extends_variable(self.value):
-            return "after a variable that begins a link, it can only go on with / ? or #"
+            return "a variable at the beginning of a link can only be followed by / ? or #"
         return ""
 
     def _is_animated(self, name: str) -> bool:

@@ -34,7 +34,7 @@ class _Override(Struct, frozen=True):
 
 
 def put_together(file: File, find: Find) -> dict[nodes.Node, str]:
-    """Replace `extends`, `block` and `include` by what they stand for.
+    """Replace `extends`, `block` and `include` by the contents that they refer to.
 
     Returns the path of each scope that came from another file.
     """

@@ -1,7 +1,7 @@
-"""Django: put `homing.contrib.django` into `INSTALLED_APPS`, and `HOMING = {…}` into the settings.
+"""Django: add `homing.contrib.django` to `INSTALLED_APPS`, and `HOMING = {…}` to the settings.
 
-`from homing.contrib.django import homing` is the Homing of this project. It is made when it is
-first used, so that wrong settings are reported by the checks and not by an import.
+`from homing.contrib.django import homing` is the Homing of this project. It is created at its
+first use, so that wrong settings are reported by the checks and not by an import.
 """
 
 from __future__ import annotations

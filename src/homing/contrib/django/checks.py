@@ -1,4 +1,4 @@
-"""System checks: what would fail later is said by `manage.py check`."""
+"""System checks: `manage.py check` reports what would fail later."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_homing(**_: object) -> list[CheckMessage]:
 
 
 def _check_senders() -> list[CheckMessage]:
-    """Django itself sends from these: a refusal would be seen when the mail is missed."""
+    """Django itself sends from these: a refusal would be noticed only when a mail is missing."""
     if not settings.EMAIL_BACKEND.startswith(APP):
         return []
     given = configured()

@@ -33,7 +33,7 @@ class Configured(Struct, frozen=True):
 
 
 def configured() -> Configured:
-    """Raises SettingsError, which names the key at fault."""
+    """Raises SettingsError, which names the wrong key."""
     if apps.apps_ready and not apps.is_installed(APP):
         raise SettingsError("INSTALLED_APPS", f"must contain {APP!r}")
     given = getattr(settings, "HOMING", None)
@@ -67,7 +67,7 @@ def configured_homing() -> Homing:
 
 
 def own_database() -> str | None:
-    """The alias of the database in which the store lies, if it is one of this project's."""
+    """The alias of the store's database, if it is one of this project's."""
     if is_test_run():
         return None
     store = configured().store

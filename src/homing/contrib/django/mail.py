@@ -1,4 +1,4 @@
-"""`EMAIL_BACKEND`: what the project sends by Django's own functions is submitted to Homing."""
+"""`EMAIL_BACKEND`: submits the mail that the project sends with Django's own functions."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _take(headers: dict[str, str], name: str) -> str | None:
 
 
 def _open_transaction() -> object | None:
-    """Of the store's own database: there a write of our own would wait for the caller's."""
+    """On the store's own database: there a write of ours would wait for the caller's."""
     alias = own_database()
     if alias is None:
         return None

@@ -1,4 +1,4 @@
-"""The Homing of a Django project. A test run of Django does not reach the project's store."""
+"""The Homing of a Django project. In a test run it does not use the project's store."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def is_test_run() -> bool:
 
 
 class ProjectHoming(Homing):
-    """In a test run it works on a store in memory, empty at the start of each test of Django's
-    test cases, and its mail goes nowhere.
+    """In a test run it uses a store in memory, which is empty at the start of each test of Django's
+    test cases, and sends no mail.
 
-    A test run begins when the applications, and their handlers, are loaded already. Django sends
-    no signal then, so each way to the store asks.
+    A test run begins after the applications and their handlers were loaded. Django sends no signal
+    then, so every access to the store checks it.
     """
 
     _test_store: OutboxStore | None = None

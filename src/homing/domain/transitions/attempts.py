@@ -1,4 +1,4 @@
-"""What an attempt costs and leaves: the budget, the ledger row, the failure on the delivery."""
+"""The effects of an attempt: budget spent, a row of the ledger, the failure on the delivery."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from homing.domain.policy import Plan
 
 
 def overspent(delivery: Delivery, plan: Plan) -> FailedBecause | None:
-    """Why no further attempt may start, if so: too many crashes or no budget left."""
+    """Why no further attempt may start: too many crashes, or no budget left. None: one may."""
     if delivery.crashes >= plan.max_crashes:
         return "poison"
     budget = delivery.max_attempts or plan.stage(delivery.stage).retry.max_attempts

@@ -1,4 +1,4 @@
-"""A delivery that became several: it waits for its children and ends by their outcomes."""
+"""A delivery with children: it waits for them, and their outcomes determine its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GRAVEST_FIRST: tuple[FailedBecause, ...] = (
 def fan_out(
     delivery: Delivery, children: tuple[New, ...], *, now_ms: int, result: bytes | None = None
 ) -> Change:
-    """One delivery becomes several: it waits until its children have ended."""
+    """One delivery creates several children and waits until they have ended."""
     after = replace(
         to_state(delivery, due_at_ms=None, now_ms=now_ms), state="waiting", fanned_out=True
     )
@@ -36,7 +36,7 @@ def fan_out(
 
 @transition(sources=("in_flight",), targets=("waiting",))
 def keep_waiting(delivery: Delivery, *, now_ms: int) -> Change:
-    """It was claimed, but some children are still under way."""
+    """It was claimed, but some children have not ended yet."""
     return Change(replace(to_state(delivery, due_at_ms=None, now_ms=now_ms), state="waiting"))
 
 
@@ -49,10 +49,10 @@ def fail_with_children(
     now_ms: int,
     handlers: Sequence[Delivery] = (),
 ) -> Change:
-    """All children have ended and required ones failed; the gravest reason is taken over.
+    """All children have ended and required ones failed; it fails with the most serious reason.
 
-    `handlers` are the first of these if they are handlers of an event. Its own record then says
-    what they met, because handlers are not shown as events of their own.
+    `handlers` are the first of these if they are handlers of an event. The event's own record then
+    has their errors, because handlers are not listed as events of their own.
     """
     failed = sum(reasons.values())
     detail = f"required children that failed: {failed}"

@@ -42,7 +42,7 @@ def claim(delivery: Delivery, *, holder: str, now_ms: int, lease_until_ms: int) 
 
 @transition(sources=("in_flight",), targets=("pending",))
 def release(delivery: Delivery, *, plan: Plan, now_ms: int, roll: float) -> Change:
-    """The holder gives it back untouched: neither an attempt nor a crash.
+    """The holder releases it untouched: neither an attempt nor a crash.
 
     Interrupted attempts of earlier holders are noted first, so that their doubt is kept.
     """
@@ -75,7 +75,7 @@ def keep_claim(
 
 @transition(sources=("in_flight",), targets=("in_flight",))
 def end_lease(delivery: Delivery, *, now_ms: int) -> Change:
-    """Its holder is dead or has lost track of it: the lease ends at once, by every clock."""
+    """Its holder is dead or no longer knows of it: the lease ends at once, by every clock."""
     return Change(replace(delivery, due_at_ms=0, holder=None, updated_at_ms=now_ms))
 
 
@@ -105,10 +105,10 @@ def mark_committing(
 
 
 def suspicion(delivery: Delivery) -> int:
-    """How many deaths of its holders in a row it may have caused, with those not noted yet.
+    """How many deaths of its holders in a row it may have caused, including those not noted yet.
 
-    Of the first one nothing is known but that it was held. A later one counts if its holder had
-    begun, which the mark proves, or the note that an owner writes right before it begins.
+    The first death counts because it was held. A later one counts only if its holder had begun,
+    which is proved by the mark, or by the note that an owner writes right before it begins.
     """
     if delivery.crashes:
         return MANY_DEATHS
@@ -131,8 +131,8 @@ def note_interruption(
 ) -> Change:
     """The next owner records that earlier holders ended without an outcome.
 
-    Where interrupted attempts count, the schedule goes on as after any failed one. `alone` says
-    that its owner tries it as the only suspect.
+    Where interrupted attempts count, the schedule continues as after any failed one. `alone`: its
+    owner tries it as the only suspect.
     """
     lost_claims = max(delivery.unsettled_claims - 1, 0)
     may_count = counts_as_attempt(delivery, plan)

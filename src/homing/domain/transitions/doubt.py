@@ -20,7 +20,7 @@ def settle_found(delivery: Delivery, *, plan: Plan, now_ms: int, receipt: Receip
 
 @transition(sources=("in_flight",), targets=("pending",))
 def await_evidence(delivery: Delivery, *, now_ms: int, due_at_ms: int) -> Change:
-    """In doubt, and the provider cannot tell yet: ask again later. This is not an attempt."""
+    """In doubt, and the provider does not know yet: ask again later. This is not an attempt."""
     return Change(to_state(delivery, due_at_ms=due_at_ms, now_ms=now_ms))
 
 
@@ -32,7 +32,7 @@ def waive_doubt(delivery: Delivery) -> Change:
 
 @transition(sources=("in_flight",), targets=("in_flight",))
 def rely_on_token(delivery: Delivery) -> Change:
-    """Send again with the same token: the provider drops a repeat. Flagged: clocks may differ."""
+    """Send again with the same token, which the provider recognises. Flagged: clocks may differ."""
     return Change(replace(delivery, maybe_duplicate=True))
 
 

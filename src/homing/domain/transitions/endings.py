@@ -1,4 +1,4 @@
-"""The two ends with notices, delivered and the dead letter; and the note that they were given."""
+"""The two final states with notices, delivered and dead letter; and marking notices as given."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from homing.domain.transitions.table import transition
 def evidence_of(
     delivery: Delivery, answered: recipients.Recipients, receipt: Receipt
 ) -> dict[str, object]:
-    """Acceptance ends the doubt, except about a recipient that is refused now and may have it."""
+    """Acceptance ends the doubt, except for a recipient that is refused now and may have it."""
     in_doubt = any(r.outcome == "maybe" for r in answered)
     return {
         "receipt": receipt,
@@ -100,8 +100,8 @@ def mark_notified(
 ) -> Change:
     """Notices that were due have been given.
 
-    With the last one, the record of a delivery that its plan does not keep goes. Without a plan
-    (its route is not known here) every record stays.
+    With the last one, the record of a delivery that its plan does not keep is removed. Without a
+    plan (its route is not known here) every record stays.
     """
     left = tuple(notice for notice in delivery.notices_due if notice not in notices)
     after = replace(delivery, notices_due=left)
@@ -109,7 +109,7 @@ def mark_notified(
 
 
 def is_forgotten(delivery: Delivery, plan: Plan) -> bool:
-    """Whether the record goes: delivered, every notice given, and the plan does not keep it."""
+    """Whether to remove the record: delivered, every notice given, and not kept by the plan."""
     return delivery.state == "delivered" and not (plan.keep_delivered or delivery.notices_due)
 
 

@@ -35,7 +35,7 @@ def replay(
     generation: int | None = None,
     lane: str | None = None,
 ) -> Change:
-    """Try again from the failed stage, in place, with a new budget and the old cycle kept."""
+    """Try again from the failed stage, in place, with a new budget; the old cycle is kept."""
     cycle = Cycle(
         number=delivery.cycle,
         attempts=delivery.attempts_spent,
@@ -101,7 +101,7 @@ def dismiss(delivery: Delivery, *, now_ms: int) -> Change:
 
 @transition(sources=("pending", "waiting"), targets=("dismissed", "failed"))
 def cancel(delivery: Delivery, *, plan: Plan, now_ms: int) -> Change:
-    """An operator or the caller withdraws what has not ended; in doubt, it becomes uncertain."""
+    """An operator or the caller withdraws an open delivery; in doubt, it becomes uncertain."""
     if delivery.possibly_sent:
         return end_failed(delivery, "uncertain", plan, now_ms)
     after = replace(end(delivery, "dismissed", now_ms), resume_at_ms=delivery.due_at_ms)
@@ -143,12 +143,12 @@ def amend(
     now_ms: int,
     addresses: tuple[str, ...] | None = None,
 ) -> Change:
-    """A corrected payload takes the place of the old one, which is kept under its number.
+    """A corrected payload replaces the old one, which is kept under its number.
 
     It starts at the first stage, after a replay if it has failed. `addresses` is the corrected
     envelope; recipients that have accepted it are left alone. Tokens and marks of the old payload
     say nothing about the new one: a doubt about the old one can no longer be settled by evidence,
-    and the delivery can no longer be called "not sent".
+    and the delivery can no longer be reported as "not sent".
     """
     first = plan.first_stage.name
     after = replace(

@@ -40,7 +40,7 @@ def advance(
 ) -> Change:
     """A stage that is not the last has finished; its result is kept and the next one is due.
 
-    With `keep_until_ms` the holder keeps the claim, to go on at once in the same call.
+    With `keep_until_ms` the holder keeps the claim, to continue at once in the same call.
     """
     stage = plan.stage(delivery.stage)
     following = plan.stage_after(delivery.stage)
@@ -127,7 +127,7 @@ def succeed_in_part(
 
 @transition(sources=("in_flight",), targets=("suppressed", "failed"))
 def suppress(delivery: Delivery, failure: Failure, *, plan: Plan, now_ms: int) -> Change:
-    """Skipped on purpose, by the provider or a rule; a good end unless in doubt."""
+    """Skipped on purpose, by the provider or a rule; a success unless in doubt."""
     counts = counts_as_attempt(delivery, plan)
     ended = attempt_of(delivery, "suppressed", now_ms, counted=counts, failure=failure)
     after = replace(
@@ -151,7 +151,7 @@ def fail(
     roll: float,
     can_look: bool = False,
 ) -> Change:
-    """An attempt failed: try again by the policy, give it back to its route, or dead-letter it."""
+    """An attempt failed: retry by the policy, wait for the route's repair, or dead-letter it."""
     return _failed(delivery, failure, plan, now_ms, roll=roll, can_look=can_look)
 
 
@@ -197,7 +197,7 @@ def _failed(
 
 @transition(sources=("in_flight",), targets=("failed",))
 def dead_letter(delivery: Delivery, because: FailedBecause, *, plan: Plan, now_ms: int) -> Change:
-    """No further attempt is allowed: expired, out of budget, in doubt on hold, or poison."""
+    """No further attempt is allowed: expired, out of budget, in doubt and held, or poison."""
     return end_failed(delivery, because, plan, now_ms)
 
 

@@ -1,4 +1,4 @@
-"""The end of most deliveries: no recipient is refused and nothing is in doubt."""
+"""The outcome of most deliveries: no recipient is refused and nothing is in doubt."""
 
 from __future__ import annotations
 

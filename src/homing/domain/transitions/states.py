@@ -1,4 +1,4 @@
-"""The fields that change together when a delivery leaves its holder, ends, or opens again."""
+"""The fields that change together when a delivery is no longer held, ends, or is reopened."""
 
 from __future__ import annotations
 

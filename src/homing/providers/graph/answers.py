@@ -1,4 +1,4 @@
-"""What each answer of Microsoft Graph and of its token endpoint means, as data."""
+"""The classification of answers of Microsoft Graph and its token endpoint, as data."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class GraphProvider:
 
     @property
     def may_look_up(self) -> bool:
-        """Until a token has told what it permits, `lookup` may be tried."""
+        """Until the permissions of a token are known, `lookup` may be tried."""
         return self._tokens.may_draft is not False
 
     def sound_alerts(self, sound: SoundAlert) -> None:

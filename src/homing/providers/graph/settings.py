@@ -84,9 +84,7 @@ def _check_place(path: Path) -> None:
         raise SettingsError("GRAPH_ENV_FILE", f"{path} is a symbolic link; name the file itself")
     folder = path.absolute().parent.stat().st_mode
     if folder & stat.S_IWOTH and not folder & stat.S_ISVTX:
-        raise SettingsError(
-            "GRAPH_ENV_FILE", f"{path} lies in a folder that every user can write to"
-        )
+        raise SettingsError("GRAPH_ENV_FILE", f"{path} is in a folder that every user can write to")
 
 
 def _required(given: Mapping[str, str], name: str, form: re.Pattern[str], what: str) -> str:

@@ -41,7 +41,7 @@ class AccessToken(Struct, frozen=True):
 
 
 class Unsaved(Struct, frozen=True):
-    """A refresh token that the file did not take, and the one that stands there instead."""
+    """A refresh token that could not be written, and the one that is in the file instead."""
 
     token: str
     in_file: str
@@ -51,7 +51,7 @@ class Unsaved(Struct, frozen=True):
 
 
 class Tokens:
-    """`may_draft` is None until a token has told. `problem` is what a person has to mend.
+    """`may_draft` is None until a token is known. `problem` is what a person has to fix.
 
     `tell` is called if a new refresh token could not be stored.
     """
@@ -89,7 +89,7 @@ class Tokens:
                 await self._store(self._unsaved.token, self._unsaved.in_file)
 
     async def _refreshed(self) -> AccessToken | Failure:
-        """One refresh at a time for all who wait; it goes on if their time is over."""
+        """One refresh at a time for all senders; it continues if their time limits end."""
         if self._refreshing is None:
             self._refreshing = asyncio.create_task(self._refresh())
             self._refreshing.add_done_callback(self._end_refresh)

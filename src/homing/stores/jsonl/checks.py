@@ -21,5 +21,5 @@ def findings(path: Path) -> Iterator[Finding]:
     found = [finding for file in files for finding in file_findings(file)]
     yield from found or [Finding("files", "good", f"{path.name}: modes are as they should be")]
     for copy in sorted(folder.glob("damaged-*")):
-        detail = f"{copy} holds what could not be read; look at it, then remove it"
+        detail = f"{copy} contains what could not be read; check it, then remove it"
         yield Finding("store", "warning", detail)

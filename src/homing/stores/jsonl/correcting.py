@@ -24,7 +24,7 @@ _BIT_OF_DIFFERENCE = {_STEP[bit]: bit for bit in _BITS}
 def corrected(data: bytes) -> bytes | None:
     """This data with one bit flipped back, if that makes its first line whole; else None.
 
-    `data` goes on to the end of the second line, because the bit may be in a line feed, or may
+    `data` extends to the end of the second line, because the bit may be in a line feed, or may
     have made one.
     """
     for found in _candidates(*data.partition(_FEED)):
@@ -48,7 +48,7 @@ def whole_parts(line: bytes) -> tuple[int, int, int]:
 
 
 def _candidates(line: bytes, feed: bytes, after: bytes) -> Iterator[bytes]:
-    """The bit is inside of the line, or the line feed is not one, or a byte of the line became
+    """The bit is inside the line, or the line feed is not one, or a byte of the line became
     one. In the last case the second part of the line follows."""
     if (inside := _with_bit_back(line)) is not None:
         yield inside + _FEED

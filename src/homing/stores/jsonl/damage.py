@@ -1,5 +1,4 @@
-"""What is damaged in the files: a copy of it is kept, an alert tells of it, and a flipped bit is
-restored."""
+"""Damage in the files: a copy of it is kept, an alert reports it, and a flipped bit is repaired."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ log = logging.getLogger("homing.stores")
 
 
 class Damage:
-    """`facts` are to be stored: alerts are given by them. Copies lie in the folder of the store."""
+    """`facts` have to be stored: they raise the alerts. Copies are in the folder of the store."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,6 +1,6 @@
-"""What a damaged part of the files was about is held for a person: it may have been sent.
+"""Holds the deliveries that a damaged part of the files concerns: they may have been sent.
 
-The line before the damaged one would bring back an old state, and send again.
+The line before the damaged one would restore an old state, and the delivery would be sent again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from homing.stores.jsonl.keys import own_key
 from homing.stores.jsonl.lines import is_whole, looks_finished
 from homing.stores.memory.writing import save_one
 
-_DETAIL = "a line about it was damaged: nobody can tell whether it was sent"
+_DETAIL = "a line about it was damaged: it is unknown whether it was sent"
 
 # A line states the id of its delivery twice: as what it shows first, and in the delivery.
 _SHOWN_ID = re.compile(rb'^\s*\{"\w+":"([^"\\]+)"')
@@ -42,11 +42,11 @@ _NO_PLAN = Plan(stages=(), notify_on_failed=("dead_letter", "alert"))
 
 
 def concerned(index: LogIndex, data: bytes, start: int) -> set[str]:
-    """The ids of the deliveries that damaged bytes of the queue may have been about.
+    """The ids of the deliveries that damaged bytes of the queue may concern.
 
-    A line that cannot be told may have been about any delivery that has no newer line, unless it
-    was the first of a new one. That is put into the index as far as it can be read. Damage that
-    runs over the end of a line may hide whole lines, which were about any of them, too.
+    A line without a readable id may concern any delivery that has no newer line, unless it was the
+    first of a new one. That one is added to the index as far as it can be read. Damage that runs
+    over the end of a line may hide whole lines, which may concern any of them, too.
     """
     found: set[str] = set()
     lines = list(_lines(data))
@@ -77,7 +77,7 @@ def named_in(index: LogIndex, data: bytes) -> set[str]:
 
 
 def hold(index: LogIndex, delivery_ids: Iterable[str], now_ms: int) -> list[str]:
-    """Those of them that were open. What has ended stays as it is."""
+    """Hold those of them that were open. Ended deliveries stay unchanged."""
     held: list[str] = []
     for delivery_id in sorted(delivery_ids):
         delivery = index.records.get(delivery_id)
@@ -102,7 +102,7 @@ def _uncertain(delivery: Delivery, now_ms: int) -> Change:
 
 
 def _lines(data: bytes) -> Iterator[bytes]:
-    """Damage may also have made a line feed: then a line goes on behind it."""
+    """Damage may also have created a line feed: then a line continues after it."""
     line = b""
     for part in data.splitlines(keepends=True):
         line += part

@@ -1,4 +1,4 @@
-"""What the files say, in memory; and what a commit is about to change in it."""
+"""The content of the files, in memory; and what a commit is about to change in it."""
 
 from __future__ import annotations
 

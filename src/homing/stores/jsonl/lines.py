@@ -19,7 +19,7 @@ _SEAL = b',"sum":"%08x"}}'
 _SEALED_LINE = _SEAL + b"\n"
 SEALED_SUM = re.compile(rb',"sum":"([0-9a-f]{8})"}}')
 SEAL_BYTES = len(_SEAL % 0)
-# The end of a line: what is the same in all of them, and where it stands.
+# The end of a line: the part that is the same in all of them, and its position.
 _FIXED = [(nth - SEAL_BYTES - 1, byte) for nth, byte in enumerate(_SEALED_LINE % 0) if byte != 48]
 _FIXED_LEAST = 8
 # As long as no checksum or small damage makes them.
@@ -181,7 +181,7 @@ def is_foreign(line: bytes) -> bool:
 
 
 def blank(size: int) -> bytes:
-    """What takes the place of so many damaged bytes: the line before it ends, if it did not."""
+    """What replaces this many damaged bytes; it also ends the line before them."""
     return b"\n" + b" " * (size - 2) + b"\n" if size > 1 else b"\n"
 
 

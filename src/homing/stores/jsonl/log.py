@@ -31,7 +31,7 @@ JOURNAL = "journal.jsonl"
 # A journal above this size is compacted, unless most of what it says still counts.
 JOURNAL_BYTES = 8 * 1024 * 1024
 _OWNER_ONLY = 0o700
-# So many ids stand in an alert.
+# An alert names at most this many ids.
 _NAMED = 20
 
 
@@ -68,7 +68,7 @@ class Log:
         self._lock.close()
 
     def _state_size(self) -> None:
-        """Most commits write no line of the journal: the last state of the queue is told here."""
+        """Write the size of the queue to the journal: most commits write no line there."""
         if self._queue.synced <= self._stated:
             return
         with contextlib.suppress(StoreError, OSError), self.locked(time.monotonic()):

@@ -1,4 +1,4 @@
-"""Where the parts of a delivery lie in the queue file: its bytes stay on the disk."""
+"""The positions of the parts of a delivery in the queue file: its bytes stay on the disk."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def packed_place(
     has_results: bool | None,  # noqa: FBT001 - called for each line
     before: bytes | None,
 ) -> bytes:
-    """Of a delivery whose newest line lies here; None: the line leaves that as it was before."""
+    """Of a delivery whose newest line is here; None: the line does not change that part."""
     if before is None:
         if payload_size is not None and not has_results:
             return _PLACE.pack(offset, size, head, offset, size, payload_size, 0, 0)
@@ -78,7 +78,7 @@ class Contents(MutableMapping[str, Content]):
             self.packed[delivery_id] = packed
 
     def written(self, packed: dict[str, bytes]) -> None:
-        """All that was fresh lies in the file now, in these places."""
+        """Everything fresh is in the file now, at these positions."""
         self._last = None
         self.packed.update(packed)
         self.fresh.clear()

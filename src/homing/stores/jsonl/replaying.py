@@ -250,12 +250,12 @@ class Replay:
 def _missing(file: AppendFile, offset: int) -> StoreCorrupt:
     return StoreCorrupt(
         f"{file.path.name}: lines of the commit at byte {offset} are missing;"
-        " restore them from a backup, or take out its other lines to go on without it"
+        " restore them from a backup, or remove its other lines to continue without it"
     )
 
 
 def _decoded_size(text: memoryview) -> int:
-    """How many bytes a JSON string of base64 stands for."""
+    """How many bytes a JSON string of base64 encodes."""
     if len(text) == len('""'):
         return 0
     return (len(text) - 2) // 4 * 3 - (text[-2] == ord("=")) - (text[-3] == ord("="))

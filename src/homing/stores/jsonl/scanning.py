@@ -46,7 +46,7 @@ class Scan:
             place = yield from self._scan_from(place)
 
     def _scan_from(self, start: int) -> Generator[Line, None, int | None]:
-        """Where to go on after a line was mended; None at the end."""
+        """Where to continue after a line was repaired; None at the end."""
         place, is_finished = start, True
         for lines, feed in self._file.chunks(start):
             for line in lines:

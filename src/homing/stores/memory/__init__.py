@@ -1,4 +1,4 @@
-"""The reference store: what every other store must do, in plain dictionaries."""
+"""The reference store, in plain dictionaries: every other store must behave like it."""
 
 from homing.stores.memory.disk import MemoryDisk
 from homing.stores.memory.store import MemoryStore

@@ -1,4 +1,4 @@
-"""Claims: all that one of them takes is changed in one go."""
+"""Claims: everything that one claim takes is changed at once."""
 
 from __future__ import annotations
 

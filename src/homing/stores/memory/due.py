@@ -13,7 +13,7 @@ _SPARE_ENTRIES = 1024
 class DueQueue:
     """Claimable deliveries by lane, priority, due time and id.
 
-    Most leases never end by themselves: they lie apart, by their ends, and come into the lines
+    Most leases never expire: they are kept separately, by their ends, and are put into the lines
     only when they have ended. A delivery that moves leaves its old entry in its line; an entry
     counts only while it is the one in `_entries`, and is dropped when it comes to the front.
     """

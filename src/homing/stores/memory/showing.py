@@ -1,4 +1,4 @@
-"""The records of Shapes, as they lie in the store for others to read."""
+"""The records of Shapes, as other programs read them in the store."""
 
 from __future__ import annotations
 

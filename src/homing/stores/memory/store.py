@@ -40,7 +40,7 @@ class MemoryStore:
         forks.forget_in_child(self)
 
     def forget_parent(self) -> None:
-        """What the parent has accepted is the parent's to deliver."""
+        """In a forked child: the parent delivers what it has accepted."""
         self.disk = MemoryDisk()
         self._news_seen = self.disk.news
 

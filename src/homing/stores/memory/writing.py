@@ -81,7 +81,7 @@ def _is_free(key: Key, by_ms: int) -> bool:
 
 
 def _put_terms(disk: MemoryDisk, write: Write) -> list[tuple[str, str]]:
-    """The names of those that still stand for this delivery."""
+    """The terms of those keys that still belong to this delivery."""
     keys_put = []
     for key in write.terms:
         name = key.source, key.key

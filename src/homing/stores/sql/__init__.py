@@ -1,1 +1,1 @@
-"""Stores in SQL databases: what they share, and one package per database."""
+"""Stores in SQL databases: shared code, and one package per database."""

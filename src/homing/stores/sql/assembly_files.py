@@ -1,4 +1,4 @@
-"""SQL files of assemblies: views, tables and functions of a design's own, applied once each.
+"""SQL files of assemblies: their own views, tables and functions, each applied once.
 
 Each assembly numbers its files by time (`20261116T1200_outbox_view.sql`, or
 `20261116120000_outbox_view.sql`), so that two branches of it can add files without agreeing on
@@ -44,7 +44,7 @@ def files_of(assembly: str, package: str) -> tuple[AssemblyFile, ...]:
 def outstanding_files(
     given: Iterable[AssemblyFile], applied: Mapping[tuple[str, str], str]
 ) -> list[AssemblyFile]:
-    """What has still to be applied; `applied` maps (assembly, name) to a checksum."""
+    """The files still to be applied; `applied` maps (assembly, name) to a checksum."""
     pending = []
     for file in given:
         known = applied.get((file.assembly, file.name))

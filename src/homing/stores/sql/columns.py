@@ -1,8 +1,8 @@
-"""The columns of a delivery, spelled once: rows, statements, filters and reading follow from it.
+"""The columns of a delivery, defined once for rows, statements, filters and reading.
 
-A record says everything about a delivery. Columns hold what a database searches by. Some are
-*fresh*: they may be changed without the record being written again (by a claim, a mark, a plain
-outcome), so where column and record differ, the column is right.
+A record contains everything about a delivery. Columns contain what a database searches by. Some are
+*fresh*: a claim, a mark or a plain outcome may change them without writing the record again, so
+where column and record differ, the column is right.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 
 class Column(Struct, frozen=True):
-    """`taken` is the expression that takes it from a delivery `d`; empty: the field of that name.
+    """`taken` is the expression that reads it from a delivery `d`; empty: the field of that name.
 
     A `fixed` one never changes after the add.
     """
@@ -76,7 +76,7 @@ PLACES = {name: place for place, name in enumerate(NAMES)}
 
 
 def plain_receipt_at_ms(receipt: Receipt) -> int | None:
-    """When it was accepted, if that is all that the receipt says."""
+    """When it was accepted, if the receipt contains nothing else."""
     at_ms = receipt.accepted_at_ms
     return at_ms if receipt == Receipt(accepted_at_ms=at_ms) else None
 
@@ -84,7 +84,7 @@ def plain_receipt_at_ms(receipt: Receipt) -> int | None:
 def row_maker(
     absent: object = None, columns: Sequence[Column] = COLUMNS
 ) -> Callable[[Delivery], Row]:
-    """A function that makes the row of a delivery, with `absent` for what is not there.
+    """A function that makes the row of a delivery, with `absent` instead of None.
 
     It is compiled from the table of columns: a loop over them takes three times as long, and every
     delivery that is added goes through it.
@@ -119,7 +119,7 @@ _stored_with_record: Callable[[Delivery], Row] = attrgetter(
 
 
 def _record_comparer() -> Callable[[Delivery, Delivery], bool]:
-    """Whether two deliveries agree in what only the record says; compiled as in `row_maker`."""
+    """Whether two deliveries agree in all fields without a column; compiled as in `row_maker`."""
     fresh = {*FRESH_FIELDS, "open_children"}
     fields = [name for name in Delivery.__struct_fields__ if name not in fresh]
     source = " and ".join(f"before.{name} == after.{name}" for name in fields)
@@ -131,7 +131,7 @@ _same_record = _record_comparer()
 
 
 def column_change(before: Delivery, after: Delivery) -> tuple[Row | None, bool]:
-    """The new values of the fresh columns, or None if other columns change too; and whether the
+    """The new values of the fresh columns, or None if other columns change, too; and whether the
     record changes."""
     fresh = _fresh_row(after)
     # A receipt that says more than its time is kept in the record only, and must stay there.

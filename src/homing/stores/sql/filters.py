@@ -1,4 +1,4 @@
-"""Which rows a query means: conditions as data, values always bound."""
+"""Translates queries into conditions: as data, with values always bound."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STATES: dict[State, str] = {
 
 
 def _group_word(column: Column) -> str:
-    """What is not there is the empty word, and a flag is `true` or `false`."""
+    """A missing value is the empty text, and a flag is `true` or `false`."""
     if column.kind == "integer":
         return f"case d.{column.name} when 1 then 'true' else 'false' end"
     return f"coalesce(d.{column.name}, '')" if column.nullable else f"d.{column.name}"
@@ -68,7 +68,7 @@ ORDERS = {
 
 
 def conditions(query: Query) -> tuple[str, list[str], dict[str, Any]]:
-    """Where to look, what must hold, and the values to bind."""
+    """The tables to read, the conditions, and the values to bind."""
     values: dict[str, Any] = {}
     wanted: list[str] = []
     for name, condition in CONDITIONS.items():
@@ -89,7 +89,7 @@ def conditions(query: Query) -> tuple[str, list[str], dict[str, Any]]:
 
 
 def behind(cursor: Cursor | None, wanted: list[str], values: dict[str, Any]) -> bool:
-    """Add the condition of the cursor; whether the newer ones are asked for."""
+    """Add the condition of the cursor; returns whether newer deliveries are wanted."""
     newer = cursor is not None and cursor.newer
     if cursor is not None:
         wanted.append(ABOVE if newer else BELOW)
@@ -98,7 +98,7 @@ def behind(cursor: Cursor | None, wanted: list[str], values: dict[str, Any]) -> 
 
 
 def _facets(facets: tuple[Facet, ...], values: dict[str, Any]) -> list[str]:
-    """Any of them; a state that they have in common is a condition of its own, for the index."""
+    """Any of them; a state that all of them have is a separate condition, for the index."""
     if not facets:
         return ["false"]
     alternatives = " or ".join(
@@ -127,8 +127,8 @@ def _facet(number: int, facet: Facet, values: dict[str, Any]) -> str:
 
 
 def is_counted(query: Query, by: tuple[GroupBy, ...]) -> bool:
-    """Whether the numbers that are kept answer it: by route, lane and state, and those of dead
-    letters by error class and reason too."""
+    """Whether the maintained numbers answer it: by route, lane and state, and for dead letters by
+    error class and reason, too."""
     of_failed = is_of_failed(query)
     facets = [
         Facet(
@@ -141,7 +141,7 @@ def is_counted(query: Query, by: tuple[GroupBy, ...]) -> bool:
     ]
     asked = Query(
         route=query.route,
-        # The empty word stands there for none.
+        # The empty text means none there.
         error_class=(query.error_class or None) if of_failed else None,
         facets=None if query.facets is None else tuple(facets),
     )
@@ -149,22 +149,22 @@ def is_counted(query: Query, by: tuple[GroupBy, ...]) -> bool:
 
 
 def states_of(query: Query) -> set[State]:
-    """The states that it asks for by its facets."""
+    """The states that its facets select."""
     return {facet.state for facet in query.facets or ()}
 
 
 def is_of_failed(query: Query) -> bool:
-    """Whether it asks for dead letters alone."""
+    """Whether it selects dead letters only."""
     return states_of(query) == {"failed"}
 
 
 def newest_failures_first(query: Query) -> str:
-    """The order in which a bounded count takes dead letters since lately: along their index."""
+    """The order in which a bounded count reads recent dead letters: along their index."""
     lately = is_of_failed(query) and query.updated_from_ms is not None
     return "order by d.updated_at_ms desc" if lately else ""
 
 
 def is_narrow(query: Query) -> bool:
-    """Whether it is about one address, one family or one process, or about notices to give."""
+    """Whether it selects one address, one parent or one process, or due notices."""
     fields = (query.recipient, query.parent_id, query.clone_of, query.holder, query.notices_due)
     return any(field is not None for field in fields)

@@ -1,4 +1,4 @@
-"""The attempt that delivered is implied by the delivered record, and needs no row of its own.
+"""The attempt that delivered is implied by the delivered record and needs no row.
 
 It is implied only if it can be rebuilt exactly from the record and two columns (its holder and its
 start); any other attempt is a row of the ledger.
@@ -26,7 +26,7 @@ def implied_attempt(delivery: Delivery, done_by: str | None, done_since_ms: int 
 
 
 def implies_attempt(write: Write) -> bool:
-    """Whether the delivered record says everything about the one attempt of this write."""
+    """Whether the delivered record contains everything about the one attempt of this write."""
     if write.delivery.state != "delivered" or len(write.attempts) != 1 or write.removes:
         return False
     attempt = write.attempts[0]

@@ -1,9 +1,9 @@
-"""Migrations: plain SQL files, applied once, in order, each with its checksum remembered.
+"""Migrations: plain SQL files, applied once, in order, each with a stored checksum.
 
-An applied file that was edited since stops the start, and so does a database that is newer than
-this code: in both cases the schema and the statements could differ unnoticed.
+A store does not open if an applied file was edited since, or if the database is newer than this
+code: in both cases the schema and the statements could differ unnoticed.
 
-The first line of a file says what workers of the version before may do while it is applied:
+The first line of a file says what workers of the previous version may do while it is applied:
 `-- old workers: go on` or `-- old workers: must stop`. They must stop if they would misread what
 the new version writes, such as a mark in a column that they do not know.
 """
@@ -53,14 +53,14 @@ def shipped(package: str) -> tuple[Migration, ...]:
         Migration(int(file.name[:4]), file.name[5:-4], file.read_text("utf-8")) for file in found
     )
     if [migration.number for migration in migrations] != list(range(1, len(found) + 1)):
-        raise ValueError(f"the migrations of {package} are not numbered without a gap")
+        raise ValueError(f"the migrations of {package} have a gap in their numbers")
     return migrations
 
 
 def outstanding(
     migrations: tuple[Migration, ...], applied: Mapping[int, str]
 ) -> tuple[Migration, ...]:
-    """What has still to be applied; `applied` maps numbers to checksums."""
+    """The migrations still to be applied; `applied` maps numbers to checksums."""
     newest = max(applied, default=0)
     if newest > len(migrations):
         raise StoreUnsafe(
@@ -78,7 +78,7 @@ def outstanding(
 
 
 def check_old_workers(pending: Sequence[Migration], live: Collection[str]) -> None:
-    """Refuse a migration that the processes which work on the database now would misread."""
+    """Refuse a migration whose result the running processes would misread."""
     stopping = [migration for migration in pending if migration.stops_old_workers]
     if stopping and live:
         names = ", ".join(f"{migration.number:04}_{migration.name}" for migration in stopping)

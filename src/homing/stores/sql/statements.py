@@ -1,4 +1,4 @@
-"""Reads SQL from files, and widens statements to write many rows at once."""
+"""Reads SQL from files, and extends statements to write many rows at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def load(package: str, name: str, parts: Mapping[str, str] | None = None) -> dic
 
 
 class Bulk:
-    """A statement whose one `values (?, …)` row can stand for many.
+    """A statement whose one `values (?, …)` row can be repeated for many rows.
 
     A wide statement releases Python's interpreter lock once; many narrow ones compete for it row
     by row. Widths are powers of two, so that few statements have to be kept prepared.
@@ -55,7 +55,7 @@ class Bulk:
             left -= width
 
     def padded(self, rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, tuple[Any, ...]]]:
-        """As `whole`, in fewer statements: for reads, where asking twice does no harm."""
+        """As `whole`, in fewer statements: for reads, where repeated rows do no harm."""
         for start in range(0, len(rows), self._widest):
             part = rows[start : start + self._widest]
             width = 1 << (len(part) - 1).bit_length()

@@ -124,7 +124,7 @@ class BookingDesk:
         task.add_done_callback(self._running.discard)
 
     async def _notify(self, kind: Kind, booking: Booking) -> None:
-        """Never raises: the booking stands, and the next start sends what was not recorded."""
+        """Never raises: the booking is kept, and the next start sends what was not recorded."""
         if not self.mail:
             log.debug("mail_off: no %s is sent", kind)
             return
