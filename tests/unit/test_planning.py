@@ -22,7 +22,7 @@ def test_the_example_of_the_issue() -> None:
     assert seen.lost_window_s == 240.0
     text = "\n".join(drawn(seen))
     assert "Every message survives an outage of up to 36m." in text
-    assert "what is accepted in its first 4m would be dead-lettered" in text
+    assert "messages accepted in its first 4m would become dead letters" in text
 
 
 def test_an_outage_within_reach_costs_no_message() -> None:

@@ -58,7 +58,7 @@ class AssemblyCommands(TyperGroup):
             (variable, _about(name, shown(variable, name.default)))
             for variable, name in own_names(self.assembly.settings).items()
         ]
-        rows.append(("HOMING_…", "As everywhere: `homing config show` lists them."))
+        rows.append(("HOMING_…", "General settings: `homing config show` lists them."))
         with formatter.section("Settings, from the environment"):
             formatter.write_dl(rows)
 

@@ -29,7 +29,7 @@ from homing.engine.bulk import (
 MEANINGS: dict[BulkVerb, str] = {
     "replay": "Try dead letters again, from their failed stage, with a new budget.",
     "dismiss": "Close dead letters; `restore` undoes it.",
-    "cancel": "Withdraw what has not ended yet.",
+    "cancel": "Withdraw open deliveries.",
     "restore": "Undo dismissals and cancellations.",
 }
 # Replays load the workers and the other side, so they are paced.
@@ -67,21 +67,26 @@ def _verb(verb: BulkVerb) -> Callable[..., None]:
             typer.Option(
                 "--filter",
                 metavar="NAME=VALUE",
-                help="Instead of an ID: all with this; may be given several times. The names are"
-                " the options of `homing list`.",
+                help="Instead of an ID: all deliveries that match; may be repeated. The names are"
+                " the filters of `homing list`.",
             ),
         ] = None,
         everything: Annotated[
-            bool, typer.Option("--all", help="Instead of a filter: all but uncertain ones.")
+            bool,
+            typer.Option(
+                "--all",
+                help="Instead of a filter: all deliveries to which the verb applies, except"
+                " uncertain dead letters.",
+            ),
         ] = False,
         dry_run: Annotated[
-            bool, typer.Option("--dry-run", help="Only say what would become of each.")
+            bool, typer.Option("--dry-run", help="Only show the result for each; change nothing.")
         ] = False,
         per_second: Annotated[
             float | None,
-            typer.Option(min=0.001, max=1000, help="How many in a second at most."),
+            typer.Option(min=0.001, max=1000, help="At most this many per second."),
         ] = PER_SECOND.get(verb),
-        limit: Annotated[int | None, typer.Option(min=1, help="How many at most.")] = None,
+        limit: Annotated[int | None, typer.Option(min=1, help="At most this many.")] = None,
         as_json: AsJson = False,
     ) -> None:
         if (delivery_id is not None) + bool(conditions) + everything != 1:
@@ -150,14 +155,14 @@ def _report(progress: BulkProgress, *, as_json: bool) -> None:
 def _tell_left_out(number: int) -> None:
     if number:
         typer.echo(
-            f"{number} uncertain left out, as they may have arrived: ask the provider, then use an"
-            " ID or --filter because=uncertain",
+            f"{number} uncertain left out because they may have arrived: ask the provider, then use"
+            " an ID or --filter because=uncertain",
             err=True,
         )
 
 
 class Item(Struct, frozen=True):
-    """What would become of one delivery."""
+    """What the verb would do to one delivery."""
 
     delivery_id: str
     status: str

@@ -20,7 +20,7 @@ def compact(
     place: Place,
     i_consent: Annotated[
         bool,
-        typer.Option("--i-consent", help="Lines that later ones have replaced are removed."),
+        typer.Option("--i-consent", help="Required: confirms that superseded lines are removed."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -19,7 +19,7 @@ def group() -> None:
 @app.command()
 @command
 def show(place: Place, as_json: AsJson = False) -> None:
-    """Print what is in force and where it came from."""
+    """Print the settings in force and where each comes from."""
     from homing.from_settings import assemble, settings_in_force
 
     chosen = program(place)

@@ -1,4 +1,4 @@
-"""`counters`: what was accepted, delivered and failed over time."""
+"""`counters`: how many were accepted, delivered and failed over time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def counters(
     route: Annotated[str | None, typer.Option(help="Of this route only.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """What was accepted, delivered and failed over time, what waited, and times to deliver."""
+    """How many deliveries were accepted, delivered and failed over time, how many waited, and
+    times to deliver."""
     if span not in (spans := get_args(Span)):
         raise WrongUse(f"--span: {span!r} is not known; use one of {', '.join(spans)}")
 

@@ -25,8 +25,8 @@ Actor = Annotated[
 
 MEANINGS = {
     "restart": "Try a dead letter again from its first stage.",
-    "resend": "Send an ended delivery a second time, on purpose, as a delivery of its own. (What"
-    ' `on_doubt = "resend"` repeats by itself is a send whose outcome is not known.)',
+    "resend": "Send an ended delivery a second time, on purpose, as a new delivery. (The setting"
+    ' `on_doubt = "resend"` is something else: it repeats a send whose outcome is unknown.)',
 }
 
 
@@ -68,7 +68,7 @@ def confirm(
     actor: Actor = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say that an uncertain one did arrive, with the evidence."""
+    """Record that an uncertain delivery did arrive, with the evidence."""
 
     def act(homing: Homing) -> Awaitable[Delivery]:
         return homing.desk.confirm(delivery_id, evidence=evidence, **who(actor, reason))
@@ -93,17 +93,17 @@ def annotate(
 
 
 def park(place: Place, route: RouteName, reason: Reason, actor: Actor = None) -> None:
-    """Stop a route: nothing of it is tried until it is unparked."""
+    """Stop a route: none of its deliveries is tried until it is unparked."""
 
     async def act(homing: Homing) -> int:
         _check(homing, route)
         return await homing.desk.park(route, **who(actor, reason))
 
-    under_way = with_homing(place, act)
+    claimed = with_homing(place, act)
     typer.echo(f"park: {visible(route)} is parked until a person unparks it")
     typer.echo(
-        f"Workers stop within {span(KNOWN_WITHIN_S)}. {under_way} under way: what is being sent"
-        " already is finished, the rest is given back."
+        f"Workers stop within {span(KNOWN_WITHIN_S)}. {claimed} claimed: those being sent"
+        " are finished, the others are released."
     )
 
 
@@ -116,7 +116,8 @@ def unpark(place: Place, route: RouteName, reason: Reason, actor: Actor = None) 
 
     with_homing(place, act)
     typer.echo(
-        f"unpark: {visible(route)} is no longer parked; workers go on within {span(KNOWN_WITHIN_S)}"
+        f"unpark: {visible(route)} is no longer parked; workers continue within"
+        f" {span(KNOWN_WITHIN_S)}"
     )
 
 

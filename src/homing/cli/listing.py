@@ -21,15 +21,17 @@ from homing.ports import Cursor
 SHOWN = 50
 EXPORT_PAGE = 500
 FORMATS = ("table", "json", "csv")
-Limit = Annotated[int | None, typer.Option(min=1, help=f"How many at most; {SHOWN}, in CSV all.")]
+Limit = Annotated[
+    int | None, typer.Option(min=1, help=f"At most this many; {SHOWN} by default, all for CSV.")
+]
 Format = Annotated[
-    str | None, typer.Option("--format", help=f"{', '.join(FORMATS)}; CSV has all that match.")
+    str | None, typer.Option("--format", help="table, json or csv; CSV contains all that match.")
 ]
 After = Annotated[
-    str | None, typer.Option("--cursor", metavar="ID", help="Go on below this delivery.")
+    str | None, typer.Option("--cursor", metavar="ID", help="The page after this delivery.")
 ]
 Before = Annotated[
-    str | None, typer.Option("--above", metavar="ID", help="Go back above this delivery.")
+    str | None, typer.Option("--above", metavar="ID", help="The page before this delivery.")
 ]
 HEAD = (
     "id",
@@ -84,7 +86,7 @@ def dead(
     format_: Format = None,
     as_json: AsJson = False,
 ) -> None:
-    """The dead letters: what waits for a person."""
+    """The dead letters, newest first."""
     if _is_csv(format_):
         _export(place, chosen, _place_of(cursor, above), limit)
     else:
@@ -109,7 +111,7 @@ def search(
         print_json({"matched": matched, "items": views, "more": more})
         return
     if not views:
-        raise NotFound(f"nothing is known of {text!r}")
+        raise NotFound(f"nothing found for {text!r}")
     typer.echo(table(HEAD, [_row(view) for view in views], first_to_go=FIRST_TO_GO))
     if more:
         typer.echo("(there are more: --limit)", err=True)
@@ -234,7 +236,7 @@ def _list(
 def _place_of(below: str | None, above: str | None) -> tuple[str, bool] | None:
     """The delivery that the page lies next to, and whether the newer side is meant."""
     if below is not None and above is not None:
-        raise WrongUse("--above: is given beside --cursor; give one of them")
+        raise WrongUse("--above cannot be combined with --cursor")
     if above is not None:
         return above, True
     return None if below is None else (below, False)

@@ -84,7 +84,8 @@ class Commands(assemblies.Commands):
 app = typer.Typer(
     name="homing",
     cls=Commands,
-    help="Delivers e-mails, events and job results, or tells a person why not.",
+    help="Delivers e-mails, events and job results; what cannot be delivered becomes a dead letter"
+    " with the reason.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

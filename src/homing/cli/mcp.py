@@ -28,7 +28,8 @@ def mcp(
     host: Annotated[
         str,
         typer.Option(
-            help="With --http: listen here. Elsewhere than on loopback, API tokens are needed."
+            help="With --http: the address to listen on. On other addresses than loopback, API"
+            " tokens are required."
         ),
     ] = "127.0.0.1",
     port: Annotated[
@@ -38,7 +39,7 @@ def mcp(
         bool, typer.Option("--allow-replay", help="Let agents replay dead letters.")
     ] = False,
 ) -> None:
-    """Tools for agents (Model Context Protocol) to look into dead letters. Read-only by default."""
+    """Tools for agents (Model Context Protocol) to inspect dead letters. Read-only by default."""
     homing = homing_at(place)
     run = _http(place, host, port) if http else _stdio
     asyncio.run(_opened(homing, place, run, allow_replay=allow_replay))

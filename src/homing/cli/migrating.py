@@ -19,9 +19,11 @@ def register(app: typer.Typer) -> None:
 def migrate(
     place: Place,
     as_json: AsJson = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is pending.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list the pending migrations.")
+    ] = False,
 ) -> None:
-    """Apply the store's pending migrations, or only name them."""
+    """Apply the store's pending migrations, or only list them."""
     import asyncio
 
     from homing.ports import Migrated

@@ -21,7 +21,7 @@ def mock_graph(  # noqa: PLR0913, PLR0917 - the options of a command
         str,
         typer.Option(
             help="Answers to the calls that send, one after the other: 503,429:120,202."
-            " Also 429@120 (Retry-After as a date), cut, 202-cut. A spent script answers 202."
+            " Also 429@120 (Retry-After as a date), cut, 202-cut. After the end of the script, 202."
         ),
     ] = "",
     token_script: Annotated[
@@ -30,11 +30,11 @@ def mock_graph(  # noqa: PLR0913, PLR0917 - the options of a command
     ] = "",
     state: Annotated[
         Path | None,
-        typer.Option(help="Keep ledger, calls and tokens in this folder; it is made."),
+        typer.Option(help="Keep ledger, calls and tokens in this folder, which is created."),
     ] = None,
     scope: Annotated[
         str,
-        typer.Option(help="What is granted; drafts need Mail.ReadWrite."),
+        typer.Option(help="The granted permissions; drafts need Mail.ReadWrite."),
     ] = "Mail.Send",
     recipient: Annotated[
         list[str] | None,
@@ -42,12 +42,12 @@ def mock_graph(  # noqa: PLR0913, PLR0917 - the options of a command
     ] = None,
     latency_ms: Annotated[int, typer.Option(min=0, help="Answer this much later.")] = 0,
     token_life_s: Annotated[
-        int, typer.Option(min=1, help="How long an access token is good.")
+        int, typer.Option(min=1, help="How long an access token is valid.")
     ] = 3600,
     revoke_used: Annotated[
         bool, typer.Option("--revoke-used", help="A refresh token works only once.")
     ] = False,
-    host: Annotated[str, typer.Option(help="Listen here.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
 ) -> None:
     """A fake of Microsoft Graph: the token endpoint, sendMail and drafts. It sends nothing.
 

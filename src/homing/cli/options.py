@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from msgspec import Struct
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DeliveryId = Annotated[str, typer.Argument(metavar="ID")]
 
 
@@ -23,13 +23,15 @@ class Place(OptionGroup, frozen=True, kw_only=True):
 
     config: Annotated[
         Path | None,
-        typer.Option(help="The settings file; homing.toml if it is there.", show_default=False),
+        typer.Option(
+            help="The settings file; by default homing.toml, if it exists.", show_default=False
+        ),
     ] = None
     store: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="This store instead of the one that is set, such as sqlite:///outbox.db.",
+            help="This store instead of the one in the settings, such as sqlite:///outbox.db.",
             show_default=False,
         ),
     ] = None

@@ -23,14 +23,22 @@ def register(app: typer.Typer) -> None:
 
 def plan(  # noqa: PLR0913, PLR0917 - each is an option
     place: Place,
-    outage: Annotated[str, typer.Option(help="How long the other side is down, e.g. 40m.")],
+    outage: Annotated[str, typer.Option(help="The length of the outage, e.g. 40m.")],
     ladder: Annotated[str | None, typer.Option(help="Steps, e.g. 1m,5m,30m.")] = None,
     exponential: Annotated[
         str | None, typer.Option(help="First wait, factor and cap, e.g. 1s,2,60s.")
     ] = None,
-    jitter: Annotated[bool, typer.Option("--jitter", help="Full jitter: waits are drawn.")] = False,
+    jitter: Annotated[
+        bool, typer.Option("--jitter", help="Full jitter: waits are random.")
+    ] = False,
     max_attempts: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="As on the route, or 5.")
+        int | None,
+        typer.Option(
+            min=1,
+            max=1000,
+            help="The number of attempts; by default that of the route, or 5.",
+            show_default=False,
+        ),
     ] = None,
     route: Annotated[
         str | None, typer.Option(help="The policy of this route.", show_default=False)
@@ -38,9 +46,9 @@ def plan(  # noqa: PLR0913, PLR0917 - each is an option
     svg: Annotated[Path | None, typer.Option(help="Also draw it into this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """When attempts are made, what survives the outage, and what would be dead-lettered.
+    """When attempts are made, what survives the outage, and what would become a dead letter.
 
-    Without a policy, that of a route as it is set: the first one unless another is named.
+    Without a policy, that of a route: the first one, or the one given by --route.
     """
     asked = _asked(ladder, exponential, max_attempts, jitter=jitter)
     if asked is not None and route is not None:
@@ -89,8 +97,10 @@ def verdict(seen: Forecast) -> list[str]:
     """What the policy promises, and what this outage costs."""
     outage, reach = span(seen.outage_s), span(seen.reach_s)
     if seen.drawn:
-        lines = [f"Waits are drawn; on average the last attempt comes after {reach}."]
-        lines += [f"Of what is accepted {reach} before an outage's end, about half is delivered."]
+        lines = [
+            f"Waits are random; on average the last attempt is made after {reach}.",
+            f"About half of the messages accepted {reach} before an outage ends are delivered.",
+        ]
     else:
         lines = [f"Every message survives an outage of up to {reach}."]
     if seen.survives:
@@ -102,9 +112,9 @@ def verdict(seen: Forecast) -> list[str]:
         )
     else:
         lines.append(
-            f"In this outage of {outage}, what is accepted in its first"
-            f" {span(seen.lost_window_s)} would be dead-lettered{' on average' * seen.drawn};"
-            " what comes later survives."
+            f"In this outage of {outage}, messages accepted in its first"
+            f" {span(seen.lost_window_s)} would become dead letters{' on average' * seen.drawn};"
+            " later ones survive."
         )
     return lines
 

@@ -77,7 +77,7 @@ def overview_lines(found: Overview) -> list[str]:
     parked = colored(", ".join(found.parked) or "none", "red" if found.parked else None)
     unserved = [unserved_text(lane, waiting) for lane, waiting in found.unserved.items()]
     due_ms = found.oldest_due_at_ms
-    late = [] if due_ms is None else [f"the oldest one is due since {at(due_ms)}"]
+    late = [] if due_ms is None else [f"the oldest one has been due since {at(due_ms)}"]
     return [
         table(("route", "status", "count"), rows),
         "",
@@ -106,8 +106,8 @@ async def counts(homing: Homing) -> list[Count]:
 
 
 def health(place: Place, as_json: AsJson = False) -> None:
-    """Exit 0 when the store can be written, live workers serve all waiting work, no route is
-    parked and no provider fails; else 1 and why."""
+    """Exit with 0 if the store can be written, live workers serve all waiting work, no route is
+    parked and no provider fails; otherwise with 1 and the reason."""
     problems, warnings = with_homing(place, _problems_and_warnings)
     if as_json:
         status = "bad" if problems else "degraded" if warnings else "ok"

@@ -55,7 +55,7 @@ def send(  # noqa: PLR0913, PLR0917 - each is an option
         typer.Option(help="JSON with any fields, as in POST /deliveries; - is stdin."),
     ] = None,
     key: Annotated[
-        str | None, typer.Option(help="The idempotency key: the same again sends nothing.")
+        str | None, typer.Option(help="The idempotency key: a repeated one sends nothing.")
     ] = None,
     source: Annotated[str, typer.Option(help="Which program submits it.")] = "",
     queue: Annotated[
@@ -63,7 +63,7 @@ def send(  # noqa: PLR0913, PLR0917 - each is an option
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Store an e-mail and send it at once. What fails for now is left to a worker."""
+    """Store an e-mail and send it at once. After a temporary failure a worker tries again."""
     given = {
         "to": to,
         "from": sender,

@@ -27,7 +27,9 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     place: Place,
-    host: Annotated[str | None, typer.Option(help="Listen here; loopback by default.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="The address to listen on; loopback by default.")
+    ] = None,
     port: Annotated[
         int | None,
         typer.Option(min=0, max=65535, help="Listen on this port; 8025 by default."),
@@ -65,15 +67,20 @@ def worker(
         int | None,
         typer.Option(
             min=0,
-            help="The generation of this code: its events, and those of none, are handled.",
+            help="The generation of this code: it handles events of this generation and of"
+            " generation 0.",
         ),
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Attempt all that is due now, then end; for a timer.")
+        bool,
+        typer.Option(
+            "--once",
+            help="Attempt everything that is due now, then exit; for cron or a systemd timer.",
+        ),
     ] = False,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
-    """Deliver what others have accepted, until stopped."""
+    """Deliver what other processes have accepted, until stopped."""
     from homing.cli.running import run_app, run_once, run_worker
 
     if once and (place.app is not None or processes > 1):

@@ -110,7 +110,7 @@ def demand_folder(store: Store) -> None:
 
 async def demand_store(homing: Homing, place: Place) -> None:
     if place.app is None and not isinstance(homing.store, Migrated | InFile):
-        raise WrongUse("the store `memory:` is seen by its own process only; name another one")
+        raise WrongUse("the store `memory:` exists only in its own process; name another one")
     await demand_schema(homing.store)
 
 

@@ -1,8 +1,10 @@
-"""`show`, `attempts`, `why`: one delivery, whole, its history, and its story."""
+"""`show`, `attempts`, `why`: the fields of one delivery, its attempts, and its history in
+sentences; `audit`: what operators did."""
 
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -24,6 +26,9 @@ from homing.domain.redaction import visible
 from homing.engine.views import AttemptView, AuditView, DeliveryView, attempt_view, audit_view
 from homing.ports import Query
 
+# `attempts` of a parent names at most this many of its children.
+CHILDREN_NAMED = 50
+
 
 def register(app: typer.Typer) -> None:
     app.command()(command(show))
@@ -33,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
 
 def show(place: Place, delivery_id: DeliveryId, as_json: AsJson = False) -> None:
-    """One delivery, whole, with what operators did to it."""
+    """All fields of one delivery, and what operators did to it."""
 
     async def act(homing: Homing) -> tuple[DeliveryView, str | None, list[AuditView]]:
         delivery = await homing.desk.show(delivery_id)
@@ -84,12 +89,16 @@ def _shown(name: str, value: Any) -> str:
 def attempts(place: Place, delivery_id: DeliveryId, as_json: AsJson = False) -> None:
     """Every attempt of a delivery, oldest first, then the scheduled one."""
 
-    async def act(homing: Homing) -> list[AttemptView]:
-        return [attempt_view(attempt) for attempt in await homing.desk.attempts(delivery_id)]
+    async def act(homing: Homing) -> tuple[list[AttemptView], list[str]]:
+        views = [attempt_view(attempt) for attempt in await homing.desk.attempts(delivery_id)]
+        return views, [] if views else await _ids_of_children(homing, delivery_id)
 
-    views = with_homing(place, act)
+    views, children = with_homing(place, act)
     if as_json:
         print_json({"items": views})
+        return
+    if children:
+        typer.echo(visible(f"Its attempts are those of its children: {', '.join(children)}"))
         return
     head = ("no", "cycle", "stage", "phase", "status", "when", "code", "what")
     rows = [
@@ -106,6 +115,12 @@ def attempts(place: Place, delivery_id: DeliveryId, as_json: AsJson = False) -> 
         for view in views
     ]
     typer.echo(table(head, rows, first_to_go=("cycle", "phase", "stage")))
+
+
+async def _ids_of_children(homing: Homing, parent_id: str) -> list[str]:
+    page = await homing.desk.list(Query(parent_id=parent_id), limit=CHILDREN_NAMED)
+    ids = [child.id for child in page.items]
+    return ids if page.next is None else [*ids, "…"]
 
 
 class Story(Struct, frozen=True):
@@ -127,7 +142,7 @@ def why(
 
     async def act(homing: Homing) -> tuple[list[Story], bool]:
         if "@" not in what:
-            return [await _story(homing, what)], False
+            return [await _story_of_id(homing, what)], False
         address = address_as_stored(what)
         page = await homing.desk.list(Query(recipient=address), limit=limit)
         stories = [await _story(homing, item.id) for item in page.items]
@@ -137,7 +152,7 @@ def why(
 
     stories, more = with_homing(place, act)
     if not stories:
-        raise NotFound(f"nothing is known of mail for {what}")
+        raise NotFound(f"no mail for {what} found")
     if as_json:
         print_json({"items": stories, "more": more})
         return
@@ -152,7 +167,7 @@ def why(
 
 def audit(
     place: Place,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """What operators did to deliveries, routes and access, newest first."""
@@ -173,6 +188,16 @@ def audit(
 async def _story(homing: Homing, delivery_id: str) -> Story:
     view = await view_of(homing, await homing.desk.show(delivery_id))
     return Story(delivery_id, view.status, view.state, await homing.explain(delivery_id))
+
+
+async def _story_of_id(homing: Homing, delivery_id: str) -> Story:
+    try:
+        return await _story(homing, delivery_id)
+    except NotFound:
+        search = f"homing search {shlex.quote(delivery_id)}"
+        raise NotFound(
+            f"no delivery with the id {delivery_id}; to search by key or error: {search}"
+        ) from None
 
 
 async def _amended_away(homing: Homing, address: str, limit: int) -> list[Story]:

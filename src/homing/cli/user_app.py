@@ -28,7 +28,7 @@ def load_app(place: str) -> Homing:
     found: object = _import(place, module_name)
     for part in name.split("."):
         if not hasattr(found, part):
-            raise _wrong(place, f"looked for {name!r} in module {module_name!r}: it is not there")
+            raise _wrong(place, f"module {module_name!r} has no {name!r}")
         found = getattr(found, part)
     if not isinstance(found, Homing):
         kind = type(found).__name__

@@ -25,10 +25,11 @@ def add(
     name: Name,
     role: Annotated[str, typer.Option(help="viewer, operator or admin.")],
     by_proxy: Annotated[
-        bool, typer.Option("--by-proxy", help="Without a password: a proxy names this person.")
+        bool,
+        typer.Option("--by-proxy", help="Without a password: a proxy authenticates this person."),
     ] = False,
 ) -> None:
-    """Add a person. The password is asked for, or read as one line from a pipe."""
+    """Add a person. Prompts for the password, or reads it as one line from a pipe."""
     if role not in get_args(PersonRole):
         known = ", ".join(get_args(PersonRole))
         raise WrongUse(f"--role: {role!r} is not a role; use one of {known}")

@@ -31,8 +31,8 @@ def watch(
     delivery_id: Annotated[
         str | None, typer.Argument(metavar="[ID]", help="Follow this delivery until it ends.")
     ] = None,
-    every: Annotated[str, typer.Option(help="How long to wait between two looks.")] = "2s",
-    times: Annotated[int | None, typer.Option(min=1, help="Look this often, then end.")] = None,
+    every: Annotated[str, typer.Option(help="The interval between two updates.")] = "2s",
+    times: Annotated[int | None, typer.Option(min=1, help="Exit after this many updates.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the numbers of deliveries and what changes, until interrupted.

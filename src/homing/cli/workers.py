@@ -1,4 +1,4 @@
-"""`workers`: processes with a heartbeat, and what they serve."""
+"""`workers`: processes with a heartbeat, and the lanes they serve."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from homing.engine.inspecting import WorkerView, list_workers
 from homing.engine.unserved import unserved_lanes, unserved_text
 from homing.settings import span
 
-HEAD = ("state", "host", "process", "last beat", "serves")
+HEAD = ("state", "host", "process", "last heartbeat", "serves")
 
 
 def register(app: typer.Typer) -> None:
@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 def workers(place: Place, as_json: AsJson = False) -> None:
-    """Processes with a heartbeat, what they serve, and work that none of them serves."""
+    """Processes with a heartbeat, the lanes they serve, and work that none of them serves."""
 
     async def act(homing: Homing) -> tuple[list[WorkerView], dict[str, int], int]:
         engine = homing.engine

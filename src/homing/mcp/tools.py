@@ -124,7 +124,7 @@ class DeadLetterTools:
             return _answer({"stories": [await self._story(what)]})
         page = await self._homing.desk.list(Query(recipient=what), limit=MOST_STORIES)
         if not page.items:
-            raise NotFound("nothing is known of mail for this address")
+            raise NotFound("no mail for this address found")
         return _answer({"stories": [await self._story(each.id) for each in page.items]})
 
     async def stats(self) -> dict[str, Any]:

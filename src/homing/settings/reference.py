@@ -23,7 +23,7 @@ Durations are written `30` (seconds), `1.5s`, `5m`, `2h`, `7d`, `1h30m`. In the 
 and tables are written as in TOML: `HOMING_ROUTES__MAIL__RETRY='{ladder = ["1m", "5m"]}'`.
 
 A setting that is unknown, wrong, contradictory or without effect stops the start and is named.
-`homing config show` prints what is in force and where it came from, with secrets masked.
+`homing config show` prints the settings in force and where each comes from, with secrets masked.
 
 ```toml
 store = "sqlite:////var/lib/homing/outbox.db"

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from homing.cli.reading import counts, words_of
-from homing.domain.message import Email
+from homing.domain.message import Email, Event
 from homing.engine.labels import Label, LabelTable
 from homing.from_settings import build
+from homing.ports import Query
 from homing.settings import Settings
 from tests.unit.cli.conftest import HOSTILE, Cli
 
@@ -84,6 +85,30 @@ def test_attempts_are_the_ledger_and_the_coming_one(cli: Cli, letters: dict[str,
     assert cli("attempts", "nobody", code=1).err == "homing: no delivery nobody\n"
 
 
+def test_attempts_of_a_parent_without_own_ones_name_its_children(cli: Cli) -> None:
+    homing = build(Settings(), worker=False)
+
+    @homing.on("order.sent", name="tell", terminal_errors=(ValueError,))
+    @homing.on("order.sent", name="count", terminal_errors=(ValueError,))
+    def several(event: object) -> None:
+        raise ValueError("no such order")
+
+    async def work() -> tuple[str, list[str]]:
+        async with homing:
+            ticket = await homing.submit(Event("order.sent"))
+            await homing.engine.run_until_idle()
+            children = await homing.desk.list(Query(parent_id=ticket.delivery_id))
+            return ticket.delivery_id, [child.id for child in children.items]
+
+    parent, children = asyncio.run(work())
+
+    assert len(children) == 2
+    said = cli("attempts", parent).out
+    assert said == f"Its attempts are those of its children: {', '.join(children)}\n"
+    assert cli("attempts", parent, "--json").json == {"items": []}
+    assert "no such order" in cli("attempts", children[0]).out
+
+
 def test_why_tells_the_story_of_a_delivery_and_of_an_address(
     cli: Cli, letters: dict[str, str]
 ) -> None:
@@ -96,7 +121,17 @@ def test_why_tells_the_story_of_a_delivery_and_of_an_address(
     assert by_id in by_address
     [story] = cli("why", "down@stub.test", "--json").json["items"]
     assert story["delivery_id"] == letters["down"]
-    assert "nothing is known of mail for x@y.z" in cli("why", "x@y.z", code=1).err
+    assert "no mail for x@y.z found" in cli("why", "x@y.z", code=1).err
+
+
+def test_why_names_the_search_for_what_is_neither_id_nor_address(
+    cli: Cli, letters: dict[str, str]
+) -> None:
+    assert cli("why", "key-ok", code=1).err == (
+        "homing: no delivery with the id key-ok; to search by key or error: homing search key-ok\n"
+    )
+    assert "homing search 'two words'\n" in cli("why", "two words", code=1).err
+    assert letters["ok"] in cli("search", "key-ok").out
 
 
 def test_health_is_bad_without_a_worker_and_with_a_parked_route(

@@ -159,7 +159,7 @@ def test_a_folder_that_is_not_there_is_named(cli: Cli, tmp_path: Path, words: li
 
 
 def test_memory_holds_nothing_for_another_process(cli: Cli) -> None:
-    assert "seen by its own process only" in cli("list", "--store", "memory:", code=2).err
+    assert "exists only in its own process" in cli("list", "--store", "memory:", code=2).err
 
 
 def _one_text(text: str) -> str:

@@ -101,8 +101,8 @@ def test_several_processes_of_another_generation(shop: Path) -> None:
     ("place", "problem"),
     [
         ("shopp:outbox", "looked for module 'shopp' in "),
-        ("shop:inbox", "looked for 'inbox' in module 'shop': it is not there"),
-        ("shop", "looked for 'homing' in module 'shop': it is not there"),
+        ("shop:inbox", "module 'shop' has no 'inbox'"),
+        ("shop", "module 'shop' has no 'homing'"),
         ("shop:note", "'note' of module 'shop' is a function, not a Homing"),
         (":outbox", "name a module, such as shop.mail:homing"),
         ("broken:outbox", "module 'broken' cannot be imported: No module named 'gone'"),

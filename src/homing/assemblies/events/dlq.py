@@ -24,11 +24,13 @@ from homing.stores.shape import Record, iso_utc_or_none
 
 T = TypeVar("T")
 
-Config = Annotated[Path | None, typer.Option(help="The settings file; homing.toml if it is there.")]
+Config = Annotated[
+    Path | None, typer.Option(help="The settings file; by default homing.toml, if it exists.")
+]
 StoreUrl = Annotated[
     str | None, typer.Option("--store", metavar="URL", help="This store instead of the set one.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 EventId = Annotated[str, typer.Argument(metavar="EVENT_ID")]
 
 dlq = typer.Typer(

@@ -26,8 +26,10 @@ from homing.telemetry import Watching
 
 WEBHOOK_PORT = 8007
 
-Host = Annotated[str | None, typer.Option(help="Listen here; loopback by default.")]
-Config = Annotated[Path | None, typer.Option(help="The settings file; homing.toml if it is there.")]
+Host = Annotated[str | None, typer.Option(help="The address to listen on; loopback by default.")]
+Config = Annotated[
+    Path | None, typer.Option(help="The settings file; by default homing.toml, if it exists.")
+]
 StoreUrl = Annotated[
     str | None, typer.Option("--store", metavar="URL", help="This store instead of the set one.")
 ]
@@ -78,11 +80,12 @@ def webhook(
 
 
 def health(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     config: Config = None,
     store: StoreUrl = None,
 ) -> None:
-    """Exit 0 when a worker is running and all files can be written; else 1 and why."""
+    """Exit with 0 if a worker is running and all files can be written; otherwise with 1 and the
+    reason."""
     found = with_service(load(NAME), problems, config=config, store=store)
     if as_json:
         words = {"status": "bad" if found else "ok", "problems": found}

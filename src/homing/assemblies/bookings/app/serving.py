@@ -20,17 +20,20 @@ PORT = 8003
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="Listen here; loopback by default.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="The address to listen on; loopback by default.")
+    ] = None,
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help=f"Listen on this port; {PORT} by default.")
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="The settings file; homing.toml if it is there.")
+        Path | None, typer.Option(help="The settings file; by default homing.toml, if it exists.")
     ] = None,
     store: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="This SQLite file instead of the one that is set: sqlite:///b.db."
+            metavar="URL",
+            help="This SQLite file instead of the one in the settings: sqlite:///b.db.",
         ),
     ] = None,
 ) -> None:
