@@ -1,4 +1,4 @@
-"""`doctor`: checks everything that could break the promise, and says what to do."""
+"""`doctor`: checks everything on which delivery depends, and says what to do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from homing.engine.advice import setup_advice, with_advice
 from homing.engine.alerts import RESTORED
 from homing.engine.liveness import WORKER
 from homing.engine.parking import BY_FAULT, parked_routes
-from homing.engine.store_verdict import damage_met, why_not_writable
+from homing.engine.store_report import damage_met, why_not_writable
 from homing.engine.unserved import unserved_lanes, unserved_text
 from homing.from_settings import Program, assemble
 from homing.installed import all_installed

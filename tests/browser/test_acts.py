@@ -203,7 +203,7 @@ def test_a_route_is_parked_checked_tested_and_unparked(person: Visitor, served: 
 def test_samples_of_each_outcome_are_sent(person: Visitor, served: Served) -> None:
     page = person.go("/outbox")
     page.click("text=Send a sample of each outcome")
-    expect(page.locator("[role=status]")).to_contain_text("on their way")
+    expect(page.locator("[role=status]")).to_contain_text("Samples were submitted")
     expect(page.locator(".letter", has_text="Sample for ok@stub.test").first).to_be_visible()
     page.goto(f"{served.url}/deliveries?source=console&recipient=bounce%40stub.test")
     expect(page.locator("tbody tr").first).to_contain_text("Sample for bounce@stub.test")

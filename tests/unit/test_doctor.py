@@ -1,4 +1,4 @@
-"""`doctor` finds what could break the promise, and says what to do."""
+"""`doctor` finds what would keep deliveries from being made, and says what to do."""
 
 import logging
 import ssl
@@ -156,7 +156,7 @@ async def test_damage_of_a_jsonl_store_is_told_by_the_run_that_meets_it() -> Non
     report = await found(given("store = 'jsonl:///queue.jsonl'"))
 
     [met] = report["store", "warning"]
-    assert met.startswith("damage was met within the last day: queue.jsonl: bytes 0 to")
+    assert met.startswith("damage was detected within the last day: queue.jsonl: bytes 0 to")
     again = await found(given("store = 'jsonl:///queue.jsonl'"))
     assert met in again["store", "warning"]
 
@@ -331,7 +331,7 @@ async def test_a_wrong_password_is_bad_and_not_repeated(mail: Mail) -> None:
     assert detail.startswith("auth")
     assert "535" in detail
     assert "SECRET" not in detail
-    assert "Put the right ones into the setting `provider` (`HOMING_PROVIDER`)" in detail
+    assert "Correct them in the setting `provider` (`HOMING_PROVIDER`)" in detail
 
 
 async def test_a_certificate_of_nobody_is_bad_and_off_is_a_warning_of_its_own(mail: Mail) -> None:

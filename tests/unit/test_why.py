@@ -90,7 +90,7 @@ def told(given: Delivery, **more: Any) -> str:
                     {"by": "fault", "reason": "535", "error_class": "auth_failed"},
                 )
             },
-            "Put the right ones into the setting `provider` (`HOMING_PROVIDER`)",
+            "Correct them in the setting `provider` (`HOMING_PROVIDER`)",
         ),
         (
             {},

@@ -18,7 +18,7 @@ from homing.engine.parking import parked_routes
 from homing.engine.request_counts import count_requests
 from homing.engine.route import Route
 from homing.engine.status_words import facets_of
-from homing.engine.store_verdict import store_warnings, why_not_writable
+from homing.engine.store_report import store_warnings, why_not_writable
 from homing.engine.unserved import unserved_lanes, unserved_text
 from homing.ports import Query
 

@@ -47,7 +47,7 @@ class IdempotencyConflict(Refused):
     """Another request has used this key; `delivery_id` is its delivery."""
 
     def __init__(self, source: str, key: str, delivery_id: str) -> None:
-        super().__init__(f"key {key!r} of source {source!r} was used by another request")
+        super().__init__(f"key {key!r} of source {source!r} was used by a different request")
         self.source = source
         self.key = key
         self.delivery_id = delivery_id

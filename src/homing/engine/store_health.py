@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from homing.domain.errors import StoreCorrupt, StoreError
-from homing.engine.store_verdict import note_damage, reason_of
+from homing.engine.store_report import note_damage, reason_of
 from homing.ports import Alert, Clock, Store
 
 log = logging.getLogger("homing.engine")

@@ -227,12 +227,12 @@ class Gate:
 
     async def _demand_sign_in(self, call: Call) -> None:
         if not self.has_sessions or await self.is_open():
-            raise BadRequest("there is no sign-in here", status=409)
+            raise BadRequest("sign-in is disabled", status=409)
         if self._origins.refusal(call) is not None:
             raise BadRequest("requests from other origins are refused", "Origin", 403)
         if not is_plain_loopback(call) and not self._origins.is_encrypted(call):
             raise BadRequest(
-                "sign in by HTTPS: a password must not travel in plain text", None, 403
+                "sign in over HTTPS: passwords must not be sent unencrypted", None, 403
             )
 
     async def _end(self, call: Call) -> None:
@@ -318,7 +318,7 @@ class PeopleGate:
     async def refusal(self, call: Call, right: Right, *, form: bool = False) -> Answer | None:
         refused = await self._gate.refusal(call, right, form=form)
         if refused is None and call.caller is not None and call.caller.kind == "token":
-            return problem(403, detail="this is for people: sign in")
+            return problem(403, detail="only people may do this: sign in")
         return refused
 
 

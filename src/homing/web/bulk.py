@@ -88,7 +88,7 @@ class Bulk:
     async def _query(self, call: Call, given: BulkIn) -> Query:
         chosen = given.filter or Filter()
         if given.everything and chosen != Filter():
-            raise BadRequest("is given beside a filter; give one of them", "all", 422)
+            raise BadRequest("cannot be combined with a filter", "all", 422)
         if not given.everything and chosen == Filter():
             raise BadRequest('has no condition; for everything, send "all": true', "filter", 422)
         return await self._listing.query(call, chosen, "filter.", 422)

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from homing.app import Homing
 from homing.domain.errors import HomingError
-from homing.engine.store_verdict import reason_of, store_warnings
+from homing.engine.store_report import reason_of, store_warnings
 from homing.web.answers import Answer, json_answer
 from homing.web.calls import Call
 from homing.web.intake import Intake

@@ -99,7 +99,7 @@ KEY = Parameter(
 LIMIT = Parameter(
     "limit",
     Annotated[int, Meta(ge=1, le=MAX_LIMIT)],
-    f"How many at most; {DEFAULT_LIMIT} if not given.",
+    f"At most this many; {DEFAULT_LIMIT} if not given.",
 )
 CURSOR = Parameter(
     "cursor",
@@ -209,9 +209,9 @@ VERBS_SAY = {
     "restart": "Try again from the first stage; the results of finished stages are dropped.",
     "dismiss": "Close a dead letter; it can be restored.",
     "restore": "Undo a dismissal.",
-    "resend": "Deliver a second time on purpose, as a delivery of its own.",
+    "resend": "Deliver a second time on purpose, as a new delivery.",
     "cancel": "Stop one that has not been sent.",
-    "confirm": "Say that an uncertain one was accepted; the evidence is stored.",
+    "confirm": "Record that an uncertain delivery was accepted; the evidence is stored.",
     "annotate": "Write a note into the audit.",
     "amend": "Replace its e-mail by a corrected one; the old one is kept.",
 }
@@ -294,7 +294,7 @@ OPERATIONS: tuple[Operation, ...] = (
             refuses=(*BODY_REFUSALS, 404),
         )
         for name, about in (
-            ("park", "Stop a route: nothing of it is tried until it is unparked."),
+            ("park", "Stop a route: none of its deliveries is tried until it is unparked."),
             ("unpark", "Start a parked route again."),
         )
     ),
@@ -324,14 +324,15 @@ OPERATIONS: tuple[Operation, ...] = (
     _reading(
         "workers",
         f"{API}/workers",
-        "Processes with a heartbeat, and what they serve.",
+        "Processes with a heartbeat, and the lanes they serve.",
         WorkersOut,
         refuses=(400,),
     ),
     _reading(
         "counters",
         f"{API}/counters",
-        "What was accepted, delivered and failed over time, what waited, and times to deliver.",
+        "How many deliveries were accepted, delivered and failed over time, how many waited, and"
+        " times to deliver.",
         CountersOut,
         query=(
             Parameter("span", Span, "How far back; `hour` if not given."),
@@ -425,7 +426,7 @@ OPERATIONS: tuple[Operation, ...] = (
         method="POST",
         path=f"{API}/doctor",
         right="administer",
-        about="Have the doctor look for trouble now; up to half a minute on a large store.",
+        about="Run the doctor now; this takes up to half a minute on a large store.",
         takes=NothingIn,
         example={},
         gives={200: DoctorOut},

@@ -23,7 +23,7 @@ from homing.domain.errors import (
     StoreOutcomeUnknown,
     TooLarge,
 )
-from homing.engine.store_verdict import reason_of
+from homing.engine.store_report import reason_of
 from homing.web.answers import PHRASES, Answer, encode
 
 log = logging.getLogger("homing.web")
@@ -62,15 +62,19 @@ VERDICTS: tuple[tuple[type[Exception], Verdict], ...] = (
     (InvalidRequest, Verdict(422, "Invalid request")),
     (
         IdempotencyConflict,
-        Verdict(409, "Idempotency conflict", "this key was used by another request"),
+        Verdict(409, "Idempotency conflict", "this key was used by a different request"),
     ),
     (NotAllowed, Verdict(409, "Not allowed")),
-    (NotFound, Verdict(404, "Not found", "it does not exist, or no longer")),
+    (NotFound, Verdict(404, "Not found", "it does not exist, or no longer exists")),
     (Overloaded, Verdict(503, "Overloaded", NOTHING_STORED)),
     (StoreFull, Verdict(507, "Store full", NOTHING_STORED)),
     (
         StoreOutcomeUnknown,
-        Verdict(503, "Outcome unknown", "it may have been stored: ask again with the same key"),
+        Verdict(
+            503,
+            "Outcome unknown",
+            "it may have been stored: send the request again under the same key",
+        ),
     ),
     (StoreError, Verdict(503, "Store unavailable", NOTHING_STORED)),
 )

@@ -230,7 +230,7 @@ class BulkIn(
 
 
 class BulkPreview(Struct, frozen=True, kw_only=True):
-    """What would become of one delivery, or why the verb would be refused."""
+    """What the verb would do to one delivery, or why it would be refused."""
 
     delivery_id: str
     status: str

@@ -32,7 +32,7 @@ def test_the_same_key_sends_nothing_again(cli: Cli) -> None:
 
     assert first["created"] is True
     assert again.endswith("is delivered; it was accepted before under this key\n")
-    assert "was used by another request" in cli(*words, "--cc", "ok@stub.test", code=1).err
+    assert "was used by a different request" in cli(*words, "--cc", "ok@stub.test", code=1).err
 
 
 def test_a_refusal_is_exit_code_1_with_its_reason(cli: Cli) -> None:

@@ -48,7 +48,7 @@ async def test_a_page_that_matches_little_leads_on_to_it(api: Api, path: str, su
     for _ in range(3):
         if subject in text:
             break
-        assert "Nothing matches among the deliveries that were looked at" in text
+        assert "Nothing matches among the deliveries that were read" in text
         [further] = links(text, "next")
         text = (await api.client.get(f"/{further.removeprefix('./')}")).text
     assert subject in text
@@ -58,7 +58,7 @@ async def test_a_page_that_matches_little_leads_on_to_it(api: Api, path: str, su
 async def test_what_many_are_for_is_listed_without_a_detour(api: Api) -> None:
     text = (await api.client.get("/address?a=ann@example.org")).text
     assert text.count("data-id=") == 10
-    assert "No others match among the deliveries that were looked at" in text
+    assert "No others match among the deliveries that were read" in text
 
 
 async def test_rest_lists_to_the_end(api: Api) -> None:

@@ -407,7 +407,7 @@ class TestStoreInTrouble:
             (StoreUnavailable("locked"), 503, "nothing was stored"),
             (StoreLocked("busy"), 503, "another connection keeps it locked; nothing was stored"),
             (StoreCorrupt("odd"), 503, "it is damaged; nothing was stored"),
-            (StoreOutcomeUnknown("cut"), 503, "ask again with the same key"),
+            (StoreOutcomeUnknown("cut"), 503, "send the request again under the same key"),
             (StoreError("odd"), 503, "nothing was stored"),
         ],
     )

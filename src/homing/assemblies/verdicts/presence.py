@@ -9,7 +9,7 @@ from typing import Any
 from homing.assemblies.verdicts.delivering import alert
 from homing.assemblies.verdicts.route import NAME
 from homing.assembly import Service
-from homing.engine.store_verdict import why_not_writable
+from homing.engine.store_report import why_not_writable
 from homing.engine.unserved import unserved_lanes
 from homing.ports import Finding
 

@@ -89,9 +89,7 @@ ACTIONS: dict[Verb, tuple[str, Callable[[Delivery, Route], str], str]] = {
     "restart": ("Restart", _restart, "It starts again from its first stage."),
     "resend": (
         "Send a copy",
-        _always(
-            "A second copy is sent on purpose, as a delivery of its own. This one stays as it is."
-        ),
+        _always("A second copy is sent on purpose, as a new delivery. This one stays as it is."),
         "This is the copy; it is on its way.",
     ),
     "restore": ("Restore", _restore, "It is open again."),

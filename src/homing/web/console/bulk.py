@@ -52,7 +52,7 @@ _FEW = re.compile(r"[0-9]{1,4}")
 
 
 class Expected(Struct, frozen=True):
-    """What would become of one delivery that was chosen by its row."""
+    """What the verb would do to one delivery that was chosen by its row."""
 
     row: Row
     becomes: str | None

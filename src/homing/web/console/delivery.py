@@ -99,7 +99,7 @@ class DeliveryPage:
             place="deliveries",
             row=row,
             view=row.view,
-            why=await standing(self._homing, visit, delivery.id),
+            why=await explanation(self._homing, visit, delivery.id),
             moments=timeline(delivery, row.view, attempts, audit),
             carries=carries,
             shown=_shown(fields.get("view"), carries.mail),
@@ -182,8 +182,8 @@ class DeliveryPage:
             raise BadRequest(_readable(str(error)), "form", 422) from None
 
 
-async def standing(homing: Homing, visit: Visit, delivery_id: str) -> list[str]:
-    """The sentences of `why` on where it stands now and what comes next; its parts come last."""
+async def explanation(homing: Homing, visit: Visit, delivery_id: str) -> list[str]:
+    """The sentences of `why` on its current state and what comes next; its parts come last."""
     said = await homing.explain(delivery_id, personal=visit.sees_personal_data)
     lines = [line for line in said if not _PAST.match(line)]
     return sorted(lines, key=lambda line: line.startswith("  "))

@@ -1,4 +1,4 @@
-"""Dead letters in groups: what failed in the same way is mended in one act."""
+"""Dead letters in groups: deliveries with the same error are repaired together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from starlette.responses import Response
 
 from homing.app import Homing
-from homing.engine.advice import MENDED_ELSEWHERE, advice
+from homing.engine.advice import FIXED_ELSEWHERE, advice
 from homing.web.console.deliveries import Deliveries
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit
@@ -35,7 +35,7 @@ class Failures:
             groups=groups,
             rows=rows,
             advice=advice,
-            mended_elsewhere=MENDED_ELSEWHERE,
+            fixed_elsewhere=FIXED_ELSEWHERE,
             known=frozenset(engine.routes),
             parkable=[name for name in engine.routes if engine.parking.fact(name) is None],
         )

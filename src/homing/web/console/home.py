@@ -1,4 +1,4 @@
-"""The first page: whether all is well, and if not, where to mend it."""
+"""The first page: whether all is well, and if not, where to fix it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from homing.domain.delivery import Fact
 from homing.engine.counters import RESOLUTIONS, Point, Span, history
 from homing.engine.inspecting import list_workers
 from homing.engine.parking import BY_FAULT
-from homing.engine.store_verdict import store_warnings
+from homing.engine.store_report import store_warnings
 from homing.engine.unserved import unserved_text
 from homing.web.console.charts import Series, lines
 from homing.web.console.rendering import Rendering
@@ -37,7 +37,7 @@ STATES = ("pending", "in_flight", "waiting", "failed", "delivered", "suppressed"
 
 
 class Reason(Struct, frozen=True):
-    """Why all is not well, and the page where it is mended."""
+    """Why all is not well, and the page where it is fixed."""
 
     text: str
     page: tuple[str, ...]
@@ -148,7 +148,7 @@ class Home:
             text = f"The provider of {route} fails: {problem}"
             reasons.append(Reason(text, ("routes", route), f"Route {route}"))
         failed = totals.get("failed", 0)
-        # Those that were mended since are history.
+        # Those that were repaired since are history.
         rising = failures_rising(await self._history("hour")) if failed else None
         if rising is not None:
             reasons.append(Reason(rising, ("failures",), "Failures"))
@@ -163,7 +163,7 @@ class Home:
 
 def _parked(visit: Visit, route: RouteStats, fact: Fact | None) -> str:
     by = ((fact.value if fact is not None else None) or {}).get("by")
-    how = "stands still because of a fault" if by == BY_FAULT else f"is parked by {by}"
+    how = "is parked because of a fault" if by == BY_FAULT else f"is parked by {by}"
     text = f"Route {route.route} {how}: {visit.parked_because(fact)}"
     waiting = route.states.get("pending", 0)
     return f"{text} ({plural(waiting, 'delivery', 'deliveries')} waiting)" if waiting else text

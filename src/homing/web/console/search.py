@@ -9,7 +9,7 @@ from starlette.responses import Response
 from homing.app import Homing
 from homing.engine.search import SearchResult
 from homing.web.console.deliveries import PAGE, Deliveries, looked_to_ms
-from homing.web.console.delivery import standing
+from homing.web.console.delivery import explanation
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit
 from homing.web.listing import MAX_SEARCH_CHARS, Listing
@@ -80,7 +80,8 @@ class Search:
             address=given,
             rows=rows,
             stories=[
-                (row, await standing(self._homing, visit, row.view.delivery_id)) for row in newest
+                (row, await explanation(self._homing, visit, row.view.delivery_id))
+                for row in newest
             ],
             former=former,
             next=encode_cursor(page.next),

@@ -13,12 +13,12 @@ from homing.web.console.words import because, took
 ENDED = {
     "done": ("succeeded", "good"),
     "suppressed": ("suppressed on purpose", "off"),
-    "rejected": ("refused for good", "bad"),
+    "rejected": ("refused permanently", "bad"),
     "failed": ("failed", "wait"),
     "timed_out": ("got no answer in time", "wait"),
-    "interrupted": ("cut off: its worker ended", "wait"),
-    "route_fault": ("met a fault of the route", "bad"),
-    "running": ("under way", "move"),
+    "interrupted": ("interrupted: its worker ended", "wait"),
+    "route_fault": ("failed because of a fault of the route", "bad"),
+    "running": ("is running", "move"),
     "scheduled": ("comes next", "next"),
 }
 DONE = {
@@ -68,7 +68,7 @@ def timeline(
     past.sort(key=lambda moment: moment.at_ms or 0)
     coming = [_attempt(each) for each in attempts if each.ended_at_ms is None]
     if delivery.committing:
-        mark = "marked: it may be sent from now on"
+        mark = "marked: from here on it may have been sent"
         coming.append(Moment(at_ms=delivery.committed_at_ms, title=mark, color="move"))
     return [*past, *coming]
 
@@ -89,7 +89,7 @@ def _attempt(attempt: AttemptView) -> Moment:
     said = " ".join(part for part in (attempt.code, attempt.detail) if part)
     if attempt.status != "done" and not said:
         said = attempt.error_class or ""
-    inline = ", in the caller's own call" if attempt.phase == "inline" else ""
+    inline = ", inline" if attempt.phase == "inline" else ""
     cycle = f", cycle {attempt.cycle}" if attempt.cycle > 1 else ""
     return Moment(
         at_ms=attempt.ended_at_ms or attempt.scheduled_for_ms or attempt.started_at_ms,

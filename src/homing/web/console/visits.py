@@ -64,7 +64,7 @@ class Visit:
         return said if self.sees_personal_data else mask_addresses(said)
 
     def parked_because(self, parked: Fact | None) -> str:
-        """Why a route stands still. What an operator wrote is for those who see personal data."""
+        """Why a route is parked. What an operator wrote is for those who see personal data."""
         value = (None if parked is None else parked.value) or {}
         if value.get("by") != BY_FAULT and not self.sees_personal_data:
             return HIDDEN

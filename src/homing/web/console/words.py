@@ -28,10 +28,10 @@ ATTEMPTS = {
     "suppressed": ("suppressed", "off"),
 }
 BECAUSE = {
-    "rejected": "refused for good",
+    "rejected": "refused permanently",
     "exhausted": "all attempts used up",
     "uncertain": "may have arrived",
-    "expired": "ran out of time",
+    "expired": "expired",
     "poison": "crashes its worker",
 }
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)Z")
