@@ -70,7 +70,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Homing:
-    """Accepts what you want delivered, and delivers it or tells a person why not.
+    """Accepts messages and delivers them; what cannot be delivered becomes a dead letter.
 
     Inside `async with` the worker runs in this process; with `worker=False` it only accepts,
     and leaves the work to another process on the same store.
@@ -241,7 +241,7 @@ class Homing:
         if self.running_in is not None:
             raise NotAllowed(
                 "Homing is started already, by `start()`, `async with homing` or homing.sync;"
-                " it runs on, and this second start is refused"
+                " it keeps running, and this second start is refused"
             )
         self.running_in = asyncio.get_running_loop()
         try:
@@ -301,8 +301,8 @@ class Homing:
         )
 
     async def take_lines(self) -> int:
-        """Take over what other programs have written into the file of the store, by the Shapes of
-        the routes that are worked on here; how many deliveries that made."""
+        """Adopt what other programs have written into the file of the store, by the Shapes of
+        the routes that are worked on here; returns how many became deliveries."""
         engine, number = self.engine, 0
         for name, route in self._routes.own.items():
             shape = self._shapes.get(name)
@@ -313,7 +313,7 @@ class Homing:
         return number
 
     async def stop(self, grace_s: float | None = None) -> None:
-        """Finish or give back claimed work, then close. Nothing happens if it is not started."""
+        """Finish or release claimed work, then close. Nothing happens if it is not started."""
         if self.running_in is None:
             return
         self._refuse_other_loop()
@@ -366,7 +366,7 @@ class Homing:
 
     @property
     def bulk(self) -> BulkActions:
-        """`replay`, `dismiss` and `cancel` on many deliveries by filter."""
+        """`replay`, `dismiss`, `cancel` and `restore` on many deliveries by filter."""
         if self._bulk is None:
             raise NotAllowed("Homing is not started: use `async with homing:` or `start()`")
         return self._bulk
@@ -393,7 +393,7 @@ class Homing:
     async def search(self, text: str, limit: int = 50, *, personal: bool = True) -> SearchResult:
         """Deliveries by an id, a recipient, a key, or words of the error of a dead letter.
 
-        Without `personal` data, recipients are not looked at.
+        Without `personal` data, recipients are not searched.
         """
         from homing.content.addresses import as_stored
 
@@ -417,7 +417,7 @@ class Homing:
         within: object = None,
         **options: Unpack[SubmitOptions],
     ) -> Ticket:
-        """Record, durably, and return; a worker delivers it.
+        """Store the message durably and return; a worker delivers it.
 
         `within` is your own open connection or session: the record is then part of your
         transaction and exists if and when you commit. `SubmitOptions` lists the further keyword
@@ -444,10 +444,10 @@ class Homing:
         route: str | None = None,
         **options: Unpack[SubmitOptions],
     ) -> list[Ticket | IdempotencyConflict]:
-        """Record many in one durable write; give (key, message) pairs to make each idempotent.
+        """Store many messages in one durable write.
 
-        The answers are in the order given. For a key that another request has taken the answer is
-        the conflict; the others are stored.
+        Give (key, message) pairs to make each idempotent. The answers are in the order given. For a
+        key that another request has taken the answer is the conflict; the others are stored.
         """
         routes: dict[object, Route] = {}
         if not isinstance(messages, Iterable):
@@ -509,7 +509,10 @@ class Homing:
         wait: bool = True,
         **options: Unpack[SubmitOptions],
     ) -> Ticket:
-        """Record first, then attempt that record at once; `wait=False`: in the background."""
+        """Store the message, then make the first attempt at once.
+
+        With `wait=False` that attempt is made in the background.
+        """
         chosen = self._route_for(message, route)
         request = Request(message=message, key=key, **options)
         await self.engine.ensure_beating()
@@ -609,7 +612,7 @@ class Homing:
 
     def _not_started(self, what: str) -> None:
         if self.running_in is not None:
-            raise NotAllowed(f"`{what}` comes before the start: Homing is running already")
+            raise NotAllowed(f"call `{what}` before the start: Homing is running already")
         self._drop_engine()  # it may have been made, from fewer routes
 
     def _drop_engine(self) -> None:

@@ -105,7 +105,8 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Delivers e-mails, events and job results, or tells a person why not."""
+    """Delivers e-mails, events and job results; what cannot be delivered becomes a dead letter with
+    the reason."""
     del version
     session.chosen.set(None)
 

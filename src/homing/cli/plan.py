@@ -37,7 +37,6 @@ def plan(  # noqa: PLR0913, PLR0917 - each is an option
             min=1,
             max=1000,
             help="The number of attempts; by default that of the route, or 5.",
-            show_default=False,
         ),
     ] = None,
     route: Annotated[

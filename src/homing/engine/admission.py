@@ -152,7 +152,7 @@ class Admission:
         return Ticket(replace(new.delivery, id=known), created=False)
 
     async def send(self, route: Route, request: Request, *, wait: bool = True) -> Ticket:
-        """Record first, then attempt that record at once, in the caller's call.
+        """Store the message, then make the first attempt at once, in the caller's call.
 
         Without `wait` the attempt goes on in the background.
         """
