@@ -127,7 +127,7 @@ async def test_what_is_asked_wrongly_is_answered_in_words(tmp_path: Path) -> Non
         assert "no delivery" in await refused(client, "get_dlq_event_detail", event_id="missing")
         assert "no delivery" in await refused(client, "list_dlq_events", cursor="missing")
         said = await refused(client, "why", id_or_address="bob@example.org")
-        assert "nothing is known" in said
+        assert "no mail for this address found" in said
         assert "bob@example.org" not in said
         assert "limit" in await refused(client, "list_dlq_events", limit=1000)
         # A refusal repeats what was asked for.
