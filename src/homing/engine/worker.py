@@ -38,6 +38,9 @@ MAX_HELD_BYTES = 32 * 1024 * 1024
 QUICK_SHARE_OF_LEASE = 0.1
 MAX_WAITING_SUSPECTS = 4096
 STORE_RETRY_S = 1.0
+# A claim that is under way at a stop is waited for this long, whatever the grace: otherwise what it
+# takes would be held by a process that has ended.
+LAST_CLAIM_S = 1.0
 # The share of a route's room that a batch of sends waits for: a few slow sends delay no batch.
 WORTH_OF_ROOM = 7 / 8
 # A batch of steps that never wait runs for about this long before other tasks run.
@@ -198,10 +201,12 @@ class RouteWorker:
         self._stopping = True
         self._freed.set()
         self._give_back_all([*self._inbox.take_all(), *self._suspects.take_all()])
+        ends_at_s = self._process.clock.steady_s() + grace_s
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace_s):
-                async with self._claiming:
-                    """What is being claimed right now is given back too."""
+            async with asyncio.timeout(max(grace_s, LAST_CLAIM_S)), self._claiming:
+                """What is being claimed right now is given back too."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ends_at_s - self._process.clock.steady_s()):
                 while self._running or self._inline:
                     self._freed.clear()
                     await self._freed.wait()

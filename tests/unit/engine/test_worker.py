@@ -232,6 +232,32 @@ async def test_a_stop_gives_back_what_it_has_not_finished() -> None:
     assert await heir.run() == 3
 
 
+async def test_a_stop_without_grace_gives_back_what_is_being_claimed() -> None:
+    """Otherwise it would be held by a process that has ended."""
+    claimed, may_answer = asyncio.Event(), asyncio.Event()
+
+    class Slow(MemoryStore):
+        async def claim(self, claim: Claim) -> list[Claimed]:
+            found = await super().claim(claim)
+            if found:
+                claimed.set()
+                await may_answer.wait()
+            return found
+
+    world = World(route(), store=Slow())
+    accepted = await world.submit()
+    await world.engine.start()
+    await claimed.wait()
+
+    stopping = asyncio.ensure_future(world.engine.stop(grace_s=0.0))
+    await quiet()
+    may_answer.set()
+    await stopping
+
+    after = await world.get(accepted.id)
+    assert (after.state, after.holder, after.attempts_spent) == ("pending", None, 0)
+
+
 class Stuck(Provider):
     """Takes the message and never answers."""
 

@@ -7,7 +7,7 @@
 
   // Times: in the reader's zone, with UTC on hover. The server's clock counts, not the browser's.
   let ahead = Number(document.documentElement.dataset.now) - Date.now();
-  const parts = { month: "short", day: "numeric", hour: "numeric", minute: "2-digit", second: "2-digit" };
+  const parts = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" };
   const exactThisYear = new Intl.DateTimeFormat(undefined, parts);
   const exactAnyYear = new Intl.DateTimeFormat(undefined, { year: "numeric", ...parts });
   const exact = (at) => (at.getFullYear() === new Date().getFullYear() ? exactThisYear : exactAnyYear).format(at);
