@@ -36,11 +36,10 @@ values = {known}
 [parameters]
 "path.delivery_id" = {{ dictionary = "known", probability = 0.7 }}
 """
-# What no schema can say, by operation: that a cursor is one of ours, a route one that is known, a
-# time not after another and a text not blank, the grammar of addresses, the fields of an e-mail
-# that belong together.
+# What no schema can say, by operation: that a cursor is one of ours, a time not after another and
+# a text not blank, the grammar of addresses, the fields of an e-mail that belong together.
 BEYOND_SCHEMAS = {
-    400: ("list", "export", "search", "audit_log", "counters"),
+    400: ("list", "export", "search", "audit_log"),
     422: ("submit", "submit_batch", "send_test", "amend", *(f"{verb}_many" for verb in BULK_VERBS)),
 }
 OPERATION = """

@@ -104,7 +104,7 @@ class Listing:
         if span not in (spans := get_args(Span)):
             raise BadRequest(f"must be one of {', '.join(spans)}", "span")
         chosen, route = cast(Span, span), fields.get("route")
-        await self.demand_route(route)
+        await self.demand_route(route, refusal=404)
         engine = self._homing.engine
         step_ms, points = await history(engine.store, engine.clock.now_ms(), chosen, route)
         return json_answer(CountersOut(chosen, step_ms, route, points))

@@ -338,7 +338,7 @@ OPERATIONS: tuple[Operation, ...] = (
             Parameter("span", Span, "How far back; `hour` if not given."),
             Parameter("route", str, "Of this route only."),
         ),
-        refuses=(400,),
+        refuses=(400, 404),
     ),
     _reading(
         "search",
