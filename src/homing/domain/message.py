@@ -192,9 +192,12 @@ def in_whole_numbers(value: Json) -> Json:
         changed = value
         for name, item in value.items():
             kind = item.__class__
-            if kind is str or kind is bool:
+            # Most values are seen to stay without a call.
+            if kind is str or kind is bool or item is None:
                 continue
-            plain = in_whole_numbers(item)
+            if kind is int and SMALLEST_INT <= item <= LARGEST_INT:
+                continue
+            plain = _plain_number(item) if kind is float else in_whole_numbers(item)
             if plain is not item:
                 changed = {**value} if changed is value else changed
                 changed[name] = plain

@@ -8,8 +8,8 @@ ready in this turn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from homing.domain.delivery import New
 from homing.domain.errors import StoreError, StoreOutcomeUnknown, StoreUnavailable
@@ -17,6 +17,7 @@ from homing.ports import Added, Existing
 
 T = TypeVar("T")
 Answer: TypeAlias = tuple[New, Added | Existing]
+Batch: TypeAlias = list[tuple[T, "asyncio.Future[Answer]"]]
 Tell: TypeAlias = Callable[[Sequence[New]], None]
 MAX_BATCH = 256
 # More than this is given to an idle store in halves: it may answer the first one, whose callers
@@ -41,64 +42,76 @@ class AddBatcher(Generic[T]):
         self._store = store
         self._prepare = prepare
         self._tell = tell
-        self._waiting: list[tuple[T, asyncio.Future[Answer]]] = []
-        self._writing: set[asyncio.Task[None]] = set()
+        self._waiting: Batch[T] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._under_way = 0
 
-    async def add(self, submitted: T) -> Answer:
-        """As the store's `add` of one. Observers are told before this returns."""
+    def add(self, submitted: T) -> asyncio.Future[Answer]:
+        """As the store's `add` of one. Observers are told before it is answered."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = loop.create_future()
         if not self._waiting:
-            loop.call_soon(self._write, loop)
+            # It begins in the next turn of the loop, with all that came in this one.
+            self._run(loop, self._add_waiting(loop))
         self._waiting.append((submitted, answer))
-        return await answer
+        return answer
 
-    def _write(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _run(self, loop: asyncio.AbstractEventLoop, adding: Coroutine[Any, Any, None]) -> None:
+        task = loop.create_task(adding)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _add_waiting(self, loop: asyncio.AbstractEventLoop) -> None:
         waiting, self._waiting = self._waiting, []
         half = max(-(-len(waiting) // 2), MIN_HALF)
-        size = MAX_BATCH if self._writing else min(half, MAX_BATCH)
-        for start in range(0, len(waiting), size):
-            prepared = self._prepared(waiting[start : start + size])
-            if not prepared:
-                continue
-            task = loop.create_task(self._write_together(prepared))
-            self._writing.add(task)
-            task.add_done_callback(self._writing.discard)
+        size = MAX_BATCH if self._under_way else min(half, MAX_BATCH)
+        for start in range(size, len(waiting), size):
+            self._run(loop, self._add(waiting[start : start + size]))
+        await self._add(waiting[:size])
 
-    def _prepared(
-        self, waiting: Sequence[tuple[T, asyncio.Future[Answer]]]
-    ) -> list[tuple[New, asyncio.Future[Answer]]]:
+    async def _add(self, batch: Batch[T]) -> None:
+        self._under_way += 1
+        try:
+            new, futures = self._prepared(batch)
+            if new:
+                await self._add_together(new, futures)
+        finally:
+            self._under_way -= 1
+
+    def _prepared(self, batch: Batch[T]) -> tuple[Sequence[New], list[asyncio.Future[Answer]]]:
         """Those that are not refused; the others are told so, each by itself."""
+        futures = [future for _, future in batch]
         try:
-            news = self._prepare([submitted for submitted, _ in waiting])
+            return self._prepare([submitted for submitted, _ in batch]), futures
         except Exception as error:
-            if len(waiting) > 1:
-                return [done for one in waiting for done in self._prepared([one])]
-            _refuse(waiting, error)
-            return []
-        return [(new, future) for new, (_, future) in zip(news, waiting, strict=True)]
+            if len(batch) == 1:
+                _refuse(futures, error)
+                return [], []
+        each = [self._prepared([one]) for one in batch]
+        return [one for new, _ in each for one in new], [one for _, some in each for one in some]
 
-    async def _write_together(self, waiting: Sequence[tuple[New, asyncio.Future[Answer]]]) -> None:
+    async def _add_together(
+        self, new: Sequence[New], futures: Sequence[asyncio.Future[Answer]]
+    ) -> None:
         try:
-            answers = await self._store.add([new for new, _ in waiting])
+            answers = await self._store.add(new)
         except Exception as error:
-            if len(waiting) == 1 or isinstance(error, SHARED) or not isinstance(error, StoreError):
-                _refuse(waiting, error)
+            if len(new) == 1 or isinstance(error, SHARED) or not isinstance(error, StoreError):
+                _refuse(futures, error)
                 return
-            for one in waiting:
-                await self._write_together([one])
+            for one, future in zip(new, futures, strict=True):
+                await self._add_together([one], [future])
             return
-        pairs = list(zip(waiting, answers, strict=True))
-        added = [new for (new, _), answer in pairs if isinstance(answer, Added)]
+        added = [one for one, answer in zip(new, answers, strict=True) if isinstance(answer, Added)]
         if added:
             self._tell(added)
-        for (new, future), answer in pairs:
+        for future, one, answer in zip(futures, new, answers, strict=True):
             if not future.done():  # its caller was cancelled
-                future.set_result((new, answer))
+                future.set_result((one, answer))
 
 
-def _refuse(waiting: Sequence[tuple[object, asyncio.Future[Answer]]], error: Exception) -> None:
-    for _, future in waiting:
+def _refuse(futures: Sequence[asyncio.Future[Answer]], error: Exception) -> None:
+    for future in futures:
         if not future.done():
             # A copy for each caller: an exception collects a trace wherever it is raised.
             copied = type(error)(*error.args) if isinstance(error, StoreError) else error

@@ -68,11 +68,14 @@ class Admission:
 
     async def submit_one(self, route: Route, request: Request) -> Ticket:
         """As `submit` of one; what is submitted at the same moment shares its write."""
-        self._process.intake.waiting += 1
+        intake = self._process.intake
+        intake.waiting += 1
         try:
             new, answer = await self._adds.add((route, request))
         finally:
-            self._process.intake.waiting -= 1
+            intake.waiting -= 1
+        if isinstance(answer, Added):
+            return Ticket(new.delivery, created=True)
         return await self._ticket(route, new, answer)
 
     async def submit(

@@ -86,7 +86,7 @@ class Engine:
             self.add_observer(observer)
         self._has_alarm = alarm is not None
         self.wakeup = WakeUp(store)
-        self.parking = Parking(store, clock, on_end=self.wakeup.ring)
+        self.parking = Parking(store, clock, on_end=self.wakeup.tell)
         self.liveness = Liveness(
             store,
             clock,
@@ -333,7 +333,7 @@ class Engine:
 
     async def _look_at_parks(self) -> None:
         if await self.parking.refresh():
-            self.wakeup.ring()
+            self.wakeup.tell()
 
     async def _until_parks_may_differ(self) -> None:
         """A commit of another process wakes this one; a person's park then holds at once."""

@@ -171,7 +171,7 @@ async def test_i15_a_jump_of_the_clock_does_not_start_a_second_attempt() -> None
         accepted = await world.submit()
         await step.came.wait()
         world.clock.jump(DAY_S)
-        world.engine.wakeup.ring()
+        world.engine.wakeup.tell()
         await quiet()
         step.to_state.set()
         await world.until_told("succeed")
@@ -320,7 +320,7 @@ async def test_a_store_that_is_down_for_a_while_stops_nobody() -> None:
 
     async with running(world):
         await quiet()
-        world.engine.wakeup.ring()
+        world.engine.wakeup.tell()
         await world.until_told("succeed")
 
     assert (await world.get(accepted.id)).state == "delivered"
@@ -334,7 +334,7 @@ async def test_i19_a_route_stays_parked_whatever_its_messages_met_before() -> No
     async with running(world):
         await world.until_told("fail", 1)
         world.clock.advance(60)
-        world.engine.wakeup.ring()
+        world.engine.wakeup.tell()
         await world.until_told("fail", 2)
         await quiet()
         assert world.engine.parking.may_probe("event")
@@ -352,11 +352,11 @@ async def test_i19_one_probe_at_a_time_and_the_first_good_answer_opens_the_route
     async with running(world):
         for probes in (1, 2):
             await world.until_told("fail", probes)
-            world.engine.wakeup.ring()
+            world.engine.wakeup.tell()
             await quiet()
             assert len(step.seen) == probes, "what was read ahead is not tried"
             world.clock.advance(30)
-            world.engine.wakeup.ring()
+            world.engine.wakeup.tell()
         await world.until_told("succeed", 5)
 
     assert not world.engine.parking.is_parked("event")
@@ -377,7 +377,7 @@ async def test_a_probe_that_shows_nothing_new_leaves_the_park_as_it_is(answer: F
         await quiet()
         before = await world.store.facts("parked")
         world.clock.advance(60)
-        world.engine.wakeup.ring()
+        world.engine.wakeup.tell()
         await world.until_told("fail", 3)
         await quiet()
         after = await world.store.facts("parked")
@@ -407,7 +407,7 @@ async def test_a_probe_of_a_stage_before_the_send_does_not_open_the_route() -> N
         await quiet()
         before = await world.store.facts("parked")
         world.clock.advance(30)
-        world.engine.wakeup.ring()
+        world.engine.wakeup.tell()
         await world.until_told("advance", 2)
         await quiet()
         assert await world.store.facts("parked") == before
@@ -425,7 +425,7 @@ async def test_i19_one_message_that_is_blamed_on_the_route_does_not_stop_it() ->
         await world.until_told("fail", 1)
         await quiet()
         world.clock.advance(30)
-        world.engine.wakeup.ring()
+        world.engine.wakeup.tell()
         await world.until_told("succeed", 2)
 
     assert [seen.id for seen in step.seen] == [blamed.id, other.id, blamed.id]

@@ -12,7 +12,7 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from secrets import token_hex
 
@@ -23,7 +23,7 @@ DUE = b"d"
 """Something may be due now."""
 SOON = b"s"
 """A transaction of a caller may make something due as soon as it commits."""
-# How long the pipe is not read after a signal, so that a burst is received as one.
+# How long the pipe is not read after two signals in so short a time: a burst is received as few.
 REST_S = 0.002
 _OWNER_ONLY = 0o600
 _MOST_BYTES = 65_536
@@ -41,21 +41,28 @@ class WakePipes:
         self._own: Path | None = None
         self._pipe: OwnDescriptor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._read_at_s = float("-inf")
 
     def send(self, signal: bytes, *, to_own: bool = False) -> None:
         """To every listener, and with `to_own` to ourselves."""
-        own = self._own
         with self._sending:
+            # Those that were known are not kept waiting for the look for others.
+            known = tuple(self._listeners)
+            self._write(signal, known, to_own=to_own)
             self._list()
-            for name in tuple(self._listeners):
-                if not to_own and own is not None and name == own.name:
-                    continue
-                try:
-                    os.write(self._listeners[name].number, signal)
-                except BlockingIOError:
-                    pass  # full: signals are waiting in it
-                except OSError:
-                    self._drop(name)
+            self._write(signal, self._listeners.keys() - set(known), to_own=to_own)
+
+    def _write(self, signal: bytes, names: Iterable[str], *, to_own: bool) -> None:
+        own = None if to_own or self._own is None else self._own.name
+        for name in names:
+            if name == own:
+                continue
+            try:
+                os.write(self._listeners[name].number, signal)
+            except BlockingIOError:
+                pass  # full: signals are waiting in it
+            except OSError:
+                self._drop(name)
 
     def listen(self, receive: Callable[[bytes], None]) -> bool:
         """From now on `receive` is called in this loop; false where no pipe can be made."""
@@ -103,11 +110,15 @@ class WakePipes:
         pipe, loop = self._pipe, self._loop
         if pipe is None or loop is None:
             return
-        with contextlib.suppress(BlockingIOError):
+        try:
             signals = os.read(pipe.number, _MOST_BYTES)
+        except BlockingIOError:
+            return
+        receive(signals)
+        before_s, self._read_at_s = self._read_at_s, loop.time()
+        if self._read_at_s - before_s < REST_S:
             loop.remove_reader(pipe.number)
             loop.call_later(REST_S, self._listen_again, pipe, receive)
-            receive(signals)
 
     def _listen_again(self, pipe: OwnDescriptor, receive: Callable[[bytes], None]) -> None:
         if pipe is self._pipe and self._loop is not None:

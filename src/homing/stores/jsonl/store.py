@@ -15,6 +15,7 @@ from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key
 from homing.domain.errors import StoreUnavailable
 from homing.domain.shown import Projection
 from homing.domain.writes import Write, write_of_change, write_of_new
+from homing.engine.due_signal import DueSignal
 from homing.ports import (
     AcceptedLog,
     Added,
@@ -31,7 +32,6 @@ from homing.ports import (
     PurgeRule,
     Query,
 )
-from homing.stores.due_signal import DueSignal
 from homing.stores.host import ProcessLocks, WakePipes
 from homing.stores.host.pipes import DUE
 from homing.stores.jsonl.checks import EMERGENCY, findings

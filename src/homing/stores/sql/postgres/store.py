@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.domain.errors import StoreError, StoreUnavailable
+from homing.engine.due_signal import DueSignal
 from homing.ports import (
     Added,
     Claim,
@@ -25,7 +26,6 @@ from homing.ports import (
     PurgeRule,
     Query,
 )
-from homing.stores.due_signal import DueSignal
 from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.sql.columns import Row
 from homing.stores.sql.postgres import listing, opening, reading

@@ -8,7 +8,6 @@ to be unique and most keys are new, so both are first assumed to be free, and th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from msgspec import Struct
 
@@ -70,8 +69,7 @@ def new_entry(write: Write) -> NewEntry:
 def add_all(session: Session, requests: Sequence[AddRequest]) -> list[list[Added | Existing]]:
     """Each request in turn sees what those before it have added."""
     if (rows := plain_rows(session, requests)) is not None:
-        added = iter(add_new(session, rows))
-        return [list(islice(added, len(request.entries))) for request in requests]
+        return add_plain(session, requests, rows)
     adding = Adding(session)
     if session.exact or session.looks_for_keys:
         entries = [entry for request in requests for entry in request.entries]
@@ -82,6 +80,15 @@ def add_all(session: Session, requests: Sequence[AddRequest]) -> list[list[Added
         session.note(request.facts)
     adding.write()
     return answers
+
+
+def add_plain(
+    session: Session, requests: Sequence[AddRequest], rows: Sequence[Row]
+) -> list[list[Added | Existing]]:
+    """As `add_all`, for the `plain_rows` of these requests."""
+    add_new(session, rows)
+    session.news = True
+    return [[Added(entry.write.delivery.id) for entry in one.entries] for one in requests]
 
 
 def plain_rows(session: Session, requests: Sequence[AddRequest]) -> list[Row] | None:
@@ -188,17 +195,14 @@ class Adding:
 
     def write(self) -> None:
         session = self._session
-        with session.assuming_unique():
+        with session.assuming_free():
             session.write(INSERT_DELIVERIES, self._deliveries)
         session.write(INSERT_RECORDS, self._records)
         session.write(INSERT_PAYLOADS, self._payloads)
         session.write(PUT_RESULTS, self._results)
         session.write(INSERT_RECIPIENTS, self._recipients)
-        if self._has_looked:
-            session.write(_PUT_KEYS, self._new_keys)
-        else:
-            with session.assuming_new_keys():
-                session.write(INSERT_KEYS, self._new_keys)
+        with session.assuming_free():
+            session.write(_PUT_KEYS if self._has_looked else INSERT_KEYS, self._new_keys)
 
 
 def note_recipients(session: Session, seq: int, delivery: Delivery) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 
 from homing.domain.delivery import Delivery, Key
 from homing.domain.writes import Write
-from homing.ports import Added
 from homing.stores.sql.columns import Row
 from homing.stores.sql.sqlite.inserts import (
     ADD_SQL,
@@ -60,7 +59,7 @@ def plain_row(write: Write, record: str) -> Row | None:
     # Binding bytes is slow (Python looks for an adapter); a bytearray is bound at once.
     payload = bytearray(write.payload)
     recipient = recipients[0].address if recipients else ABSENT
-    return (*varying_row(delivery), record, payload, fingerprint, recipient)
+    return (*varying_row(delivery), record, payload, fingerprint, recipient, 0)
 
 
 def _fingerprint(delivery: Delivery, keys: Sequence[Key]) -> Any:
@@ -78,19 +77,25 @@ def _fingerprint(delivery: Delivery, keys: Sequence[Key]) -> Any:
     return key.fingerprint if is_own else None
 
 
-def add_new(session: Session, rows: Sequence[Row]) -> list[Added]:
+def add_new(session: Session, rows: Sequence[Row]) -> None:
     """Up to `WIDEST` they are one statement. More are written table by table, which costs less."""
-    counted = Counter([(row[_ROUTE], row[_LANE]) for row in rows])
-    with session.assuming_unique(), session.assuming_new_keys():
+    places = [(row[_ROUTE], row[_LANE]) for row in rows]
+    with session.assuming_free():
         if len(rows) <= WIDEST:
-            whole = [(*row, counted.pop((row[_ROUTE], row[_LANE]), 0)) for row in rows]
-            session.write_filled(_ADD, whole, _FILLER)
+            session.write_filled(_ADD, _with_counts(rows, places), _FILLER)
         else:
             _write_tables(session, rows)
-            for (route, lane), number in counted.items():
+            for (route, lane), number in Counter(places).items():
                 session.counts.add_open(route, lane, number)
-    session.news = True
-    return [Added(row[0]) for row in rows]
+
+
+def _with_counts(rows: Sequence[Row], places: Sequence[tuple[str, str]]) -> list[Row]:
+    """The first of each place says how many there are."""
+    counted = [*rows]
+    for place, number in Counter(places).items():
+        first = places.index(place)
+        counted[first] = (*rows[first][:-1], number)
+    return counted
 
 
 def _write_tables(session: Session, rows: Sequence[Row]) -> None:
@@ -101,7 +106,7 @@ def _write_tables(session: Session, rows: Sequence[Row]) -> None:
     recipients: list[Row] = []
     keys: list[Row] = []
     for seq, row in enumerate(rows, (newest or 0) + 1):
-        record, payload, fingerprint, recipient = row[VARYING:]
+        record, payload, fingerprint, recipient, _ = row[VARYING:]
         deliveries.append((*row[:VARYING], seq))
         records.append((seq, record))
         payloads.append((seq, payload))

@@ -1,4 +1,4 @@
-"""Claims read the front of the due index, lane by lane and priority by priority, and no more."""
+"""Claims read the front of the due index, of every lane and priority, and no more."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct, json
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import force_setattr
 
 from homing.domain.delivery import FIRST_PRIORITY, LAST_PRIORITY, Content, Delivery
 from homing.ports import Claim, Claimed
@@ -20,11 +20,12 @@ from homing.stores.sql.statements import load
 _SQL = load(__package__, "claim.sql", PARTS)
 PRIORITIES = range(FIRST_PRIORITY, LAST_PRIORITY + 1)
 LONG_PAYLOAD_BYTES = 65_536
-# Lanes are merged two by two, each merge on top of the other: no deeper than this.
-MOST_LANES_AT_ONCE = 32
+# Lanes and priorities are merged two by two, each merge on top of the other: 32 of them.
+LANES_AT_ONCE = 8
 
 
 class Due(Struct, frozen=True, array_like=True, order=True, gc=False):
+    priority: int
     due_at_ms: int
     id: str
     seq: int
@@ -64,11 +65,6 @@ _decode_due = json.Decoder(list[Due]).decode
 _decode_heads = json.Decoder(list[Head]).decode
 
 
-def is_any_due(session: Session, claims: Sequence[Claim]) -> bool:
-    """Whether there is anything to claim; read without the lock that a claim needs."""
-    return any(_due(session, replace(claim, limit=1)) for claim in claims)
-
-
 def claim_all(session: Session, claims: Sequence[Claim]) -> list[Held]:
     return [_claim(session, claim) for claim in claims]
 
@@ -105,44 +101,39 @@ def _affordable(claim: Claim, due: list[Due]) -> list[Due]:
 
 
 def _due(session: Session, claim: Claim) -> list[Due]:
-    """Those due first, by priority."""
-    expired = _expired(session, claim)
-    due: list[Due] = []
-    for priority in PRIORITIES:
-        limit = claim.limit - len(due)
-        if limit <= 0:
-            break
-        found = _ready(session, claim, priority, limit)
-        if priority in expired:
-            found = sorted(found + expired[priority])[:limit]
-        due += found
-    return due
+    """By priority, and those due first."""
+    lanes = tuple(dict.fromkeys(claim.lanes))
+    expired = _expired(session, claim, lanes)
+    ready: list[Due] = []
+    for start in range(0, len(lanes), LANES_AT_ONCE):
+        ready += _ready(session, claim, lanes[start : start + LANES_AT_ONCE])
+    if expired or len(lanes) > LANES_AT_ONCE:
+        return sorted(ready + expired)[: claim.limit]
+    return ready
 
 
-def _expired(session: Session, claim: Claim) -> dict[int, list[Due]]:
-    """Leases that have ended, by priority, except those of live holders."""
-    found: dict[int, list[Due]] = {}
-    lanes = encode(list(dict.fromkeys(claim.lanes))).decode()
-    alive_holders = encode(sorted(claim.alive_holders)).decode()
-    for priority, *due in session.ask(_SQL["expired"], (lanes, claim.now_ms, alive_holders)):
-        found.setdefault(priority, []).append(Due(*due))
-    return found
+def _expired(session: Session, claim: Claim, lanes: Sequence[str]) -> list[Due]:
+    """Leases that have ended, except those of live holders."""
+    alive = encode(sorted(claim.alive_holders)).decode()
+    found = session.ask(_SQL["expired"], (encode(lanes).decode(), claim.now_ms, alive))
+    return [Due(*one) for one in found]
 
 
-def _ready(session: Session, claim: Claim, priority: int, limit: int) -> list[Due]:
-    lanes = list(dict.fromkeys(claim.lanes))
-    found: list[Due] = []
-    for start in range(0, len(lanes), MOST_LANES_AT_ONCE):
-        some = lanes[start : start + MOST_LANES_AT_ONCE]
-        ranges = [value for lane in some for value in (lane, priority, claim.now_ms)]
-        [(picked,)] = session.ask(_pick(len(some)), (*ranges, limit))
-        found += _decode_due(picked)
-    return found if len(lanes) <= MOST_LANES_AT_ONCE else sorted(found)[:limit]
+def _ready(session: Session, claim: Claim, lanes: Sequence[str]) -> list[Due]:
+    ranges = [
+        value
+        for lane in lanes
+        for priority in PRIORITIES
+        for value in (lane, priority, claim.now_ms)
+    ]
+    [(picked,)] = session.ask(_pick(len(lanes)), (*ranges, claim.limit))
+    return _decode_due(picked)
 
 
 @functools.cache
 def _pick(lanes: int) -> str:
-    return _SQL["pick"].replace(":lanes:", "\nunion all\n".join([_SQL["ready"]] * lanes))
+    places = [_SQL["ready"]] * (lanes * len(PRIORITIES))
+    return _SQL["pick"].replace(":places:", "\nunion all\n".join(places))
 
 
 def claimed_of(claim: Claim, held: Held) -> Iterator[tuple[Claimed, int]]:

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from homing.domain.errors import StoreCorrupt, StoreOutcomeUnknown, StoreUnavailable
 from homing.stores.sql.sqlite import adding_new
-from homing.stores.sql.sqlite.adding import add_all, plain_rows
-from homing.stores.sql.sqlite.claiming import Held, claim_all, is_any_due, renew_all
+from homing.stores.sql.sqlite.adding import add_all, add_plain, plain_rows
+from homing.stores.sql.sqlite.claiming import claim_all, renew_all
 from homing.stores.sql.sqlite.faults import store_error
 from homing.stores.sql.sqlite.high_water import HighWater
 from homing.stores.sql.sqlite.purging import purge_all
@@ -93,49 +93,54 @@ class Committer:
         return any(news)
 
     def _transact(self, session: Session, jobs: list[Job]) -> bool:
-        connection = self._connection
-        claims = [job.request for job in jobs if job.work is claim_all]
-        if len(claims) == len(jobs) and not is_any_due(session, claims):
-            for job in jobs:
-                job.answer = Held()
-            return False
         self._make_durable(durable=any(_must_last(job) for job in jobs))
-        if self._is_one_statement(session, jobs):
-            # It begins and commits by itself.
-            self._committing = True
-            self._wait_for_lock(lambda: self._run(add_all, session, jobs))
-            self._committing = False
-            self._high_water.has_commits = True
+        works = {job.work for job in jobs}
+        if works == {add_all} and self._added_by_one_statement(session, jobs):
             return session.news
-        self._wait_for_lock(lambda: connection.execute("begin immediate"))
-        for work in ORDER:
-            group = [job for job in jobs if job.work is work]
-            if group:
-                self._run(work, session, group)
+        if works != {claim_all} or not self._claimed_without_waiting(session, jobs):
+            self._wait_for_lock(lambda: self._connection.execute("begin immediate"))
+            _run(session, jobs)
+        if works == {claim_all} and not any(job.answer.due for job in jobs):
+            self._connection.execute("rollback")  # nothing was written
+            return False
         session.finish()
         self._looks_for_keys = max(0, self._looks_for_keys - 1)
         if self._durable:
             self._high_water.raise_within_commit()
         self._committing = True
-        connection.execute("commit")
+        self._connection.execute("commit")
         self._committing = False
         if self._durable:
             self._high_water.committed()
         return session.news
 
-    def _is_one_statement(self, session: Session, jobs: list[Job]) -> bool:
-        """All are adds of plain new deliveries, and nothing else has to be written with them."""
-        return (
-            all(job.work is add_all for job in jobs)
-            and sum(job.size for job in jobs) <= adding_new.WIDEST
-            and not self._high_water.is_due
-            and plain_rows(session, [job.request for job in jobs]) is not None
-        )
+    def _added_by_one_statement(self, session: Session, jobs: list[Job]) -> bool:
+        """If all are plain new deliveries, and nothing else has to be written with them."""
+        if sum([job.size for job in jobs]) > adding_new.WIDEST or self._high_water.is_due:
+            return False
+        requests = [job.request for job in jobs]
+        rows = plain_rows(session, requests)
+        if rows is None:
+            return False
+        # It begins and commits by itself.
+        self._committing = True
+        self._wait_for_lock(lambda: _answer(jobs, add_plain(session, requests, rows)))
+        self._committing = False
+        self._high_water.has_commits = True
+        return True
 
-    def _run(self, work: Work, session: Session, jobs: list[Job]) -> None:
-        answers = work(session, [job.request for job in jobs])
-        for job, answer in zip(jobs, answers, strict=True):
-            job.answer = answer
+    def _claimed_without_waiting(self, session: Session, jobs: list[Job]) -> bool:
+        """False if another connection writes. The lock of the file is taken once there is something
+        to claim: most claims find nothing, and those do not disturb others."""
+        self._connection.execute("begin")
+        try:
+            _run(session, jobs)
+        except sqlite3.OperationalError as error:
+            if not _is_busy(error):
+                raise
+            self._connection.execute("rollback")
+            return False
+        return True
 
     def _make_durable(self, *, durable: bool) -> None:
         """Whether the next commit waits for the disk. One that does not is durable with the next
@@ -154,11 +159,10 @@ class Committer:
             try:
                 begin()
             except sqlite3.OperationalError as error:
-                is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
                 patience_s = self._busy_timeout_s
                 if self.is_closing:
                     patience_s = min(patience_s, _CLOSING_PATIENCE_S)
-                if not is_busy or time.monotonic() - began_s > patience_s:
+                if not _is_busy(error) or time.monotonic() - began_s > patience_s:
                     raise
                 time.sleep(_TRY_AGAIN_S)
             else:
@@ -176,6 +180,23 @@ class Committer:
         except sqlite3.Error as second:
             return store_error(second, self._path)
         return fault
+
+
+def _run(session: Session, jobs: list[Job]) -> None:
+    for work in ORDER:
+        group = [job for job in jobs if job.work is work]
+        if group:
+            _answer(group, work(session, [job.request for job in group]))
+
+
+def _answer(jobs: list[Job], answers: Sequence[Any]) -> None:
+    for job, answer in zip(jobs, answers, strict=True):
+        job.answer = answer
+
+
+def _is_busy(error: sqlite3.OperationalError) -> bool:
+    """Another connection writes, or has written since this one began to read."""
+    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _must_last(job: Job) -> bool:

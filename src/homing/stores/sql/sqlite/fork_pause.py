@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from homing import forks
@@ -13,7 +12,7 @@ T = TypeVar("T")
 
 
 class ForkPause(Generic[T]):
-    """Opened on first use, and again after a fork. A fork waits until it is not in use."""
+    """Used in a `with`: opened at the first, and again after a fork, which waits for its end."""
 
     def __init__(self, open_it: Callable[[], T], close_it: Callable[[T], None]) -> None:
         self._open_it = open_it
@@ -22,12 +21,18 @@ class ForkPause(Generic[T]):
         self._opened: T | None = None
         forks.pause_for_forks(self)
 
-    @contextmanager
-    def use(self) -> Iterator[T]:
-        with self._using:
-            if self._opened is None:
+    def __enter__(self) -> T:
+        self._using.acquire()
+        if self._opened is None:
+            try:
                 self._opened = self._open_it()
-            yield self._opened
+            except BaseException:
+                self._using.release()
+                raise
+        return self._opened
+
+    def __exit__(self, *_: object) -> None:
+        self._using.release()
 
     def close(self) -> None:
         with self._using:

@@ -67,7 +67,7 @@ class Reader:
         answer: object = None
         fault: BaseException | None = None
         try:
-            with self._connection.use() as connection:
+            with self._connection as connection:
                 answer = asked.ask(connection, *asked.args)
         except sqlite3.Error as error:
             fault = store_error(error, self._path)

@@ -29,6 +29,12 @@ class KeyRepeated(NotAsAssumed):
     """A key that was assumed to be new is stored."""
 
 
+_TAKEN = {
+    sqlite3.SQLITE_CONSTRAINT_UNIQUE: NotAsAssumed,
+    sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY: KeyRepeated,
+}
+
+
 class Session:
     """Statements inside a transaction that its maker begins and commits.
 
@@ -98,15 +104,15 @@ class Session:
         return found
 
     @contextmanager
-    def assuming_unique(self) -> Iterator[None]:
-        """What is inserted was not looked for: a unique index proves that it was free."""
-        with _raising(NotAsAssumed, sqlite3.SQLITE_CONSTRAINT_UNIQUE):
+    def assuming_free(self) -> Iterator[None]:
+        """Ids and keys that are inserted were not looked for: indexes prove that they were free."""
+        try:
             yield
-
-    @contextmanager
-    def assuming_new_keys(self) -> Iterator[None]:
-        with _raising(KeyRepeated, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY):
-            yield
+        except sqlite3.IntegrityError as error:
+            fault = _TAKEN.get(error.sqlite_errorcode)
+            if fault is None:
+                raise
+            raise fault(str(error)) from error
 
     def note(self, facts: Iterable[Fact]) -> None:
         """Facts are written at the end; the last value of a key counts."""
@@ -124,13 +130,3 @@ class Session:
         gone = [(fact.kind, fact.key) for fact in facts if fact.value is None]
         if gone:
             self.run_each(_DROP_FACT, gone)
-
-
-@contextmanager
-def _raising(assumption: type[NotAsAssumed], code: int) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.IntegrityError as error:
-        if error.sqlite_errorcode != code:
-            raise
-        raise assumption(str(error)) from error

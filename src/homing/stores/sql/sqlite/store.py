@@ -13,6 +13,7 @@ from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.domain.errors import StoreUnavailable
 from homing.domain.writes import write_of_change, write_of_new
+from homing.engine.due_signal import DueSignal
 from homing.ports import (
     Added,
     Claim,
@@ -27,7 +28,6 @@ from homing.ports import (
     PurgeRule,
     Query,
 )
-from homing.stores.due_signal import DueSignal
 from homing.stores.host import ProcessLocks, WakePipes
 from homing.stores.host.pipes import DUE, SOON
 from homing.stores.sql.assembly_files import AssemblyFile, files_of

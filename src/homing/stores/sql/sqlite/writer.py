@@ -112,7 +112,7 @@ class Writer:
 
     def _live(self, ready: asyncio.Future[None]) -> None:
         try:
-            with self._file.use():
+            with self._file:
                 self._call(_settle, ready, None)
         except (sqlite3.Error, OSError) as error:
             self._call(_settle, ready, store_error(error, self._path))
@@ -154,7 +154,7 @@ class Writer:
                 continue
             looked_at_s = now_s
             # If the database is locked or full, the next request meets that too and reports it.
-            with contextlib.suppress(sqlite3.Error, OSError, StoreError), self._file.use() as file:
+            with contextlib.suppress(sqlite3.Error, OSError, StoreError), self._file as file:
                 # It changes with what other connections commit, and not with what this one does.
                 version = file.connection.execute("pragma data_version").fetchone()
                 if version != heard:
@@ -165,7 +165,7 @@ class Writer:
     def _commit(self, jobs: list[Job]) -> bool:
         """True if something may be due. After a fork the file may fail to open again."""
         try:
-            with self._file.use() as file:
+            with self._file as file:
                 return file.committer.commit(jobs)
         except (sqlite3.Error, OSError) as error:
             fault: StoreError = store_error(error, self._path)

@@ -1,23 +1,24 @@
--- Those due first of one lane; `pick` puts one of these for every lane.
+-- Those due first of one lane and priority; `pick` has one of these for each.
 -- name: ready
-select d.due_at_ms, d.id, d.seq
+select d.priority, d.due_at_ms, d.id, d.seq
 from homing_deliveries as d indexed by homing_deliveries_ready
 where
     d.lane = ? and d.priority = ? and d.due_at_ms <= ?
     and d.state in ('pending', 'waiting') and d.due_at_ms is not null
 
--- The lanes are read side by side and no further than the limit; `picked` is no longer than that.
+-- They are read side by side and no further than the limit; `picked` is no longer than that.
 -- name: pick
 select
     json_group_array(
         json_array(
+            priority,
             due_at_ms,
             id,
             seq,
             coalesce((select length(c.payload) from homing_contents as c where c.seq = picked.seq), 0)
         )
     )
-from (select * from (:lanes:) as merged order by due_at_ms, id limit ?) as picked;
+from (select * from (:places:) as merged order by priority, due_at_ms, id limit ?) as picked;
 
 -- Leases that have ended, but for those of holders known to be alive.
 -- name: expired

@@ -1,0 +1,52 @@
+"""Wakes what waits when something may have become due. Used in the event loop only."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class DueSignal:
+    """Counts the moments at which something may have become due.
+
+    Read `moment` before you look for work, and wait for a later one if you find none: no signal
+    in between is missed. One that waits again and again may leave that to `look` and `wait`.
+    """
+
+    def __init__(self) -> None:
+        self.moment = 0
+        self._seen = 0
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    def tell(self) -> None:
+        self.moment += 1
+        for waiter in self._waiters:
+            _end(waiter)
+
+    async def after(self, moment: int, timeout_s: float) -> None:
+        """Return once `moment` has passed, or after the timeout."""
+        if self.moment != moment or timeout_s <= 0:
+            return
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        self._waiters.add(waiter)
+        # Not asyncio.wait: that takes two more turns of the loop, before work that is due.
+        timer = loop.call_later(timeout_s, _end, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            self._waiters.discard(waiter)
+
+    def look(self) -> None:
+        """The caller is about to read the store: signals up to now are consumed."""
+        self._seen = self.moment
+
+    async def wait(self, timeout_s: float) -> None:
+        """Return once there was a signal since the last look or wait, or after the timeout."""
+        await self.after(self._seen, timeout_s)
+        self.look()
+
+
+def _end(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
