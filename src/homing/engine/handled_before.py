@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Sequence
 from typing import TypeVar
 
@@ -16,9 +15,11 @@ def lane_step(step: AnyStep, work: ClaimedWork) -> AnyStep:
     # A check of the Protocol LaneStep would cost 40 calls.
     if (for_lane := getattr(step, "for_lane", None)) is None:
         return step
-    with contextlib.suppress(Exception):  # else each of them fails by itself
-        step = for_lane(work.delivery)
-    return step
+    try:
+        lane: AnyStep = for_lane(work.delivery)
+    except Exception:
+        return step  # then each of them fails by itself
+    return lane
 
 
 async def note_handled(works: Sequence[ClaimedWork]) -> None:

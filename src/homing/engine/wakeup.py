@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from homing.engine.due_signal import DueSignal
 from homing.ports import Store
 
@@ -20,3 +22,4 @@ class WakeUp(DueSignal):
         while True:
             await self._store.wait(LONGEST_WAIT_S)
             self.tell()
+            await asyncio.sleep(0)  # workers claim before this listens again

@@ -32,7 +32,7 @@ from homing.stores.sql.sqlite.rows import (
     bound,
     delivery_row,
 )
-from homing.stores.sql.sqlite.session import Session
+from homing.stores.sql.sqlite.session import Session, assuming_free
 from homing.stores.sql.statements import Bulk
 
 _TAKEN_IDS = Bulk(ADD_SQL["taken_ids"], widest=256)
@@ -195,13 +195,13 @@ class Adding:
 
     def write(self) -> None:
         session = self._session
-        with session.assuming_free():
+        with assuming_free:
             session.write(INSERT_DELIVERIES, self._deliveries)
         session.write(INSERT_RECORDS, self._records)
         session.write(INSERT_PAYLOADS, self._payloads)
         session.write(PUT_RESULTS, self._results)
         session.write(INSERT_RECIPIENTS, self._recipients)
-        with session.assuming_free():
+        with assuming_free:
             session.write(_PUT_KEYS if self._has_looked else INSERT_KEYS, self._new_keys)
 
 

@@ -27,7 +27,7 @@ from homing.stores.sql.sqlite.inserts import (
     INSERT_RECORDS,
 )
 from homing.stores.sql.sqlite.rows import ABSENT, NAMES, PARTS, VARYING, is_usual, varying_row
-from homing.stores.sql.sqlite.session import Session
+from homing.stores.sql.sqlite.session import Session, assuming_free
 from homing.stores.sql.statements import Bulk, load
 
 WIDEST = 256
@@ -80,7 +80,7 @@ def _fingerprint(delivery: Delivery, keys: Sequence[Key]) -> Any:
 def add_new(session: Session, rows: Sequence[Row]) -> None:
     """Up to `WIDEST` they are one statement. More are written table by table, which costs less."""
     places = [(row[_ROUTE], row[_LANE]) for row in rows]
-    with session.assuming_free():
+    with assuming_free:
         if len(rows) <= WIDEST:
             session.write_filled(_ADD, _with_counts(rows, places), _FILLER)
         else:

@@ -77,13 +77,17 @@ def _claim(session: Session, claim: Claim) -> Held:
     session.run(_SQL["take"], (claim.worker, claim.lease_until_ms, claim.now_ms, taken))
     [(heads, records, payloads)] = session.ask(_SQL["taken"], (taken, LONG_PAYLOAD_BYTES))
     held = Held(due, _decode_heads(heads), records, payloads)
-    if any(one.payload_bytes > LONG_PAYLOAD_BYTES for one in due):
+    if max([one.payload_bytes for one in due]) > LONG_PAYLOAD_BYTES:
         long = session.ask(_SQL["long_payloads"], (taken, LONG_PAYLOAD_BYTES))
         held.long_payloads = dict(long)
-    if any(head.carries & CARRIES_RESULTS for head in held.heads):
+    carries = is_stale = 0
+    for head in held.heads:
+        carries |= head.carries
+        is_stale |= head.is_stale
+    if carries & CARRIES_RESULTS:
         for seq, name, data in session.ask(_SQL["results"], (taken,)):
             held.results.setdefault(seq, {})[name] = data
-    if any(head.is_stale for head in held.heads):
+    if is_stale:
         held.fresh = {seq: fresh for seq, *fresh in session.ask(_SQL["fresh"], (taken,))}
     return held
 

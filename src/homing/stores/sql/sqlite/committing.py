@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -93,13 +93,13 @@ class Committer:
         return any(news)
 
     def _transact(self, session: Session, jobs: list[Job]) -> bool:
-        self._make_durable(durable=any(_must_last(job) for job in jobs))
+        self._make_durable(durable=_must_last(jobs))
         works = {job.work for job in jobs}
         if works == {add_all} and self._added_by_one_statement(session, jobs):
             return session.news
         if works != {claim_all} or not self._claimed_without_waiting(session, jobs):
             self._wait_for_lock(lambda: self._connection.execute("begin immediate"))
-            _run(session, jobs)
+            _run(session, jobs, works)
         if works == {claim_all} and not any(job.answer.due for job in jobs):
             self._connection.execute("rollback")  # nothing was written
             return False
@@ -134,7 +134,7 @@ class Committer:
         to claim: most claims find nothing, and those do not disturb others."""
         self._connection.execute("begin")
         try:
-            _run(session, jobs)
+            _answer(jobs, claim_all(session, [job.request for job in jobs]))
         except sqlite3.OperationalError as error:
             if not _is_busy(error):
                 raise
@@ -182,10 +182,10 @@ class Committer:
         return fault
 
 
-def _run(session: Session, jobs: list[Job]) -> None:
+def _run(session: Session, jobs: list[Job], works: Collection[Work]) -> None:
     for work in ORDER:
-        group = [job for job in jobs if job.work is work]
-        if group:
+        if work in works:
+            group = [job for job in jobs if job.work is work]
             _answer(group, work(session, [job.request for job in group]))
 
 
@@ -199,8 +199,12 @@ def _is_busy(error: sqlite3.OperationalError) -> bool:
     return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
-def _must_last(job: Job) -> bool:
-    """Whether a power cut must not undo it. A lease that was not renewed just ends earlier."""
-    if job.work is claim_all:
-        return bool(job.request.durable)
-    return job.work is not renew_all
+def _must_last(jobs: list[Job]) -> bool:
+    """Whether a power cut must not undo them. A lease that was not renewed just ends earlier."""
+    for job in jobs:
+        if job.work is claim_all:
+            if job.request.durable:
+                return True
+        elif job.work is not renew_all:
+            return True
+    return False

@@ -200,9 +200,10 @@ class Writer:
         return jobs[:number]
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
-        # If the loop was closed first, no caller waits any more.
-        with contextlib.suppress(RuntimeError):
+        try:
             self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:
+            """The loop was closed first: no caller waits any more."""
 
 
 class _File(Struct):
