@@ -260,7 +260,7 @@ async def test_a_notification_that_comes_with_an_answer_is_heard(
     async with opened(server.url) as store:
         await store.wait(BOUND_S)
         await asked.wait()
-        while store._news._told < len(("it listens", "the notification")):
+        while store._news.moment < len(("it listens", "the notification")):
             await store.wait(BOUND_S)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from homing.stores.host import WakePipes
+from homing.stores.host import WakePipes, pipes
 from homing.stores.host.pipes import DUE, SOON
 from homing.stores.sql.sqlite import SqliteStore, writer
 from homing.testing import samples
@@ -63,6 +63,38 @@ async def test_one_that_comes_later_is_reached_too(tmp_path: Path) -> None:
         sender.send(DUE)
         await listener.until_received(DUE)
         listener.pipes.close()
+    sender.close()
+
+
+async def test_no_signal_of_a_burst_is_missed(tmp_path: Path) -> None:
+    sender, listener = WakePipes(tmp_path), Listener(tmp_path)
+    for _ in range(200):
+        sender.send(DUE)
+        await asyncio.sleep(0)
+    sender.send(SOON)
+
+    await listener.until_received(SOON)
+
+    assert listener.received == DUE * 200 + SOON
+    listener.pipes.close()
+    sender.close()
+
+
+async def test_after_two_signals_in_a_row_the_pipe_is_left_alone_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipes, "REST_S", NEVER_S)
+    sender, listener = WakePipes(tmp_path), Listener(tmp_path)
+    for signals in (DUE, DUE + SOON):
+        sender.send(signals[-1:])
+        await listener.until_received(signals)
+    sender.send(DUE)
+
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+    assert listener.received == DUE + SOON
+    listener.pipes.close()
     sender.close()
 
 
