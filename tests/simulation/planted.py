@@ -485,7 +485,7 @@ PLANTED: tuple[Planted, ...] = (
         "engine/desk_writer.py",
         "if cycle is not None and delivery.cycle != cycle:",
         "if cycle is not None and delivery.cycle < cycle:",
-        faults="operator,answers,freeze",
+        faults="operator,answers,freeze,crash",
         routes="stubborn",
         deliveries=400,
     ),

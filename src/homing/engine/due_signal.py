@@ -15,7 +15,8 @@ class DueSignal:
     def __init__(self) -> None:
         self.moment = 0
         self._seen = 0
-        self._waiters: set[asyncio.Future[None]] = set()
+        # In the order in which they came: a set would wake them in any.
+        self._waiters: dict[asyncio.Future[None], None] = {}
 
     def tell(self) -> None:
         self.moment += 1
@@ -28,14 +29,14 @@ class DueSignal:
             return
         loop = asyncio.get_running_loop()
         waiter = loop.create_future()
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
         # Not asyncio.wait: that takes two more turns of the loop, before work that is due.
         timer = loop.call_later(timeout_s, _end, waiter)
         try:
             await waiter
         finally:
             timer.cancel()
-            self._waiters.discard(waiter)
+            del self._waiters[waiter]
 
     def look(self) -> None:
         """The caller is about to read the store: signals up to now are consumed."""

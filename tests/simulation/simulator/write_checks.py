@@ -24,6 +24,7 @@ WAYS_OUT: dict[tuple[str, str], tuple[str, ...]] = {
     ("failed", "delivered"): ("confirm",),
     ("dismissed", "failed"): ("restore",),
     ("dismissed", "pending"): ("restore",),
+    ("dismissed", "waiting"): ("restore",),
 }
 BACK_VERBS = frozenset({"restart", "amend"})
 # Where the engine draws the line for waits that a provider asks for.
