@@ -81,7 +81,7 @@ class RouteWorker:
         self._inline: dict[str, ClaimedWork] = {}
         self._in_background: set[asyncio.Task[None]] = set()
         self._freed = asyncio.Event()
-        self._claiming = asyncio.Lock()
+        self._is_claiming = False
         self._stopping = False
         self._slots: list[asyncio.Task[None]] = []
         self._slowest_s = 0.0
@@ -202,14 +202,10 @@ class RouteWorker:
         self._freed.set()
         self._give_back_all([*self._inbox.take_all(), *self._suspects.take_all()])
         ends_at_s = self._process.clock.steady_s() + grace_s
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(grace_s, LAST_CLAIM_S)), self._claiming:
-                """What is being claimed right now is given back too."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ends_at_s - self._process.clock.steady_s()):
-                while self._running or self._inline:
-                    self._freed.clear()
-                    await self._freed.wait()
+        # What is being claimed right now is given back too.
+        await self._until_freed(lambda: not self._is_claiming, max(grace_s, LAST_CLAIM_S))
+        rest_s = ends_at_s - self._process.clock.steady_s()
+        await self._until_freed(lambda: not (self._running or self._inline), rest_s)
         # An inline attempt belongs to its caller, unless it runs in the background.
         left = [work for work in self._held.all() if work.delivery.id not in self._inline]
         tasks = [*self._slots, *self._in_background]
@@ -218,6 +214,13 @@ class RouteWorker:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._give_back_all(left)
         self._slots.clear()
+
+    async def _until_freed(self, is_free: Callable[[], bool], timeout_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while not is_free():
+                    self._freed.clear()
+                    await self._freed.wait()
 
     async def renew_leases(self) -> None:
         await self._held.renew_leases()
@@ -373,19 +376,29 @@ class RouteWorker:
         return self.route.probe_every_s
 
     async def _claim(self, limit: int) -> list[ClaimedWork]:
-        async with self._claiming:
+        self._is_claiming = True
+        try:
             free_bytes = max(MAX_HELD_BYTES - self._held.size, 1)
-            # A stop that came while this waited gives nothing back any more.
+            # A stop that came before this gives nothing back any more.
             works = [] if self._stopping else await self._due.claim(limit, self, free_bytes)
             self._held.add(works)
-            with contextlib.suppress(StoreError):  # then each batch asks again
-                await note_handled(works)
-            if works and self._tell_claimed is not None:
-                self._tell_claimed([work.delivery for work in works])
+            if works:
+                await self._claimed(works)
             if not self._stopping:
                 return works
             self._give_back_all(works)
             return []
+        finally:
+            self._is_claiming = False
+            self._freed.set()
+
+    async def _claimed(self, works: Sequence[ClaimedWork]) -> None:
+        try:
+            await note_handled(works)
+        except StoreError:
+            """Then each batch asks again."""
+        if self._tell_claimed is not None:
+            self._tell_claimed([work.delivery for work in works])
 
     def _capacity(self) -> int:
         quick = self._slowest_s < self.route.lease_s * QUICK_SHARE_OF_LEASE
