@@ -54,7 +54,7 @@ def committer(
     # Otherwise one commit a second counts up the pulse, too, and needs a transaction.
     monkeypatch.setattr(HighWater, "is_due", False)
     path = tmp_path / "outbox.db"
-    return Committer(database, path, 1.0, HighWater(path, database))
+    return Committer(database, path, 1.0, HighWater(path, database), lambda: None)
 
 
 def statements(database: sqlite3.Connection, committer: Committer, *jobs: Job) -> list[str]:
@@ -187,7 +187,9 @@ def test_the_first_add_of_a_second_counts_up_for_the_notice_of_old_backups(
     """A process that only adds is killed some day: its last closing does not come."""
     path = tmp_path / "outbox.db"
 
-    Committer(database, path, 1.0, HighWater(path, database)).commit([job([samples.new("d1")])])
+    Committer(database, path, 1.0, HighWater(path, database), lambda: None).commit(
+        [job([samples.new("d1")])]
+    )
 
     assert path.with_name(path.name + SUFFIX).exists()
 

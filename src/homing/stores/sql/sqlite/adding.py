@@ -69,7 +69,8 @@ def new_entry(write: Write) -> NewEntry:
 def add_all(session: Session, requests: Sequence[AddRequest]) -> list[list[Added | Existing]]:
     """Each request in turn sees what those before it have added."""
     if (rows := plain_rows(session, requests)) is not None:
-        return add_plain(session, requests, rows)
+        add_new(session, rows)
+        return all_added(requests)
     adding = Adding(session)
     if session.exact or session.looks_for_keys:
         entries = [entry for request in requests for entry in request.entries]
@@ -82,12 +83,8 @@ def add_all(session: Session, requests: Sequence[AddRequest]) -> list[list[Added
     return answers
 
 
-def add_plain(
-    session: Session, requests: Sequence[AddRequest], rows: Sequence[Row]
-) -> list[list[Added | Existing]]:
-    """As `add_all`, for the `plain_rows` of these requests."""
-    add_new(session, rows)
-    session.news = True
+def all_added(requests: Sequence[AddRequest]) -> list[list[Added | Existing]]:
+    """The answers once `add_new` has added all."""
     return [[Added(entry.write.delivery.id) for entry in one.entries] for one in requests]
 
 

@@ -87,6 +87,7 @@ def add_new(session: Session, rows: Sequence[Row]) -> None:
             _write_tables(session, rows)
             for (route, lane), number in Counter(places).items():
                 session.counts.add_open(route, lane, number)
+    session.news = True
 
 
 def _with_counts(rows: Sequence[Row], places: Sequence[tuple[str, str]]) -> list[Row]:

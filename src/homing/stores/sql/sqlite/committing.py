@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from homing.domain.errors import StoreCorrupt, StoreOutcomeUnknown, StoreUnavailable
 from homing.stores.sql.sqlite import adding_new
-from homing.stores.sql.sqlite.adding import add_all, add_plain, plain_rows
+from homing.stores.sql.sqlite.adding import add_all, all_added, plain_rows
 from homing.stores.sql.sqlite.claiming import claim_all, renew_all
 from homing.stores.sql.sqlite.faults import store_error
 from homing.stores.sql.sqlite.high_water import HighWater
@@ -54,13 +54,16 @@ class Committer:
         path: Path,
         busy_timeout_s: float,
         high_water: HighWater,
+        wake_others: Callable[[], None],
     ) -> None:
+        """`wake_others` is called right after a commit that may have made something due."""
         connection.execute("pragma busy_timeout = 0")
         adding_new.make_ready(connection)
         self._connection = connection
         self._busy_timeout_s = busy_timeout_s
         self._path = path
         self._high_water = high_water
+        self._wake_others = wake_others
         self._committing = False
         self._durable = True
         self._looks_for_keys = 0
@@ -110,6 +113,8 @@ class Committer:
         self._committing = True
         self._connection.execute("commit")
         self._committing = False
+        if session.news:
+            self._wake_others()
         if self._durable:
             self._high_water.committed()
         return session.news
@@ -124,9 +129,11 @@ class Committer:
             return False
         # It begins and commits by itself.
         self._committing = True
-        self._wait_for_lock(lambda: _answer(jobs, add_plain(session, requests, rows)))
+        self._wait_for_lock(lambda: adding_new.add_new(session, rows))
         self._committing = False
+        self._wake_others()
         self._high_water.has_commits = True
+        _answer(jobs, all_added(requests))
         return True
 
     def _claimed_without_waiting(self, session: Session, jobs: list[Job]) -> bool:

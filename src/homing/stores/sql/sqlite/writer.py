@@ -129,7 +129,9 @@ class Writer:
         connection = connect_to_write(self._path, busy_timeout_s, running)
         try:
             high_water = HighWater(self._path, connection)
-            self._committer = Committer(connection, self._path, busy_timeout_s, high_water)
+            self._committer = Committer(
+                connection, self._path, busy_timeout_s, high_water, self._wake_others
+            )
             checkpointer = Checkpointer(self._path, connection)
             return _File(connection, self._committer, checkpointer, high_water)
         except BaseException:
@@ -144,8 +146,6 @@ class Writer:
                 began_s = time.monotonic()
                 news = self._commit(jobs)
                 self._commit_s = time.monotonic() - began_s
-                if news:
-                    self._wake_others()
                 self._call(_answer, jobs, self._tell if news else None)
             if self._closing and self._queue.empty() and not self._later:
                 return
