@@ -192,7 +192,7 @@ def in_whole_numbers(value: Json) -> Json:
         changed = value
         for name, item in value.items():
             kind = item.__class__
-            # Most values are seen to stay without a call.
+            # Most values need no change: to see that here saves a call.
             if kind is str or kind is bool or item is None:
                 continue
             if kind is int and SMALLEST_INT <= item <= LARGEST_INT:

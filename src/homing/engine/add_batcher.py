@@ -8,8 +8,8 @@ ready in this turn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from homing.domain.delivery import New
 from homing.domain.errors import StoreError, StoreOutcomeUnknown, StoreUnavailable
@@ -51,23 +51,19 @@ class AddBatcher(Generic[T]):
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = loop.create_future()
         if not self._waiting:
-            # It begins in the next turn of the loop, with all that came in this one.
-            self._run(loop, self._add_waiting(loop))
+            # Not a task: an application may start tasks at once, or cancel all that it finds.
+            loop.call_soon(self._add_waiting, loop)
         self._waiting.append((submitted, answer))
         return answer
 
-    def _run(self, loop: asyncio.AbstractEventLoop, adding: Coroutine[Any, Any, None]) -> None:
-        task = loop.create_task(adding)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _add_waiting(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _add_waiting(self, loop: asyncio.AbstractEventLoop) -> None:
         waiting, self._waiting = self._waiting, []
         half = max(-(-len(waiting) // 2), MIN_HALF)
         size = MAX_BATCH if self._under_way else min(half, MAX_BATCH)
-        for start in range(size, len(waiting), size):
-            self._run(loop, self._add(waiting[start : start + size]))
-        await self._add(waiting[:size])
+        for start in range(0, len(waiting), size):
+            task = loop.create_task(self._add(waiting[start : start + size]))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _add(self, batch: Batch[T]) -> None:
         self._under_way += 1
@@ -106,7 +102,7 @@ class AddBatcher(Generic[T]):
         if added:
             self._tell(added)
         for future, one, answer in zip(futures, new, answers, strict=True):
-            if not future.done():  # its caller was cancelled
+            if not future.done():  # else its caller was cancelled
                 future.set_result((one, answer))
 
 

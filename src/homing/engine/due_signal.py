@@ -9,12 +9,11 @@ class DueSignal:
     """Counts the moments at which something may have become due.
 
     Read `moment` before you look for work, and wait for a later one if you find none: no signal
-    in between is missed. One that waits again and again may leave that to `look` and `wait`.
+    in between is missed.
     """
 
     def __init__(self) -> None:
         self.moment = 0
-        self._seen = 0
         # In the order in which they came: a set would wake them in any.
         self._waiters: dict[asyncio.Future[None], None] = {}
 
@@ -37,15 +36,6 @@ class DueSignal:
         finally:
             timer.cancel()
             del self._waiters[waiter]
-
-    def look(self) -> None:
-        """The caller is about to read the store: signals up to now are consumed."""
-        self._seen = self.moment
-
-    async def wait(self, timeout_s: float) -> None:
-        """Return once there was a signal since the last look or wait, or after the timeout."""
-        await self.after(self._seen, timeout_s)
-        self.look()
 
 
 def _end(waiter: asyncio.Future[None]) -> None:

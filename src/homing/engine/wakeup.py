@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from homing.engine.due_signal import DueSignal
 from homing.ports import Store
 
@@ -22,4 +20,3 @@ class WakeUp(DueSignal):
         while True:
             await self._store.wait(LONGEST_WAIT_S)
             self.tell()
-            await asyncio.sleep(0)  # workers claim before this listens again

@@ -81,7 +81,7 @@ class RouteWorker:
         self._inline: dict[str, ClaimedWork] = {}
         self._in_background: set[asyncio.Task[None]] = set()
         self._freed = asyncio.Event()
-        self._is_claiming = False
+        self._claims_under_way = 0
         self._stopping = False
         self._slots: list[asyncio.Task[None]] = []
         self._slowest_s = 0.0
@@ -203,7 +203,7 @@ class RouteWorker:
         self._give_back_all([*self._inbox.take_all(), *self._suspects.take_all()])
         ends_at_s = self._process.clock.steady_s() + grace_s
         # What is being claimed right now is given back too.
-        await self._until_freed(lambda: not self._is_claiming, max(grace_s, LAST_CLAIM_S))
+        await self._until_freed(lambda: not self._claims_under_way, max(grace_s, LAST_CLAIM_S))
         rest_s = ends_at_s - self._process.clock.steady_s()
         await self._until_freed(lambda: not (self._running or self._inline), rest_s)
         # An inline attempt belongs to its caller, unless it runs in the background.
@@ -376,7 +376,7 @@ class RouteWorker:
         return self.route.probe_every_s
 
     async def _claim(self, limit: int) -> list[ClaimedWork]:
-        self._is_claiming = True
+        self._claims_under_way += 1
         try:
             free_bytes = max(MAX_HELD_BYTES - self._held.size, 1)
             # A stop that came before this gives nothing back any more.
@@ -389,14 +389,12 @@ class RouteWorker:
             self._give_back_all(works)
             return []
         finally:
-            self._is_claiming = False
+            self._claims_under_way -= 1
             self._freed.set()
 
     async def _claimed(self, works: Sequence[ClaimedWork]) -> None:
-        try:
+        with contextlib.suppress(StoreError):  # then each batch asks again
             await note_handled(works)
-        except StoreError:
-            """Then each batch asks again."""
         if self._tell_claimed is not None:
             self._tell_claimed([work.delivery for work in works])
 

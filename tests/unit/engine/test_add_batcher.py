@@ -19,6 +19,8 @@ from homing.engine.add_batcher import MAX_BATCH, MIN_HALF, AddBatcher
 from homing.ports import Added, Existing
 from homing.testing import samples
 
+SOON_S = 10.0
+
 
 class Shelf:
     """A store's `add`: writes down what came together; refuses what is called so."""
@@ -129,6 +131,18 @@ async def test_who_gives_up_keeps_nobody_from_an_answer() -> None:
         await leaving
     # It may be stored all the same, as with any call that is cancelled.
     assert shelf.writes == [["a", "b"]]
+
+
+async def test_intake_goes_on_after_an_application_has_cancelled_all_its_tasks() -> None:
+    shelf = Shelf()
+    leaving = asyncio.ensure_future(shelf.add_one("a"))
+    await asyncio.sleep(0)
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    async with asyncio.timeout(SOON_S):
+        assert await shelf.add_one("b") == Added("b")
 
 
 async def test_many_are_written_in_halves() -> None:

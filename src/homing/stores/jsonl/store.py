@@ -15,7 +15,6 @@ from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key
 from homing.domain.errors import StoreUnavailable
 from homing.domain.shown import Projection
 from homing.domain.writes import Write, write_of_change, write_of_new
-from homing.engine.due_signal import DueSignal
 from homing.ports import (
     AcceptedLog,
     Added,
@@ -43,6 +42,7 @@ from homing.stores.memory import reading
 from homing.stores.memory.claiming import claim_due, renew_all
 from homing.stores.memory.purging import purge
 from homing.stores.memory.writing import add_one, save_one
+from homing.stores.store_signal import StoreSignal
 
 
 class JsonlStore:
@@ -62,7 +62,7 @@ class JsonlStore:
         forks.forget_in_child(self)
 
     def _be_closed(self) -> None:
-        self._news = DueSignal()
+        self._news = StoreSignal()
         self._pipes = WakePipes(self._processes)
         self.presence = ProcessLocks(self._processes)
         self._thread: StoreThread | None = None

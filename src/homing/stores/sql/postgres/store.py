@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.domain.errors import StoreError, StoreUnavailable
-from homing.engine.due_signal import DueSignal
 from homing.ports import (
     Added,
     Claim,
@@ -53,6 +52,7 @@ from homing.stores.sql.postgres.purging import purge
 from homing.stores.sql.postgres.url import parse_url
 from homing.stores.sql.postgres.within import PostgresAsyncTransaction, PostgresTransaction
 from homing.stores.sql.postgres.within_tables import OwnTables
+from homing.stores.store_signal import StoreSignal
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class PostgresStore:
         forks.forget_in_child(self)
 
     def _be_closed(self) -> None:
-        self._news = DueSignal()
+        self._news = StoreSignal()
         self._held = HeldRecords()
         self._claimed_facts = ClaimedFacts()
         self._looks_at_keys = False

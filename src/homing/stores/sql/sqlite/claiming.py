@@ -20,8 +20,8 @@ from homing.stores.sql.statements import load
 _SQL = load(__package__, "claim.sql", PARTS)
 PRIORITIES = range(FIRST_PRIORITY, LAST_PRIORITY + 1)
 LONG_PAYLOAD_BYTES = 65_536
-# Lanes and priorities are merged two by two, each merge on top of the other: 32 of them.
-LANES_AT_ONCE = 8
+# Lanes times priorities are merged two by two, each merge on top of the other: no more than 32.
+LANES_AT_ONCE = 32 // len(PRIORITIES)
 
 
 class Due(Struct, frozen=True, array_like=True, order=True, gc=False):

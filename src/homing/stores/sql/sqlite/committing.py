@@ -137,15 +137,19 @@ class Committer:
         return True
 
     def _claimed_without_waiting(self, session: Session, jobs: list[Job]) -> bool:
-        """False if another connection writes. The lock of the file is taken once there is something
-        to claim: most claims find nothing, and those do not disturb others."""
+        """False if another connection writes, or has written since this one began to read.
+
+        The lock of the file is taken once there is something to claim: most claims find nothing,
+        and those do not disturb others.
+        """
         self._connection.execute("begin")
         try:
             _answer(jobs, claim_all(session, [job.request for job in jobs]))
         except sqlite3.OperationalError as error:
             if not _is_busy(error):
                 raise
-            self._connection.execute("rollback")
+            if self._connection.in_transaction:
+                self._connection.execute("rollback")
             return False
         return True
 

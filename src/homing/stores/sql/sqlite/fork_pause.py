@@ -12,7 +12,8 @@ T = TypeVar("T")
 
 
 class ForkPause(Generic[T]):
-    """Used in a `with`: opened at the first, and again after a fork, which waits for its end."""
+    """Used by `with`, which opens it at the first use and after a fork. A fork waits for the end of
+    the `with`."""
 
     def __init__(self, open_it: Callable[[], T], close_it: Callable[[T], None]) -> None:
         self._open_it = open_it

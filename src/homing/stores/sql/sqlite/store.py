@@ -13,7 +13,6 @@ from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.domain.errors import StoreUnavailable
 from homing.domain.writes import write_of_change, write_of_new
-from homing.engine.due_signal import DueSignal
 from homing.ports import (
     Added,
     Claim,
@@ -54,6 +53,7 @@ from homing.stores.sql.sqlite.within import (
     join_async,
 )
 from homing.stores.sql.sqlite.writer import Writer
+from homing.stores.store_signal import StoreSignal
 
 BUSY_TIMEOUT_S = 5.0
 
@@ -76,7 +76,7 @@ class SqliteStore:
         forks.forget_in_child(self)
 
     def _be_closed(self) -> None:
-        self._news = DueSignal()
+        self._news = StoreSignal()
         self._places = Places()
         self._pipes = WakePipes(self._processes)
         self.presence = ProcessLocks(self._processes)
