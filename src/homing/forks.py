@@ -7,6 +7,9 @@ and everything that belongs to the parent's run is forgotten in the child.
 
 from __future__ import annotations
 
+# It has fork hooks of its own, and asyncio imports it late: if one thread did that while another
+# forks, the hook after the fork would release a lock that the hook before it has not taken.
+import concurrent.futures.thread  # noqa: F401
 import logging
 import os
 import threading

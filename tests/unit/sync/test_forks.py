@@ -139,6 +139,19 @@ def test_a_child_that_stops_it_stops_nothing_of_its_parent(tmp_path: Path) -> No
     assert recipients(tmp_path) == ["before", "parent"]
 
 
+def test_no_fork_hooks_come_with_the_first_use(tmp_path: Path) -> None:
+    """Hooks that one thread registers while another forks run only after the fork, by half."""
+    script = """
+print("concurrent.futures.thread" in sys.modules)
+register, late = os.register_at_fork, []
+os.register_at_fork = lambda **hooks: (late.append(hooks), register(**hooks))
+homing.sync.submit(mail("ann"))
+homing.sync.stop()
+print(late)
+"""
+    assert run(tmp_path, script) == "True\n[]\n"
+
+
 def test_forks_amid_busy_threads_lose_and_damage_nothing(tmp_path: Path) -> None:
     run(tmp_path, MANY)
 
