@@ -343,9 +343,6 @@ class Homing:
     @property
     def engine(self) -> Engine:
         """The running engine, for extensions and tests."""
-        current = asyncio._get_running_loop()
-        if self._engine is not None and current is self.running_in and current is not None:
-            return self._engine  # asked by every call, in its own loop
         if self._engine is None or self.running_in is None:
             was_forked = "was started in the process that forked this one"
             state = was_forked if self._was_forked else "is not started"

@@ -25,23 +25,27 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     await store.close()
 
 
+@pytest.fixture
+async def impatient(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    """It does not wait for the lock of its file."""
+    store = SqliteStore(tmp_path / "outbox.db", busy_timeout_s=0.0)
+    await store.open()
+    yield store
+    await store.close()
+
+
 def other_connection(store: SqliteStore) -> closing[sqlite3.Connection]:
     return closing(sqlite3.connect(store.path, isolation_level=None, check_same_thread=False))
 
 
-async def test_a_claim_of_nothing_waits_for_no_lock(tmp_path: Path) -> None:
+async def test_a_claim_of_nothing_waits_for_no_lock(impatient: SqliteStore) -> None:
     """Many idle workers that are woken for one delivery must not queue for the writer's lock."""
-    store = SqliteStore(tmp_path / "outbox.db", busy_timeout_s=0.0)
-    await store.open()
-    try:
-        with closing(sqlite3.connect(tmp_path / "outbox.db", isolation_level=None)) as other:
-            other.execute("begin immediate")
-            assert await store.claim(samples.claim()) == []
-            other.execute("rollback")
-        await store.add([samples.new("d1")])
-        assert len(await store.claim(samples.claim())) == 1
-    finally:
-        await store.close()
+    with other_connection(impatient) as other:
+        other.execute("begin immediate")
+        assert await impatient.claim(samples.claim()) == []
+        other.execute("rollback")
+    await impatient.add([samples.new("d1")])
+    assert len(await impatient.claim(samples.claim())) == 1
 
 
 async def test_a_claim_of_something_waits_for_the_lock(
@@ -56,19 +60,14 @@ async def test_a_claim_of_something_waits_for_the_lock(
     assert claimed.delivery.id == "d1"
 
 
-async def test_a_claim_of_something_that_is_locked_for_long_is_refused(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "outbox.db", busy_timeout_s=0.0)
-    await store.open()
-    try:
-        await store.add([samples.new("d1")])
-        with other_connection(store) as other:
-            other.execute("begin immediate")
-            with pytest.raises(StoreError):
-                await store.claim(samples.claim())
-            other.execute("rollback")
-        assert len(await store.claim(samples.claim())) == 1
-    finally:
-        await store.close()
+async def test_a_claim_of_something_that_is_locked_is_refused(impatient: SqliteStore) -> None:
+    await impatient.add([samples.new("d1")])
+    with other_connection(impatient) as other:
+        other.execute("begin immediate")
+        with pytest.raises(StoreError):
+            await impatient.claim(samples.claim())
+        other.execute("rollback")
+    assert len(await impatient.claim(samples.claim())) == 1
 
 
 async def test_what_another_takes_between_the_look_and_the_claim_is_not_claimed_twice(

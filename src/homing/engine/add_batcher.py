@@ -43,8 +43,7 @@ class AddBatcher(Generic[T]):
         self._prepare = prepare
         self._tell = tell
         self._waiting: Batch[T] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._under_way = 0
+        self._adding: set[asyncio.Task[None]] = set()
 
     def add(self, submitted: T) -> asyncio.Future[Answer]:
         """As the store's `add` of one. Observers are told before it is answered."""
@@ -59,20 +58,16 @@ class AddBatcher(Generic[T]):
     def _add_waiting(self, loop: asyncio.AbstractEventLoop) -> None:
         waiting, self._waiting = self._waiting, []
         half = max(-(-len(waiting) // 2), MIN_HALF)
-        size = MAX_BATCH if self._under_way else min(half, MAX_BATCH)
+        size = MAX_BATCH if self._adding else min(half, MAX_BATCH)
         for start in range(0, len(waiting), size):
             task = loop.create_task(self._add(waiting[start : start + size]))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._adding.add(task)
+            task.add_done_callback(self._adding.discard)
 
     async def _add(self, batch: Batch[T]) -> None:
-        self._under_way += 1
-        try:
-            new, futures = self._prepared(batch)
-            if new:
-                await self._add_together(new, futures)
-        finally:
-            self._under_way -= 1
+        new, futures = self._prepared(batch)
+        if new:
+            await self._add_together(new, futures)
 
     def _prepared(self, batch: Batch[T]) -> tuple[Sequence[New], list[asyncio.Future[Answer]]]:
         """Those that are not refused; the others are told so, each by itself."""

@@ -68,14 +68,11 @@ class Admission:
 
     async def submit_one(self, route: Route, request: Request) -> Ticket:
         """As `submit` of one; what is submitted at the same moment shares its write."""
-        intake = self._process.intake
-        intake.waiting += 1
+        self._process.intake.waiting += 1
         try:
             new, answer = await self._adds.add((route, request))
         finally:
-            intake.waiting -= 1
-        if isinstance(answer, Added):
-            return Ticket(new.delivery, created=True)
+            self._process.intake.waiting -= 1
         return await self._ticket(route, new, answer)
 
     async def submit(
