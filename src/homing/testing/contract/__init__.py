@@ -17,6 +17,7 @@ pytest.register_assert_rewrite(
         f"{__name__}.{concept}"
         for concept in (
             "adding",
+            "adding_in_parts",
             "bounding",
             "carrying",
             "claiming",
@@ -47,6 +48,7 @@ pytest.register_assert_rewrite(
 
 # ruff: noqa: E402 - the line above must come first
 from homing.testing.contract.adding import Adding
+from homing.testing.contract.adding_in_parts import AddingInParts
 from homing.testing.contract.bounding import Bounding
 from homing.testing.contract.carrying import Carrying
 from homing.testing.contract.claiming import Claiming, Renewing
@@ -78,7 +80,13 @@ from homing.testing.contract.showing import ShowingContract
 from homing.testing.contract.terms import Terms
 from homing.testing.contract.waiting import KnowingWhen, Waiting
 
-__all__ = ["BoundedReadsContract", "Opener", "ShowingStoreContract", "StoreContract"]
+__all__ = [
+    "AddsInPartsContract",
+    "BoundedReadsContract",
+    "Opener",
+    "ShowingStoreContract",
+    "StoreContract",
+]
 
 
 @pytest.mark.asyncio
@@ -117,6 +125,11 @@ class StoreContract(
     Histories,
 ):
     """Everything that the engine relies on."""
+
+
+@pytest.mark.asyncio
+class AddsInPartsContract(AddingInParts):
+    """Further cases for a store that writes large adds in parts (`homing.ports.AddsInParts`)."""
 
 
 @pytest.mark.asyncio

@@ -14,6 +14,7 @@ from msgspec import Struct
 from homing.domain.errors import StoreCorrupt, StoreOutcomeUnknown, StoreUnavailable
 from homing.stores.sql.sqlite import adding_new
 from homing.stores.sql.sqlite.adding import add_all, all_added, plain_rows
+from homing.stores.sql.sqlite.adding_in_parts import add_in_parts
 from homing.stores.sql.sqlite.claiming import claim_all, renew_all
 from homing.stores.sql.sqlite.faults import store_error
 from homing.stores.sql.sqlite.high_water import HighWater
@@ -24,7 +25,7 @@ from homing.stores.sql.sqlite.session import KeyRepeated, NotAsAssumed, Session
 Work: TypeAlias = Callable[[Session, Sequence[Any]], Sequence[Any]]
 # Concurrent requests have no order among them, so kinds are done together; claims come last
 # because then they find what the others made due.
-ORDER: tuple[Work, ...] = (add_all, save_all, renew_all, purge_all, claim_all)
+ORDER: tuple[Work, ...] = (add_in_parts, add_all, save_all, renew_all, purge_all, claim_all)
 
 _TRY_AGAIN_S = 0.0003
 _CLOSING_PATIENCE_S = 0.5

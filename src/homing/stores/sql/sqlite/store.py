@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -32,7 +32,8 @@ from homing.stores.host.pipes import DUE, SOON
 from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.sql.filters import is_counted
 from homing.stores.sql.sqlite import checks, listing, reading
-from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
+from homing.stores.sql.sqlite.adding import AddRequest, NewEntry, add_all, new_entry
+from homing.stores.sql.sqlite.adding_in_parts import PartsRequest, add_in_parts
 from homing.stores.sql.sqlite.assembly_files import apply_files, pending_files
 from homing.stores.sql.sqlite.changes import SaveRequest, change_entry
 from homing.stores.sql.sqlite.claiming import (
@@ -143,14 +144,32 @@ class SqliteStore:
         return join_async(connection, self.path, self._announce_commit)
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        entries = [new_entry(write_of_new(one)) for one in new]
+        entries = _entries(new)
         request = AddRequest(entries, facts)
         answer: list[Added | Existing] = await self._open.writer.submit(add_all, request, len(new))
-        for entry, added in zip(entries, answer, strict=True):
+        self._remember_claimed(entries, answer)
+        return answer
+
+    async def add_in_parts(self, parts: Iterable[Sequence[New]]) -> list[Added | Existing]:
+        writer = self._open.writer
+        request = PartsRequest(map(_entries, parts))
+        answering = writer.submit(add_in_parts, request, 1)
+        try:
+            request.make_all()
+        except BaseException:
+            answering.cancel()
+            raise
+        answer: list[Added | Existing] = await answering
+        self._remember_claimed(request.made(), answer)
+        return answer
+
+    def _remember_claimed(
+        self, entries: Sequence[NewEntry], answers: Sequence[Added | Existing]
+    ) -> None:
+        for entry, added in zip(entries, answers, strict=True):
             # Stored already claimed: its outcome will be saved here.
             if entry.write.delivery.state == "in_flight" and isinstance(added, Added):
                 self._places.remember(entry.write.delivery, entry.seq)
-        return answer
 
     async def claim(self, claim: Claim) -> list[Claimed]:
         self._news.look()
@@ -258,6 +277,10 @@ class SqliteStore:
         if self._threads is None:
             raise StoreUnavailable(f"{self.path.name}: the store is not open")
         return self._threads
+
+
+def _entries(new: Sequence[New]) -> list[NewEntry]:
+    return [new_entry(write_of_new(one)) for one in new]
 
 
 class _Threads(Struct):
