@@ -38,15 +38,17 @@ class SuspectQueue:
             while not self._waiting:
                 self._arrived.clear()
                 await self._arrived.wait()
-            each = permits_for(self._waiting[0].delivery)
-            alike = 0
-            while alike < len(self._waiting) and (
-                permits_for(self._waiting[alike].delivery) == each
-            ):
-                alike += 1
-            admitted = await self._permits.take(alike, each=each)
-            works = [self._waiting.popleft() for _ in range(min(admitted, len(self._waiting)))]
-            self._permits.give_back((admitted - len(works)) * each)
-            for work in works:
-                work.suspect_permits = each
-            self._admit(works)
+            await self._admit_some()
+
+    async def _admit_some(self) -> None:
+        """The next ones that need as many permits each, once there are some."""
+        each = permits_for(self._waiting[0].delivery)
+        alike = 0
+        while alike < len(self._waiting) and (permits_for(self._waiting[alike].delivery) == each):
+            alike += 1
+        admitted = await self._permits.take(alike, each=each)
+        works = [self._waiting.popleft() for _ in range(min(admitted, len(self._waiting)))]
+        self._permits.give_back((admitted - len(works)) * each)
+        for work in works:
+            work.suspect_permits = each
+        self._admit(works)

@@ -268,9 +268,9 @@ class RouteWorker:
 
     async def _slot(self) -> None:
         while True:
-            batch = await self._inbox.get()
             try:
-                await self._work_off(batch, wait=False)
+                # In no variable: a slot that waits would keep the contents of its last batch.
+                await self._work_off(await self._inbox.get(), wait=False)
             except Exception:
                 log.exception("a slot of route %s failed and continues", self.route.name)
             await asyncio.sleep(0)  # other tasks run between two batches
