@@ -134,6 +134,7 @@ class Retention(Struct, frozen=True):
     """How long each class of record is kept after its end, in seconds; None: for ever.
 
     Open dead letters (`failed`) and their payloads stay unless the route sets a time for them.
+    All plans of a route have the same times, but for `key_s` and `dead_letter_s`.
     """
 
     delivered_s: float | None = None

@@ -23,6 +23,9 @@ PAYLOAD_KEPT: dict[State, str] = {
     "failed": "failed_payload_s",
 }
 
+PURGED_BY_ROUTE = frozenset({*DELIVERY_KEPT.values(), *PAYLOAD_KEPT.values(), "attempts_s"})
+"""The times of a Retention that purges use. Keys and dead letters carry times of their own."""
+
 
 def delivery_gone_at_ms(delivery: Delivery, retention: Retention) -> int | None:
     """None while it is open, or if it is kept for ever."""

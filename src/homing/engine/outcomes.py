@@ -50,17 +50,16 @@ def conclude(
         return conclude_fault(work, error, maybe_sent=maybe_sent)
 
 
-def conclude_accepted(work: ClaimedWork, receipt: Receipt, now_ms: int) -> PendingSave:
-    """The outcome of most sends: no recipient was refused. As `conclude`, in fewer calls."""
-    if work.stage is not work.plan.stages[-1]:
-        return conclude(work, Done(receipt=receipt))
+def conclude_done(
+    work: ClaimedWork, done: Done, now_ms: int, *, maybe_sent: bool = False
+) -> PendingSave:
+    """The outcome of most attempts. As `conclude`, in fewer calls, and at the time of a batch."""
+    if done.refused:
+        return conclude(work, done)
     try:
-        change = transitions.succeed(
-            work.delivery, plan=work.plan, now_ms=now_ms, roll=0.0, receipt=receipt
-        )
-        return save_of(work, "succeed", change)
+        return save_of(work, *finish_stage(work, done, now_ms))
     except Exception as error:
-        return conclude_fault(work, error, maybe_sent=True)
+        return conclude_fault(work, error, maybe_sent=maybe_sent)
 
 
 def as_exception(error: BaseException) -> Exception:

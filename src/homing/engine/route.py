@@ -16,6 +16,7 @@ from homing.domain.failure import TIMED_OUT, Disposition, Failure
 from homing.domain.policy import Plan, Stage
 from homing.domain.redaction import redact, redact_trace
 from homing.engine.admitted import Admitted
+from homing.engine.expiry import PURGED_BY_ROUTE
 from homing.engine.labels import ENGINE_LABELS, LabelTable
 from homing.engine.lanes import lane_in_generation, lane_name
 from homing.engine.steps import SendStep
@@ -179,6 +180,7 @@ def routes_by_name(routes: Iterable[Route]) -> dict[str, Route]:
     owners: dict[str, Route] = {}
     for route in routes:
         _check_steps(route)
+        _check_retention(route)
         for lane in route.served_lanes:
             other = owners.setdefault(lane, route)
             if other is not route:
@@ -200,6 +202,18 @@ def _check_steps(route: Route) -> None:
                 else "has a SendStep, so it must say sends=True"
             )
             raise SettingsError("routes", f"stage {stage.name!r} of route {route.name!r} {problem}")
+
+
+def _check_retention(route: Route) -> None:
+    """Records are purged route by route, so its plans agree on how long they are kept."""
+    for name, plan in route.plans.items():
+        for kept in sorted(PURGED_BY_ROUTE):
+            if getattr(plan.retention, kept) != getattr(route.plan.retention, kept):
+                problem = f"differs from the route's own plan in retention.{kept}"
+                reason = "all records of a route are kept for the same time"
+                raise SettingsError(
+                    "routes", f"plan {name!r} of route {route.name!r} {problem}; {reason}"
+                )
 
 
 def _overlap(lane: str, first: Route, second: Route) -> SettingsError:

@@ -14,7 +14,6 @@ from functools import partial
 from typing import cast
 
 from homing.domain import transitions
-from homing.domain.delivery import Receipt
 from homing.domain.errors import StoreFull
 from homing.domain.failure import Failure
 from homing.engine.claimed_work import ClaimedWork, in_time, put_back
@@ -22,7 +21,7 @@ from homing.engine.evidence import late_receipt
 from homing.engine.one_at_a_time import SingleSend, TooLate
 from homing.engine.outcomes import (
     conclude,
-    conclude_accepted,
+    conclude_done,
     conclude_fault,
     conclude_found,
     timed_out,
@@ -31,7 +30,7 @@ from homing.engine.save_batcher import Kept, PendingSave
 from homing.engine.settling import Ended, hand_over, settle
 from homing.engine.starting import leave_out_what_may_not_start
 from homing.engine.steps import Packed, SendStep, outcome_of
-from homing.ports import Accepted, GroupProvider, GroupSend, Outcome
+from homing.ports import Accepted, Done, GroupProvider, GroupSend, Outcome
 
 # How long an answer waits for others, so that one write settles them all.
 SETTLE_WITHIN_S = 0.01
@@ -63,7 +62,7 @@ class SendBatch:
         self._unsent: dict[ClaimedWork, Packed] = {}
         self._prepared: dict[ClaimedWork, GroupSend] = {}
         self._under_way: dict[ClaimedWork, GroupSend] = {}
-        self._accepted: list[tuple[ClaimedWork, Receipt]] = []
+        self._accepted: list[tuple[ClaimedWork, Done]] = []
         self._ended: list[Ended] = []
         self._news: asyncio.Future[None] | None = None
         # An exception that ends the process, raised by a send.
@@ -266,7 +265,7 @@ class SendBatch:
             return  # its time was over, or it was told before
         if answer.__class__ is Accepted and not answer.refused:
             self._process.on_answer(self._step.provider, answer)
-            self._accepted.append((work, answer.receipt))
+            self._accepted.append((work, Done(receipt=answer.receipt)))
         elif isinstance(answer, TooLate):
             """Marked and not sent: its next owner looks into it."""
         elif isinstance(answer, _FAILED_SEND):
@@ -307,7 +306,9 @@ class SendBatch:
         """Those accepted get one time: outcomes that are alike are written by one statement."""
         (accepted, self._accepted), (ended, self._ended) = (self._accepted, []), (self._ended, [])
         now_ms = self._process.clock.now_ms()
-        ended += [(work, conclude_accepted(work, receipt, now_ms)) for work, receipt in accepted]
+        ended += [
+            (work, conclude_done(work, done, now_ms, maybe_sent=True)) for work, done in accepted
+        ]
         return ended
 
     def _wake(self) -> None:

@@ -11,12 +11,10 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from homing.domain.transitions.plain_success import succeed_plainly
 from homing.engine.claimed_work import ClaimedWork, put_back
 from homing.engine.function_step import NOTHING_TO_KEEP
 from homing.engine.handled_before import lane_step, note_handled
-from homing.engine.outcomes import conclude, timed_out
-from homing.engine.save_batcher import PendingSave
+from homing.engine.outcomes import conclude, conclude_done, timed_out
 from homing.engine.settling import Ended, hand_over, hand_over_and_wait, settle
 from homing.engine.starting import leave_out_what_may_not_start
 from homing.engine.time_limits import TimeLimits
@@ -131,30 +129,10 @@ class StepBatch:
             await hand_over_and_wait(ended)
 
     def _conclude_returned(self) -> None:
-        """A shortcut for the common outcome, success of the last stage."""
         returned, self._returned = self._returned, []
-        if not returned:
-            return
-        now_ms, plan = self._process.clock.now_ms(), returned[0][0].plan
-        is_last = returned[0][0].stage is plan.stages[-1]
-        ended = self._ended
-        for work, done in returned:
-            delivery = work.delivery
-            save: PendingSave | None = None
-            # The transition `succeed` makes a plain success of these.
-            if (
-                is_last
-                and not done.refused
-                and not delivery.recipients
-                and not delivery.maybe_sent_at_ms
-                and delivery.state == "in_flight"
-            ):
-                try:
-                    change = succeed_plainly(delivery, plan, now_ms, done.receipt, done.result)
-                    save = PendingSave("succeed", change, delivery, work.lease_end_s)
-                except Exception:  # the long way says what is wrong with it
-                    save = None
-            ended.append((work, save or conclude(work, done)))
+        if returned:
+            now_ms = self._process.clock.now_ms()
+            self._ended += [(work, conclude_done(work, done, now_ms)) for work, done in returned]
 
     def _hand_over(self) -> None:
         """Work that holds permits ends when it is written; other work ends now."""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from homing.domain.errors import InvalidRequest, SettingsError, TerminalError
 from homing.domain.failure import Failure
 from homing.domain.message import Email, Event, Job
-from homing.domain.policy import Plan, Stage
+from homing.domain.policy import Plan, Retention, Stage
 from homing.engine.admitted import Admitted
 from homing.engine.handlers import Handlers, event_lane
 from homing.engine.lanes import lane_in_generation, lane_name, lane_part
@@ -81,6 +81,17 @@ def test_a_stage_that_sends_has_a_send_step_and_no_other_has_one() -> None:
         routes_by_name([sends])
     with pytest.raises(SettingsError, match=r"'send' of route .* must say sends=True"):
         routes_by_name([calls])
+
+
+def test_the_plans_of_a_route_keep_their_records_for_the_same_time() -> None:
+    """Purges know the route alone: a plan of its own time would be ignored."""
+    lasting = Plan(stages=(stage(),), retention=Retention(delivered_s=60.0))
+    brief = replace(lasting, retention=Retention(delivered_s=5.0))
+    keyed = replace(lasting, retention=Retention(delivered_s=60.0, key_s=5.0))
+
+    with pytest.raises(SettingsError, match=r"plan 'b' of route 'a' .* retention\.delivered_s"):
+        routes_by_name([replace(route(name="a"), plan=lasting, plans={"b": brief})])
+    routes_by_name([replace(route(name="a"), plan=lasting, plans={"b": keyed})])
 
 
 def test_routes_that_share_nothing_stand_side_by_side() -> None:
