@@ -28,6 +28,7 @@ from homing.ports import Accepted, Envelope, Finding
 DOMAIN = "@stub.test"
 # In memory for tests to look at; the file keeps all.
 REMEMBERED = 1000
+REMEMBERED_BYTES = 16 * 1024 * 1024
 
 # What each test address does; `soft-N` is read separately.
 BEHAVIOURS: dict[str, str] = {
@@ -132,7 +133,8 @@ class StubProvider:
         self.latency_s = latency_s
         self._put_off: Counter[tuple[str, str]] = Counter()
         self.ledger = Ledger(ledger)
-        self.calls: deque[Envelope] = deque(maxlen=REMEMBERED)
+        self.calls: deque[Envelope] = deque()
+        self._remembered_bytes = 0
 
     async def findings(self) -> list[Finding]:
         detail = "the stub sends nothing: HOMING_PROVIDER names the server that does"
@@ -152,7 +154,13 @@ class StubProvider:
 
     def leave(self, envelope: Envelope) -> None:
         """It is on its way."""
-        self.calls.append(envelope)
+        calls = self.calls
+        calls.append(envelope)
+        self._remembered_bytes += len(envelope.data)
+        while len(calls) > 1 and (
+            len(calls) > REMEMBERED or self._remembered_bytes > REMEMBERED_BYTES
+        ):
+            self._remembered_bytes -= len(calls.popleft().data)
 
     def arrive(self, envelope: Envelope) -> Accepted | Failure:
         """It is there, and answered."""
