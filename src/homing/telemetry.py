@@ -71,6 +71,7 @@ class Watching:
         return metrics
 
     def close(self) -> None:
+        """Send what is still to be sent to the collectors."""
         for each in (self._otlp, self.sentry):
             if each is not None:
                 each.close()

@@ -5,7 +5,6 @@ It is made of the public names alone, and runs by command line, REST and worker.
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import subprocess
@@ -16,7 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.docs.blocks import files_in, write_files
+from tests.docs.blocks import GUIDES, blocks_in, files_in, write_files
 from tests.docs.gateway import Gateway, gateway
 from tests.docs.installing import install
 from tests.unit.cli.programs import run, run_with, serving, started, until
@@ -55,19 +54,6 @@ def ends_as(folder: Path, environ: dict[str, str], status: str) -> dict[str, Any
         lambda: next(iter(listed(folder, environ, "--status", status)), None), what=status
     )
     return found
-
-
-def test_it_uses_the_public_names_alone() -> None:
-    """From Homing nothing but `homing` and `homing.build`."""
-    used: set[str] = set()
-    for path, text in FILES.items():
-        if path.endswith(".py"):
-            for node in ast.walk(ast.parse(text)):
-                if isinstance(node, ast.ImportFrom):
-                    used.add(node.module or "")
-                elif isinstance(node, ast.Import):
-                    used.update(name.name for name in node.names)
-    assert {name for name in used if name.split(".")[0] == "homing"} == {"homing", "homing.build"}
 
 
 def test_the_command_line_knows_it(tmp_path: Path, environ: dict[str, str]) -> None:
@@ -123,6 +109,30 @@ def test_command_line_and_worker(tmp_path: Path, environ: dict[str, str], texts:
     assert "number_refused" in run_with(environ, tmp_path, "why", dead.stdout.strip()).stdout
     replayed = run_with(environ, tmp_path, "replay", dead.stdout.strip(), *WHY).stdout
     assert replayed == f"replay: {dead.stdout.strip()} is queued\n"
+
+
+def test_the_line_of_its_shape(tmp_path: Path, environ: dict[str, str], texts: Gateway) -> None:
+    """Written as the guide shows it; a line that another program appends is sent, too."""
+    queue = tmp_path / "texts.jsonl"
+    environ["HOMING_STORE"] = f"jsonl:///{queue}"
+    [shown] = [b.code for b in blocks_in(GUIDES / "writing-an-assembly.md") if b.language == "json"]
+    expected = json.loads(shown)
+    send = ("sms", "send", expected["to"], expected["text"], "--key", expected["ride"])
+    run_with(environ, tmp_path, *send)
+    appended = {**expected, "ride": "ride-8", "text": "Appended.", "status": "queued"}
+    del appended["_homing"]
+    with queue.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(appended) + "\n")
+
+    with started(tmp_path, ["-m", "homing", "sms", "worker"], **environ):
+        until(lambda: len(listed(tmp_path, environ, "--status", "texted")) == 2, what="both sent")
+
+    records = [json.loads(line) for line in queue.read_text("utf-8").splitlines()]
+    last = {record["ride"]: record for record in records}
+    assert list(last["ride-7"]) == list(expected)
+    assert {**last["ride-7"], "since": expected["since"], "_homing": {}} == expected
+    assert {**last["ride-8"], "_homing": {}} == {**expected, **appended, "status": "texted"}
+    assert sorted(text["text"] for text in texts.accepted) == ["Appended.", "Your taxi is here."]
 
 
 def test_rest(tmp_path: Path, environ: dict[str, str], texts: Gateway) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import homing
 import homing.build
+import homing.build.stores
 import homing.events
 import homing.ports
 import homing.testing.clocks
@@ -76,6 +77,7 @@ LEFT_OUT = {
     *("email_validator", "opentelemetry", "prometheus_client", "sentry_sdk", "multiprocessing"),
 }
 FEW_MODULES = 250
+FEW_MODULES_TO_BUILD = 100
 
 
 def modules_of(statement: str) -> list[str]:
@@ -100,11 +102,20 @@ def test_the_import_is_light() -> None:
     assert len(loaded - bare) < FEW_MODULES
 
 
+def test_the_names_to_build_with_load_little_more() -> None:
+    loaded, build = set(modules_of("import homing")), set(modules_of("import homing.build.stores"))
+
+    # `importlib.metadata`, which finds the installed assemblies, reads e-mail headers.
+    assert {name.partition(".")[0] for name in build} & LEFT_OUT == {"email"}
+    assert len(build - loaded) < FEW_MODULES_TO_BUILD
+
+
 # What a user of the library holds in hand: the names above, and what `Homing` gives.
 GIVEN = (SyncHoming, Desk, BulkActions, Tokens)
 MODULES = (
     homing,
     homing.build,
+    homing.build.stores,
     homing.testing.clocks,
     homing.testing.dice,
     homing.testing.outbox,
@@ -133,6 +144,12 @@ OF_PORTS = {
 }
 
 
+# Methods that need no more words than their class has.
+TOLD_BY_THEIR_CLASS = {
+    *("Projection.of_new", "Projection.of_change", "Projection.of_facts", "RecordKind.record"),
+}
+
+
 def undocumented(cls: type) -> Iterator[str]:
     if not cls.__doc__:
         yield cls.__qualname__
@@ -140,7 +157,9 @@ def undocumented(cls: type) -> Iterator[str]:
         method = member.__func__ if isinstance(member, classmethod | staticmethod) else member
         is_method = inspect.isfunction(method) or isinstance(method, property)
         if is_method and not method.__doc__ and name[0] != "_" and name not in OF_PORTS:
-            yield f"{cls.__qualname__}.{name}"
+            full_name = f"{cls.__qualname__}.{name}"
+            if full_name not in TOLD_BY_THEIR_CLASS:
+                yield full_name
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)

@@ -71,7 +71,8 @@ class SharedOnHost(Protocol):
     """A store whose processes on one host can prove each other's death."""
 
     @property
-    def presence(self) -> Presence: ...
+    def presence(self) -> Presence:
+        """Of the processes that share this store on this host."""
 
 
 class Transaction(Protocol):
@@ -129,7 +130,8 @@ class InFile(Protocol):
     """A store in a file, which `open` creates."""
 
     @property
-    def path(self) -> Path: ...
+    def path(self) -> Path:
+        """The file."""
 
 
 @runtime_checkable

@@ -129,14 +129,14 @@ class StoreContract(
 
 @pytest.mark.asyncio
 class AddsInPartsContract(AddingInParts):
-    """Further cases for a store that writes large adds in parts (`homing.ports.AddsInParts`)."""
+    """Further cases for a store that writes large adds in parts (capability `AddsInParts`)."""
 
 
 @pytest.mark.asyncio
 class BoundedReadsContract(Bounding):
-    """Further cases for a store that can end its reads early (`homing.ports.BoundedReads`)."""
+    """Further cases for a store that can end its reads early (capability `BoundedReads`)."""
 
 
 @pytest.mark.asyncio
 class ShowingStoreContract(ShowingContract):
-    """Further cases for a store that writes the records of Shapes (`homing.ports.Showing`)."""
+    """Further cases for a store that writes the records of Shapes (capability `Showing`)."""

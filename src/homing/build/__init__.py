@@ -1,6 +1,7 @@
-"""The public names to build with: routes, providers, stores and whole assemblies.
+"""The public names to build with: routes, providers, records of your own and whole assemblies.
 
-What an application uses to send is in `homing` itself. The guides show how to use these names:
+What an application uses to send is in `homing` itself, and all that a store needs in
+`homing.build.stores`. The guides show how to use these names:
 `docs/guides/writing-an-assembly.md`, `writing-a-provider.md` and `writing-a-store.md`.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,8 +21,11 @@ from homing.assembly import (
     HttpRequest,
     HttpResponse,
     NoSettings,
+    Notices,
+    NoticeWriter,
     Service,
     Setup,
+    Sign,
     Web,
 )
 from homing.assembly_store import why_missing
@@ -31,13 +35,15 @@ from homing.domain.delivery import (
     Content,
     Delivery,
     Fact,
+    FailedBecause,
     Key,
     New,
     Receipt,
     Recipient,
+    State,
 )
 from homing.domain.errors import InvalidRequest
-from homing.domain.failure import Failure, Refusal
+from homing.domain.failure import Disposition, Failure, Refusal
 from homing.domain.known_secrets import mask_secret
 from homing.domain.loopback import is_loopback
 from homing.domain.message import decode_message, encode_message
@@ -53,9 +59,10 @@ from homing.domain.policy import (
 )
 from homing.domain.redaction import redact
 from homing.engine.admitted import Admitted
-from homing.engine.labels import Label, LabelTable
+from homing.engine.adopting import Foreign, ForeignState, StandingState
+from homing.engine.labels import ENGINE_LABELS, Label, LabelTable
 from homing.engine.request import Request
-from homing.engine.route import ALL_VERBS, Route, classify_exception
+from homing.engine.route import ALL_VERBS, Route, Verb, classify_exception
 from homing.engine.steps import SendStep
 from homing.from_settings import assemble, load_program
 from homing.ports import (
@@ -67,8 +74,10 @@ from homing.ports import (
     Checked,
     Claim,
     Claimed,
+    ClaimObserver,
     Clock,
     Cursor,
+    Described,
     Dice,
     Done,
     Envelope,
@@ -78,6 +87,8 @@ from homing.ports import (
     FanOut,
     Finding,
     Found,
+    GroupProvider,
+    GroupSend,
     Journal,
     JournalPath,
     LimitedProvider,
@@ -86,13 +97,17 @@ from homing.ports import (
     Notifier,
     Observer,
     OnceStore,
+    OpenedProvider,
+    Outcome,
     Page,
     PermittedLookup,
     Provider,
     PurgeRule,
     Query,
     Ready,
+    Rehearsing,
     Showing,
+    SoundAlert,
     SoundsAlerts,
     StaysLocal,
     Step,
@@ -106,10 +121,25 @@ from homing.ports import (
 )
 from homing.settings import Seconds, Settings
 from homing.settings.own_names import env
-from homing.stores.shape import Shape
+from homing.stores.shape import HIDDEN, Record, RecordKind, Shape, Stored, iso_utc, ms_from_iso
+
+if TYPE_CHECKING:
+    from homing.telemetry import Watching
+else:
+    # Type checkers do not see it: with it they would accept any name.
+    def __getattr__(name: str) -> object:
+        """`Watching` loads the libraries of logs, which only a program that runs needs."""
+        if name != "Watching":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from homing.telemetry import Watching  # noqa: PLC0415 - loaded on use, see above
+
+        return Watching
+
 
 __all__ = [
     "ALL_VERBS",
+    "ENGINE_LABELS",
+    "HIDDEN",
     "Absent",
     "Accepted",
     "Added",
@@ -121,12 +151,15 @@ __all__ = [
     "Change",
     "Checked",
     "Claim",
+    "ClaimObserver",
     "Claimed",
     "Clock",
     "Content",
     "Cursor",
     "Delivery",
+    "Described",
     "Dice",
+    "Disposition",
     "Done",
     "Endpoint",
     "Envelope",
@@ -135,11 +168,16 @@ __all__ = [
     "Facet",
     "Fact",
     "FactLookup",
+    "FailedBecause",
     "Failure",
     "FanOut",
     "Finding",
+    "Foreign",
+    "ForeignState",
     "Found",
     "FullJitter",
+    "GroupProvider",
+    "GroupSend",
     "HttpRequest",
     "HttpResponse",
     "Journal",
@@ -153,9 +191,13 @@ __all__ = [
     "Migrated",
     "New",
     "NoSettings",
+    "NoticeWriter",
+    "Notices",
     "Notifier",
     "Observer",
     "OnceStore",
+    "OpenedProvider",
+    "Outcome",
     "Page",
     "PermittedLookup",
     "Plan",
@@ -165,7 +207,10 @@ __all__ = [
     "Ready",
     "Receipt",
     "Recipient",
+    "Record",
+    "RecordKind",
     "Refusal",
+    "Rehearsing",
     "Request",
     "Retention",
     "Retry",
@@ -178,16 +223,23 @@ __all__ = [
     "Setup",
     "Shape",
     "Showing",
+    "Sign",
+    "SoundAlert",
     "SoundsAlerts",
     "Stage",
+    "StandingState",
+    "State",
     "StaysLocal",
     "Step",
     "Store",
+    "Stored",
     "TakesSqlFiles",
     "Transaction",
     "TransactionalStore",
     "Transitioned",
     "Unknown",
+    "Verb",
+    "Watching",
     "Web",
     "Work",
     "classify_exception",
@@ -195,7 +247,9 @@ __all__ = [
     "encode_message",
     "env",
     "is_loopback",
+    "iso_utc",
     "mask_secret",
+    "ms_from_iso",
     "redact",
     "with_service",
 ]
