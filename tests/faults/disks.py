@@ -18,6 +18,8 @@ class MountRefused(Exception):
 
 class SmallDisk(Protocol):
     folder: Path
+    # Who has no room where a disk is only imitated; this process, unless told.
+    pid: int
 
     def fill(self, *, leave_bytes: int = 0) -> None:
         """From now on there is hardly any room."""
@@ -31,6 +33,7 @@ class SmallMount:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.pid = 0
         self._ballast = folder / "ballast"
 
     def fill(self, *, leave_bytes: int = 0) -> None:
@@ -43,18 +46,23 @@ class SmallMount:
 
 
 class SmallFiles:
-    """A limit on the size of every file of this process, at the largest that there is."""
+    """A limit on the size of every file of one process: at that of the log which grows, or else
+    at the largest."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.pid = 0
         self._limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def fill(self, *, leave_bytes: int = 0) -> None:
-        largest = max((file.stat().st_size for file in self.folder.iterdir()), default=0)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (largest + leave_bytes, self._limits[1]))
+        files = list(self.folder.glob("*-wal")) or self.folder.iterdir()
+        size = max((file.stat().st_size for file in files), default=0)
+        limits = (size + leave_bytes, self._limits[1])
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, limits)
 
     def free(self) -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, self._limits)
+        with contextlib.suppress(ProcessLookupError):  # it may be dead
+            resource.prlimit(self.pid, resource.RLIMIT_FSIZE, self._limits)
 
 
 @contextlib.contextmanager

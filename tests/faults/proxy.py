@@ -19,6 +19,8 @@ class Proxy:
         self._writers: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
         self.is_mute = False
+        self._swallowed = b""
+        self._came = asyncio.Event()
         self.has_cut = False
         self._fatal: bytes | None = None
 
@@ -31,6 +33,11 @@ class Proxy:
     def cut_before_answer(self, text: bytes = b"") -> None:
         """Swallow the server's next answer that has this in it, and cut."""
         self.has_cut, self._fatal = False, text
+
+    async def until_swallowed(self, text: bytes) -> None:
+        while text not in self._swallowed:
+            self._came.clear()
+            await self._came.wait()
 
     def cut(self) -> None:
         self.has_cut = True
@@ -65,6 +72,8 @@ class Proxy:
         with contextlib.suppress(OSError):
             while data := await source.read(CHUNK_BYTES):
                 if self.is_mute:
+                    self._swallowed += data
+                    self._came.set()
                     continue
                 if is_answer and self._fatal is not None and self._fatal in data:
                     self._fatal = None

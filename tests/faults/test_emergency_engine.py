@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from homing.stores.emergency import FileJournal
-from tests.faults.disks import SmallMount, small_disk
+from tests.faults.disks import SmallDisk, small_disk
 from tests.faults.processes import WorkerProcess, lives, until
 from tests.faults.reckoning import Books, contradictions, read_books
 from tests.faults.shared_time import SharedTime
@@ -38,7 +38,8 @@ class LockedStore:
         self._path = path
         self._connection: sqlite3.Connection | None = None
 
-    def spoil(self) -> None:
+    def spoil(self, pid: int) -> None:
+        del pid  # it is locked for all
         self._connection = sqlite3.connect(self._path, isolation_level=None)
         self._connection.execute("pragma wal_autocheckpoint = 0")
         self._connection.execute("begin immediate")
@@ -53,11 +54,12 @@ class LockedStore:
 class FullStore:
     """A store whose disk is full."""
 
-    def __init__(self, disk: SmallMount) -> None:
+    def __init__(self, disk: SmallDisk) -> None:
         self._disk = disk
         self._is_full = False
 
-    def spoil(self) -> None:
+    def spoil(self, pid: int) -> None:
+        self._disk.pid = pid
         self._disk.fill()
         self._is_full = True
 
@@ -89,8 +91,6 @@ def spoilt(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Spoilt]:
     with contextlib.ExitStack() as stack:
         if request.param == "full":
             disk = stack.enter_context(small_disk(tmp_path / "disk", DISK_BYTES))
-            if not isinstance(disk, SmallMount):
-                pytest.skip("no disk may be mounted here")
             setup = replace(setup, store=disk.folder / "outbox.db")
             means: LockedStore | FullStore = FullStore(disk)
         else:
@@ -108,7 +108,7 @@ def refuse_the_mark(worker: WorkerProcess, spoilt: Spoilt) -> None:
     """The send is accepted; then the store takes nothing until the lease is long over."""
     worker.order("submit", KEY, "ok@stub.test")
     worker.until_frozen()
-    spoilt.spoil()
+    spoilt.spoil(worker.pid)
     SharedTime(spoilt.setup.time).let_pass(HOUR_S)
     worker.thaw()
     until(lambda: bool(journaled(spoilt.setup)), lambda: "nothing was journaled")

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from homing.app import Homing
+from homing.domain.delivery import Change, Fact
 from homing.domain.message import Email
-from homing.engine.route import Route
-from homing.mail_route import mail_route
+from homing.mail_route import SEND_TIMEOUT_S, mail_route
 from homing.ports import Query
 from homing.stores.emergency import FileJournal
 from tests.faults.locked_file import GatedProvider, locked
+from tests.unit.engine.world import quiet
 
 MAIL = Email(to="ann@example.org", subject="Booked", text="See you")
 # Far below the lease (60 s), after which the outcome was journaled without a stop as well.
@@ -26,16 +27,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "outbox.db"
 
 
-def homing_over(path: Path, provider: GatedProvider, timeout_s: float | None = None) -> Homing:
+def homing_over(path: Path, provider: GatedProvider) -> Homing:
     route = mail_route(provider, sender="us@example.org")
-    if timeout_s is not None:
-        route = with_time_limit(route, timeout_s)
     return Homing(f"sqlite:///{path}", routes=(route,))
-
-
-def with_time_limit(route: Route, timeout_s: float) -> Route:
-    stages = tuple(replace(stage, timeout_s=timeout_s) for stage in route.plan.stages)
-    return replace(route, plan=replace(route.plan, stages=stages))
 
 
 async def test_at_a_stop_the_journal_takes_what_the_store_refuses_within_the_grace(
@@ -60,25 +54,53 @@ async def test_at_a_stop_the_journal_takes_what_the_store_refuses_within_the_gra
     assert provider.sent == [ticket.delivery_id]
 
 
-async def test_a_mark_that_is_written_late_makes_no_doubt(path: Path) -> None:
-    """The time limit ends while the mark waits for a locked file: nothing was sent."""
+async def test_a_mark_that_is_written_late_makes_no_doubt(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time limit would end while the mark waits for a locked file: nothing was sent."""
     provider = GatedProvider()
-    provider.may_answer.set()
-    async with homing_over(path, provider, timeout_s=0.5) as homing:
+    async with homing_over(path, provider) as homing:
+        marking = mark_of(homing, monkeypatch)
         ticket = await homing.submit(MAIL)
         await provider.preparing.wait()
         async with locked(path):
             provider.may_prepare.set()
-            await asyncio.sleep(1.5)  # longer than the time limit, shorter than the busy timeout
+            await marking.wait()
+            let_pass(SEND_TIMEOUT_S + 1, monkeypatch)
+            await quiet()
             assert provider.sent == []
+        await provider.sending.wait()
+        await quiet()
+        provider.may_answer.set()
         await settled(homing, ticket.delivery_id)
 
         delivery = await homing.desk.show(ticket.delivery_id)
         attempts = await homing.desk.attempts(ticket.delivery_id)
 
-    assert delivery.failed_because is None
+    assert delivery.state == "delivered"
     assert not [attempt for attempt in attempts if attempt.maybe_sent]
-    assert len(provider.sent) <= 1
+    assert provider.sent == [ticket.delivery_id]
+
+
+def mark_of(homing: Homing, patch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set when the mark of a send is on its way to the store."""
+    marking = asyncio.Event()
+    save = homing.store.save
+
+    async def noted(changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
+        if any(change.delivery.committing for change in changes):
+            marking.set()
+        return await save(changes, facts)
+
+    patch.setattr(homing.store, "save", noted)
+    return marking
+
+
+def let_pass(seconds: float, patch: pytest.MonkeyPatch) -> None:
+    """On the clock of the loop, by which time limits go."""
+    loop = asyncio.get_running_loop()
+    now = loop.time
+    patch.setattr(loop, "time", lambda: now() + seconds)
 
 
 async def settled(homing: Homing, delivery_id: str) -> None:

@@ -179,16 +179,14 @@ async def test_a_cut_connection_is_opened_again(server: servers.Server) -> None:
         assert await store.get("after") is not None
 
 
-async def test_a_mute_connection_is_given_up(
-    server: servers.Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_mute_connection_is_given_up(server: servers.Server) -> None:
     """Half open: the other side never closes it, and never answers."""
     async with through_proxy(server) as (store, proxy):
         await store.add(samples.many(1))
         store._open.adding._answer_s = 0.5
         proxy.is_mute = True
         adding = asyncio.ensure_future(store.add([samples.new("after")]))
-        await asyncio.sleep(0.05)
+        await proxy.until_swallowed(b"after")
         proxy.is_mute = False  # the old connection has lost its bytes; a new one would work
 
         assert await adding == [Added("after")]
@@ -266,16 +264,21 @@ async def test_a_notification_that_comes_with_an_answer_is_heard(
 
 async def test_a_listener_that_was_cut_off_listens_again(server: servers.Server) -> None:
     async with through_proxy(server) as (store, proxy):
-        await store.wait(BOUND_S)
+        await heard(store, is_so=True)
         proxy.cut()
-        await store.wait(BOUND_S)  # told that nothing may be relied on
-        while not store._open.listener._hears:
-            await store.wait(BOUND_S)
+        await heard(store, is_so=False)  # told that nothing may be relied on
+        await heard(store, is_so=True)
+        known = store._news.moment
         with psycopg.connect(server.url, autocommit=True) as other:
-            waiting = asyncio.ensure_future(store.wait(BOUND_S))
-            await asyncio.sleep(0)
             other.execute("notify homing")
-            await waiting
+        while store._news.moment == known:
+            await store.wait(BOUND_S)
+
+
+async def heard(store: PostgresStore, *, is_so: bool) -> None:
+    """Until notifications come in, or no longer do."""
+    while store._open.listener._hears is not is_so:
+        await store.wait(BOUND_S)
 
 
 async def test_nothing_large_is_kept_in_memory_until_the_next_statement(

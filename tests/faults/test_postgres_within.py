@@ -436,9 +436,12 @@ async def test_a_commit_wakes_who_waits_for_work(url: str, store: PostgresStore)
     async with asyncio.timeout(SOON_S):
         await store.open()
         try:
-            await store.wait(0.01)
+            while not store._open.listener._hears:  # without, it looks by itself
+                await store.wait(LONG_S)
             assert await store.claim(samples.claim()) == []
             waiting = asyncio.ensure_future(store.wait(LONG_S))
+            await asyncio.sleep(0)
+            assert not waiting.done()
             async with with_asyncpg(url) as connection:
                 await store.within_async(connection).add([samples.new("d1")])
             await waiting

@@ -168,7 +168,7 @@ class World:
 
     async def until_told(self, name: str, times: int = 1) -> None:
         """Wait until observers have heard of this transition so often."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while self.names.count(name) < times:
                 self._news.clear()
                 await self._news.wait()

@@ -186,6 +186,7 @@ async def asleep(store: SqliteStore) -> asyncio.Task[None]:
     waiting = asyncio.ensure_future(store.wait(NEVER_S))
     for _ in range(10):
         await asyncio.sleep(0)
+    assert not waiting.done()
     return waiting
 
 

@@ -15,7 +15,7 @@ from homing.stores.sql.sqlite import SqliteStore, writer
 from homing.stores.sql.sqlite.committing import Committer, Job
 from homing.testing import samples
 
-BOUND_S = 5.0
+BOUND_S = 30.0
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ class Ear:
         self._news.set()
 
     async def until(self, words: bytes) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while words not in self.heard:
                 self._news.clear()
                 await self._news.wait()
