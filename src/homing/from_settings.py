@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from homing.default_service import ASSEMBLY as DEFAULT
 from homing.domain.errors import SettingsError
 from homing.domain.policy import Plan
 from homing.engine.handlers import EVENT_ROUTE
+from homing.engine.providers import providers_of
 from homing.engine.route import Route
 from homing.installed import offered, package_of
 from homing.known_routes import environ_of, known_routes, known_shapes, routes_as_set
@@ -210,16 +211,10 @@ def _check_names(settings: Settings, routes: Sequence[Route]) -> None:
 def _check_time_scale(settings: Settings, routes: Sequence[Route]) -> None:
     if settings.time_scale == 1.0:
         return
-    for provider in _providers(routes):
+    for provider in providers_of(*routes):
         if not (isinstance(provider, StaysLocal) and provider.stays_local):
             problem = "is for testing: it is refused with a provider that is not on loopback"
             raise SettingsError("time_scale", problem)
-
-
-def _providers(routes: Sequence[Route]) -> Iterator[Provider]:
-    for route in routes:
-        if route.provider is not None:
-            yield route.provider
 
 
 def _owner(assembly: Assembly[Any]) -> str:
