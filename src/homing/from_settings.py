@@ -103,17 +103,22 @@ def assemble(
     program: Program,
     *,
     worker: bool,
+    accepts: bool = True,
     observers: Sequence[Observer] = (),
     notifiers: Sequence[Notifier] = (),
     alarm: Alarm | None = None,
 ) -> Homing:
-    """A Homing with the routes of this assembly; those of the others are read and repaired."""
+    """A Homing with the routes of this assembly; those of the others are read and repaired.
+
+    If it accepts or delivers, it must be the only assembly that owns its lanes: SharedLane.
+    """
     general, assembly = program.general, program.assembly
     check(general)
     store = store_for(general, assembly)
     setup = _setup(program, store)
     routes = routes_as_set(assembly, setup)
-    others = known_routes(general, own=assembly.name, worked=routes)
+    reading = program.reading or not (accepts or worker)
+    others = known_routes(general, own=assembly.name, worked=routes, reading=reading)
     known = _known(others, routes)
     _check_names(general, [*routes, *known])
     if not program.reading:
@@ -142,6 +147,12 @@ def routes_of(program: Program) -> list[Route]:
     """The routes that this program works on, as they are in force."""
     check(program.general)
     return routes_as_set(program.assembly, _setup(program))
+
+
+def check_lanes(program: Program) -> None:
+    """Raises SharedLane if another installed assembly owns a lane of this one."""
+    routes = routes_of(program)
+    known_routes(program.general, own=program.assembly.name, worked=routes, reading=False)
 
 
 def settings_in_force(program: Program) -> list[tuple[str, str, str]]:
