@@ -535,7 +535,7 @@ class Homing:
         before the handler: a `ValueError` there ends the event at once, and what it returns,
         unless None, is the handler's `event.data`. A handler of two arguments, `(event,
         connection)`, runs in a transaction of the store's database: what it writes there is done
-        once. Only PostgreSQL offers that.
+        once. The store must offer that (`OnceStore`).
         """
         self._not_started("on")
         plain_text("event_type", event_type)

@@ -28,7 +28,7 @@ from homing.urls import sends_nowhere
 if TYPE_CHECKING:
     import typer
 
-    from homing.telemetry import Watching
+    from homing.telemetry import Telemetry
 
 S = TypeVar("S", bound=Struct)
 
@@ -189,7 +189,7 @@ class Assembly(Struct, Generic[S], frozen=True, kw_only=True):
     checks: tuple[Check, ...] = ()
     sql_files: Mapping[str, str] = field(default_factory=dict)
     log_fields: Mapping[str, str] = field(default_factory=dict)
-    work_for_app: Callable[[Homing, Watching], None] | None = None
+    work_for_app: Callable[[Homing, Telemetry], None] | None = None
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from homing.assembly import Assembly
-from homing.domain.errors import SettingsError
-from homing.ports import InFile, Migrated, Store, TakesSqlFiles
+from homing.domain.errors import NotAllowed, SettingsError
+from homing.ports import InFile, Migrated, ReadsViews, Store, TakesSqlFiles
 from homing.settings import Settings
 from homing.urls import scheme_of, store_from_url
 
@@ -25,6 +25,13 @@ def add_files(store: Store, scheme: str, assembly: Assembly[Any]) -> None:
         if not isinstance(store, TakesSqlFiles):
             raise SettingsError("store", f"takes no SQL files, and {assembly.name} has some")
         store.add_sql_files(assembly.name, package)
+
+
+async def read_view(store: Store, query: str, *given: object) -> list[dict[str, Any]]:
+    """The rows of a query on the views that the SQL files make; StoreError if that fails."""
+    if not isinstance(store, ReadsViews):
+        raise NotAllowed("HOMING_STORE names a store that has no views: name a database")
+    return await store.read_view(query, *given)
 
 
 async def why_missing(store: Store, command: str = "homing migrate") -> str | None:

@@ -22,7 +22,7 @@ from homing.engine.store_report import damage_met, why_not_writable
 from homing.engine.unserved import unserved_lanes, unserved_text
 from homing.from_settings import Program, assemble
 from homing.installed import all_installed
-from homing.known_routes import all_shared_names
+from homing.known_routes import shared_lanes
 from homing.ports import Checked, Clock, Finding, JournalPath, Provider, Store
 from homing.settings import Settings, masked, span
 from homing.stores.files import file_findings
@@ -44,7 +44,7 @@ async def examine(program: Program) -> list[Finding]:
     """Every check, in order. Files come first, because opening the store corrects their modes."""
     findings = _surroundings(program)
     try:
-        homing = assemble(program, worker=False)
+        homing = assemble(program, worker=False, accepts=False)
     except SettingsError as error:
         return [*findings, Finding("settings", "bad", str(error))]
     findings += await _parts(program, homing)
@@ -132,7 +132,7 @@ async def _noticed(store: Store, clock: Clock) -> list[Finding]:
 
 
 def _assemblies(general: Settings) -> Iterator[Finding]:
-    for problem in (*all_installed().broken, *all_shared_names(general)):
+    for problem in (*all_installed().broken, *shared_lanes(general)):
         yield Finding("assembly", "bad", str(problem))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from homing.default_service import ASSEMBLY as DEFAULT
 from homing.domain.errors import SettingsError
 from homing.domain.policy import Plan
 from homing.engine.handlers import EVENT_ROUTE
+from homing.engine.providers import providers_of
 from homing.engine.route import Route
 from homing.installed import offered, package_of
 from homing.known_routes import environ_of, known_routes, known_shapes, routes_as_set
@@ -102,17 +103,22 @@ def assemble(
     program: Program,
     *,
     worker: bool,
+    accepts: bool = True,
     observers: Sequence[Observer] = (),
     notifiers: Sequence[Notifier] = (),
     alarm: Alarm | None = None,
 ) -> Homing:
-    """A Homing with the routes of this assembly; those of the others are read and repaired."""
+    """A Homing with the routes of this assembly; those of the others are read and repaired.
+
+    If it accepts or delivers, it must be the only assembly that owns its lanes: SharedLane.
+    """
     general, assembly = program.general, program.assembly
     check(general)
     store = store_for(general, assembly)
     setup = _setup(program, store)
     routes = routes_as_set(assembly, setup)
-    others = known_routes(general, own=assembly.name, worked=routes)
+    reading = program.reading or not (accepts or worker)
+    others = known_routes(general, own=assembly.name, worked=routes, reading=reading)
     known = _known(others, routes)
     _check_names(general, [*routes, *known])
     if not program.reading:
@@ -141,6 +147,12 @@ def routes_of(program: Program) -> list[Route]:
     """The routes that this program works on, as they are in force."""
     check(program.general)
     return routes_as_set(program.assembly, _setup(program))
+
+
+def check_lanes(program: Program) -> None:
+    """Raises SharedLane if another installed assembly owns a lane of this one."""
+    routes = routes_of(program)
+    known_routes(program.general, own=program.assembly.name, worked=routes, reading=False)
 
 
 def settings_in_force(program: Program) -> list[tuple[str, str, str]]:
@@ -210,16 +222,10 @@ def _check_names(settings: Settings, routes: Sequence[Route]) -> None:
 def _check_time_scale(settings: Settings, routes: Sequence[Route]) -> None:
     if settings.time_scale == 1.0:
         return
-    for provider in _providers(routes):
+    for provider in providers_of(*routes):
         if not (isinstance(provider, StaysLocal) and provider.stays_local):
             problem = "is for testing: it is refused with a provider that is not on loopback"
             raise SettingsError("time_scale", problem)
-
-
-def _providers(routes: Sequence[Route]) -> Iterator[Provider]:
-    for route in routes:
-        if route.provider is not None:
-            yield route.provider
 
 
 def _owner(assembly: Assembly[Any]) -> str:

@@ -29,6 +29,10 @@ class BrokenAssembly(HomingError):
         self.name = name
 
 
+class SharedLane(HomingError):
+    """Two installed assemblies own the same lane, and this process would work on it or fill it."""
+
+
 class Installed(Struct, frozen=True):
     """The assemblies that could be loaded, and why each of the others could not."""
 

@@ -11,7 +11,7 @@ from homing.assembly import Assembly, Setup
 from homing.domain.errors import SettingsError
 from homing.domain.failure import Failure
 from homing.engine.route import Route
-from homing.installed import all_installed
+from homing.installed import SharedLane, all_installed
 from homing.ports import Envelope
 from homing.settings import RouteSettings, Settings, apply_to
 from homing.settings.own import load_own
@@ -43,37 +43,44 @@ def routes_as_set(assembly: Assembly[Any], setup: Setup[Any]) -> list[Route]:
 
 
 def known_routes(
-    general: Settings, *, own: str, worked: Sequence[Route]
+    general: Settings, *, own: str, worked: Sequence[Route], reading: bool
 ) -> Mapping[str, Sequence[Route]]:
     """By assembly, of all but the program's `own`, which works on the `worked` ones.
 
     An assembly that fails is named and left out: its error must not stop the commands of others.
+    A lane that `own` shares with another one is logged if the program is only `reading`;
+    otherwise SharedLane is raised, because each would handle the other's deliveries.
     """
     for broken in all_installed().broken:
         log.warning("%s", broken)
     others = _by_assembly(general, but=own)
-    for problem in shared_names({own: worked, **others}):
+    for owners, problem in _shared_lanes({own: worked, **others}):
+        if own in owners and not reading:
+            raise SharedLane(problem)
         log.warning("%s", problem)
     return others
 
 
-def all_shared_names(general: Settings) -> list[str]:
-    """`shared_names` of all installed assemblies."""
-    return shared_names(_by_assembly(general))
+def shared_lanes(general: Settings) -> list[str]:
+    """For each lane that several installed assemblies own: which ones, and what to do."""
+    return [problem for _, problem in _shared_lanes(_by_assembly(general))]
 
 
-def shared_names(by_assembly: Mapping[str, Sequence[Route]]) -> list[str]:
-    """For each route name that several assemblies use: which ones, and what to do."""
+def _shared_lanes(by_assembly: Mapping[str, Sequence[Route]]) -> list[tuple[list[str], str]]:
+    """The owners, and the problem. Lanes begin with the name of their route: it is compared."""
     owners: dict[str, list[str]] = {}
     for assembly, routes in by_assembly.items():
         for route in routes:
-            owners.setdefault(route.name, []).append(assembly)
-    return [
-        f"the assemblies {' and '.join(sorted(names))} have a route {route!r} each: their"
-        " deliveries cannot be distinguished, so rename one or give it a separate store"
-        for route, names in owners.items()
-        if len(names) > 1
-    ]
+            owners.setdefault(route.lane(), []).append(assembly)
+    return [(names, _problem(lane, names)) for lane, names in owners.items() if len(names) > 1]
+
+
+def _problem(lane: str, assemblies: Sequence[str]) -> str:
+    return (
+        f"the assemblies {' and '.join(sorted(assemblies))} both own the lane {lane!r}: each would"
+        " handle the deliveries of the other, so rename the route of one, or install each in a"
+        " separate environment with a separate store"
+    )
 
 
 def _by_assembly(general: Settings, but: str | None = None) -> dict[str, list[Route]]:

@@ -57,21 +57,21 @@ def mail_route(  # noqa: PLR0913 - settings of the route, each with a default
     own = sender or getattr(provider, "sender", DEFAULT_SENDER)
     if own is None:
         raise SettingsError("sender", "is required: the address that mail comes from")
-    mailing = Mailing(own, catalog=_loaded(catalog), limits=limits, senders=senders)
+    composer = EmailComposer(own, catalog=_loaded(catalog), limits=limits, senders=senders)
     send = Stage(name=SEND, retry=retry or SEND_RETRY, sends=True, timeout_s=timeout_s)
     step = SendStep(
         provider,
-        mailing.freeze,
-        sender=mailing.envelope_sender,
+        composer.freeze,
+        sender=composer.envelope_sender,
         sign=_signer(dkim),
-        slow=None if catalog is None else mailing.is_rendered,
+        slow=None if catalog is None else composer.is_rendered,
     )
     return Route(
         name=MAIL_ROUTE,
         plan=Plan(stages=(send,), on_doubt=on_doubt, max_doubtful_sends=MAX_DOUBTFUL_SENDS),
         steps={SEND: step},
         provider=provider,
-        admit=mailing.admit,
+        admit=composer.admit,
     )
 
 
@@ -91,7 +91,7 @@ def _signer(dkim: Mapping[str, tuple[str, str]] | None) -> Callable[[bytes], byt
     return signer(dkim)
 
 
-class Mailing:
+class EmailComposer:
     """How e-mails of one route are checked and made into bytes.
 
     With `needs_to`, mail that has recipients in Cc or Bcc alone is refused.

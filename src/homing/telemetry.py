@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 STANDING_TIMEOUT_S = 2.0
 
 
-class Watching:
+class Telemetry:
     """Configures the logs and makes what was asked for; `close` it when the program ends."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Watching:
         if self.sentry is not None:
             self.notifiers.append(self.sentry)
 
-    def see(self, homing: Homing) -> None:
+    def attach(self, homing: Homing) -> None:
         """Call it in the loop in which this Homing runs: gauges ask its store."""
         self._homing = homing, asyncio.get_running_loop()
 

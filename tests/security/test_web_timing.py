@@ -32,7 +32,7 @@ async def test_each_unknown_token_costs_one_hash_and_one_look() -> None:
 
 def test_no_secret_is_compared_with_another() -> None:
     """They are only hashed: the code that sees them knows no `==` for them."""
-    for source in (inspect.getsource(auth.Gate), inspect.getsource(tokens.Tokens.check)):
+    for source in (inspect.getsource(auth.AccessCheck), inspect.getsource(tokens.Tokens.check)):
         assert "secret ==" not in source
         assert "== secret" not in source
         assert 'found["secret"] ==' not in source

@@ -2,10 +2,15 @@
 
 import pytest
 
+from homing.assembly import Assembly, NoSettings
 from homing.domain.errors import SettingsError
-from homing.from_settings import build, defaults, route_for
-from homing.settings import RouteSettings, Settings
+from homing.domain.policy import Plan, Stage
+from homing.engine.route import Route
+from homing.engine.steps import SendStep
+from homing.from_settings import Program, assemble, build, defaults, route_for
+from homing.settings import Loaded, RouteSettings, Settings
 from homing.settings.tree import LogSettings, TelemetrySettings
+from homing.urls import provider_from_url
 
 
 def test_a_delivery_log_is_owed_with_every_success() -> None:
@@ -57,6 +62,26 @@ def test_fast_time_is_refused_where_mail_could_leave_the_machine(
             build(settings, worker=False)
     else:
         build(settings, worker=False)
+
+
+@pytest.mark.parametrize(
+    ("provider", "is_refused"),
+    [("stub:", False), ("smtp://127.0.0.1:2525", False), ("smtp://mail.example.org", True)],
+)
+def test_a_provider_that_only_a_step_uses_is_asked_too(provider: str, is_refused: bool) -> None:
+    step = SendStep(provider_from_url(provider), lambda delivery, content: b"a letter")
+    plan = Plan(stages=(Stage(name="send", sends=True),))
+    route = Route(name="post", plan=plan, steps={"send": step})
+    assembly = Assembly(
+        name="post", about="Post.", settings=NoSettings, routes=lambda setup: [route]
+    )
+    program = Program(loaded=Loaded(Settings(time_scale=600.0), {}), assembly=assembly)
+
+    if is_refused:
+        with pytest.raises(SettingsError, match="time_scale: is for testing"):
+            assemble(program, worker=False)
+    else:
+        assert len(assemble(program, worker=False).providers) == 1
 
 
 def test_the_defaults_are_those_of_the_mail_route() -> None:

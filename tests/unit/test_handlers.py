@@ -246,5 +246,5 @@ async def test_a_store_without_transactions_for_handlers_says_so_at_the_start() 
     @homing.on("paid")
     async def book(event: Assignment, connection: object) -> None: ...
 
-    with pytest.raises(HomingError, match=r"handler 'book' takes a connection.*postgresql://"):
+    with pytest.raises(HomingError, match=r"handler 'book' takes a connection.*OnceStore"):
         await homing.start()

@@ -32,7 +32,7 @@ def compact(
 
     async def act(homing: Homing) -> tuple[int, int]:
         if not isinstance(homing.store, Compacting):
-            raise WrongUse("only a store in a queue file (jsonl:) is compacted")
+            raise WrongUse("this store keeps no superseded records: there is nothing to compact")
         return await homing.store.compact()
 
     with working("compacting the queue"):

@@ -23,7 +23,7 @@ def show(place: Place, as_json: AsJson = False) -> None:
     from homing.from_settings import assemble, settings_in_force
 
     chosen = program(place)
-    assemble(chosen, worker=False)
+    assemble(chosen, worker=False, accepts=False)
     rows = settings_in_force(chosen)
     if as_json:
         print_json([{"name": n, "value": v, "origin": o} for n, v, o in rows])

@@ -36,6 +36,7 @@ from homing.cli import (
 )
 from homing.cli.terminal import colored
 from homing.domain.errors import HomingError, InvalidRequest
+from homing.installed import SharedLane
 
 # Which extra installs a package, for the error message when it is missing.
 EXTRAS = {
@@ -121,7 +122,7 @@ def main() -> None:
     """Run a command; a refusal is one line on stderr, not a stack trace."""
     try:
         app()
-    except (session.WrongUse, InvalidRequest) as error:
+    except (session.WrongUse, InvalidRequest, SharedLane) as error:
         _fail(str(error), code=2)
     except HomingError as error:
         _fail(str(error))

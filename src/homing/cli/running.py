@@ -20,7 +20,7 @@ from homing.cli.session import demand_folder
 from homing.cli.supervising import Orphaned
 from homing.from_settings import Program, assemble, with_log_notices
 from homing.settings import Settings, masked
-from homing.telemetry import Watching
+from homing.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -40,18 +40,18 @@ def with_general(
     return replace(program, loaded=loaded)
 
 
-def _assemble(program: Program, *, worker: bool, scraped: bool) -> tuple[Homing, Watching]:
+def _assemble(program: Program, *, worker: bool, scraped: bool) -> tuple[Homing, Telemetry]:
     fields = program.assembly.log_fields
-    watching = Watching(program.general, scraped=scraped, log_fields=fields)
+    telemetry = Telemetry(program.general, scraped=scraped, log_fields=fields)
     homing = assemble(
         program,
         worker=worker,
-        observers=watching.observers,
-        notifiers=watching.notifiers,
-        alarm=watching.alarm,
+        observers=telemetry.observers,
+        notifiers=telemetry.notifiers,
+        alarm=telemetry.alarm,
     )
     demand_folder(homing.store)
-    return homing, watching
+    return homing, telemetry
 
 
 def run_server(
@@ -63,14 +63,14 @@ def run_server(
     from homing.web.application import application
     from homing.web.serving import serve
 
-    homing, watching = _assemble(program, worker=worker, scraped=True)
+    homing, telemetry = _assemble(program, worker=worker, scraped=True)
     server = program.general.server
     server = replace(server, port=server.port or _free_port(server.host))
     settings = with_general(program, server=server).general
     app = application(
         homing,
         settings,
-        metrics=watching.metrics(homing) or _no_metrics,
+        metrics=telemetry.metrics(homing) or _no_metrics,
         web=program.assembly.web,
         service=Service(homing, program.settings, settings),
         console=console,
@@ -81,7 +81,7 @@ def run_server(
     @asynccontextmanager
     async def lifespan(starlette: Starlette) -> AsyncIterator[None]:
         async with inner(starlette):
-            watching.see(homing)
+            telemetry.attach(homing)
             typer.echo(_banner(settings), err=True)
             async with _running(beside, homing):
                 yield
@@ -90,18 +90,18 @@ def run_server(
     try:
         serve(app, server, stop_grace_s=settings.stop_grace.value)
     finally:
-        watching.close()
+        telemetry.close()
 
 
 def run_worker(program: Program, *, with_parent: bool) -> None:
     """Deliver until SIGTERM or SIGINT, or until the parent is gone."""
-    homing, watching = _assemble(program, worker=True, scraped=False)
-    _work(homing, watching, with_parent=with_parent)
+    homing, telemetry = _assemble(program, worker=True, scraped=False)
+    _work(homing, telemetry, with_parent=with_parent)
 
 
 def run_once(program: Program) -> None:
     """Attempt all that is due now, give the notices, and end."""
-    homing, watching = _assemble(program, worker=False, scraped=False)
+    homing, telemetry = _assemble(program, worker=False, scraped=False)
 
     async def run() -> int:
         async with homing:
@@ -110,7 +110,7 @@ def run_once(program: Program) -> None:
     try:
         typer.echo(f"{asyncio.run(run())} attempted", err=True)
     finally:
-        watching.close()
+        telemetry.close()
 
 
 def run_app(
@@ -122,20 +122,20 @@ def run_app(
     with_parent: bool,
 ) -> None:
     """The same for a Homing of the user's own, which has its store, provider and clock."""
-    watching = Watching(settings, log_fields={} if assembly is None else assembly.log_fields)
+    telemetry = Telemetry(settings, log_fields={} if assembly is None else assembly.log_fields)
     if assembly is not None and assembly.work_for_app is not None:
-        assembly.work_for_app(homing, watching)
+        assembly.work_for_app(homing, telemetry)
     homing.use_as_worker(
         adapt=lambda route: with_log_notices(route, settings),
         generation=generation,
-        observers=watching.observers,
-        notifiers=watching.notifiers,
-        alarm=watching.alarm,
+        observers=telemetry.observers,
+        notifiers=telemetry.notifiers,
+        alarm=telemetry.alarm,
     )
-    _work(homing, watching, with_parent=with_parent)
+    _work(homing, telemetry, with_parent=with_parent)
 
 
-def _work(homing: Homing, watching: Watching, *, with_parent: bool) -> None:
+def _work(homing: Homing, telemetry: Telemetry, *, with_parent: bool) -> None:
     async def run() -> None:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -144,7 +144,7 @@ def _work(homing: Homing, watching: Watching, *, with_parent: bool) -> None:
         if with_parent:
             await loop.connect_read_pipe(lambda: Orphaned(stop), sys.stdin)
         await homing.start()
-        watching.see(homing)
+        telemetry.attach(homing)
         long_running.has_started()
         typer.echo("Homing worker is running", err=True)
         try:
@@ -155,7 +155,7 @@ def _work(homing: Homing, watching: Watching, *, with_parent: bool) -> None:
     try:
         long_running.run(run())
     finally:
-        watching.close()
+        telemetry.close()
 
 
 @asynccontextmanager

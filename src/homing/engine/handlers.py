@@ -68,8 +68,9 @@ class Handler(Struct, frozen=True, kw_only=True):
         given: object = store
         if not isinstance(given, OnceStore):
             raise HomingError(
-                f"handler {self.name!r} takes a connection, which only PostgreSQL stores provide:"
-                " use a postgresql:// store, or a handler with the event alone"
+                f"handler {self.name!r} takes a connection, which this store does not provide"
+                " (it is not an OnceStore): use one that does, see docs/guides/events.md, or a"
+                " handler with the event alone"
             )
         return OnceStep(self.name, function, self.terminal_errors, given)
 

@@ -37,7 +37,7 @@ class Providers:
         self._failing: dict[int, str] = {}
         self._has_failing = asyncio.Event()
         for route in routes:
-            for provider in _providers_of(route):
+            for provider in providers_of(route):
                 self._providers[id(provider)] = provider
                 self._unopened.add(id(provider))
                 self._names.setdefault(id(provider), []).append(route.name)
@@ -106,9 +106,11 @@ class Providers:
         log.warning("%s routes=%s detail=%s", event, ",".join(self._names[key]), detail)
 
 
-def _providers_of(route: Route) -> list[Provider]:
-    """The route's own, and those of its sending steps."""
-    found = [step.provider for step in route.steps.values() if isinstance(step, SendStep)]
-    if route.provider is not None:
-        found.append(route.provider)
+def providers_of(*routes: Route) -> list[Provider]:
+    """The routes' own, and those of their sending steps: each once."""
+    found: list[Provider] = []
+    for route in routes:
+        found += [step.provider for step in route.steps.values() if isinstance(step, SendStep)]
+        if route.provider is not None:
+            found.append(route.provider)
     return list({id(provider): provider for provider in found}.values())

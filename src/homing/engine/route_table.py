@@ -8,6 +8,7 @@ from copy import copy
 from homing.domain.delivery import Delivery
 from homing.domain.policy import Retention
 from homing.engine.handlers import EVENT_ROUTE, Handlers
+from homing.engine.providers import providers_of
 from homing.engine.route import Route, routes_by_name
 from homing.ports import Provider, Store
 
@@ -34,8 +35,7 @@ class RouteTable:
     @property
     def providers(self) -> list[Provider]:
         """Of the routes that are worked on here, each once."""
-        found = [route.provider for route in self._own.values()]
-        return list({id(each): each for each in found if each is not None}.values())
+        return providers_of(*self._own.values())
 
     def add(self, route: Route) -> None:
         self._own = routes_by_name((*self._own.values(), route))

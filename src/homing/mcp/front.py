@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from homing.app import Homing
 from homing.mcp.server import CALLER
 from homing.settings.tree import ServerSettings
-from homing.web.auth import Gate
+from homing.web.auth import AccessCheck
 from homing.web.calls import Call
 from homing.web.problems import BadRequest, problem
 
@@ -23,15 +23,15 @@ def application(server: MCPServer, homing: Homing, settings: ServerSettings) -> 
     app = server.streamable_http_app(
         streamable_http_path=PATH, stateless_http=True, json_response=True, host=settings.host
     )
-    gate = Gate(homing, settings, steady_s=time.monotonic)
-    app.add_middleware(_Guarded, gate=gate)
+    access_check = AccessCheck(homing, settings, steady_s=time.monotonic)
+    app.add_middleware(_Guarded, access_check=access_check)
     return app
 
 
 class _Guarded:
-    def __init__(self, app: ASGIApp, gate: Gate) -> None:
+    def __init__(self, app: ASGIApp, access_check: AccessCheck) -> None:
         self._app = app
-        self._gate = gate
+        self._access_check = access_check
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -42,7 +42,7 @@ class _Guarded:
         except BadRequest as error:
             await problem(400, detail=str(error))(scope, receive, send)
             return
-        refusal = await self._gate.refusal(call, "read")
+        refusal = await self._access_check.refusal(call, "read")
         if refusal is not None:
             await refusal(scope, receive, send)
             return

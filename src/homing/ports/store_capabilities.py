@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
@@ -176,6 +176,14 @@ class TakesSqlFiles(Protocol):
 
     def add_sql_files(self, assembly: str, package: str) -> None:
         """Apply the files of this package at `open`; called before it."""
+
+
+@runtime_checkable
+class ReadsViews(TakesSqlFiles, Protocol):
+    """A store that also reads the views that such files make."""
+
+    async def read_view(self, query: str, *given: object) -> list[dict[str, Any]]:
+        """The rows of a query in the SQL of the files, by column. Only reads."""
 
 
 @runtime_checkable

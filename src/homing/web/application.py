@@ -22,7 +22,7 @@ from homing.from_settings import Program
 from homing.mail_route import MAIL_ROUTE
 from homing.settings.tree import Settings
 from homing.web.answers import Answer, add_security
-from homing.web.auth import Gate, check_access
+from homing.web.auth import AccessCheck, check_access
 from homing.web.bodies import SHORT_BYTES, Bodies
 from homing.web.bulk import Bulk
 from homing.web.calls import Call, Endpoint
@@ -36,7 +36,7 @@ from homing.web.listing import Listing
 from homing.web.live import Live
 from homing.web.openapi import Described, document
 from homing.web.operations import OPERATIONS
-from homing.web.own_table import endpoint_for, gate_for
+from homing.web.own_table import access_check_for, endpoint_for
 from homing.web.people import People
 from homing.web.problems import CLOSE, answer_for
 from homing.web.records import Records
@@ -65,19 +65,21 @@ def application(
     """
     live = Live()
     bodies = Bodies()
-    gate = Gate(homing, settings.server, steady_s=time.monotonic)
+    access_check = AccessCheck(homing, settings.server, steady_s=time.monotonic)
     intake = Intake(homing, bodies, settings.limits)
     inspection = Inspection(homing, Listing(homing), intake, program)
-    endpoints = _endpoints(homing, live, gate, intake, inspection)
+    endpoints = _endpoints(homing, live, access_check, intake, inspection)
     if metrics is not None:
         endpoints["metrics"] = metrics
-    table = {} if web is not None and not web.standard else _standard(homing, endpoints, gate)
+    table = (
+        {} if web is not None and not web.standard else _standard(homing, endpoints, access_check)
+    )
     if web is not None and service is not None:
-        _add_own(table, web, service, bodies, gate)
+        _add_own(table, web, service, bodies, access_check)
     if web is None:
         console = console or ""
     if console is not None:
-        pages = Console(homing, live, bodies, gate, intake, inspection).resources(console)
+        pages = Console(homing, live, bodies, access_check, intake, inspection).resources(console)
         if taken := sorted(table.keys() & pages.keys()):
             raise SettingsError("console", f"{taken[0]} is served already; choose another prefix")
         table |= pages
@@ -102,24 +104,30 @@ def application(
     def met(error: StoreError) -> None:
         homing.engine.health.met(error)
 
-    return Application(table, live, gate, lifespan, met)
+    return Application(table, live, access_check, lifespan, met)
 
 
-def _standard(homing: Homing, endpoints: dict[str, Endpoint], gate: Gate) -> dict[str, Resource]:
+def _standard(
+    homing: Homing, endpoints: dict[str, Endpoint], access_check: AccessCheck
+) -> dict[str, Resource]:
     """The table of `/api/v1`; e-mails are taken where the mail route is worked on."""
     left_out = frozenset() if homing.works_on(MAIL_ROUTE) else INTAKE
     operations = tuple(each for each in OPERATIONS if each.name not in left_out)
     chosen = {name: endpoint for name, endpoint in endpoints.items() if name not in left_out}
-    chosen["openapi"] = _openapi(homing, left_out, gate)
-    return resources(operations, chosen, gate)
+    chosen["openapi"] = _openapi(homing, left_out, access_check)
+    return resources(operations, chosen, access_check)
 
 
 def _add_own(
-    table: dict[str, Resource], web: Web, service: Service[Any], bodies: Bodies, gate: Gate
+    table: dict[str, Resource],
+    web: Web,
+    service: Service[Any],
+    bodies: Bodies,
+    access_check: AccessCheck,
 ) -> None:
-    own_gate = gate_for(web.access, gate)
+    own_check = access_check_for(web.access, access_check)
     for each in web.endpoints:
-        resource = table.setdefault(each.path, Resource(own_gate, takes_forms=True))
+        resource = table.setdefault(each.path, Resource(own_check, takes_forms=True))
         if each.method in resource.served:
             raise ValueError(f"{each.method} {each.path} is served already")
         resource.serve(each.method, each.right, endpoint_for(each, service, bodies))
@@ -132,7 +140,7 @@ class Application(Starlette):
         self,
         found: Mapping[str, Resource],
         live: Live,
-        gate: Gate,
+        access_check: AccessCheck,
         lifespan: Any,
         met: Callable[[StoreError], None],
     ) -> None:
@@ -140,7 +148,7 @@ class Application(Starlette):
         super().__init__(routes=routes, lifespan=lifespan)
         self.router.redirect_slashes = False
         self.live = live
-        self.gate = gate
+        self.access_check = access_check
         self._met = met
         # The paths without parameters are found at once; the others by Starlette's patterns.
         self._plain = {path: resource for path, resource in found.items() if "{" not in path}
@@ -198,13 +206,13 @@ class Application(Starlette):
 
 
 def _endpoints(
-    homing: Homing, live: Live, gate: Gate, intake: Intake, inspection: Inspection
+    homing: Homing, live: Live, access_check: AccessCheck, intake: Intake, inspection: Inspection
 ) -> dict[str, Endpoint]:
     listing = Listing(homing)
     verbs = Verbs(homing, listing, intake)
     bulk = Bulk(homing, listing, intake)
     health = Health(homing, listing, intake)
-    people = People(homing, gate, intake)
+    people = People(homing, access_check, intake)
     records = Records(homing)
     return {
         "submit": intake.post,
@@ -245,14 +253,14 @@ def _endpoints(
     }
 
 
-def _openapi(homing: Homing, left_out: frozenset[str], gate: Gate) -> Endpoint:
+def _openapi(homing: Homing, left_out: frozenset[str], access_check: AccessCheck) -> Endpoint:
     """The document of this service as it is now: who may call changes with the first token."""
 
     async def answer(call: Call) -> Response:
         described = Described(
             left_out=left_out,
             words=words_of(homing.engine.routes.values()),
-            needs_token=not await gate.is_open(),
+            needs_token=not await access_check.is_open(),
             base=call.scope.get("root_path", ""),
         )
         return Answer(document(described))

@@ -67,7 +67,7 @@ async def check_access(server: ServerSettings, homing: Homing) -> None:
     raise SettingsError(setting, f"{missing}; make one first: {make}")
 
 
-class Gate:
+class AccessCheck:
     """Lets a call through to what needs a right, or says why not. Signs people in and out."""
 
     def __init__(
@@ -309,20 +309,20 @@ class Gate:
         return problem(401, detail="a valid API token is required", field="Authorization")
 
 
-class PeopleGate:
-    """As the gate, for people alone: a token opens nothing here."""
+class PeopleAccessCheck:
+    """As `AccessCheck`, for people alone: a token is refused."""
 
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
+    def __init__(self, access_check: AccessCheck) -> None:
+        self._access_check = access_check
 
     async def refusal(self, call: Call, right: Right, *, form: bool = False) -> Answer | None:
-        refused = await self._gate.refusal(call, right, form=form)
+        refused = await self._access_check.refusal(call, right, form=form)
         if refused is None and call.caller is not None and call.caller.kind == "token":
             return problem(403, detail="only people may do this: sign in")
         return refused
 
 
-class OpenGate:
+class OpenAccess:
     """Allows every caller that reaches the port: for a network that is trusted."""
 
     async def refusal(self, call: Call, right: Right, *, form: bool = False) -> Answer | None:
@@ -330,7 +330,7 @@ class OpenGate:
         return None
 
 
-class AnyGate(Protocol):
+class AnyAccessCheck(Protocol):
     """What stands before an endpoint."""
 
     async def refusal(self, call: Call, right: Right, *, form: bool = False) -> Answer | None: ...

@@ -12,7 +12,7 @@ from homing.app import Homing
 from homing.domain.errors import StoreError
 from homing.settings.tree import ServerSettings, Settings
 from homing.web.application import Application
-from homing.web.auth import Gate
+from homing.web.auth import AccessCheck
 from homing.web.bodies import Bodies
 from homing.web.console.table import Console
 from homing.web.inspection import Inspection
@@ -35,16 +35,16 @@ class _Mounted(Application):
 
     def __init__(self, homing: Homing, settings: Settings) -> None:
         live = Live()
-        gate = Gate(homing, settings.server, steady_s=time.monotonic)
+        access_check = AccessCheck(homing, settings.server, steady_s=time.monotonic)
         bodies = Bodies()
         intake = Intake(homing, bodies, settings.limits)
         inspection = Inspection(homing, Listing(homing), intake, None)
-        table = Console(homing, live, bodies, gate, intake, inspection).resources("")
+        table = Console(homing, live, bodies, access_check, intake, inspection).resources("")
 
         def met(error: StoreError) -> None:
             homing.engine.health.met(error)
 
-        super().__init__(table, live, gate, None, met)
+        super().__init__(table, live, access_check, None, met)
         self._homing = homing
         self._watched: object = None
 

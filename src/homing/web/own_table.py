@@ -9,16 +9,16 @@ from starlette.responses import Response
 from homing.assembly import Access, Endpoint, HttpRequest, HttpResponse, Service
 from homing.web import calls
 from homing.web.answers import Answer, encode
-from homing.web.auth import AnyGate, Gate, OpenGate, PeopleGate
+from homing.web.auth import AccessCheck, AnyAccessCheck, OpenAccess, PeopleAccessCheck
 from homing.web.bodies import Bodies
 from homing.web.calls import Call, query_of
 from homing.web.forms import checked_form, is_form
 
 
-def gate_for(access: Access, gate: Gate) -> AnyGate:
+def access_check_for(access: Access, access_check: AccessCheck) -> AnyAccessCheck:
     if access == "trusted":
-        return OpenGate()
-    return PeopleGate(gate) if access == "session" else gate
+        return OpenAccess()
+    return PeopleAccessCheck(access_check) if access == "session" else access_check
 
 
 def endpoint_for(endpoint: Endpoint, service: Service[Any], bodies: Bodies) -> calls.Endpoint:

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from homing.app import Homing
 from homing.engine.tokens import RIGHTS
 from homing.web.answers import Answer, encode, json_answer
-from homing.web.auth import Gate
+from homing.web.auth import AccessCheck
 from homing.web.callers import Caller
 from homing.web.calls import Call, query_of
 from homing.web.cookies import Header
@@ -27,24 +27,24 @@ NO_FIELDS: frozenset[str] = frozenset()
 
 
 class People:
-    def __init__(self, homing: Homing, gate: Gate, intake: Intake) -> None:
+    def __init__(self, homing: Homing, access_check: AccessCheck, intake: Intake) -> None:
         self._homing = homing
-        self._gate = gate
+        self._access_check = access_check
         self._intake = intake
 
     async def me(self, call: Call) -> Response:
         """The caller; in proxy mode with the cookie that changes need."""
         query_of(call.scope, NO_FIELDS)
-        cookie = self._gate.browser_cookie(call)
+        cookie = self._access_check.browser_cookie(call)
         return _shown(call.let_in, cookie)
 
     async def sign_in(self, call: Call) -> Response:
         given = await self._intake.read(call, SignInIn, MAX_SIGN_IN_BYTES)
-        return _shown(*await self._gate.sign_in(call, given.name, given.password))
+        return _shown(*await self._access_check.sign_in(call, given.name, given.password))
 
     async def sign_out(self, call: Call) -> Response:
         given = await self._intake.read(call, SignOutIn, MAX_SIGN_IN_BYTES)
-        cookie = await self._gate.sign_out(call, everywhere=given.everywhere)
+        cookie = await self._access_check.sign_out(call, everywhere=given.everywhere)
         return _shown(call.let_in, cookie)
 
     async def users(self, call: Call) -> Response:

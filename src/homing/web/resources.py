@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from homing.engine.tokens import Right
-from homing.web.auth import AnyGate, Gate
+from homing.web.auth import AccessCheck, AnyAccessCheck
 from homing.web.calls import Call, Endpoint
 from homing.web.forms import is_form
 from homing.web.operations import PUBLIC, Operation
@@ -20,9 +20,9 @@ from homing.web.problems import problem
 class Resource:
     """One path: its endpoints by method, each behind the right that it needs."""
 
-    def __init__(self, gate: AnyGate, *, takes_forms: bool = False) -> None:
+    def __init__(self, access_check: AnyAccessCheck, *, takes_forms: bool = False) -> None:
         """With `takes_forms`, its endpoints check the CSRF token of a form (`checked_form`)."""
-        self._gate = gate
+        self._access_check = access_check
         self._takes_forms = takes_forms
         self.served: dict[str, Served] = {}
 
@@ -43,7 +43,7 @@ class Resource:
         try:
             if served.right != PUBLIC:
                 form = self._takes_forms and is_form(call)
-                refusal = await self._gate.refusal(call, served.right, form=form)
+                refusal = await self._access_check.refusal(call, served.right, form=form)
                 if refusal is not None:
                     return refusal
             return await served.endpoint(call)
@@ -61,13 +61,13 @@ class Served(Struct, frozen=True):
 
 
 def resources(
-    operations: tuple[Operation, ...], endpoints: Mapping[str, Endpoint], gate: Gate
+    operations: tuple[Operation, ...], endpoints: Mapping[str, Endpoint], access_check: AccessCheck
 ) -> dict[str, Resource]:
     """By path. Each operation needs an endpoint and each endpoint an operation."""
     if endpoints.keys() != {operation.name for operation in operations}:
         raise KeyError("operations and endpoints do not match")
     found: dict[str, Resource] = {}
     for operation in operations:
-        resource = found.setdefault(operation.path, Resource(gate))
+        resource = found.setdefault(operation.path, Resource(access_check))
         resource.serve(operation.method, operation.right, endpoints[operation.name])
     return found

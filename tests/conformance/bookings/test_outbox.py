@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import asdict, replace
 
-from homing import Event
+from homing import Event, Homing
 from homing.assemblies.bookings import outbox
+from homing.assemblies.bookings.app.settings import BookingsSettings
 from homing.assemblies.bookings.outbox import OutboxCounts, OutboxError
 from homing.assemblies.bookings.payloads import EmailPayload
 from homing.assemblies.bookings.record import OutboxEntry, OutboxStatus
+from homing.assembly import Service
 from homing.domain.message import Invitation
+from homing.settings import Settings
 from homing.stores.shape import iso_utc
 from homing.testing.clocks import ManualClock
 from tests.conformance.bookings.site import Site
@@ -270,6 +273,19 @@ async def test_a_closed_or_damaged_database_is_a_result(tmp_path: Path, clock: M
 
     assert all(isinstance(result, OutboxError) for result in closed)
     assert all(is_error(result, "store") for result in damaged)
+
+
+@pytest.mark.parametrize("store", ["memory:", "jsonl:///queue.jsonl"])
+async def test_a_store_without_views_is_named(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    service = Service(Homing(store), BookingsSettings(), Settings())
+
+    counts = await outbox.get_outbox_counts(service)
+
+    assert isinstance(counts, OutboxError)
+    assert "HOMING_STORE names a store that has no views" in counts.detail
 
 
 async def test_a_row_that_is_being_sent_is_left_to_the_worker(site: Site) -> None:

@@ -288,7 +288,7 @@ async def test_a_lock_that_is_not_had_to_read_is_alerted_too(
         await office.post("[]")  # refused, but now it is known that there are no API tokens
         async with Office(tmp_path, clock).open() as other:
             await other.post()
-        office.app.gate._look_at_s = 0.0  # it is time to look again
+        office.app.access_check._look_at_s = 0.0  # it is time to look again
         with held(tmp_path / "queue.jsonl.lock"):
             if way == "webhook":
                 refused = await office.tell(completed(id="cs_2"))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from homing.app import Homing
+from homing.domain.errors import HomingError
 from homing.domain.message import Email
 from homing.from_settings import assemble, load_program
 from homing.installed import GROUP, Installed, all_installed, load
@@ -72,22 +75,87 @@ def test_settings_of_any_known_route_are_accepted(
     assert "routes.post: there is no such route" in cli("status", code=1).err
 
 
-def test_two_assemblies_with_one_route_are_told(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.fixture
+def twin_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Installs a second assembly with the same lane; returns its problem."""
+
+    def install(name: str) -> str:
+        installed = all_installed()
+        [first] = [each for each in installed.assemblies if each.name == name]
+        two = Installed((*installed.assemblies, replace(first, name="twin")), ())
+        monkeypatch.setattr("homing.known_routes.all_installed", lambda: two)
+        return f"the assemblies {name} and twin both own the lane "
+
+    return install
+
+
+@pytest.fixture
+def never_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that is not refused ends here with another exit code, not in an endless test."""
+
+    async def start(homing: Homing) -> None:
+        del homing
+        raise HomingError("it has started")
+
+    monkeypatch.setattr(Homing, "start", start)
+
+
+def test_a_lane_of_two_assemblies_is_told_to_who_reads(
+    cli: Cli, twin_of: Callable[[str], str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """By `doctor` as a finding, by the other commands as a warning."""
-    installed = all_installed()
-    twin = replace(next(a for a in installed.assemblies if a.name == "bookings"), name="hotel")
-    two = Installed((*installed.assemblies, twin), ())
-    monkeypatch.setattr("homing.known_routes.all_installed", lambda: two)
-    cli("migrate")
+    told = twin_of("bookings") + "'bookings'"
+    cli("bookings", "migrate")
 
-    findings = cli("doctor", "--json", code=1).json["findings"]
-    cli("list")
+    findings = cli("bookings", "doctor", "--json", code=1).json["findings"]
+    caplog.clear()
+    for words in (["list"], ["bookings", "list"], ["bookings", "config", "show"]):
+        cli(*words)
 
     [problem] = [each["detail"] for each in findings if each["check"] == "assembly"]
-    assert problem.startswith("the assemblies bookings and hotel have a route 'bookings' each")
-    assert problem in caplog.messages
+    assert problem.startswith(told)
+    assert {"store", "worker"} <= {each["check"] for each in findings}
+    assert caplog.messages.count(problem) == 3
+
+
+@pytest.mark.usefixtures("never_started")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("serve",),
+        ("worker",),
+        ("worker", "--once"),
+        ("worker", "--processes", "2"),
+    ],
+)
+def test_a_lane_of_two_assemblies_is_refused_to_who_works_on_it(
+    cli: Cli, twin_of: Callable[[str], str], words: tuple[str, ...], tmp_path: Path
+) -> None:
+    """One would handle the deliveries of the other."""
+    problem = twin_of("bookings") + "'bookings'"
+    assert problem in cli("bookings", *words, code=2).err
+    assert not list(tmp_path.glob("*.db"))
+
+
+@pytest.mark.usefixtures("never_started")
+def test_a_service_that_only_accepts_is_refused_a_shared_lane(
+    cli: Cli, twin_of: Callable[[str], str]
+) -> None:
+    problem = twin_of("default") + "'mail'"
+
+    assert problem in cli("serve", "--no-worker", code=2).err
+    assert problem in cli("send", "--to", "a@stub.test", "--text", "t", "--queue", code=2).err
+
+
+@pytest.mark.usefixtures("never_started")
+def test_the_worker_of_an_application_is_refused_the_shared_lane_of_its_assembly(
+    cli: Cli, twin_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    problem = twin_of("events") + "'events'"
+    (tmp_path / "shop_app.py").write_text("from homing import Homing\nhoming = Homing('memory:')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert problem in cli("events", "worker", "--app", "shop_app:homing", code=2).err
 
 
 def test_work_that_no_worker_serves_names_the_command_of_its_assembly(cli: Cli) -> None:

@@ -162,5 +162,10 @@ def test_memory_holds_nothing_for_another_process(cli: Cli) -> None:
     assert "exists only in its own process" in cli("list", "--store", "memory:", code=2).err
 
 
+def test_a_store_that_is_not_compacted_says_why(cli: Cli) -> None:
+    cli("migrate")
+    assert "keeps no superseded records" in cli("compact", "--i-consent", code=2).err
+
+
 def _one_text(text: str) -> str:
     return " ".join(text.split())

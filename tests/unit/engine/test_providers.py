@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from homing.domain.delivery import Receipt
 from homing.domain.failure import Failure
 from homing.engine import providers
+from homing.engine.handlers import Handlers
 from homing.engine.providers import Providers
 from homing.engine.route import Route
+from homing.engine.route_table import RouteTable
 from homing.ports import Accepted, Envelope, Finding, Ready, Transitioned
 from tests.unit.engine.providers import Provider, sending
 from tests.unit.engine.world import World, quiet, route
@@ -49,6 +51,14 @@ def routes(*all_of_them: Opened) -> list[Route]:
     return [
         replace(sending(provider), name=f"r{number}") for number, provider in enumerate(all_of_them)
     ]
+
+
+def test_the_table_has_the_providers_of_steps_too_each_once() -> None:
+    shared, other = Opened(), Opened()
+    first, second, third = routes(shared, shared, other)
+    table = RouteTable([first, second, replace(third, provider=None)], [], Handlers())
+
+    assert table.providers == [shared, other]
 
 
 async def test_each_is_opened_and_closed_once_whatever_it_is_used_by() -> None:

@@ -83,7 +83,7 @@ async def test_by_http_a_token_decides_who_may_read_and_who_may_replay(tmp_path:
         assert status(url, Host="evil.example") == 403
 
         secrets = await make_tokens(tmp_path)
-        until(lambda: status(url) == 401, what="the gate to close")
+        until(lambda: status(url) == 401, what="a token to be required")
         async with by_http(url, secrets["viewer"]) as client:
             await call(client, "stats")
             said = await refused(client, "replay_dlq_event", **request_to_replay(ids[0]))

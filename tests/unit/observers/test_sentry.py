@@ -12,7 +12,7 @@ from homing.observers import sentry
 from homing.observers.sentry import SentryReports, event_of
 from homing.settings import Settings
 from homing.settings.tree import TelemetrySettings
-from homing.telemetry import Watching
+from homing.telemetry import Telemetry
 from tests.unit.observers.collector import Collector, collecting
 from tests.unit.observers.events import CANARY, DELIVERY_ID, attempt, dead_letter
 
@@ -83,13 +83,13 @@ async def test_a_sentry_that_is_gone_leaves_it_owed(monkeypatch: pytest.MonkeyPa
 async def test_a_program_with_a_dsn_reports_what_fails() -> None:
     with collecting() as collector:
         settings = Settings(store="memory:", telemetry=TelemetrySettings(sentry_dsn=dsn(collector)))
-        watching = Watching(settings)
-        homing = build(settings, worker=False, notifiers=watching.notifiers)
+        telemetry = Telemetry(settings)
+        homing = build(settings, worker=False, notifiers=telemetry.notifiers)
         async with homing:
             ticket = await homing.submit(Email(to="bounce@stub.test", subject=CANARY, text="t"))
             await homing.engine.run_until_idle()
             after = await homing.desk.show(ticket.delivery_id)
-        await asyncio.to_thread(watching.close)
+        await asyncio.to_thread(telemetry.close)
 
     [event] = events(collector)
     assert event["extra"]["delivery_id"] == ticket.delivery_id

@@ -13,7 +13,7 @@ from homing.ports import Query
 from homing.settings import Settings
 from homing.settings.tree import TelemetrySettings
 from homing.stores.memory import MemoryStore
-from homing.telemetry import Watching
+from homing.telemetry import Telemetry
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +26,8 @@ def _logs_as_they_were() -> Iterator[None]:
 
 def test_what_is_off_is_not_imported() -> None:
     script = (
-        "import sys; from homing.settings import Settings; from homing.telemetry import Watching;"
-        "Watching(Settings());"
+        "import sys; from homing.settings import Settings; from homing.telemetry import Telemetry;"
+        "Telemetry(Settings());"
         "print(sorted({'prometheus_client', 'opentelemetry', 'sentry_sdk', 'grpc', 'starlette'}"
         " & sys.modules.keys()))"
     )
@@ -66,12 +66,12 @@ def test_a_missing_package_names_the_setting_and_the_extra(
     monkeypatch.setitem(sys.modules, package, None)
 
     with pytest.raises(SettingsError, match=words):
-        Watching(Settings(telemetry=telemetry), scraped=True)
+        Telemetry(Settings(telemetry=telemetry), scraped=True)
 
 
 def test_a_dsn_that_is_none_names_its_setting_and_is_not_repeated() -> None:
     with pytest.raises(SettingsError, match=r"telemetry\.sentry_dsn") as caught:
-        Watching(Settings(telemetry=TelemetrySettings(sentry_dsn="https://SECRET")))
+        Telemetry(Settings(telemetry=TelemetrySettings(sentry_dsn="https://SECRET")))
 
     assert "SECRET" not in str(caught.value)
 
@@ -82,9 +82,9 @@ class _Broken(MemoryStore):
 
 
 async def test_the_page_of_metrics_answers_also_when_the_store_does_not() -> None:
-    watching = Watching(Settings(), scraped=True)
+    telemetry = Telemetry(Settings(), scraped=True)
     homing = Homing(_Broken(), worker=False)
-    endpoint = watching.metrics(homing)
+    endpoint = telemetry.metrics(homing)
     assert endpoint is not None
 
     async with homing:

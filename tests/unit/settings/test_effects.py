@@ -22,7 +22,7 @@ from homing.settings import Settings, load
 from homing.settings.leaves import leaves
 from homing.stores.memory import MemoryStore
 from homing.system import ScaledClock
-from homing.telemetry import Watching
+from homing.telemetry import Telemetry
 from tests.unit.content.keys import private_key
 
 TESTS = Path(__file__).parents[2]
@@ -247,14 +247,14 @@ def _(folder: Path) -> None:
 
 @effect_of("log.level")
 def _(folder: Path) -> None:
-    Watching(given(log={"level": "error"}))
+    Telemetry(given(log={"level": "error"}))
     assert logging.getLogger().level == logging.ERROR
 
 
 @effect_of("log.format")
 def _(folder: Path) -> None:
     def line(style: str) -> str:
-        Watching(given(log={"format": style}))
+        Telemetry(given(log={"format": style}))
         record = logging.makeLogRecord({"msg": "hello", "levelname": "INFO"})
         return logging.getLogger().handlers[0].format(record)
 
@@ -264,9 +264,9 @@ def _(folder: Path) -> None:
 
 def watched(settings: Settings, address: str) -> None:
     """One mail to this address, with all who watch."""
-    watching = Watching(settings)
+    telemetry = Telemetry(settings)
     homing = build(
-        settings, worker=False, notifiers=watching.notifiers, observers=watching.observers
+        settings, worker=False, notifiers=telemetry.notifiers, observers=telemetry.observers
     )
 
     async def run() -> None:
@@ -275,7 +275,7 @@ def watched(settings: Settings, address: str) -> None:
             await homing.engine.run_until_idle()
 
     asyncio.run(run())
-    watching.close()
+    telemetry.close()
 
 
 @effect_of("log.alerts")
@@ -293,7 +293,7 @@ def _(folder: Path) -> None:
 @effect_of("telemetry.prometheus")
 def _(folder: Path) -> None:
     def endpoint(settings: Settings) -> object:
-        return Watching(settings, scraped=True).metrics(build(settings, worker=False))
+        return Telemetry(settings, scraped=True).metrics(build(settings, worker=False))
 
     assert endpoint(given()) is not None
     assert endpoint(given(telemetry={"prometheus": False})) is None

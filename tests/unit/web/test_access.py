@@ -15,7 +15,7 @@ from homing.engine.tokens import Tokens
 from homing.settings import Settings
 from homing.settings.tree import ServerSettings
 from homing.web.application import application
-from homing.web.auth import MAX_TRUSTED, Gate
+from homing.web.auth import MAX_TRUSTED, AccessCheck
 from homing.web.calls import Call
 from tests.unit.web.conftest import CLOSED, OPEN, TOKENS, Api, running
 
@@ -170,15 +170,15 @@ class TestTokensOnLoopback:
     async def test_a_running_service_sees_it_soon_and_stays_closed(self, api: Api) -> None:
         """The revoked token may be a stolen one: its end must not open the API to everyone."""
         now_s = 100.0
-        gate = Gate(api.homing, OPEN.server, steady_s=lambda: now_s)
-        assert await gate.is_open()
+        access_check = AccessCheck(api.homing, OPEN.server, steady_s=lambda: now_s)
+        assert await access_check.is_open()
         await api.homing.tokens.make("ann", "viewer")
-        assert await gate.is_open()  # not every call asks the store
+        assert await access_check.is_open()  # not every call asks the store
         now_s += 2.1
-        assert not await gate.is_open()
+        assert not await access_check.is_open()
         await api.homing.tokens.revoke("ann")
         now_s += 2.1
-        assert not await gate.is_open()
+        assert not await access_check.is_open()
 
     async def test_a_store_that_is_locked_at_the_first_look_opens_nothing(
         self, api: Api, monkeypatch: pytest.MonkeyPatch
@@ -193,17 +193,17 @@ class TestTokensOnLoopback:
             return await found(self)
 
         monkeypatch.setattr(Tokens, "any", look)
-        gate = Gate(api.homing, OPEN.server, steady_s=lambda: now_s)
+        access_check = AccessCheck(api.homing, OPEN.server, steady_s=lambda: now_s)
         for _ in range(2):
             with pytest.raises(StoreLocked):
-                await gate.is_open()
+                await access_check.is_open()
         locked = False
-        assert await gate.is_open()
+        assert await access_check.is_open()
         locked, now_s = True, now_s + 2.1
-        assert await gate.is_open()
+        assert await access_check.is_open()
         locked = False
         await api.homing.tokens.make("ann", "viewer")
-        assert not await gate.is_open()
+        assert not await access_check.is_open()
 
     async def test_no_call_is_served_before_the_first_look_has_ended(
         self, api: Api, monkeypatch: pytest.MonkeyPatch
@@ -216,8 +216,8 @@ class TestTokensOnLoopback:
 
         monkeypatch.setattr(Tokens, "any", look)
         await api.homing.tokens.make("ann", "viewer")
-        gate = Gate(api.homing, OPEN.server, steady_s=lambda: 100.0)
-        assert await asyncio.gather(*(gate.is_open() for _ in range(3))) == [False] * 3
+        access_check = AccessCheck(api.homing, OPEN.server, steady_s=lambda: 100.0)
+        assert await asyncio.gather(*(access_check.is_open() for _ in range(3))) == [False] * 3
 
     async def test_with_auth_token_no_call_is_served_without_one(self) -> None:
         async with running(TOKENS) as api:
@@ -289,30 +289,30 @@ class TestTrust:
 
     async def test_it_ends_with_its_time(self, closed: Api) -> None:
         now_s = 100.0
-        gate = Gate(closed.homing, CLOSED.server, steady_s=lambda: now_s)
+        access_check = AccessCheck(closed.homing, CLOSED.server, steady_s=lambda: now_s)
         secret = closed.tokens["viewer"]
-        assert await gate.refusal(self.call(secret), "read") is None
+        assert await access_check.refusal(self.call(secret), "read") is None
         await closed.homing.tokens.revoke("the viewer")
-        assert await gate.refusal(self.call(secret), "read") is None
+        assert await access_check.refusal(self.call(secret), "read") is None
         now_s += 2.1
-        assert await gate.refusal(self.call(secret), "read") is not None
+        assert await access_check.refusal(self.call(secret), "read") is not None
 
     async def test_a_use_does_not_make_it_longer(self, closed: Api) -> None:
         """A program that calls all the time is let in no longer than any other."""
         now_s = 100.0
-        gate = Gate(closed.homing, CLOSED.server, steady_s=lambda: now_s)
+        access_check = AccessCheck(closed.homing, CLOSED.server, steady_s=lambda: now_s)
         secret = closed.tokens["viewer"]
-        assert await gate.refusal(self.call(secret), "read") is None
+        assert await access_check.refusal(self.call(secret), "read") is None
         await closed.homing.tokens.revoke("the viewer")
         for status in (None, 401):
             now_s += 1.1
-            refused = await gate.refusal(self.call(secret), "read")
+            refused = await access_check.refusal(self.call(secret), "read")
             assert (None if refused is None else refused.status_code) == status
 
     async def test_it_is_bounded(self, closed: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("homing.web.auth.MAX_TRUSTED", 2)
         assert MAX_TRUSTED > 2
-        gate = Gate(closed.homing, CLOSED.server, steady_s=lambda: 0.0)
+        access_check = AccessCheck(closed.homing, CLOSED.server, steady_s=lambda: 0.0)
         for secret in closed.tokens.values():
-            await gate.refusal(self.call(secret), "read")
-        assert len(gate._trusted) == 2
+            await access_check.refusal(self.call(secret), "read")
+        assert len(access_check._trusted) == 2

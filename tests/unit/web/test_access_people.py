@@ -305,4 +305,4 @@ async def actors(api: Api, delivery_id: str) -> list[str]:
 
 def forget_lookups(api: Api) -> None:
     """As if two seconds had passed since the last request."""
-    api.app.gate._trusted.clear()
+    api.app.access_check._trusted.clear()

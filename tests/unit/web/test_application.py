@@ -11,7 +11,7 @@ from starlette.types import Message
 from homing.app import Homing
 from homing.web.answers import SECURITY_HEADERS
 from homing.web.application import application
-from homing.web.auth import Gate
+from homing.web.auth import AccessCheck
 from homing.web.operations import OPERATIONS
 from homing.web.resources import resources
 from tests.unit.web.conftest import CLOSED, OPEN, Api, running
@@ -131,9 +131,9 @@ async def test_it_can_be_mounted_into_another_application() -> None:
 
 
 def test_an_operation_without_its_endpoint_stops_the_start() -> None:
-    gate = Gate(Homing("memory:"), CLOSED.server, steady_s=lambda: 0.0)
+    access_check = AccessCheck(Homing("memory:"), CLOSED.server, steady_s=lambda: 0.0)
     with pytest.raises(KeyError):
-        resources(OPERATIONS, {}, gate)
+        resources(OPERATIONS, {}, access_check)
 
 
 async def test_the_worker_gets_the_grace_that_was_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from homing.domain.policy import Exponential, Plan, Retention, Retry, Stage
 from homing.engine.labels import Label, LabelTable
 from homing.engine.route import Route, judge_as_is
 from homing.engine.steps import SendStep
-from homing.mail_route import Mailing
+from homing.mail_route import EmailComposer
 from homing.ports import Provider
 from homing.stores.shape import HIDDEN
 
@@ -56,14 +56,14 @@ def bookings_route(
 ) -> Route:
     """The mail is complete at intake: nothing of it is looked up or rendered later."""
     # `email_outbox` has a column for the one whom a mail is for.
-    mailing = Mailing(sender, senders=senders, needs_to=True)
+    emails = EmailComposer(sender, senders=senders, needs_to=True)
     return Route(
         name=NAME,
         plan=PLAN,
-        steps={SEND: SendStep(provider, mailing.freeze, sender=mailing.envelope_sender, sign=sign)},
+        steps={SEND: SendStep(provider, emails.freeze, sender=emails.envelope_sender, sign=sign)},
         provider=provider,
         poll_s=POLL_S,
-        admit=mailing.admit,
+        admit=emails.admit,
         judge=judge,
         verbs=frozenset({"replay", "dismiss"}),
         labels=LABELS,

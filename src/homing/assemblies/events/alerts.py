@@ -13,7 +13,7 @@ from homing.engine.handler_names import names_of
 from homing.engine.handlers import EVENT_ROUTE
 from homing.engine.route import Route
 from homing.ports import Notifier, Store
-from homing.telemetry import Watching
+from homing.telemetry import Telemetry
 
 log = logging.getLogger("homing.events")
 
@@ -43,11 +43,11 @@ class EventAlerts:
         return alert_fields(delivery, names.get(delivery.id, ""))
 
 
-def work_for_app(homing: Homing, watching: Watching) -> None:
+def work_for_app(homing: Homing, telemetry: Telemetry) -> None:
     """Before an application's Homing starts as `homing events worker`."""
-    alerts = EventAlerts(homing.store, watching.alarm if watching.alarm.has_file else None)
-    if watching.sentry is not None:
-        watching.sentry.fields[EVENT_ROUTE] = alerts.fields
+    alerts = EventAlerts(homing.store, telemetry.alarm if telemetry.alarm.has_file else None)
+    if telemetry.sentry is not None:
+        telemetry.sentry.fields[EVENT_ROUTE] = alerts.fields
     homing.use_as_worker(notifiers=[alerts], adapt=_adapted)
 
 

@@ -22,7 +22,7 @@ from homing.build import with_service
 from homing.from_settings import Program, assemble, load_program
 from homing.installed import load
 from homing.settings import masked
-from homing.telemetry import Watching
+from homing.telemetry import Telemetry
 
 WEBHOOK_PORT = 8007
 
@@ -147,23 +147,23 @@ def _run(
     from homing.web.serving import serve as serve_app  # noqa: PLC0415 - as above
 
     general = program.general
-    watching = Watching(general, scraped=True, log_fields=program.assembly.log_fields)
+    telemetry = Telemetry(general, scraped=True, log_fields=program.assembly.log_fields)
     homing = assemble(
         program,
         worker=worker,
-        observers=watching.observers,
-        notifiers=watching.notifiers,
-        alarm=watching.alarm,
+        observers=telemetry.observers,
+        notifiers=telemetry.notifiers,
+        alarm=telemetry.alarm,
     )
     service = Service(homing, program.settings, general)
-    metrics = watching.metrics(homing)
+    metrics = telemetry.metrics(homing)
     app = application(homing, general, metrics=metrics, web=web, service=service)
     inner = app.router.lifespan_context
 
     @asynccontextmanager
     async def lifespan(running: Any) -> AsyncIterator[None]:
         async with inner(running):
-            watching.see(homing)
+            telemetry.attach(homing)
             await begin(service)
             server = general.server
             scheme = "http" if server.tls_cert is None else "https"
@@ -175,4 +175,4 @@ def _run(
     try:
         serve_app(app, general.server, stop_grace_s=general.stop_grace.value)
     finally:
-        watching.close()
+        telemetry.close()

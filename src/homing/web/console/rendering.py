@@ -14,7 +14,7 @@ from msgspec import Struct
 from homing.app import Homing
 from homing.engine.tokens import Right
 from homing.web.answers import CSS, HTML, Answer, RawHeaders
-from homing.web.auth import Gate
+from homing.web.auth import AccessCheck
 from homing.web.console import words
 from homing.web.console.local_mail import local_routes
 from homing.web.console.visits import Visit
@@ -57,9 +57,9 @@ PLACES = (
 
 
 class Rendering:
-    def __init__(self, homing: Homing, gate: Gate) -> None:
+    def __init__(self, homing: Homing, access_check: AccessCheck) -> None:
         self._homing = homing
-        self._gate = gate
+        self._access_check = access_check
         self._templates = Environment(
             loader=PackageLoader("homing.web.console"),
             autoescape=True,
@@ -89,13 +89,13 @@ class Rendering:
             now_ms=clock.now_ms(),
             places=self._places(visit),
             may_act=visit.may("operate"),
-            can_sign_out=self._gate.has_sessions and bool(visit.csrf_token),
+            can_sign_out=self._access_check.has_sessions and bool(visit.csrf_token),
             version=self.version,
             has_outbox=self._has_outbox,
             **values,
         )
         # In proxy mode this is what the forms of the next page are checked by.
-        cookie = None if visit.caller is None else self._gate.browser_cookie(visit.call)
+        cookie = None if visit.caller is None else self._access_check.browser_cookie(visit.call)
         extra = [POLICY, REFERRER, *(headers or ()), *(() if cookie is None else (cookie,))]
         return Answer(text.encode(), status, HTML, extra)
 

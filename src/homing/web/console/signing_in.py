@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from homing.engine.tokens import Right
 from homing.web.answers import Answer
-from homing.web.auth import Gate
+from homing.web.auth import AccessCheck
 from homing.web.bodies import Bodies
 from homing.web.calls import Call
 from homing.web.console.rendering import Rendering
@@ -23,22 +23,24 @@ _PLACE = re.compile(r"[a-z0-9][A-Za-z0-9/_-]*(\?[^\\#]*)?")
 FIELDS = frozenset({"next"})
 
 
-class PageGate:
-    """As the gate. People who have to sign in are led there, and refusals are pages."""
+class PageAccessCheck:
+    """As `AccessCheck`. People who have to sign in are led there, and refusals are pages."""
 
-    def __init__(self, gate: Gate, rendering: Rendering, bodies: Bodies, path: str) -> None:
-        self._gate = gate
+    def __init__(
+        self, access_check: AccessCheck, rendering: Rendering, bodies: Bodies, path: str
+    ) -> None:
+        self._access_check = access_check
         self._rendering = rendering
         self._bodies = bodies
         self._path = path
 
     async def refusal(self, call: Call, right: Right, *, form: bool = False) -> Answer | None:
-        refused = await self._gate.refusal(call, right, form=form)
+        refused = await self._access_check.refusal(call, right, form=form)
         if refused is None:
             return None
         visit = Visit(call, self._path, self._bodies)
         is_page = call.scope["method"] == "GET"
-        if refused.status_code == 401 and self._gate.has_sessions and is_page:
+        if refused.status_code == 401 and self._access_check.has_sessions and is_page:
             # Behind the prefix under which the console is served.
             wanted = "/".join(call.scope["path"].split("/")[-self._path.count("/") :])
             if query := call.scope["query_string"].decode("ascii", "replace"):
@@ -50,8 +52,8 @@ class PageGate:
 
 
 class SigningIn:
-    def __init__(self, gate: Gate, rendering: Rendering) -> None:
-        self._gate = gate
+    def __init__(self, access_check: AccessCheck, rendering: Rendering) -> None:
+        self._access_check = access_check
         self._rendering = rendering
 
     def pages(self) -> Iterable[Page]:
@@ -65,7 +67,10 @@ class SigningIn:
         """Browsers send no strict cookie with a link from another site, so that its follower is
         led here although they are signed in."""
         wanted = visit.query(FIELDS).get("next", "")
-        if self._gate.has_sessions and await self._gate.caller(visit.call) is not None:
+        if (
+            self._access_check.has_sessions
+            and await self._access_check.caller(visit.call) is not None
+        ):
             return Answer(b"", 303, b"text/plain", (_location(visit, wanted),))
         return self._page(visit, wanted)
 
@@ -78,14 +83,18 @@ class SigningIn:
         form = await visit.form(4096)
         wanted = form.get("next")
         try:
-            _, cookie = await self._gate.sign_in(visit.call, form.get("name"), form.get("password"))
+            _, cookie = await self._access_check.sign_in(
+                visit.call, form.get("name"), form.get("password")
+            )
         except BadRequest as error:
             return self._page(visit, wanted, error.detail, error.status)
         return Answer(b"", 303, b"text/plain", (_location(visit, wanted), cookie))
 
     async def sign_out(self, visit: Visit) -> Response:
         form = await visit.form(4096)
-        cookie = await self._gate.sign_out(visit.call, everywhere=bool(form.get("everywhere")))
+        cookie = await self._access_check.sign_out(
+            visit.call, everywhere=bool(form.get("everywhere"))
+        )
         location = (b"location", f"{visit.root}sign-in".encode())
         return Answer(b"", 303, b"text/plain", (location, cookie))
 

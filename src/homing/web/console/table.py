@@ -8,7 +8,7 @@ from homing.app import Homing
 from homing.domain.errors import HomingError, StoreError
 from homing.web import calls
 from homing.web.answers import Answer
-from homing.web.auth import Gate
+from homing.web.auth import AccessCheck
 from homing.web.bodies import Bodies
 from homing.web.bulk import Bulk
 from homing.web.calls import Call, query_of
@@ -21,7 +21,7 @@ from homing.web.console.outbox import Outbox
 from homing.web.console.rendering import STATIC, Rendering
 from homing.web.console.routes import Routes
 from homing.web.console.search import Search
-from homing.web.console.signing_in import PageGate, SigningIn
+from homing.web.console.signing_in import PageAccessCheck, SigningIn
 from homing.web.console.system import System
 from homing.web.console.visits import Page, Visit
 from homing.web.inspection import Inspection
@@ -44,15 +44,15 @@ class Console:
         homing: Homing,
         live: Live,
         bodies: Bodies,
-        gate: Gate,
+        access_check: AccessCheck,
         intake: Intake,
         inspection: Inspection,
     ) -> None:
         self._homing = homing
         self._live = live
         self._bodies = bodies
-        self._gate = gate
-        self._rendering = rendering = Rendering(homing, gate)
+        self._access_check = access_check
+        self._rendering = rendering = Rendering(homing, access_check)
         listing = Listing(homing)
         verbs = Verbs(homing, listing, intake)
         bulk = Bulk(homing, listing, intake)
@@ -67,7 +67,7 @@ class Console:
             Routes(homing, listing, verbs, inspection, rendering),
             Outbox(homing, deliveries, rendering),
             System(homing, inspection, rendering),
-            SigningIn(gate, rendering),
+            SigningIn(access_check, rendering),
         )
         self._pages = [page for section in sections for page in section.pages()]
 
@@ -75,18 +75,22 @@ class Console:
         """By path, under a prefix such as `/console`, or none."""
         table: dict[str, Resource] = {}
         for page in self._pages:
-            gate = PageGate(self._gate, self._rendering, self._bodies, page.path)
-            resource = table.setdefault(prefix + page.path, Resource(gate, takes_forms=True))
+            access_check = PageAccessCheck(
+                self._access_check, self._rendering, self._bodies, page.path
+            )
+            resource = table.setdefault(
+                prefix + page.path, Resource(access_check, takes_forms=True)
+            )
             resource.serve(page.method, page.right, self._endpoint(page))
         if prefix:
             # Without its slash, relative links would lead out of the console.
-            bare = table[prefix] = Resource(self._gate)
+            bare = table[prefix] = Resource(self._access_check)
             bare.serve("GET", PUBLIC, _to_slash)
-        stream = Resource(self._gate)
+        stream = Resource(self._access_check)
         stream.serve("GET", "read", self._stream)
         table[f"{prefix}/live"] = stream
         for path in STATIC.iterdir():
-            static = Resource(self._gate)
+            static = Resource(self._access_check)
             static.serve("GET", PUBLIC, self._static(path.name))
             table[f"{prefix}/static/{path.name}"] = static
         return table

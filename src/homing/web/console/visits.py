@@ -95,7 +95,7 @@ class Visit:
 
     def _check_origin(self) -> None:
         """A browser names the origin of every form, so one without a name is not the console's.
-        The gate has refused foreign ones."""
+        The access check has refused foreign ones."""
         if b"origin" not in self.call.once:
             raise BadRequest("forms are taken from the pages of the console alone", "Origin", 400)
 

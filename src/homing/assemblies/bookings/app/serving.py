@@ -14,7 +14,7 @@ from homing.assembly import Service
 from homing.from_settings import assemble, load_program
 from homing.installed import load
 from homing.settings import masked
-from homing.telemetry import Watching
+from homing.telemetry import Telemetry
 
 PORT = 8003
 
@@ -52,13 +52,13 @@ def serve(
         host=general.server.host if host is None else host,
         port=set_port if port is None else port,
     )
-    watching = Watching(general, log_fields=program.assembly.log_fields)
+    telemetry = Telemetry(general, log_fields=program.assembly.log_fields)
     homing = assemble(
         program,
         worker=mail,
-        observers=watching.observers,
-        notifiers=watching.notifiers,
-        alarm=watching.alarm,
+        observers=telemetry.observers,
+        notifiers=telemetry.notifiers,
+        alarm=telemetry.alarm,
     )
     app = create_app(Service(homing, program.settings, general), mail=mail)
     sends = f"provider {masked(general.provider)}" if mail else "mail is off"
@@ -68,7 +68,7 @@ def serve(
     @asynccontextmanager
     async def lifespan(running: Any) -> AsyncIterator[None]:
         async with inner(running):
-            watching.see(homing)
+            telemetry.attach(homing)
             typer.echo(f"Bookings on {where} (store {masked(general.store)}, {sends})", err=True)
             yield
 
@@ -76,4 +76,4 @@ def serve(
     try:
         serving.serve(app, server, stop_grace_s=general.stop_grace.value)
     finally:
-        watching.close()
+        telemetry.close()

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -47,6 +48,7 @@ from homing.stores.sql.sqlite.places import Places
 from homing.stores.sql.sqlite.purging import purge_all
 from homing.stores.sql.sqlite.reader import Reader
 from homing.stores.sql.sqlite.saving import save_all
+from homing.stores.sql.sqlite.views import read_view
 from homing.stores.sql.sqlite.within import (
     SqliteAsyncTransaction,
     SqliteTransaction,
@@ -110,6 +112,9 @@ class SqliteStore:
 
     def add_sql_files(self, assembly: str, package: str) -> None:
         self._assembly_files += files_of(assembly, package)
+
+    async def read_view(self, query: str, *given: object) -> list[dict[str, Any]]:
+        return await read_view(self.path, query, given)
 
     async def close(self) -> None:
         """Requests that were made before are finished first."""

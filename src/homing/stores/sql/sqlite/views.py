@@ -5,20 +5,16 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
-from homing.domain.errors import NotAllowed
-from homing.ports import InFile, Store
 from homing.stores.sql.sqlite.faults import store_error
 
 TIMEOUT_S = 5.0
 
 
-async def read_view(store: Store, query: str, *given: object) -> list[dict[str, Any]]:
+async def read_view(path: Path, query: str, given: tuple[object, ...]) -> list[dict[str, Any]]:
     """The rows of a query, read by a connection of its own; StoreError if that fails."""
-    if not isinstance(store, InFile):
-        raise NotAllowed("views are read from a SQLite file; HOMING_STORE names another store")
-    path = store.path
 
     def read() -> list[dict[str, Any]]:
         uri = f"{path.absolute().as_uri()}?mode=ro"
