@@ -23,6 +23,7 @@ from homing.stores.shape import HIDDEN, Record, Stored
 from homing.stores.sql.assembly_files import files_of
 from homing.testing.clocks import ManualClock
 from tests.conformance.bookings.site import Site
+from tests.conformance.histories import Action, play
 from tests.conformance.world import START_MS
 
 FILE = "20260223100000_add_email_outbox.sql"
@@ -75,41 +76,67 @@ def some_email(dice: random.Random) -> Email:
     )
 
 
+class History:
+    """Bookings, sends and repairs at random."""
+
+    def __init__(self, site: Site, dice: random.Random) -> None:
+        self.site = site
+        self.dice = dice
+        self.during_sends: list[bool] = []
+        site.smtp.watch = self.compare_during_send
+
+    async def send(self) -> None:
+        self.set_answer()
+        await self.site.homing.send(some_email(self.dice), route="bookings")
+
+    async def submit(self) -> None:
+        await self.site.homing.submit(some_email(self.dice), route="bookings")
+
+    async def work(self) -> None:
+        self.set_answer()
+        await self.site.work_after(self.dice.choice((0.001, 29.999, 30, 61.5, 600)))
+
+    async def repair(self) -> None:
+        desk = self.site.homing.desk
+        for row in self.site.rows():
+            if row["status"] == "failed":
+                verb = self.dice.choice((desk.replay, desk.dismiss))
+                await verb(row["id"], actor="host", reason="test")
+
+    def set_answer(self) -> None:
+        """Of the next send; without one it is accepted."""
+        if self.dice.random() < 0.8:
+            self.site.smtp.answer(self.dice.choice(("451", "550", "maybe", "suppress")))
+
+    async def compare_during_send(self, envelope: object) -> None:
+        self.during_sends.append(self.shown() == await by_shape(self.site.homing))
+
+    async def compare(self) -> None:
+        shown = self.shown()
+        assert shown == await by_shape(self.site.homing)
+        assert all(uuid.UUID(row_id) for row_id in shown)
+
+    def shown(self) -> dict[str, Record]:
+        return {row["id"]: row for row in self.site.rows()}
+
+
 @pytest.mark.parametrize("seed", range(6))
 async def test_the_view_shows_what_the_shape_says(
     tmp_path: Path, clock: ManualClock, seed: int
 ) -> None:
     """B-003, B-013, B-030"""
     dice = random.Random(seed)
-    words = ("451", "550", "maybe", "suppress")
     async with Site(tmp_path, clock).running() as site:
-        seen_during_sends: list[bool] = []
-
-        async def compare(envelope: object) -> None:
-            shown = {row["id"]: row for row in site.rows()}
-            seen_during_sends.append(shown == await by_shape(site.homing))
-
-        site.smtp.watch = compare
-        for _ in range(40):
-            if dice.random() < 0.8:
-                site.smtp.answer(dice.choice(words))
-            action = dice.random()
-            if action < 0.4:
-                await site.homing.send(some_email(dice), route="bookings")
-            elif action < 0.5:
-                await site.homing.submit(some_email(dice), route="bookings")
-            elif action < 0.9:
-                await site.work_after(dice.choice((0.001, 29.999, 30, 61.5, 600)))
-            else:
-                for row in site.rows():
-                    if row["status"] == "failed":
-                        verb = dice.choice((site.homing.desk.replay, site.homing.desk.dismiss))
-                        await verb(row["id"], actor="host", reason="test")
-            shown = {row["id"]: row for row in site.rows()}
-            assert shown == await by_shape(site.homing)
-            assert all(uuid.UUID(row_id) for row_id in shown)
-        assert seen_during_sends
-        assert all(seen_during_sends)
+        history = History(site, dice)
+        actions: dict[Action, float] = {
+            history.send: 4,
+            history.submit: 1,
+            history.work: 4,
+            history.repair: 1,
+        }
+        await play(dice, actions, history.compare)
+    assert history.during_sends
+    assert all(history.during_sends)
 
 
 async def test_the_columns_are_those_of_the_document(tmp_path: Path, clock: ManualClock) -> None:

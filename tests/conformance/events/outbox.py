@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 from msgspec.structs import replace
@@ -60,6 +61,18 @@ class Outbox:
 
     def replay(self, event_id: object, generation: int = 0, by: str = "ann") -> None:
         self.sql("select core.outbox_replay(%s, %s, %s)", event_id, generation, by)
+
+
+def as_shape(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of the view in the types of the Shape."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, datetime):
+            at = value.astimezone(UTC).isoformat(timespec="milliseconds")
+            return at.replace("+00:00", "Z")
+        return str(value) if isinstance(value, UUID) else value
+
+    return {name: plain(value) for name, value in row.items()}
 
 
 async def work(homing: Homing) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
-from uuid import UUID
-
 import psycopg
 import pytest
 
@@ -17,6 +13,7 @@ from homing.stores.shape import Stored
 from homing.testing.clocks import ManualClock
 from tests.conformance.events.outbox import (
     Outbox,
+    as_shape,
     failed_event,
     failing,
     work,
@@ -28,18 +25,6 @@ async def stored(homing: Homing, event_id: str) -> Stored:
     content = await homing.store.content(event_id)
     assert content is not None
     return Stored(await homing.desk.show(event_id), content, ())
-
-
-def as_shape(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of the view in the types of the Shape."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, datetime):
-            at = value.astimezone(UTC).isoformat(timespec="milliseconds")
-            return at.replace("+00:00", "Z")
-        return str(value) if isinstance(value, UUID) else value
-
-    return {name: plain(value) for name, value in row.items()}
 
 
 def test_the_columns_and_their_defaults(outbox: Outbox) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from homing.domain.delivery import TERMINAL_STATES, Change, Delivery
+from homing.domain.failure import STORE_DAMAGED
 from homing.domain.policy import Plan
 
 
@@ -18,7 +19,8 @@ def check_change(before: Delivery, change: Change, plan: Plan) -> None:
     ended = int(after.is_terminal) - int(before.is_terminal)
     assert change.child_delta == (-ended if before.parent_id else 0)
     if after.state == "failed" and before.state not in ("failed", "dismissed"):
-        assert set(plan.notify_on_failed) <= set(after.notices_due)
+        assert "alert" in after.notices_due
+        assert set(plan.notify_on_failed) <= set(after.notices_due) or _is_of_damage(after)
 
 
 def check_delivery(now: Delivery, plan: Plan) -> None:
@@ -41,6 +43,11 @@ def check_doubt(now: Delivery, maybe_reached: set[str]) -> None:
         assert now.possibly_sent
         assert now.failed_because in (None, "uncertain")
         assert now.state not in ("suppressed", "delivered")
+
+
+def _is_of_damage(delivery: Delivery) -> bool:
+    """Its store ended it, which knows no plan."""
+    return delivery.failure is not None and delivery.failure.error_class == STORE_DAMAGED
 
 
 def _check_ledger(before: Delivery, change: Change) -> None:

@@ -1,4 +1,4 @@
-"""A life at random: worker, provider, crash and operator, as the engine plays them.
+"""A life at random: worker, provider, crash, damage and operator, as engine and store play them.
 
 It keeps a ledger of its own of whom an attempt may have reached, and of the attempts that
 count; the delivery's word is held against both.
@@ -70,6 +70,10 @@ class Life:
             self.operate(turn.on_failed)
         elif state == "dismissed":
             self.operate("restore")
+        elif turn.finds_damage:
+            # The lost line may have been the one of a send.
+            self.maybe_reached |= self.open_receivers
+            self.apply(transitions.hold_for_damage(self.delivery, now_ms=self.now_ms))
         elif state != "in_flight" and turn.on_pending is not None:
             self.operate("cancel" if state == "waiting" else turn.on_pending)
         else:

@@ -40,7 +40,7 @@ DISPOSITIONS: tuple[Disposition, ...] = ("retry", "retry", "retry", "reject", "r
 
 
 class Turn(Struct, frozen=True):
-    """What worker, provider and operator do when it is their turn."""
+    """What worker, provider, operator and disk do when it is their turn."""
 
     owner: Owner
     evidence: Evidence
@@ -50,6 +50,7 @@ class Turn(Struct, frozen=True):
     roll: float
     on_pending: Verb | None
     on_failed: Verb
+    finds_damage: bool
 
 
 def any_turn(chance: Random) -> Turn:
@@ -62,6 +63,7 @@ def any_turn(chance: Random) -> Turn:
         roll=chance.random(),
         on_pending=chance.choice(ON_PENDING),
         on_failed=chance.choice(ON_FAILED),
+        finds_damage=chance.randrange(30) == 0,
     )
 
 

@@ -88,6 +88,7 @@ CALLS: dict[str, Callable[[Delivery], Change]] = {
     "suppress_at_intake": lambda d: transitions.suppress_at_intake(d, "stub", now_ms=NOW_MS),
     "fail": lambda d: transitions.fail(d, SOFT, plan=SEND, now_ms=NOW_MS, roll=0.0),
     "dead_letter": lambda d: transitions.dead_letter(d, "expired", plan=SEND, now_ms=NOW_MS),
+    "hold_for_damage": lambda d: transitions.hold_for_damage(d, now_ms=NOW_MS),
     "accept_claimed": lambda d: transitions.accept_claimed(
         d, holder="w1", phase="inline", lease_until_ms=NOW_MS + LEASE_MS
     ),

@@ -28,6 +28,7 @@ from homing.stores.sql.sqlite.high_water import SUFFIX, HighWater
 from homing.stores.sql.sqlite.session import Session
 from homing.stores.sql.sqlite.writer import QUICK_COMMIT_S, number_in_turn
 from homing.testing import samples
+from tests.unit.stores.new_deliveries import some_new
 
 TABLES = ("deliveries", "records", "contents", "results", "recipients", "keys", "counts", "facts")
 
@@ -114,7 +115,7 @@ def stored(path: Path, new: list[New], *, exact: bool, widest: int) -> object:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
-@given(many_new())
+@given(many_new() | some_new())
 def test_it_stores_what_adding_one_by_one_stores(tmp_path: Path, new: list[New]) -> None:
     path = tmp_path / "outbox.db"
     one_by_one = stored(path, new, exact=True, widest=adding_new.WIDEST)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from homing.assemblies.events.route import LABELS, EventFields, request_for
@@ -12,6 +14,8 @@ from homing.engine.adopting import Foreign, ForeignState
 from homing.engine.function_step import event_id
 from homing.events import failure_cycle
 from homing.stores.shape import Record, Shape, Stored, iso_utc, iso_utc_or_none, ms_from_iso
+
+_MILLISECONDS = re.compile("[0-9]{1,14}")
 
 
 def alert_fields(delivery: Delivery, handler_name: str) -> dict[str, str | int | None]:
@@ -45,11 +49,7 @@ def _write(stored: Stored) -> Record:
             msgspec.to_builtins(failure_cycle(cycle)) for cycle in delivery.failure_history
         ],
         "created_at": iso_utc(delivery.created_at_ms),
-        # Of a delivered row that came from elsewhere it is kept beside the state.
-        "deleted_at": iso_utc_or_none(
-            delivery.ended_at_ms if delivery.state == "dismissed" else None
-        )
-        or delivery.metadata.get("deleted_at"),
+        "deleted_at": iso_utc_or_none(_deleted_at_ms(delivery)),
     }
 
 
@@ -74,10 +74,25 @@ def _read(row: Record) -> Foreign:
 
 
 def _data(payload: bytes) -> Json:
+    if not payload:
+        return None  # removed after its time
     message = decode_message(payload)
     if not isinstance(message, Event):
         raise InvalidRequest("payload", "is not an event")
     return message.data
+
+
+def _deleted_at_ms(delivery: Delivery) -> int | None:
+    """Of a delivered row that came from elsewhere it is kept beside the state, in metadata.
+
+    Metadata may also come from a producer, who can write any text there.
+    """
+    if delivery.state == "dismissed":
+        return delivery.ended_at_ms
+    kept = delivery.metadata.get("deleted_at_ms", "")
+    if LABELS.word(delivery) == "delivered" and _MILLISECONDS.fullmatch(kept):
+        return int(kept)
+    return None
 
 
 def _last_error(delivery: Delivery) -> str | None:

@@ -1,8 +1,23 @@
-"""Every change of a delivery's state, as pure functions. No other code changes state.
+"""Every change of a delivery's state, as pure functions. No other Python code changes state.
 
 Each transition declares from which states it may start and in which it may end; the declared
-table is enforced at every call and drawn in docs/STATE_MACHINE.md. Stores apply one of them by
-themselves, `claim`, and nothing else.
+table is enforced at every call and drawn in docs/STATE_MACHINE.md. The engine asks for most of
+them. Stores apply two by themselves: `claim`, and `hold_for_damage` when the JSONL store finds a
+damaged line. The SQL stores claim by a statement, which the contract suite compares with `claim`
+field by field.
+
+What begins in a later state is no change of state: records of other programs are adopted in the
+state that these left (`homing.engine.adopting`).
+
+One exception is made outside, in SQL: the design of the events assembly has operators replay,
+dismiss and take back events by statements on `core.outbox`, in programs without Homing. The
+functions are in `homing/assemblies/events/postgres/`:
+
+- `core.homing_replay` is `replay`; tests/conformance/events/test_replay_property.py compares both.
+- The trigger `core.outbox_write` dismisses and restores (test_outbox.py, beside it). It restores
+  what was cancelled as a dead letter.
+- `core.homing_force_failed` turns `delivered` into `failed`, which no transition here does
+  (test_handled.py). docs/invariants.md says what that costs.
 """
 
 from homing.domain.transitions.attempts import overspent
@@ -17,6 +32,7 @@ from homing.domain.transitions.claiming import (
     suspicion,
     try_alone,
 )
+from homing.domain.transitions.damage import hold_for_damage
 from homing.domain.transitions.doubt import (
     await_evidence,
     dispel_doubt,
@@ -57,6 +73,7 @@ __all__ = [
     "fail",
     "fail_with_children",
     "fan_out",
+    "hold_for_damage",
     "keep_claim",
     "keep_waiting",
     "mark_committing",

@@ -26,7 +26,7 @@ MANY_DEATHS = 3
 
 @transition(sources=("pending", "in_flight", "waiting"), targets=("in_flight",))
 def claim(delivery: Delivery, *, holder: str, now_ms: int, lease_until_ms: int) -> Change:
-    """A worker takes it; the one change that stores make by themselves."""
+    """A worker takes it. Stores find what is due, and make this change by themselves."""
     return Change(
         replace(
             delivery,

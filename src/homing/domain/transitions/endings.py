@@ -79,6 +79,18 @@ def end_failed(
     )
     if because == "rejected" and _same_class_again(delivery, error_class):
         notices = (*notices, *plan.notify_on_repeat)
+    return end_failed_with(delivery, because, notices, now_ms, ended=ended)
+
+
+def end_failed_with(
+    delivery: Delivery,
+    because: FailedBecause,
+    notices: tuple[str, ...],
+    now_ms: int,
+    *,
+    ended: tuple[Attempt, ...] = (),
+) -> Change:
+    """As `end_failed`, with these notices in place of those that a plan names."""
     after = end(
         delivery,
         "failed",

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from homing.domain.delivery import Fact
 from homing.stores.codec import encode
-from homing.stores.jsonl.encoding import Group
+from homing.stores.jsonl.encoding import CommitGroup
 from homing.stores.jsonl.index import LINES_TAKEN, QUEUE, LogIndex
 from homing.stores.jsonl.lines import JournalRecord, sealed
 from homing.stores.own_files import open_own_file
@@ -32,7 +32,7 @@ def compact_journal(index: LogIndex, journal: Path) -> None:
     _replace(journal, _journal_lines(index))
 
 
-def compact_queue(index: LogIndex, group: Group, queue: Path, journal: Path) -> None:
+def compact_queue(index: LogIndex, group: CommitGroup, queue: Path, journal: Path) -> None:
     """The newest line of each delivery, and the lines of other programs that were not taken."""
     foreign = [line.data + b"\n" for line in index.foreign_lines()]
     new = queue.with_name(queue.name + ".new")

@@ -16,7 +16,7 @@ from homing.stores.memory import reading
 _encode_into = json.Encoder().encode_into
 
 
-class Group:
+class CommitGroup:
     """The commits that are written together, and where their lines will lie.
 
     The queue ends at `queue_end`, and its first `queue_synced` bytes are on the disk.

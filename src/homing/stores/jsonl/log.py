@@ -14,9 +14,9 @@ from homing.domain.shown import Projection
 from homing.stores.codec import encode
 from homing.stores.jsonl.compacting import compact_journal, compact_queue
 from homing.stores.jsonl.damage import Damage
-from homing.stores.jsonl.encoding import Group
+from homing.stores.jsonl.damaged_deliveries import concerned, hold, named_in
+from homing.stores.jsonl.encoding import CommitGroup
 from homing.stores.jsonl.files import AppendFile
-from homing.stores.jsonl.holding import concerned, hold, named_in
 from homing.stores.jsonl.index import Changes, LogIndex
 from homing.stores.jsonl.lines import JournalRecord, blank, is_whole, sealed
 from homing.stores.jsonl.locking import QueueLock
@@ -95,14 +95,14 @@ class Log:
             if self._journal.end > self._compact_journal_at:
                 self._compact_journal()
 
-    def group(self) -> Group:
-        return Group(self.index, self._projection, self._queue.end, self._queue.synced)
+    def group(self) -> CommitGroup:
+        return CommitGroup(self.index, self._projection, self._queue.end, self._queue.synced)
 
     def forget(self) -> None:
         """The index may not be what the files say: read them anew before the next use."""
         self._is_stale = True
 
-    def write(self, group: Group, *, durable: bool) -> None:
+    def write(self, group: CommitGroup, *, durable: bool) -> None:
         """All of its commits, or none: then it raises, and the index still has them."""
         if group.journal:
             self._stated = self._queue.synced
@@ -258,7 +258,7 @@ class Log:
             self.write(group, durable=True)
         self.index.settle()
 
-    def add_commit(self, group: Group, changes: Changes) -> bool:
+    def add_commit(self, group: CommitGroup, changes: Changes) -> bool:
         """Whether anything has changed. Only then a number is used up: the next one of another
         process follows the last number in the files, and would be taken for known."""
         number = self.index.last_commit + 1

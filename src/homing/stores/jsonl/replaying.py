@@ -9,8 +9,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from homing.domain.errors import StoreCorrupt
+from homing.stores.jsonl.damaged_deliveries import is_held_for_damage
 from homing.stores.jsonl.files import AppendFile
-from homing.stores.jsonl.holding import is_held_for_damage
 from homing.stores.jsonl.index import LogIndex
 from homing.stores.jsonl.lines import (
     IndexedRecord,

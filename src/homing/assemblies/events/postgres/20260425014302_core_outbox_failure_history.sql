@@ -222,8 +222,8 @@ begin
         end,
         'metadata', jsonb_strip_nulls(jsonb_build_object(
             'target', p_target,
-            'deleted_at', case when v_state = 'delivered' then
-                core.homing_iso(core.homing_ms(p_deleted_at))
+            'deleted_at_ms', case when v_state = 'delivered' then
+                core.homing_ms(p_deleted_at)::text
             end
         ))
     ));
@@ -340,8 +340,13 @@ select
     to_timestamp((e.record ->> 'first_failed_at_ms')::bigint / 1000.0) as first_failed_at,
     core.homing_failure_history(e.record) as failure_history,
     to_timestamp(e.created_at_ms / 1000.0) as created_at,
+    -- Metadata may also come from a producer, who can write any text there.
     coalesce(
-        to_timestamp(e.deleted_at_ms / 1000.0), (e.record #>> '{metadata,deleted_at}')::timestamptz
+        to_timestamp(e.deleted_at_ms / 1000.0),
+        case
+            when e.status = 'delivered' and e.record #>> '{metadata,deleted_at_ms}' ~ '^[0-9]{1,14}$'
+                then to_timestamp((e.record #>> '{metadata,deleted_at_ms}')::bigint / 1000.0)
+        end
     ) as deleted_at
 from (
     select r.id, d.topic, r.payload, d.key, d.source, r.record::jsonb as record,

@@ -2,6 +2,9 @@
 
 A row of a delivery has 35 values, most of which all rows of such an add share. Here no row is made:
 the columns that differ are taken from the deliveries, and the others from the first of them.
+
+No `Write` is made either. A test proves of all that `are_plain` accepts that `write_of_new` gives
+exactly what the statement writes (tests/unit/stores/test_plain_adds.py).
 """
 
 from __future__ import annotations

@@ -48,7 +48,10 @@ def make_ready(connection: sqlite3.Connection) -> None:
 
 
 def plain_row(write: Write, record: str) -> Row | None:
-    """All that is stored of a new delivery; None if there is more than fits into such a row."""
+    """All that is stored of a new delivery; None if there is more than fits into such a row.
+
+    The statement wakes the workers in any case, as a usual delivery does.
+    """
     delivery = write.delivery
     if not is_usual(delivery) or write.children or write.results or write.facts:
         return None

@@ -1,7 +1,4 @@
-"""Holds the deliveries that a damaged part of the files concerns: they may have been sent.
-
-The line before the damaged one would restore an old state, and the delivery would be sent again.
-"""
+"""Finds the deliveries that a damaged part of the files concerns, and holds those that are open."""
 
 from __future__ import annotations
 
@@ -10,20 +7,15 @@ import re
 from collections.abc import Iterable, Iterator
 
 from msgspec import ValidationError, convert
-from msgspec.structs import replace
 
-from homing.domain import recipients
-from homing.domain.delivery import Change, Content, Delivery
-from homing.domain.failure import STORE_DAMAGED, Failure
-from homing.domain.policy import Plan
-from homing.domain.transitions.endings import end_failed
+from homing.domain import transitions
+from homing.domain.delivery import Content, Delivery
+from homing.domain.failure import STORE_DAMAGED
 from homing.domain.writes import write_of_change
 from homing.stores.jsonl.index import LogIndex
 from homing.stores.jsonl.keys import own_key
 from homing.stores.jsonl.lines import is_whole, looks_finished
 from homing.stores.memory.writing import save_one
-
-_DETAIL = "a line about it was damaged: it is unknown whether it was sent"
 
 # A line states the id of its delivery twice: as what it shows first, and in the delivery.
 _SHOWN_ID = re.compile(rb'^\s*\{"\w+":"([^"\\]+)"')
@@ -37,8 +29,6 @@ _LATER = (b'"version":', b'"payload_no":', b'"cycle":')
 # Damage that hides a line takes its feed and both ids in it, which stand further apart than this.
 _MOST_ILLEGIBLE = 31
 _ILLEGIBLE = re.compile("[\x00-\x1f\x7f-\x9f\ufffd]")
-# The route of a delivery is not known here: these notices are given if it has them.
-_NO_PLAN = Plan(stages=(), notify_on_failed=("dead_letter", "alert"))
 
 
 def concerned(index: LogIndex, data: bytes, start: int) -> set[str]:
@@ -82,23 +72,14 @@ def hold(index: LogIndex, delivery_ids: Iterable[str], now_ms: int) -> list[str]
     for delivery_id in sorted(delivery_ids):
         delivery = index.records.get(delivery_id)
         if delivery is not None and not delivery.is_terminal:
-            save_one(index, write_of_change(_uncertain(delivery, now_ms)))
+            change = transitions.hold_for_damage(delivery, now_ms=now_ms)
+            save_one(index, write_of_change(change))
             held.append(delivery_id)
     return held
 
 
 def is_held_for_damage(delivery: Delivery) -> bool:
     return delivery.failure is not None and delivery.failure.error_class == STORE_DAMAGED
-
-
-def _uncertain(delivery: Delivery, now_ms: int) -> Change:
-    in_doubt = replace(
-        delivery,
-        maybe_sent_at_ms=delivery.maybe_sent_at_ms or now_ms,
-        recipients=recipients.put_in_doubt(delivery.recipients),
-        failure=Failure(STORE_DAMAGED, detail=_DETAIL, maybe_sent=True),
-    )
-    return end_failed(in_doubt, "uncertain", _NO_PLAN, now_ms)
 
 
 def _lines(data: bytes) -> Iterator[bytes]:

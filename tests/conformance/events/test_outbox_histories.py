@@ -1,0 +1,233 @@
+"""Whatever happens to events, by Python or by SQL: `core.outbox` shows what the Shape says."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from homing import Event, Homing
+from homing.assemblies.events.record import SHAPE
+from homing.assemblies.events.route import replay
+from homing.domain.delivery import Delivery
+from homing.domain.errors import HomingError
+from homing.domain.failure import Failure
+from homing.domain.message import Json
+from homing.engine.handlers import event_lane
+from homing.events import RetryPolicy, TerminalHandlerError
+from homing.ports import PurgeRule, Query
+from homing.stores.shape import Record, Stored
+from homing.testing import samples
+from homing.testing.clocks import ManualClock
+from tests.conformance.events.outbox import Outbox, as_shape, work
+from tests.conformance.histories import Action, play
+
+# The last one has no handler.
+TYPES = ("good", "a/b@c%", "several", "nobody")
+TEXTS = ("", "no", "ünï 'quotes' \"double\" \\ %s\n\ttab", "\x01", "x" * 3000)
+DATA: tuple[Json, ...] = (
+    *(None, {}, [], "", 0, -7, 2.5, True, "\u2028\\u0000", {"é": [1, None, {"deep": [0.1]}]}),
+    {"b": 1, "a": "x" * 5000},
+)
+STATUSES = ("pending", "in_flight", "delivered", "failed")
+INSERT = (
+    "insert into core.outbox (event_type, payload, idempotency_key, source, target, status,"
+    " generation, attempts, last_error, first_failed_at, deleted_at)"
+    " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+)
+
+
+class History:
+    """Producers, workers and operators, in Python and in SQL, each doing something at random."""
+
+    def __init__(self, outbox: Outbox, clock: ManualClock, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.outbox = outbox
+        self.clock = clock
+        self.during_work: list[bool] = []
+        self.homing = outbox.homing(clock=clock)
+        for kind, name in (("good", "one"), ("a/b@c%", "one"), ("several", "b"), ("several", "c")):
+            policy = RetryPolicy(max_attempts=3)
+            self.homing.on(kind, name=name, policy=policy)(self.handle)
+
+    async def handle(self, event: object) -> Failure | None:
+        before = await by_shape(self.homing)
+        shown = self.shown()
+        # Other attempts end meanwhile; what they have changed between the reads says nothing.
+        if before == await by_shape(self.homing):
+            self.during_work.append(shown == before)
+        text, chance = self.dice.choice(TEXTS), self.dice.random()
+        if chance < 0.35:
+            raise ConnectionError(text)
+        if chance < 0.5:
+            raise TerminalHandlerError(text)
+        if chance < 0.75:
+            detail = self.dice.choice(("", text))
+            return Failure("closed", self.dice.choice(("reject", "suppress")), detail=detail)
+        return None
+
+    async def submit(self) -> None:
+        dice = self.dice
+        names = [name for name in ("target", "deleted_at_ms") if dice.random() < 0.5]
+        metadata = {
+            name: dice.choice((*TEXTS[:3], "0", "1767225600123", "9" * 15)) for name in names
+        }
+        await self.homing.submit(
+            Event(dice.choice(TYPES), dice.choice(DATA)),
+            key=self.any_id(),
+            source=dice.choice(("", "shop")),
+            # Ids that are not UUIDs are not shown.
+            delivery_id=dice.choice((None, self.any_id(), f"order-{self.any_id()}")),
+            generation=dice.choice((0, 0, 3)),
+            metadata=metadata,
+        )
+
+    async def enqueue(self) -> None:
+        dice = self.dice
+        more = {"source": "shop", "target": "ledger"} if dice.random() < 0.5 else {}
+        generation = dice.choice((0, 0, 2))
+        self.outbox.enqueue(self.any_id(), dice.choice(TYPES), generation=generation, **more)
+
+    async def insert(self) -> None:
+        dice = self.dice
+        at = datetime.fromtimestamp(dice.randrange(10**12) / 1000, UTC)
+        self.outbox.sql(
+            INSERT,
+            dice.choice(TYPES),
+            Jsonb(dice.choice(DATA)),
+            self.any_id(),
+            "old",
+            dice.choice((None, "ledger")),
+            dice.choice(STATUSES),
+            dice.choice((0, 4)),
+            dice.randrange(3),
+            dice.choice((None, *TEXTS)),
+            dice.choice((None, at)),
+            dice.choice((None, None, at)),
+        )
+
+    async def work(self) -> None:
+        self.clock.advance(self.dice.choice((0.001, 1, 61.5, 600)))
+        await work(self.homing)
+
+    async def die(self) -> None:
+        """A worker claims some and ends; others find that out when its leases are over."""
+        lanes = tuple(event_lane(kind, 0) for kind in TYPES)
+        now_ms, limit = self.clock.now_ms(), self.dice.randrange(1, 4)
+        claim = samples.claim(f"w-{self.any_id()}", at_ms=now_ms, lanes=lanes, limit=limit)
+        await self.homing.store.claim(claim)
+
+    async def repair(self) -> None:
+        """By Python; verbs that its state does not allow are refused."""
+        if (event := await self.any_event()) is None:
+            return
+        desk, event_id = self.homing.desk, event.id
+        chance = self.dice.random()
+        try:
+            if chance < 0.4:
+                later = self.dice.choice((0, 0, 1))
+                generation = event.generation + later
+                await replay(desk, event_id, new_generation=generation, replayed_by="ann")
+            elif chance < 0.6:
+                await desk.dismiss(event_id, actor="ann", reason="test")
+            elif chance < 0.8:
+                await desk.restore(event_id, actor="ann", reason="test")
+            else:
+                await desk.cancel(event_id, actor="ann", reason="test")
+        except HomingError:
+            pass
+
+    async def repair_by_sql(self) -> None:
+        if (event := await self.any_event()) is None or not is_uuid(event.id):
+            return
+        chance = self.dice.random()
+        try:
+            if chance < 0.4:
+                self.outbox.replay(event.id, event.generation + self.dice.choice((0, 0, 1)))
+            elif chance < 0.8:
+                at = "now()" if chance < 0.6 else "null"
+                self.outbox.sql(
+                    f"update core.outbox set deleted_at = {at} where event_id = %s", event.id
+                )
+            else:
+                self.outbox.sql(
+                    "update core.outbox set status = 'failed', last_error = %s where event_id = %s",
+                    *(self.dice.choice(TEXTS), event.id),
+                )
+        except psycopg.Error:
+            pass
+
+    async def purge(self) -> None:
+        """Payloads of closed events are removed; the events stay."""
+        now_ms = self.clock.now_ms()
+        await self.homing.store.purge(PurgeRule(what="payload", before_ms=now_ms, limit=2))
+
+    async def any_event(self) -> Delivery | None:
+        """Most verbs are about ended events; so are most choices."""
+        events = await events_of(self.homing)
+        ended = [event for event in events if event.is_terminal]
+        chosen = ended if self.dice.random() < 0.8 else events
+        return self.dice.choice(chosen) if chosen else None
+
+    def any_id(self) -> str:
+        return str(UUID(int=self.dice.getrandbits(128), version=4))
+
+    def shown(self) -> dict[str, Any]:
+        rows = map(as_shape, self.outbox.sql("select * from core.outbox"))
+        return {row["event_id"]: row for row in rows}
+
+    async def compare(self) -> None:
+        assert self.shown() == await by_shape(self.homing)
+
+
+async def events_of(homing: Homing) -> list[Delivery]:
+    page = await homing.store.page(Query(route="events"), None, 1000)
+    return sorted(
+        [delivery for delivery in page.items if delivery.parent_id is None],
+        key=lambda delivery: delivery.created_at_ms,
+    )
+
+
+async def by_shape(homing: Homing) -> dict[str, Record | None]:
+    """What the Shape makes of every stored event that the view can show."""
+    records = {}
+    for delivery in await events_of(homing):
+        if is_uuid(delivery.id):
+            content = await homing.store.content(delivery.id)
+            assert content is not None
+            records[delivery.id] = SHAPE.record(Stored(delivery, content, ()))
+    return records
+
+
+def is_uuid(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_the_view_shows_what_the_shape_says_after_any_history(
+    outbox: Outbox, server_clock: ManualClock, seed: int
+) -> None:
+    """E-005, E-030, E-058"""
+    history = History(outbox, server_clock, seed)
+    async with history.homing:
+        actions: dict[Action, float] = {
+            history.submit: 3,
+            history.enqueue: 2,
+            history.insert: 1,
+            history.work: 5,
+            history.die: 1,
+            history.repair: 3,
+            history.repair_by_sql: 3,
+            history.purge: 0.5,
+        }
+        await play(history.dice, actions, history.compare, times=60)
+    assert history.during_work
+    assert all(history.during_work)
