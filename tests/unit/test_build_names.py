@@ -116,12 +116,12 @@ BUILD = [
     "Store",
     "Stored",
     "TakesSqlFiles",
+    "Telemetry",
     "Transaction",
     "TransactionalStore",
     "Transitioned",
     "Unknown",
     "Verb",
-    "Watching",
     "Web",
     "Work",
     "classify_exception",
@@ -249,7 +249,7 @@ def test_there_are_no_other_names() -> None:
 
 def hints_of(found: object) -> Iterator[object]:
     """The types of a function, or of a class's fields and public methods."""
-    lazy = {"Path": Path, "typer": typer, "Watching": homing.build.Watching}
+    lazy = {"Path": Path, "typer": typer, "Telemetry": homing.build.Telemetry}
     if inspect.isclass(found):
         if issubclass(found, msgspec.Struct) or getattr(found, "_is_protocol", False):
             yield from typing.get_type_hints(found, localns=lazy).values()

@@ -124,16 +124,16 @@ from homing.settings.own_names import env
 from homing.stores.shape import HIDDEN, Record, RecordKind, Shape, Stored, iso_utc, ms_from_iso
 
 if TYPE_CHECKING:
-    from homing.telemetry import Watching
+    from homing.telemetry import Telemetry
 else:
     # Type checkers do not see it: with it they would accept any name.
     def __getattr__(name: str) -> object:
-        """`Watching` loads the libraries of logs, which only a program that runs needs."""
-        if name != "Watching":
+        """`Telemetry` loads the libraries of logs, which only a program that runs needs."""
+        if name != "Telemetry":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from homing.telemetry import Watching  # noqa: PLC0415 - loaded on use, see above
+        from homing.telemetry import Telemetry  # noqa: PLC0415 - loaded on use, see above
 
-        return Watching
+        return Telemetry
 
 
 __all__ = [
@@ -234,12 +234,12 @@ __all__ = [
     "Store",
     "Stored",
     "TakesSqlFiles",
+    "Telemetry",
     "Transaction",
     "TransactionalStore",
     "Transitioned",
     "Unknown",
     "Verb",
-    "Watching",
     "Web",
     "Work",
     "classify_exception",
