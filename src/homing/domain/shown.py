@@ -41,9 +41,11 @@ class ShownRecord(Struct, frozen=True, gc=False, kw_only=True):
 class Projection(Protocol):
     """The records that belong to a write; `keys` are those that it puts, with their terms."""
 
-    def of_new(self, new: New, keys: Sequence[Key]) -> tuple[ShownRecord, ...]: ...
+    def of_new(self, new: New, keys: Sequence[Key]) -> tuple[ShownRecord, ...]:
+        """The records to put with a new delivery; `keys` are those that it takes."""
 
-    def of_change(self, change: Change, keys: Sequence[Key]) -> tuple[ShownRecord, ...]: ...
+    def of_change(self, change: Change, keys: Sequence[Key]) -> tuple[ShownRecord, ...]:
+        """The records to put and to remove with a change; `keys` as they are after it."""
 
     def line(
         self,
@@ -59,4 +61,5 @@ class Projection(Protocol):
         no Shape.
         """
 
-    def of_facts(self, facts: Sequence[Fact]) -> tuple[ShownRecord, ...]: ...
+    def of_facts(self, facts: Sequence[Fact]) -> tuple[ShownRecord, ...]:
+        """The records to put and to remove with facts."""

@@ -63,6 +63,7 @@ class RecordKind(Struct, Generic[T], frozen=True, kw_only=True):
     kept_s: float | None = None
 
     def record(self, value: T) -> Record | None:
+        """What `write` returns, checked to have exactly the `fields`."""
         record = self.write(value)
         return None if record is None else _checked(record, self.fields)
 

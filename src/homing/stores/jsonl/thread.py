@@ -9,10 +9,12 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from homing.domain.errors import StoreUnavailable
+from homing.stores.answering import answer_all, call_in, settle
 from homing.stores.jsonl.committing import Job, Kind, Work, run
 from homing.stores.jsonl.log import Log
 from homing.stores.os_errors import store_error
@@ -45,6 +47,7 @@ class StoreThread:
         self._wake_others = wake_others
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
+        self._call = partial(call_in, self._loop)
         self._thread = threading.Thread(
             target=self._live, name=f"homing store {path.name}", daemon=True
         )
@@ -92,17 +95,17 @@ class StoreThread:
         try:
             log = self._open_log()
         except BaseException as error:
-            self._call(_settle, self._ready, error)
+            self._call(settle, self._ready, None, error)
             return
         try:
             with log.locked(time.monotonic() + self._lock_within_s):
                 pass
-            self._call(_settle, self._ready, None)
+            self._call(settle, self._ready)
             self._serve(log)
         except OSError as error:
-            self._call(_settle, self._ready, store_error(error, self._path))
+            self._call(settle, self._ready, None, store_error(error, self._path))
         except BaseException as error:
-            self._call(_settle, self._ready, error)
+            self._call(settle, self._ready, None, error)
         finally:
             log.close()
 
@@ -113,7 +116,7 @@ class StoreThread:
                 may_be_due = run(log, jobs)
                 if may_be_due:
                     self._wake_others()
-                self._call(_answer, jobs, self._tell if may_be_due else None)
+                self._call(answer_all, jobs, self._tell if may_be_due else None)
             elif self._look_every_s is not None and not log.is_current:
                 self._call(self._tell)
             if self._closing and self._queue.empty():
@@ -132,29 +135,3 @@ class StoreThread:
                     break
                 first = self._queue.get_nowait()
         return jobs
-
-    def _call(self, function: Callable[..., None], *arguments: Any) -> None:
-        # If the loop was closed first, no caller waits any more.
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(function, *arguments)
-
-
-def _settle(future: asyncio.Future[None], error: BaseException | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(None)
-    else:
-        future.set_exception(error)
-
-
-def _answer(jobs: list[Job], tell: Callable[[], None] | None) -> None:
-    for job in jobs:
-        if job.future.done():  # its caller was cancelled
-            continue
-        if job.error is None:
-            job.future.set_result(job.answer)
-        else:
-            job.future.set_exception(job.error)
-    if tell is not None:
-        tell()

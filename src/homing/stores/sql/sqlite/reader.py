@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import queue
 import sqlite3
 import threading
@@ -14,6 +13,7 @@ from typing import Any, TypeVar, TypeVarTuple
 from msgspec import Struct
 
 from homing.domain.errors import StoreUnavailable
+from homing.stores.answering import call_in, settle
 from homing.stores.sql.sqlite.connection import connect_to_read
 from homing.stores.sql.sqlite.faults import store_error
 from homing.stores.sql.sqlite.fork_pause import ForkPause
@@ -74,9 +74,7 @@ class Reader:
             fault.__cause__ = error
         except BaseException as error:
             fault = error
-        # If the loop was closed first, no caller waits any more.
-        with contextlib.suppress(RuntimeError):
-            asked.loop.call_soon_threadsafe(_settle, asked.answer, answer, fault)
+        call_in(asked.loop, settle, asked.answer, answer, fault)
 
 
 class _Question(Struct, eq=False):
@@ -84,12 +82,3 @@ class _Question(Struct, eq=False):
     args: tuple[Any, ...]
     loop: asyncio.AbstractEventLoop
     answer: asyncio.Future[Any]
-
-
-def _settle(waiting: asyncio.Future[Any], answer: object, fault: BaseException | None) -> None:
-    if waiting.done():  # its caller was cancelled
-        return
-    if fault is None:
-        waiting.set_result(answer)
-    else:
-        waiting.set_exception(fault)

@@ -11,12 +11,14 @@ import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from homing.domain.errors import StoreError, StoreUnavailable
+from homing.stores.answering import answer_all, call_in, settle
 from homing.stores.sql.sqlite.adding import add_all
 from homing.stores.sql.sqlite.checkpoint import Checkpointer
 from homing.stores.sql.sqlite.committing import Committer, Job, Work
@@ -57,6 +59,7 @@ class Writer:
         self._wake_others = wake_others
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
+        self._call = partial(call_in, self._loop)
         self._thread: threading.Thread | None = None
         self._committer: Committer | None = None
         self._listening = False
@@ -113,12 +116,12 @@ class Writer:
     def _live(self, ready: asyncio.Future[None]) -> None:
         try:
             with self._file:
-                self._call(_settle, ready, None)
+                self._call(settle, ready)
         except (sqlite3.Error, OSError) as error:
-            self._call(_settle, ready, store_error(error, self._path))
+            self._call(settle, ready, None, store_error(error, self._path))
             return
         except BaseException as error:
-            self._call(_settle, ready, error)
+            self._call(settle, ready, None, error)
             return
         try:
             self._serve()
@@ -146,7 +149,7 @@ class Writer:
                 began_s = time.monotonic()
                 news = self._commit(jobs)
                 self._commit_s = time.monotonic() - began_s
-                self._call(_answer, jobs, self._tell if news else None)
+                self._call(answer_all, jobs, self._tell if news else None)
             if self._closing and self._queue.empty() and not self._later:
                 return
             now_s = time.monotonic()
@@ -199,12 +202,6 @@ class Writer:
         self._later = jobs[number:]
         return jobs[:number]
 
-    def _call(self, function: Callable[..., None], *arguments: Any) -> None:
-        try:
-            self._loop.call_soon_threadsafe(function, *arguments)
-        except RuntimeError:
-            """The loop was closed first: no caller waits any more."""
-
 
 class _File(Struct):
     connection: sqlite3.Connection
@@ -233,24 +230,3 @@ def number_in_turn(jobs: list[Job], commit_s: float) -> int:
         return len(jobs)
     sizes = [*itertools.accumulate(job.size for job in jobs)]
     return 1 + bisect_left(sizes, sizes[-1] / 2)
-
-
-def _settle(future: asyncio.Future[None], error: BaseException | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(None)
-    else:
-        future.set_exception(error)
-
-
-def _answer(jobs: list[Job], tell: Callable[[], None] | None) -> None:
-    for job in jobs:
-        if job.future.done():  # its caller was cancelled
-            continue
-        if job.error is None:
-            job.future.set_result(job.answer)
-        else:
-            job.future.set_exception(job.error)
-    if tell is not None:
-        tell()
