@@ -182,6 +182,7 @@ STORES = [
     "PurgeKind",
     "PurgeRule",
     "Query",
+    "ReadsViews",
     "Receipt",
     "Seen",
     "SharedOnHost",
