@@ -132,9 +132,7 @@ class SimProcess:
         return self.actor.is_alive
 
     def start(self, told: Callable[[Exception], None]) -> None:
-        self.loop.spawn(self.actor, self._start(told), "start")
-
-    async def _start(self, told: Callable[[Exception], None]) -> None:
+        """What is wrong with its routes ends the simulation; other errors are `told`."""
         parts = self._parts
         self.engine = Engine(
             parts.store_of(self),
@@ -146,12 +144,15 @@ class SimProcess:
             notifiers=(parts.notifier_of(self),),
             alarm=parts.alarm_of(self),
         )
+        self.loop.spawn(self.actor, self._start(self.engine, told), "start")
+
+    async def _start(self, engine: Engine, told: Callable[[Exception], None]) -> None:
         while True:
             try:
                 if self.host.works:
-                    await self.engine.start()
+                    await engine.start()
                 else:
-                    await self.engine.watch()
+                    await engine.watch()
             except Exception as error:
                 told(error)
                 await asyncio.sleep(START_AGAIN_S)

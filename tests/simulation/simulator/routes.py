@@ -133,7 +133,8 @@ def _events(
                 terminal_errors=(),
             )
     plan = _plan(route_kind, _stage(route_kind, "handle"))
-    return replace(handlers.route(), name=name, plan=plan)
+    route = handlers.route().with_plans(lambda each: replace(each, retention=plan.retention))
+    return replace(route, name=name, plan=plan)
 
 
 def _jobs(
