@@ -30,7 +30,10 @@ def add_files(store: Store, scheme: str, assembly: Assembly[Any]) -> None:
 async def read_view(store: Store, query: str, *given: object) -> list[dict[str, Any]]:
     """The rows of a query on the views that the SQL files make; StoreError if that fails."""
     if not isinstance(store, ReadsViews):
-        raise NotAllowed("HOMING_STORE names a store that has no views: name a database")
+        raise NotAllowed(
+            "HOMING_STORE names a store whose views cannot be read: the guide of the assembly says"
+            " which stores it supports"
+        )
     return await store.read_view(query, *given)
 
 

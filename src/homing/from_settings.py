@@ -149,12 +149,6 @@ def routes_of(program: Program) -> list[Route]:
     return routes_as_set(program.assembly, _setup(program))
 
 
-def check_lanes(program: Program) -> None:
-    """Raises SharedLane if another installed assembly owns a lane of this one."""
-    routes = routes_of(program)
-    known_routes(program.general, own=program.assembly.name, worked=routes, reading=False)
-
-
 def settings_in_force(program: Program) -> list[tuple[str, str, str]]:
     """Every setting: its name, its value with secrets masked, and where it came from."""
     in_use = {route.name: in_force(route) for route in routes_of(program)}

@@ -61,6 +61,13 @@ def known_routes(
     return others
 
 
+def check_lanes(general: Settings, own: str) -> None:
+    """Raises SharedLane if another installed assembly owns a lane of this one."""
+    for owners, problem in _shared_lanes(_by_assembly(general)):
+        if own in owners:
+            raise SharedLane(problem)
+
+
 def shared_lanes(general: Settings) -> list[str]:
     """For each lane that several installed assemblies own: which ones, and what to do."""
     return [problem for _, problem in _shared_lanes(_by_assembly(general))]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sqlite3
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from homing.domain.delivery import New
 from homing.domain.errors import InvalidRequest, StoreUnavailable
 from homing.ports import Added, Query
 from homing.stores.sql.sqlite import SqliteStore
+from homing.stores.sql.sqlite.adding_in_parts import PartsRequest
 from homing.testing import samples
 from homing.testing.contract.adding_in_parts import PART, keyed, parts
 from tests.faults.locked_file import locked
@@ -106,3 +110,50 @@ async def test_submit_many_with_a_bad_one_at_the_end_stores_nothing(path: Path) 
             await homing.submit_many([*pairs, bad])
         assert (await homing.store.count(Query()))[()] == 0
         assert len(await homing.submit_many(pairs)) == MANY
+
+
+async def test_a_part_that_comes_late_is_not_waited_for_with_the_lock(
+    store: SqliteStore, path: Path
+) -> None:
+    """What makes the parts waits here until another program could write."""
+
+    def slow() -> Iterator[Sequence[New]]:
+        for number, part in enumerate(parts(keyed())):
+            if number == 2:
+                with closing(sqlite3.connect(path, timeout=60.0)) as other:
+                    other.execute("begin immediate")
+            yield part
+
+    answers = await store.add_in_parts(slow())
+    assert answers == [Added(one.delivery.id) for one in keyed()]
+    assert await stored(store) == 4 * PART
+
+
+async def test_what_makes_the_parts_may_fork(store: SqliteStore) -> None:
+    def forking() -> Iterator[Sequence[New]]:
+        for number, part in enumerate(parts(keyed())):
+            if number == 2:
+                child = os.fork()
+                if child == 0:
+                    os._exit(0)
+                os.waitpid(child, 0)
+            yield part
+
+    assert len(await store.add_in_parts(forking())) == 4 * PART
+    assert await stored(store) == 4 * PART
+
+
+async def test_an_interrupt_before_the_other_parts_leaves_the_file_free(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal may end the call between any two lines: then nobody says that no part comes."""
+
+    def interrupted(_request: PartsRequest) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PartsRequest, "make_all", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            await store.add_in_parts(parts(keyed()))
+    assert await store.add([samples.new("later")]) == [Added("later")]
+    assert await stored(store) == 1

@@ -8,6 +8,7 @@ from homing.domain.policy import Plan, Stage
 from homing.engine.route import Route
 from homing.engine.steps import SendStep
 from homing.from_settings import Program, assemble, build, defaults, route_for
+from homing.known_routes import check_lanes
 from homing.settings import Loaded, RouteSettings, Settings
 from homing.settings.tree import LogSettings, TelemetrySettings
 from homing.urls import provider_from_url
@@ -86,3 +87,8 @@ def test_a_provider_that_only_a_step_uses_is_asked_too(provider: str, is_refused
 
 def test_the_defaults_are_those_of_the_mail_route() -> None:
     assert defaults().max_attempts == 7
+
+
+def test_whether_lanes_are_shared_needs_no_provider() -> None:
+    """A worker of an application has a provider of its own."""
+    check_lanes(Settings(provider="graph:?env_file=/nonexistent"), "events")

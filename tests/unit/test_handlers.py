@@ -11,6 +11,7 @@ import pytest
 
 from homing import Assignment, Event, Homing, HomingError, InvalidRequest, Job, SettingsError
 from homing.assemblies.events.route import events_route
+from homing.domain.failure import Failure
 from homing.engine.handlers import DEFAULT_RETRY, EVENT_ROUTE, HANDLE, Handlers
 from homing.events import DEFAULT_RETRY_POLICY, RetryPolicy
 from homing.ports import Transitioned
@@ -175,6 +176,25 @@ async def test_a_result_that_cannot_be_kept_fails_at_once(returned: object) -> N
             assert failed.failure.error_class == "result_not_storable"
             assert failed.failure.detail.startswith("what the function returned ")
     assert len(calls) == 2
+
+
+async def test_a_failure_that_a_handler_returns_is_redacted() -> None:
+    """It may pass on any text. What is compared stays, but for what no store can keep."""
+    said = "no\0 route for ann@example.org, password=hunter22"
+    homing = Homing("memory:")
+
+    @homing.on("paid")
+    async def book(_event: Assignment) -> Failure:
+        return Failure("token:expired\0", "reject", code="5\0", detail=said, trace=said)
+
+    async with Outbox(homing) as outbox:
+        ticket = await homing.submit(Event("paid"))
+        await outbox.run()
+        failure = (await homing.desk.show(ticket.delivery_id)).failure
+    assert failure is not None
+    assert (failure.error_class, failure.code) == ("token:expired\\x00", "5\\x00")
+    assert failure.detail == "no\\x00 route for [address], password=[redacted]"
+    assert "hunter22" not in repr(failure)
 
 
 async def test_what_a_stage_returns_is_seen_by_the_next_one() -> None:

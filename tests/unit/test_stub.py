@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from homing.ports import Envelope
-from homing.providers.stub import REMEMBERED, REMEMBERED_BYTES, StubProvider
+from homing.providers.stub import REMEMBERED, REMEMBERED_BYTES, StubProvider, stub_from_url
 
 
 def envelope(number: int, size: int) -> Envelope:
@@ -23,8 +23,8 @@ def test_it_remembers_the_last_ones() -> None:
     assert kept(provider) == [str(number) for number in range(2, REMEMBERED + 2)]
 
 
-def test_it_remembers_few_large_ones_and_always_the_last() -> None:
-    provider = StubProvider()
+def test_that_of_a_service_remembers_few_large_ones_and_always_the_last() -> None:
+    provider = stub_from_url("stub:")
     for number in range(5):
         provider.leave(envelope(number, REMEMBERED_BYTES // 2))
     assert kept(provider) == ["3", "4"]

@@ -34,7 +34,7 @@ class Refusal(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Failure(Struct, frozen=True, gc=False, omit_defaults=True):
-    """An expected failure. `error_class` is a stable name; all texts are redacted when stored.
+    """An expected failure. `error_class` is a stable name; `detail` is already redacted.
 
     `maybe_sent`: the provider may have accepted it nevertheless. `refused` has the
     recipients with an answer of their own.

@@ -9,11 +9,13 @@ from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from homing.domain.delivery import FROZEN_ORIGINAL, Delivery
 from homing.domain.errors import HomingError, InvalidRequest
 from homing.domain.failure import Failure
 from homing.domain.message import Email, Event, Json, decode_message, encode_result
+from homing.domain.redaction import redact, redact_trace, visible
 from homing.engine.handler_retry import terminal
 from homing.engine.steps import FROZEN
 from homing.ports import Done, FanOut, Outcome, Work
@@ -58,6 +60,8 @@ class FunctionStep:
 
 def outcome_of(returned: Json) -> Outcome:
     """The return value of a function as the outcome of its stage."""
+    if isinstance(returned, Failure):
+        return _redacted(returned)
     if isinstance(returned, OUTCOMES):
         return returned
     try:
@@ -66,6 +70,18 @@ def outcome_of(returned: Json) -> Outcome:
         # Its next call would return the same kind of value.
         detail = f"what the function returned {error.problem}"
         return Failure("result_not_storable", "reject", detail=detail)
+
+
+def _redacted(failure: Failure) -> Failure:
+    """A function may pass on any text that it has met. Names and codes are compared, so they stay
+    as they are, but for characters that a store or a log line cannot have."""
+    return replace(
+        failure,
+        error_class=visible(failure.error_class),
+        code=None if failure.code is None else visible(failure.code),
+        detail=redact(failure.detail),
+        trace=None if failure.trace is None else redact_trace(failure.trace),
+    )
 
 
 def assignment_of(work: Work) -> Assignment:

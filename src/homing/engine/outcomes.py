@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -19,7 +19,6 @@ from homing.domain.failure import (
     Refusal,
 )
 from homing.domain.policy import Stage
-from homing.domain.redaction import redact, redact_trace
 from homing.engine.claimed_work import ClaimedWork
 from homing.engine.route import classify_exception
 from homing.engine.save_batcher import PendingSave
@@ -46,7 +45,7 @@ def conclude(
             judged: Outcome = replace(failure, maybe_sent=failure.maybe_sent or maybe_sent)
         else:
             judged = _judged(outcome, work.stage, work.route.judge)
-        return save_of(work, *_change_for(work, _redacted(judged)))
+        return save_of(work, *_change_for(work, judged))
     except Exception as error:
         return conclude_fault(work, error, maybe_sent=maybe_sent)
 
@@ -199,35 +198,6 @@ def _judged(outcome: Outcome, stage: Stage, judge: Judge) -> Outcome:
     if isinstance(outcome, Done):
         return replace(outcome, refused=refused)
     return replace(judge(outcome, stage), refused=refused)
-
-
-def _redacted(outcome: Outcome) -> Outcome:
-    """A step, a provider or a route may pass on any text that it has met."""
-    if isinstance(outcome, Failure):
-        return replace(
-            outcome,
-            error_class=redact(outcome.error_class),
-            code=_redacted_text(outcome.code),
-            detail=redact(outcome.detail),
-            trace=None if outcome.trace is None else redact_trace(outcome.trace),
-            refused=_redacted_refusals(outcome.refused),
-        )
-    if isinstance(outcome, Done) and outcome.refused:
-        return replace(outcome, refused=_redacted_refusals(outcome.refused))
-    return outcome
-
-
-def _redacted_refusals(refused: Mapping[str, Refusal]) -> dict[str, Refusal]:
-    return {
-        address: replace(
-            refusal, code=_redacted_text(refusal.code), detail=_redacted_text(refusal.detail)
-        )
-        for address, refusal in refused.items()
-    }
-
-
-def _redacted_text(text: str | None) -> str | None:
-    return None if text is None else redact(text)
 
 
 def _judged_refusal(refusal: Refusal, stage: Stage, judge: Judge) -> Refusal:

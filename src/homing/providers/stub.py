@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -28,7 +29,8 @@ from homing.ports import Accepted, Envelope, Finding
 DOMAIN = "@stub.test"
 # In memory for tests to look at; the file keeps all.
 REMEMBERED = 1000
-REMEMBERED_BYTES = 16 * 1024 * 1024
+# Of the stub of a service, where nobody looks.
+REMEMBERED_BYTES = 1024 * 1024
 
 # What each test address does; `soft-N` is read separately.
 BEHAVIOURS: dict[str, str] = {
@@ -127,14 +129,20 @@ class StubProvider:
     test_addresses: ClassVar = {f"{name}{DOMAIN}": meaning for name, meaning in BEHAVIOURS.items()}
 
     def __init__(
-        self, script: tuple[str, ...] = (), ledger: Path | None = None, latency_s: float = 0.0
+        self,
+        script: tuple[str, ...] = (),
+        ledger: Path | None = None,
+        latency_s: float = 0.0,
+        *,
+        remembered_bytes: float = math.inf,
     ) -> None:
         self._script = [answer_for(word) for word in script]
         self.latency_s = latency_s
         self._put_off: Counter[tuple[str, str]] = Counter()
         self.ledger = Ledger(ledger)
         self.calls: deque[Envelope] = deque()
-        self._remembered_bytes = 0
+        self._most_bytes = remembered_bytes
+        self._bytes = 0
 
     async def findings(self) -> list[Finding]:
         detail = "the stub sends nothing: HOMING_PROVIDER names the server that does"
@@ -156,11 +164,9 @@ class StubProvider:
         """It is on its way."""
         calls = self.calls
         calls.append(envelope)
-        self._remembered_bytes += len(envelope.data)
-        while len(calls) > 1 and (
-            len(calls) > REMEMBERED or self._remembered_bytes > REMEMBERED_BYTES
-        ):
-            self._remembered_bytes -= len(calls.popleft().data)
+        self._bytes += len(envelope.data)
+        while len(calls) > 1 and (len(calls) > REMEMBERED or self._bytes > self._most_bytes):
+            self._bytes -= len(calls.popleft().data)
 
     def arrive(self, envelope: Envelope) -> Accepted | Failure:
         """It is there, and answered."""
@@ -270,7 +276,12 @@ def stub_from_url(url: str) -> StubProvider:
         raise SettingsError("provider", f"the stub knows no option {min(options)!r}")
     if not latency_ms.isdigit():
         raise SettingsError("provider", "latency_ms must be a whole number of milliseconds")
-    return StubProvider(script, Path(ledger) if ledger else None, int(latency_ms) / 1000)
+    return StubProvider(
+        script,
+        Path(ledger) if ledger else None,
+        int(latency_ms) / 1000,
+        remembered_bytes=REMEMBERED_BYTES,
+    )
 
 
 def _behaviour(address: str) -> str | None:

@@ -285,7 +285,7 @@ async def test_a_store_without_views_is_named(
     counts = await outbox.get_outbox_counts(service)
 
     assert isinstance(counts, OutboxError)
-    assert "HOMING_STORE names a store that has no views" in counts.detail
+    assert "HOMING_STORE names a store whose views cannot be read" in counts.detail
 
 
 async def test_a_row_that_is_being_sent_is_left_to_the_worker(site: Site) -> None:

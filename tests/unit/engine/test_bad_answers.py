@@ -10,14 +10,14 @@ import pytest
 from msgspec.structs import replace
 
 from homing.domain.delivery import Change, Content, Delivery, Fact, Receipt
-from homing.domain.failure import Failure, Refusal
+from homing.domain.failure import Failure
 from homing.engine.inbox import MAX_BATCH
 from homing.engine.process import MAX_UNSAVED_SENDS
 from homing.engine.steps import SendStep
 from homing.ports import Accepted, Done, Envelope, Outcome, Work
 from homing.stores.memory import MemoryStore
 from tests.unit.engine.providers import Flock, GroupSending, Provider, sending
-from tests.unit.engine.world import Script, World, quiet, route
+from tests.unit.engine.world import World, quiet, route
 
 BAD = "k7"
 
@@ -260,28 +260,3 @@ async def test_an_outcome_that_cannot_be_encoded() -> None:
 
     assert found.pop(BAD) == "in_flight", "its lease ends, and the next owner looks"
     assert set(found.values()) == {"delivered"}
-
-
-SAID = "no\0 route for ann@example.org, password=hunter22"
-
-
-@pytest.mark.parametrize("way", ["returned", "judged"])
-async def test_what_a_step_or_a_route_says_of_a_failure_is_redacted(way: str) -> None:
-    failure = Failure(
-        "bad\0class",
-        "reject",
-        code="5\0",
-        detail=SAID,
-        trace=SAID,
-        refused={"ann@example.org": Refusal(permanent=True, code="5\0", detail=SAID)},
-    )
-    step = Script(failure if way == "returned" else ValueError("broken"))
-    world = World(replace(route(step=step), judge=lambda _, __: failure))
-    delivery = await world.submit()
-    await world.engine.run_until_idle()
-
-    stored = (await world.get(delivery.id)).failure
-    assert stored is not None
-    said = "no\\x00 route for [address], password=[redacted]"
-    assert (stored.error_class, stored.code, stored.detail) == ("bad\\x00class", "5\\x00", said)
-    assert "hunter22" not in repr(stored)

@@ -1,11 +1,14 @@
 """A large add in parts: the writer's thread writes one while the event loop makes the next.
 
 All parts are one transaction. Each is written by one statement, which does not need the
-interpreter while it runs (see adding_new.py).
+interpreter while it runs (see adding_new.py). The writer does not wait long for a part, because it
+holds the lock of the file: if one is late, nothing is stored, and the store adds all of them once
+they are made.
 """
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import time
 from collections.abc import Iterator, Sequence
@@ -15,9 +18,16 @@ from homing.ports import Added, Existing
 from homing.stores.sql.sqlite.adding import AddRequest, NewEntry, add_all
 from homing.stores.sql.sqlite.session import Session
 
+# Making one takes about a millisecond, unless what makes it forks, or is interrupted.
+LONGEST_WAIT_S = 0.25
+
 
 class GivenUp(StoreError):
     """A part could not be made: nothing is stored."""
+
+
+class PartsLate(StoreError):
+    """A part was not made in time: nothing is stored."""
 
 
 class PartsRequest:
@@ -31,6 +41,7 @@ class PartsRequest:
         self._read = self._made[:]
         self._has_ended = False
         self._is_given_up = False
+        self._is_late = False
 
     def make_all(self) -> None:
         """Without a turn of the event loop: the writer waits for them and holds the lock."""
@@ -53,7 +64,7 @@ class PartsRequest:
         """All parts, and all again after a transaction that was undone."""
         yield from self._read
         while not self._has_ended:
-            part = self._coming.get()
+            part = self._next()
             if part is None:
                 self._has_ended = True
             else:
@@ -61,6 +72,13 @@ class PartsRequest:
                 yield part
         if self._is_given_up:
             raise GivenUp("a part of what is to be added could not be made")
+
+    def _next(self) -> list[NewEntry] | None:
+        if not self._is_late:
+            with contextlib.suppress(queue.Empty):
+                return self._coming.get(timeout=LONGEST_WAIT_S)
+        self._is_late = True
+        raise PartsLate("a part of what is to be added was not made in time")
 
 
 def add_in_parts(

@@ -34,7 +34,7 @@ from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.sql.filters import is_counted
 from homing.stores.sql.sqlite import checks, listing, reading
 from homing.stores.sql.sqlite.adding import AddRequest, NewEntry, add_all, new_entry
-from homing.stores.sql.sqlite.adding_in_parts import PartsRequest, add_in_parts
+from homing.stores.sql.sqlite.adding_in_parts import PartsLate, PartsRequest, add_in_parts
 from homing.stores.sql.sqlite.assembly_files import apply_files, pending_files
 from homing.stores.sql.sqlite.changes import SaveRequest, change_entry
 from homing.stores.sql.sqlite.claiming import (
@@ -149,9 +149,14 @@ class SqliteStore:
         return join_async(connection, self.path, self._announce_commit)
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        entries = _entries(new)
-        request = AddRequest(entries, facts)
-        answer: list[Added | Existing] = await self._open.writer.submit(add_all, request, len(new))
+        return await self._add(_entries(new), facts)
+
+    async def _add(
+        self, entries: list[NewEntry], facts: Sequence[Fact] = ()
+    ) -> list[Added | Existing]:
+        answer: list[Added | Existing] = await self._open.writer.submit(
+            add_all, AddRequest(entries, facts), len(entries)
+        )
         self._remember_claimed(entries, answer)
         return answer
 
@@ -164,7 +169,10 @@ class SqliteStore:
         except BaseException:
             answering.cancel()
             raise
-        answer: list[Added | Existing] = await answering
+        try:
+            answer: list[Added | Existing] = await answering
+        except PartsLate:
+            return await self._add(request.made())
         self._remember_claimed(request.made(), answer)
         return answer
 
