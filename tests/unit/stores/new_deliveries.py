@@ -67,16 +67,19 @@ def with_key(**fields: Any) -> Callable[[New], New]:
     return lambda new: replace(new, keys=tuple(replace(key, **fields) for key in new.keys))
 
 
-# In these ways one differs from such a batch.
+def with_second_key(new: New) -> New:
+    second = samples.key(f"{new.delivery.id}-second", new.delivery.id)
+    return replace(new, keys=(*(key for key in new.keys if key.key != second.key), second))
+
+
+# In these ways one differs from such a batch. Each may come twice.
 ODDITIES: tuple[Callable[[New], New], ...] = (
     lambda new: replace(new, payload=b""),
     lambda new: replace(new, results={"made": b"1"}),
     lambda new: replace(new, facts=(Fact("kind", new.delivery.id, 1, {"a": 1}),)),
     lambda new: replace(new, children=(samples.child(f"{new.delivery.id}-c", new.delivery.id),)),
     lambda new: replace(new, keys=()),
-    lambda new: replace(
-        new, keys=(*new.keys, samples.key(f"{new.delivery.id}-second", new.delivery.id))
-    ),
+    with_second_key,
     with_key(source="elsewhere"),
     with_key(delivery_id="another"),
     with_key(expires_at_ms=9),

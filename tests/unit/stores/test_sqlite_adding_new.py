@@ -97,6 +97,7 @@ def many_new(draw: st.DrawFn) -> list[New]:
 
 def stored(path: Path, new: list[New], *, exact: bool, widest: int) -> object:
     """All rows after these were added to a new file, and what was answered."""
+    path.unlink(missing_ok=True)
     with (
         closing(connect_to_write(path, 1.0)) as connection,
         pytest.MonkeyPatch.context() as patched,
@@ -110,7 +111,6 @@ def stored(path: Path, new: list[New], *, exact: bool, widest: int) -> object:
             sorted(connection.execute(f"select * from homing_{table}"), key=repr)
             for table in TABLES
         ]
-    path.unlink()
     return answers, session.news, rows
 
 
