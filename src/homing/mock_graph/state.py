@@ -112,4 +112,6 @@ def _append(path: Path, value: object) -> None:
 def _lines(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
-    return [msgspec.json.decode(line) for line in path.read_bytes().splitlines() if line]
+    # What stands after the last line feed is being written.
+    *whole, _ = path.read_bytes().split(b"\n")
+    return [msgspec.json.decode(line) for line in whole if line]

@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from homing.mock_graph.state import State
 from tests.unit.cli.programs import free_port, run, started, until
 from tests.unit.graph.sending import MIME
 
@@ -125,3 +126,8 @@ def test_an_unknown_word_is_named(tmp_path: Path, words: tuple[str, str]) -> Non
     said = run(tmp_path, "mock-graph", "--port", "0", *words, code=2).stderr
 
     assert words[1].rpartition(",")[2] in said
+
+
+def test_a_line_that_is_being_written_is_not_read_yet(tmp_path: Path) -> None:
+    (tmp_path / "ledger.jsonl").write_bytes(b'{"id":"whole"}\n{"id":"ha')
+    assert State(tmp_path).ledger() == [{"id": "whole"}]
