@@ -76,7 +76,7 @@ LEFT_OUT = {
     *("pydantic", "pydantic_settings", "structlog", "sqlite3", "email", "smtplib", "icalendar"),
     *("email_validator", "opentelemetry", "prometheus_client", "sentry_sdk", "multiprocessing"),
 }
-FEW_MODULES = 260
+FEW_MODULES = 250
 FEW_MODULES_TO_BUILD = 100
 
 

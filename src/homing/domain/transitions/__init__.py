@@ -32,10 +32,10 @@ from homing.domain.transitions.claiming import (
     suspicion,
     try_alone,
 )
-from homing.domain.transitions.damage import hold_for_damage
 from homing.domain.transitions.doubt import (
     await_evidence,
     dispel_doubt,
+    hold_for_damage,
     rely_on_token,
     settle_found,
     waive_doubt,
