@@ -11,7 +11,7 @@ import pytest
 
 from homing import Assignment, Event, Homing, HomingError, InvalidRequest, Job, SettingsError
 from homing.assemblies.events.route import events_route
-from homing.domain.failure import Failure
+from homing.domain.failure import Failure, Refusal
 from homing.engine.handlers import DEFAULT_RETRY, EVENT_ROUTE, HANDLE, Handlers
 from homing.events import DEFAULT_RETRY_POLICY, RetryPolicy
 from homing.ports import Transitioned
@@ -185,7 +185,10 @@ async def test_a_failure_that_a_handler_returns_is_redacted() -> None:
 
     @homing.on("paid")
     async def book(_event: Assignment) -> Failure:
-        return Failure("token:expired\0", "reject", code="5\0", detail=said, trace=said)
+        refused = {"ann@example.org": Refusal(permanent=True, code="5\0", detail=said)}
+        return Failure(
+            "token:expired\0", "reject", code="5\0", detail=said, trace=said, refused=refused
+        )
 
     async with Outbox(homing) as outbox:
         ticket = await homing.submit(Event("paid"))
@@ -195,6 +198,7 @@ async def test_a_failure_that_a_handler_returns_is_redacted() -> None:
     assert (failure.error_class, failure.code) == ("token:expired\\x00", "5\\x00")
     assert failure.detail == "no\\x00 route for [address], password=[redacted]"
     assert "hunter22" not in repr(failure)
+    assert "\\x00 route" in repr(failure.refused)
 
 
 async def test_what_a_stage_returns_is_seen_by_the_next_one() -> None:

@@ -81,6 +81,14 @@ def _redacted(failure: Failure) -> Failure:
         code=None if failure.code is None else visible(failure.code),
         detail=redact(failure.detail),
         trace=None if failure.trace is None else redact_trace(failure.trace),
+        refused={
+            address: replace(
+                refusal,
+                code=None if refusal.code is None else visible(refusal.code),
+                detail=None if refusal.detail is None else redact(refusal.detail),
+            )
+            for address, refusal in failure.refused.items()
+        },
     )
 
 

@@ -44,7 +44,7 @@ class SuspectQueue:
         """The next ones that need as many permits each, once there are some."""
         each = permits_for(self._waiting[0].delivery)
         alike = 0
-        while alike < len(self._waiting) and (permits_for(self._waiting[alike].delivery) == each):
+        while alike < len(self._waiting) and permits_for(self._waiting[alike].delivery) == each:
             alike += 1
         admitted = await self._permits.take(alike, each=each)
         works = [self._waiting.popleft() for _ in range(min(admitted, len(self._waiting)))]
