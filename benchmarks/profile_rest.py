@@ -17,11 +17,11 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from benchmarks.ours.rest import BODY, HEAD, HOST
-from homing import long_running
-from homing.app import Homing
+from homing.runtime import long_running
+from homing.runtime.app import Homing
 from homing.settings import Settings
 from homing.web.application import application
-from homing.web.connection import Connection
+from homing.web.http.connection import Connection
 from homing.web.serving import Server
 
 CONNECTIONS = 64
@@ -31,20 +31,20 @@ PORT = 8025
 WAITING = "'poll'"
 # The first part whose text is in a function's file name.
 PARTS = (
-    ("homing/web/strict_json", "parsing"),
-    ("homing/web/bodies", "parsing"),
-    ("homing/web/reading", "parsing"),
-    ("homing/web/auth", "auth"),
-    ("homing/web/answers", "answer"),
+    ("homing/web/http/strict_json", "parsing"),
+    ("homing/web/http/bodies", "parsing"),
+    ("homing/web/http/reading", "parsing"),
+    ("homing/web/access/auth", "auth"),
+    ("homing/web/http/answers", "answer"),
     ("homing/web", "routing and intake"),
     ("homing/content", "validation"),
-    ("homing/mail_route", "validation"),
+    ("homing/runtime/mail_route", "validation"),
     ("homing/domain/message", "validation"),
     ("homing/stores", "add"),
     ("homing/domain/writes", "add"),
     ("homing/engine", "admission"),
     ("homing/domain", "admission"),
-    ("homing/app", "admission"),
+    ("homing/runtime/app", "admission"),
     ("benchmarks", "this program"),
     ("", "uvicorn and the event loop"),
 )

@@ -15,7 +15,7 @@ from typing import TypeVar, get_args
 
 from homing.domain.delivery import CLAIMABLE_STATES, TERMINAL_STATES, FailedBecause, State
 from homing.domain.transitions import EDGES, Edge
-from homing.from_settings import defaults
+from homing.plugins.programs import defaults
 from homing.settings.reference import reference
 
 ROOT = Path(__file__).parents[1]

@@ -21,7 +21,7 @@ from benchmarks.contest.queues import compete
 from benchmarks.contest.stopwatch import Enqueue, by_tasks, one_by_one, paced
 from benchmarks.contest.tally import Tally
 from benchmarks.ours.app import keys, remove
-from homing import long_running
+from homing.runtime import long_running
 
 SCHEMA = """
 create table if not exists jobs (

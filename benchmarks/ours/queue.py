@@ -7,7 +7,8 @@ from benchmarks.contest.plan import Plan
 from benchmarks.contest.stopwatch import Enqueue, by_tasks, paced_async
 from benchmarks.ours import worker
 from benchmarks.ours.app import BULK, event, keys, open_homing, unsettled
-from homing import Homing, long_running
+from homing import Homing
+from homing.runtime import long_running
 
 
 async def one_by_one(homing: Homing, jobs: int, callers: int) -> float:

@@ -11,7 +11,8 @@ from pathlib import Path
 from benchmarks.contest.plan import Plan
 from benchmarks.contest.tally import Tally
 from benchmarks.ours.app import Handle, open_homing
-from homing import Assignment, Homing, long_running
+from homing import Assignment, Homing
+from homing.runtime import long_running
 
 
 def command(store: str | Path) -> list[str]:

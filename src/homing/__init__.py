@@ -4,7 +4,6 @@ An accepted delivery is delivered, or becomes a dead letter with the reason; not
 silently, and "maybe sent" is never reported as "not sent".
 """
 
-from homing.app import Homing
 from homing.domain.delivery import Attempt, Cycle, Delivery, Fact, Receipt, Recipient
 from homing.domain.errors import (
     HomingError,
@@ -20,13 +19,14 @@ from homing.domain.errors import (
 from homing.domain.failure import Failure, Refusal
 from homing.domain.message import Attachment, Email, Event, Invitation, Job
 from homing.domain.policy import Exponential, FullJitter, Ladder, Retry, RetryAfter
-from homing.engine.bulk import BulkProgress, Prediction
-from homing.engine.error_groups import ErrorGroup
-from homing.engine.function_step import Assignment
-from homing.engine.request import Request, SubmitOptions, Ticket
+from homing.engine.intake.request import Request, SubmitOptions, Ticket
+from homing.engine.ops.bulk import BulkProgress, Prediction
+from homing.engine.ops.error_groups import ErrorGroup
+from homing.engine.ops.search import SearchResult
 from homing.engine.route import Route
-from homing.engine.search import SearchResult
+from homing.engine.work.function_step import Assignment
 from homing.ports import Cursor, Facet, Page, Query
+from homing.runtime.app import Homing
 
 __version__ = "0.1.0"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from homing.domain.delivery import Cycle
-from homing.engine.handler_retry import DEFAULT_RETRY_POLICY, RetryPolicy, TerminalHandlerError
+from homing.engine.work.handler_retry import DEFAULT_RETRY_POLICY, RetryPolicy, TerminalHandlerError
 from homing.stores.shape import iso_utc, iso_utc_or_none
 
 __all__ = [

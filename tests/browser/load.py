@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from homing.app import Homing
+from homing.runtime.app import Homing
 from tests.browser.load_backlog import run_backlogs
 from tests.browser.load_live import run_live
 from tests.browser.load_meters import Meter, PostgresLog, cpu_s

@@ -13,8 +13,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from homing.app import Homing
 from homing.domain.message import Email
+from homing.runtime.app import Homing
 from tests.browser.load_meters import cpu_s
 from tests.browser.load_viewers import viewers
 from tests.unit.web.served import Served

@@ -11,8 +11,8 @@ import asyncio
 import sys
 import time
 
-from homing.app import Homing
 from homing.domain.message import Email
+from homing.runtime.app import Homing
 
 # A second's mails come in so many parts.
 PARTS = 10

@@ -17,10 +17,10 @@ from typing import Any
 
 from playwright.sync_api import Browser
 
-from homing.app import Homing
 from homing.domain.delivery import Fact, FactValue
 from homing.domain.message import Email
-from homing.engine.counters import BOUNDS_MS, MINUTE_MS, RESOLUTIONS
+from homing.engine.process.counters import BOUNDS_MS, MINUTE_MS, RESOLUTIONS
+from homing.runtime.app import Homing
 from tests.browser.chromium import chromium
 from tests.unit.web.served import Served, homing_serve
 

@@ -13,9 +13,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from homing.app import Homing
 from homing.domain.message import Email
-from homing.engine import passwords
+from homing.engine.access import passwords
+from homing.runtime.app import Homing
 from tests.browser.axe import findings
 from tests.browser.chromium import visitor
 from tests.browser.payloads import PAYLOADS

@@ -21,10 +21,10 @@ from homing.assemblies.verdicts.verdict import request_for as verdict_request
 from homing.content.templates import Rendered
 from homing.domain.delivery import Content, Delivery, FailedBecause, Phase, State
 from homing.domain.message import Email
-from homing.engine.admission import Request
-from homing.engine.engine import Engine
-from homing.engine.handlers import Handlers
+from homing.engine.intake.admission import Request
+from homing.engine.process.engine import Engine
 from homing.engine.route import Route
+from homing.engine.work.handlers import Handlers
 from homing.ports import Done, Work
 from homing.stores.memory import MemoryStore
 from homing.stores.queries import fits

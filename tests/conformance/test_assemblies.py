@@ -15,12 +15,12 @@ from homing.assemblies.mail.assembly import MailSettings
 from homing.assemblies.verdicts.mail import composer
 from homing.assemblies.verdicts.settings import VerdictSettings
 from homing.assemblies.verdicts.verdict import Verdict, request_for
-from homing.assembly import Assembly, Setup
 from homing.domain.delivery import Content, Recipient
 from homing.domain.errors import SettingsError
 from homing.domain.message import Email, encode_message
-from homing.engine.admission import Request
+from homing.engine.intake.admission import Request
 from homing.engine.route import Route, routes_by_name
+from homing.plugins.value import Assembly, Setup
 from homing.settings import Settings
 from homing.settings.durations import Seconds
 from homing.testing import samples

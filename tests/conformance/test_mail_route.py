@@ -17,7 +17,7 @@ from homing.domain.delivery import Attempt, AttemptStatus, Receipt
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
 from homing.domain.failure import Failure, Refusal
 from homing.domain.message import Attachment, Email
-from homing.engine.admission import Request
+from homing.engine.intake.admission import Request
 from homing.engine.route import ALL_VERBS
 from homing.ports import Accepted, Envelope, Query
 from homing.stores.memory import MemoryStore

@@ -21,8 +21,8 @@ from homing.assemblies.reviews.route import LABELS, RETRY, reviews_route
 from homing.domain.delivery import Content, Delivery
 from homing.domain.errors import InvalidRequest, NotAllowed
 from homing.domain.failure import Failure
-from homing.mail_route import SEND_TIMEOUT_S
 from homing.ports import Done, Envelope, Query, Work
+from homing.runtime.mail_route import SEND_TIMEOUT_S
 from homing.testing.clocks import ManualClock
 from homing.testing.dice import LoadedDice
 from tests.conformance.world import (

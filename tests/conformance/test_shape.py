@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from homing.domain.errors import InvalidRequest
-from homing.engine.labels import ENGINE_LABELS
+from homing.engine.ops.labels import ENGINE_LABELS
 from homing.stores.shape import Shape, Stored, iso_utc, ms_from_iso
 from homing.testing.samples import delivery
 

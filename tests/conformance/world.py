@@ -12,10 +12,10 @@ import pytest
 from homing.domain import transitions
 from homing.domain.delivery import Attempt, Delivery, New, Receipt
 from homing.domain.failure import Failure
-from homing.engine.admission import Request, Ticket
-from homing.engine.adopting import Foreign, adopt
-from homing.engine.desk import Desk
-from homing.engine.engine import Engine
+from homing.engine.intake.admission import Request, Ticket
+from homing.engine.intake.adopting import Foreign, adopt
+from homing.engine.ops.desk import Desk
+from homing.engine.process.engine import Engine
 from homing.engine.route import Route
 from homing.ports import (
     Absent,

@@ -20,10 +20,10 @@ import msgspec
 import pytest
 import trustme
 
-from homing.app import Homing
+from homing.runtime.app import Homing
 from homing.settings.tree import LimitSettings
-from homing.web.bodies import Bodies
-from homing.web.intake import Intake
+from homing.web.api.intake import Intake
+from homing.web.http.bodies import Bodies
 from homing.web.serving import KEEP_ALIVE_S
 from tests.servers import free_port
 from tests.unit.web.served import HOST, homing_serve

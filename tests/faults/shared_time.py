@@ -10,7 +10,7 @@ import mmap
 import struct
 from pathlib import Path
 
-from homing.system import SystemClock
+from homing.runtime.clock import SystemClock
 
 _TIMES = struct.Struct("=dd")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from homing.ports import Store
+from homing.runtime.urls import store_from_url
 from homing.stores.jsonl import JsonlStore
 from homing.stores.sql.sqlite import SqliteStore
-from homing.urls import store_from_url
 
 
 def store_at(place: str | Path) -> Store:

@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from homing.app import Homing
 from homing.domain.message import Email
 from homing.ports import Alert
+from homing.runtime.app import Homing
 from homing.settings import Settings
 from homing.stores.sql.sqlite.checkpoint import PAGE_BYTES
 from homing.web.application import application

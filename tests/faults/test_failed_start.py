@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from homing.app import Homing
 from homing.domain.errors import StoreError, StoreUnavailable
+from homing.runtime.app import Homing
 from homing.stores.sql.sqlite import SqliteStore
 
 BOUND_S = 30.0

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from homing.domain import transitions
 from homing.domain.delivery import Delivery, Recipient
-from homing.engine.alerts import QUARANTINED
+from homing.engine.process.alerts import QUARANTINED
 from homing.ports import Existing
 from homing.stores.jsonl import JsonlStore
 from homing.stores.jsonl.lines import seal

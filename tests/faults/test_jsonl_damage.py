@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from homing import Email, Homing
 from homing.domain.errors import StoreCorrupt, StoreLocked
-from homing.engine.alerts import QUARANTINED
-from homing.engine.store_health import DAMAGED, REFUSES
+from homing.engine.process.alerts import QUARANTINED
+from homing.engine.process.store_health import DAMAGED, REFUSES
 from homing.ports import Added, Alert
 from homing.stores.jsonl import JsonlStore
 from homing.stores.jsonl.correcting import corrected

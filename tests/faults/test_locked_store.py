@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from homing.app import Homing
 from homing.domain.delivery import Change, Fact
 from homing.domain.message import Email
-from homing.mail_route import SEND_TIMEOUT_S, mail_route
 from homing.ports import Query
+from homing.runtime.app import Homing
+from homing.runtime.mail_route import SEND_TIMEOUT_S, mail_route
 from homing.stores.emergency import FileJournal
 from tests.faults.locked_file import GatedProvider, locked
 from tests.unit.engine.world import quiet

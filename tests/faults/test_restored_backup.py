@@ -11,10 +11,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from homing.app import Homing
 from homing.domain.message import Email
-from homing.engine.alerts import RESTORED
+from homing.engine.process.alerts import RESTORED
 from homing.ports import Alert
+from homing.runtime.app import Homing
 from homing.settings import Settings
 from homing.stores.sql.sqlite import SqliteStore
 from homing.testing import samples

@@ -20,9 +20,9 @@ from homing.domain.errors import (
     StoreUnsafe,
 )
 from homing.ports import Added, Query
+from homing.runtime.clock import SystemClock
 from homing.stores.sql import migrate
 from homing.stores.sql.sqlite import SqliteStore, connection
-from homing.system import SystemClock
 from homing.testing import samples
 
 MORE = migrate.GO_ON + "create table more (n integer) strict;\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from homing.app import Homing
 from homing.domain.errors import StoreUnavailable
+from homing.runtime.app import Homing
 from homing.stores.emergency import FileJournal
 from homing.stores.host import ProcessLocks
 from homing.stores.sql.sqlite import SqliteStore

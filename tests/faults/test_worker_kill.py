@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from homing.app import Homing
+from homing.runtime.app import Homing
 from homing.stores.sql.sqlite import SqliteStore
 from tests.faults.killing import LOAD, Callers, figures, kill_at_random, ledger_bytes
 from tests.faults.processes import BOUND_S, WorkerProcess, lives, until

@@ -30,18 +30,18 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from homing.app import Homing
 from homing.domain.delivery import CLAIMABLE_STATES
 from homing.domain.errors import StoreError
 from homing.domain.message import Email, Job
 from homing.domain.policy import Ladder, OnDoubt, Plan, Retry
-from homing.engine.admission import Ticket
-from homing.engine.function_step import Assignment
-from homing.engine.handlers import Handlers, job_route
+from homing.engine.intake.admission import Ticket
 from homing.engine.route import Route
-from homing.mail_route import mail_route
+from homing.engine.work.function_step import Assignment
+from homing.engine.work.handlers import Handlers, job_route
 from homing.observers.alert_log import AlertLog
 from homing.ports import Facet, Provider, Query
+from homing.runtime.app import Homing
+from homing.runtime.mail_route import mail_route
 from homing.stores.emergency import FileJournal
 from tests.faults.shared_time import SharedClock, SharedTime
 from tests.faults.traps import (

@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import pytest
 
-from homing.engine import passwords
+from homing.engine.access import passwords
 from homing.settings.tree import ServerSettings
-from homing.web.login_limits import ALL_FAILURES, FAILURES, LoginLimits
+from homing.web.access.login_limits import ALL_FAILURES, FAILURES, LoginLimits
 from tests.unit.web.conftest import Api
 from tests.unit.web.people import (
     PASSWORD,

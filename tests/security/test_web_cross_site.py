@@ -6,8 +6,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from homing.app import Homing
 from homing.domain.errors import SettingsError
+from homing.runtime.app import Homing
 from homing.settings.tree import ServerSettings, Settings
 from homing.web.application import application
 from homing.web.mounting import console

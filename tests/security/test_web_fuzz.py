@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from homing.app import Homing
-from homing.engine.bulk import BULK_VERBS
+from homing.engine.ops.bulk import BULK_VERBS
+from homing.runtime.app import Homing
+from homing.web.api.operations import API
 from homing.web.application import Application, application
-from homing.web.operations import API
 from tests.unit.web.conftest import OPEN, TOKENS
 from tests.unit.web.served import Served, in_thread
 

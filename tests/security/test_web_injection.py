@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from homing.app import Homing
 from homing.ports import Query
+from homing.runtime.app import Homing
 from tests.unit.web.conftest import OPEN, Api, running
 
 # What SQL, LIKE, Lua, Redis keys, globs, paths, formats or terminals might take for more.

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from homing.app import Homing
+from homing.runtime.app import Homing
 from homing.web.application import Application, application
-from homing.web.bodies import Bodies
-from homing.web.connection import HEAD_BYTES, Connection
+from homing.web.http.bodies import Bodies
+from homing.web.http.connection import HEAD_BYTES, Connection
 from tests.unit.cli.programs import until
 from tests.unit.web.conftest import OPEN
 from tests.unit.web.served import Served, homing_serve, in_thread

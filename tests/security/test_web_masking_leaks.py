@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from homing.domain.delivery import Attempt, Cycle, Receipt, Recipient
 from homing.domain.failure import Failure
 from homing.domain.message import Email
-from homing.engine.desk import Desk
-from homing.engine.masking import HIDDEN, masked_delivery, without_addresses
-from homing.engine.views import delivery_view
-from homing.engine.why import explain
+from homing.engine.ops.desk import Desk
+from homing.engine.ops.masking import HIDDEN, masked_delivery, without_addresses
+from homing.engine.ops.views import delivery_view
+from homing.engine.ops.why import explain
 from homing.settings.tree import ServerSettings
 from tests.unit.web.conftest import Api
 from tests.unit.web.people import (

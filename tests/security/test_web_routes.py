@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
-from homing.engine.tokens import RIGHTS
+from homing.engine.access.tokens import RIGHTS
 from homing.ports import Query
 from tests.unit.web.conftest import CLOSED, OPEN, ROLES, Api, running
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from homing.web.login_limits import FAILURES, LoginLimits
+from homing.web.access.login_limits import FAILURES, LoginLimits
 from tests.unit.web.conftest import Api
 from tests.unit.web.people import (
     PASSWORD,
@@ -33,7 +33,7 @@ class TestUnattended:
     async def test_a_page_that_reads_itself_again_keeps_no_session_alive(
         self, headers: dict[str, str], status: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("homing.web.auth.TRUST_S", 0.0)
+        monkeypatch.setattr("homing.web.access.auth.TRUST_S", 0.0)
         async with with_people() as api:
             await sign_in(api.client)
             for _ in range(4):
@@ -94,8 +94,8 @@ async def _streamed(api: Api, path: str, headers: dict[str, str]) -> asyncio.Tas
 async def test_a_stream_ends_with_the_access_of_its_reader(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("homing.web.auth.TRUST_S", 0.0)
-    monkeypatch.setattr("homing.web.ticks.TICK_EVERY_S", 0.01)
+    monkeypatch.setattr("homing.web.access.auth.TRUST_S", 0.0)
+    monkeypatch.setattr("homing.web.api.ticks.TICK_EVERY_S", 0.01)
     async with with_people() as api:
         token = await api.homing.tokens.make("screen", "viewer")
         streams = [await _streamed(api, path, {"Authorization": f"Bearer {token}"})]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 
-from homing.engine import tokens
-from homing.web import auth
+from homing.engine.access import tokens
+from homing.web.access import auth
 from tests.unit.web.conftest import CLOSED, Api, running
 
 

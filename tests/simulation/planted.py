@@ -43,14 +43,14 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "the frozen bytes are not stored",
         "I17",
-        "engine/steps.py",
+        "engine/work/steps.py",
         "to_store = {FROZEN: data} if frozen is None else {}",
         "to_store = {}",
     ),
     Planted(
         "a batch is sent without its marks",
         "I12",
-        "engine/send_batch.py",
+        "engine/work/send_batch.py",
         "kept = await self._process.saves.write_all([mark for _, mark in marking])",
         "kept = [True for _ in marking]",
         routes="post",
@@ -58,7 +58,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "of a batch, those that lost their claim are sent as well",
         "I12",
-        "engine/send_batch.py",
+        "engine/work/send_batch.py",
         "if is_kept is True:",
         "if is_kept is not None:",
         faults="freeze",
@@ -67,7 +67,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "the time of a batch is over, and that is called not sent",
         "I9",
-        "engine/send_batch.py",
+        "engine/work/send_batch.py",
         "self._told(work, timed_out(self._stage, maybe_sent=maybe_sent))",
         "self._told(work, timed_out(self._stage, maybe_sent=False))",
         faults="doubt",
@@ -76,7 +76,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "what is in doubt starts like any other",
         "I10",
-        "engine/starting.py",
+        "engine/work/starting.py",
         "and delivery.maybe_sent_at_ms is None",
         "and True",
         faults="doubt,crash",
@@ -85,7 +85,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "what has expired starts like any other",
         "I13",
-        "engine/starting.py",
+        "engine/work/starting.py",
         "(delivery.expires_at_ms is None or now_ms < delivery.expires_at_ms)",
         "True",
         routes="post",
@@ -93,7 +93,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "those for whom a batch had no room are forgotten",
         "I1",
-        "engine/claimed_work.py",
+        "engine/work/claimed_work.py",
         "        works[0].owner.put_back(works)",
         "        pass",
         routes="post",
@@ -101,7 +101,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "the permits of a batch are not given back",
         "I1",
-        "engine/claimed_work.py",
+        "engine/work/claimed_work.py",
         "first.process.unsaved_sends(first.route).give_back(len(permitted))",
         "pass",
         routes="post",
@@ -109,7 +109,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "the room of a batch is not given back",
         "I1",
-        "engine/claimed_work.py",
+        "engine/work/claimed_work.py",
         "room.give_back(len(roomy))",
         "pass",
         routes="post",
@@ -117,7 +117,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a lost claim is taken for kept",
         "I12",
-        "engine/save_batcher.py",
+        "engine/commit/save_batcher.py",
         "settlement.kept = stored",
         "settlement.kept = True",
         faults="freeze",
@@ -126,7 +126,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "the outcome of a finished send is not kept for the journal",
         "P8",
-        "engine/outcomes.py",
+        "engine/work/outcomes.py",
         "must_keep=work.delivery.committing,",
         "must_keep=False,",
         faults="full",
@@ -135,7 +135,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "doubt is ignored",
         "I10",
-        "engine/starting.py",
+        "engine/work/starting.py",
         "if work.delivery.maybe_sent or work.receipt is not None:",
         "if False:",
         faults="doubt,crash",
@@ -144,7 +144,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "what an earlier holder learnt too late is not read",
         "I10",
-        "engine/evidence.py",
+        "engine/commit/evidence.py",
         'if value.get("status") == "done" and',
         'if value.get("status") == "never" and',
         faults="freeze,full",
@@ -154,7 +154,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "no evidence is taken for evidence of absence",
         "I9",
-        "engine/doubt.py",
+        "engine/work/doubt.py",
         "if isinstance(found, Absent) and not partly:",
         "if isinstance(found, Absent | Unknown) and not partly:",
         faults="crash,doubt",
@@ -163,7 +163,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "the token is trusted beyond its window",
         "I9",
-        "engine/doubt.py",
+        "engine/work/doubt.py",
         "window_ms = provider.token_window_s * 500",
         "window_ms = provider.token_window_s * 500_000",
         faults="crash,freeze",
@@ -172,7 +172,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "expired deliveries are tried",
         "I13",
-        "engine/starting.py",
+        "engine/work/starting.py",
         "if delivery.expires_at_ms is not None and now_ms >= delivery.expires_at_ms:",
         "if delivery.expires_at_ms is not None and now_ms < 0:",
     ),
@@ -188,7 +188,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "failed parts do not fail the whole",
         "I8",
-        "engine/starting.py",
+        "engine/work/starting.py",
         'if state in ("failed", "dismissed") and required == "true":',
         'if state in ("failed", "dismissed") and required == "false":',
         faults="handler,answers",
@@ -197,7 +197,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "the journal is not read back",
         "P8",
-        "engine/housekeeping.py",
+        "engine/process/housekeeping.py",
         "entries = await self._journal.entries()",
         "entries = (await self._journal.entries())[:0]",
         faults="full,crash",
@@ -206,7 +206,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "what the journal kept too late is forgotten",
         "P8",
-        "engine/housekeeping.py",
+        "engine/process/housekeeping.py",
         "for change in lost:",
         "for change in lost[:0]:",
         faults="full,store",
@@ -215,7 +215,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "notices are ticked off and not given",
         "I20",
-        "engine/notices.py",
+        "engine/process/notices.py",
         "await notifier.notify(self.kind, delivery, attempts)",
         "notifier is not None",
     ),
@@ -261,7 +261,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "leases are not renewed",
         "I12",
-        "engine/held_work.py",
+        "engine/work/held_work.py",
         "if work.lease_end_s - now_s < lease_s * 2 / 3",
         "if work.lease_end_s - now_s < -1e9",
         faults="deploy",
@@ -270,7 +270,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "leases of live processes are taken when the clock jumps",
         "I15",
-        "engine/due_work.py",
+        "engine/work/due_work.py",
         "alive_holders=self._liveness.alive | {process.holder},",
         "alive_holders=frozenset({process.holder}),",
         faults="clock",
@@ -369,42 +369,42 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a verb leaves no audit",
         "I6",
-        "engine/desk_writer.py",
+        "engine/ops/desk_writer.py",
         "facts=(*change.facts, audit)",
         "facts=change.facts",
     ),
     Planted(
         "another request under the same key is let in",
         "I3",
-        "engine/admission.py",
+        "engine/intake/admission.py",
         'if _differs(new, answer) and route.on_mismatch == "conflict":',
         'if _differs(new, answer) and route.on_mismatch == "never":',
     ),
     Planted(
         "keys are not stored",
         "I1",
-        "engine/preparing.py",
+        "engine/intake/preparing.py",
         "payload=payload, keys=keys,",
         "payload=payload, keys=(),",
     ),
     Planted(
         "the priority is dropped",
         "I1",
-        "engine/preparing.py",
+        "engine/intake/preparing.py",
         "        priority=request.priority,\n",
         "",
     ),
     Planted(
         "not_before is dropped",
         "I13",
-        "engine/preparing.py",
+        "engine/intake/preparing.py",
         "due_at_ms=max(not_before_ms or 0, delivery.created_at_ms),",
         "due_at_ms=delivery.created_at_ms,",
     ),
     Planted(
         "the dead are held for alive",
         "I14",
-        "engine/liveness.py",
+        "engine/process/liveness.py",
         "return now_s < max(self._last_heard_s(fact, now_s), self._judging_since_s) + patience_s",
         "return True",
         faults="crash",
@@ -413,7 +413,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a parked route stays parked",
         "I14",
-        "engine/worker.py",
+        "engine/work/worker.py",
         "            await self._parking.end_fault(self.route.name)\n",
         "            pass\n",
         faults="outage",
@@ -446,7 +446,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a graceful stop gives nothing back",
         "I15",
-        "engine/worker.py",
+        "engine/work/worker.py",
         'self._process.saves.put(PendingSave("release", change, work.delivery, work.lease_end_s))',
         "del change",
         faults="deploy",
@@ -455,7 +455,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a process takes its own claims when the clock jumps",
         "I15",
-        "engine/due_work.py",
+        "engine/work/due_work.py",
         "alive_holders=self._liveness.alive | {process.holder},",
         "alive_holders=self._liveness.alive,",
         faults="clock",
@@ -473,7 +473,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "claims whose answer was lost are never looked for",
         "I14",
-        "engine/housekeeping.py",
+        "engine/process/housekeeping.py",
         "if self._unknown.get(delivery.id) == delivery.version",
         "if self._unknown.get(delivery.id) == -1",
         faults="store,clock",
@@ -482,7 +482,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a late click replays the next cycle",
         "I21",
-        "engine/desk_writer.py",
+        "engine/ops/desk_writer.py",
         "if cycle is not None and delivery.cycle != cycle:",
         "if cycle is not None and delivery.cycle < cycle:",
         faults="operator,answers,freeze,crash",
@@ -510,7 +510,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "the lease is not looked at before a single send",
         "I12",
-        "engine/one_at_a_time.py",
+        "engine/work/one_at_a_time.py",
         "if self.may_commit():",
         "if True:",
         faults="freeze",
@@ -519,7 +519,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "the lease is not looked at before a batch is sent",
         "I12",
-        "engine/send_batch.py",
+        "engine/work/send_batch.py",
         "for work in in_time(marked):",
         "for work in marked:",
         faults="freeze",
@@ -528,7 +528,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a save whose answer was lost is taken for stored",
         "I12",
-        "engine/save_batcher.py",
+        "engine/commit/save_batcher.py",
         "                unsure = True  # the failed save may have been stored all the same\n",
         '                if type(error).__name__ == "StoreOutcomeUnknown":\n'
         "                    await self._finish(group, [True] * len(group))\n"
@@ -540,7 +540,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "claims whose answer is on its way are given back at once",
         "I15",
-        "engine/housekeeping.py",
+        "engine/process/housekeeping.py",
         "if self._unknown.get(delivery.id) == delivery.version",
         "if delivery.version",
         faults="deploy",
@@ -550,7 +550,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "any number of accepted sends may await their save",
         "I9",
-        "engine/process.py",
+        "engine/process/process.py",
         "SendPermits(MAX_UNSAVED_SENDS, sending)",
         "SendPermits(100_000, sending)",
         faults="deploy",
@@ -560,7 +560,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "an outcome that comes too late is not noted",
         "P8",
-        "engine/save_batcher.py",
+        "engine/commit/save_batcher.py",
         "        if late:\n            await self._note_late(late)",
         "        del late",
         faults="freeze",
@@ -569,7 +569,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a stop releases a marked send",
         "I10",
-        "engine/worker.py",
+        "engine/work/worker.py",
         "return  # after its own mark the outcome is unknown: the next owner looks into it",
         "from msgspec.structs import replace; "
         "work.delivery = replace(work.delivery, committing=False)",
@@ -579,7 +579,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a start or a commit that raised is called not sent",
         "I7",
-        "engine/send_batch.py",
+        "engine/work/send_batch.py",
         "self._end(work, answer, maybe_sent=True)",
         "self._end(work, answer)",
         faults="provider,answers",
@@ -588,7 +588,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "an answer that is none is called not sent",
         "I7",
-        "engine/steps.py",
+        "engine/work/steps.py",
         'return Failure("provider_error", detail=detail, maybe_sent=True)',
         'return Failure("provider_error", detail=detail)',
         faults="provider,answers",
@@ -597,7 +597,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "what a person parked is probed",
         "park",
-        "engine/parking.py",
+        "engine/process/parking.py",
         "return route in self._by_fault and route not in self._by_person",
         "return self.is_parked(route)",
         faults="park",

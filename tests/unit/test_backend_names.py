@@ -15,13 +15,13 @@ import homing
 ROOT = Path(homing.__file__).parent
 BACKEND = re.compile(r"\b(sqlite|postgres(ql)?|psycopg|jsonl)\b", re.IGNORECASE)
 # Where a URL becomes a store or provider, and what implements, tests or imitates one.
-BACKENDS = ("stores", "providers", "testing", "mock_graph", "urls.py")
+BACKENDS = ("stores", "providers", "testing", "mock_graph", "runtime/urls.py")
 # A database of Django has a kind, and Homing uses the same one; tests use memory.
 FRAMEWORKS = ("contrib",)
 # Each is an application on one store and one provider, and names them in its settings.
 ASSEMBLIES = ("assemblies",)
 # Defaults, examples, and which extra installs a package.
-URLS = ("settings", "app.py", "cli/demo.py", "cli/options.py", "cli/main.py")
+URLS = ("settings", "runtime/app.py", "cli/demo.py", "cli/options.py", "cli/main.py")
 
 
 def sources(*but: str) -> Iterator[tuple[str, ast.Module]]:

@@ -15,7 +15,7 @@ import typer
 import homing
 import homing.build
 import homing.build.stores
-from homing.engine.steps import Packed
+from homing.engine.work.steps import Packed
 from homing.settings import tree
 
 BUILD = [

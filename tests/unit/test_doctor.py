@@ -12,17 +12,17 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.handlers import Sink
 from aiosmtpd.smtp import SMTP, AuthResult
 
-from homing.app import Homing
-from homing.doctor import examine
 from homing.domain.delivery import Fact
 from homing.domain.message import Email
-from homing.engine.liveness import Liveness
-from homing.from_settings import Program
+from homing.engine.process.liveness import Liveness
+from homing.plugins.doctor import examine
+from homing.plugins.programs import Program
 from homing.ports import Finding
+from homing.runtime.app import Homing
+from homing.runtime.clock import SystemClock
 from homing.settings import Loaded, load
 from homing.stores.emergency import FileJournal
 from homing.stores.sql.sqlite import SqliteStore
-from homing.system import SystemClock
 from homing.testing import samples
 from tests.unit.cli.programs import free_port
 from tests.unit.content.keys import private_key

@@ -86,7 +86,7 @@ LOADING = """
 import sys
 for name in sys.argv[1:]:
     sys.modules[name] = None
-from homing.installed import all_installed
+from homing.plugins.discovery import all_installed
 print(all_installed().broken)
 """
 

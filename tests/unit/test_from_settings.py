@@ -2,16 +2,16 @@
 
 import pytest
 
-from homing.assembly import Assembly, NoSettings
 from homing.domain.errors import SettingsError
 from homing.domain.policy import Plan, Stage
 from homing.engine.route import Route
-from homing.engine.steps import SendStep
-from homing.from_settings import Program, assemble, build, defaults, route_for
-from homing.known_routes import check_lanes
+from homing.engine.work.steps import SendStep
+from homing.plugins.known import check_lanes
+from homing.plugins.programs import Program, assemble, build, defaults, route_for
+from homing.plugins.value import Assembly, NoSettings
+from homing.runtime.urls import provider_from_url
 from homing.settings import Loaded, RouteSettings, Settings
 from homing.settings.tree import LogSettings, TelemetrySettings
-from homing.urls import provider_from_url
 
 
 def test_a_delivery_log_is_owed_with_every_success() -> None:

@@ -12,7 +12,7 @@ import pytest
 from homing import Assignment, Event, Homing, HomingError, InvalidRequest, Job, SettingsError
 from homing.assemblies.events.route import events_route
 from homing.domain.failure import Failure, Refusal
-from homing.engine.handlers import DEFAULT_RETRY, EVENT_ROUTE, HANDLE, Handlers
+from homing.engine.work.handlers import DEFAULT_RETRY, EVENT_ROUTE, HANDLE, Handlers
 from homing.events import DEFAULT_RETRY_POLICY, RetryPolicy
 from homing.ports import Transitioned
 from homing.stores.memory import MemoryStore

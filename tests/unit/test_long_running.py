@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from homing import long_running
+from homing.runtime import long_running
 
 
 @pytest.fixture(autouse=True)

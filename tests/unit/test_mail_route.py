@@ -22,8 +22,8 @@ from homing.content.templates.loading import load_entries
 from homing.domain.delivery import Delivery
 from homing.domain.errors import InvalidRequest, SettingsError
 from homing.domain.message import Attachment, Invitation
-from homing.mail_route import mail_route
 from homing.providers.stub import StubProvider
+from homing.runtime.mail_route import mail_route
 from homing.testing.clocks import ManualClock
 from tests.unit.content.keys import dns, private_key
 from tests.unit.smtp.wire_server import WireServer
@@ -214,7 +214,7 @@ async def test_so_does_the_rendering_stage_of_the_mail_service(tmp_path: Path) -
 
 def test_a_message_is_the_same_through_library_and_rest() -> None:
     """The command line takes the fields of REST."""
-    from homing.web.schemas import AttachmentIn, EmailIn, InvitationIn
+    from homing.web.api.schemas import AttachmentIn, EmailIn, InvitationIn
 
     email = set(Email.__struct_fields__)
     assert set(EmailIn.__struct_fields__) == email

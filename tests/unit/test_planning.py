@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from homing.cli.plan import drawn, picture
 from homing.domain.policy import Exponential, FullJitter, Ladder, Retry
-from homing.engine.planning import forecast
+from homing.engine.ops.planning import forecast
 
 ISSUE = Retry(Ladder((60.0, 300.0, 1800.0)), 4)
 

@@ -11,7 +11,7 @@ from homing.content.templates import Catalog, Rendered
 from homing.domain.delivery import Delivery
 from homing.domain.failure import Failure
 from homing.domain.message import Attachment, Email, encode_message
-from homing.mail_route import mail_route
+from homing.runtime.mail_route import mail_route
 from tests.unit.engine.providers import Provider
 from tests.unit.engine.world import World
 

@@ -6,10 +6,10 @@ from homing.domain.delivery import Delivery
 from homing.domain.failure import Failure
 from homing.domain.message import Email
 from homing.domain.policy import Ladder, Plan, Retry, Stage
-from homing.engine.admission import Request
-from homing.engine.engine import Engine
+from homing.engine.intake.admission import Request
+from homing.engine.process.engine import Engine
 from homing.engine.route import Route
-from homing.engine.steps import SendStep
+from homing.engine.work.steps import SendStep
 from homing.ports import Unknown
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock

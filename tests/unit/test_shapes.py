@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from homing import Email, Homing
 from homing.domain.policy import Plan, Retention
-from homing.mail_route import mail_route
 from homing.providers.stub import stub_from_url
+from homing.runtime.mail_route import mail_route
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from homing.testing.contract.foreign import FOREIGN

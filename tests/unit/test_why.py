@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from homing.app import Homing
 from homing.domain.delivery import (
     Attempt,
     AttemptStatus,
@@ -18,13 +17,14 @@ from homing.domain.delivery import (
 from homing.domain.failure import Failure
 from homing.domain.message import Email, Event, Job
 from homing.domain.policy import Ladder, Plan, Retry, Stage
-from homing.engine.function_step import Assignment
-from homing.engine.labels import Label, LabelTable
+from homing.engine.ops.labels import Label, LabelTable
+from homing.engine.ops.why import explain
 from homing.engine.route import Route
-from homing.engine.why import explain
-from homing.mail_route import mail_route
+from homing.engine.work.function_step import Assignment
 from homing.ports import Query
 from homing.providers.stub import StubProvider
+from homing.runtime.app import Homing
+from homing.runtime.mail_route import mail_route
 from homing.stores.memory import MemoryDisk, MemoryStore
 from homing.testing.clocks import ManualClock
 

@@ -15,20 +15,6 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from homing.assembly import (
-    Assembly,
-    Endpoint,
-    HttpRequest,
-    HttpResponse,
-    NoSettings,
-    Notices,
-    NoticeWriter,
-    Service,
-    Setup,
-    Sign,
-    Web,
-)
-from homing.assembly_store import why_missing
 from homing.domain.delivery import (
     Attempt,
     Change,
@@ -58,13 +44,27 @@ from homing.domain.policy import (
     Stage,
 )
 from homing.domain.redaction import redact
-from homing.engine.admitted import Admitted
-from homing.engine.adopting import Foreign, ForeignState, StandingState
-from homing.engine.labels import ENGINE_LABELS, Label, LabelTable
-from homing.engine.request import Request
+from homing.engine.intake.admitted import Admitted
+from homing.engine.intake.adopting import Foreign, ForeignState, StandingState
+from homing.engine.intake.request import Request
+from homing.engine.ops.labels import ENGINE_LABELS, Label, LabelTable
 from homing.engine.route import ALL_VERBS, Route, Verb, classify_exception
-from homing.engine.steps import SendStep
-from homing.from_settings import assemble, load_program
+from homing.engine.work.steps import SendStep
+from homing.plugins.programs import assemble, load_program
+from homing.plugins.store import why_missing
+from homing.plugins.value import (
+    Assembly,
+    Endpoint,
+    HttpRequest,
+    HttpResponse,
+    NoSettings,
+    Notices,
+    NoticeWriter,
+    Service,
+    Setup,
+    Sign,
+    Web,
+)
 from homing.ports import (
     Absent,
     Accepted,
@@ -124,14 +124,14 @@ from homing.settings.own_names import env
 from homing.stores.shape import HIDDEN, Record, RecordKind, Shape, Stored, iso_utc, ms_from_iso
 
 if TYPE_CHECKING:
-    from homing.telemetry import Telemetry
+    from homing.plugins.telemetry import Telemetry
 else:
     # Type checkers do not see it: with it they would accept any name.
     def __getattr__(name: str) -> object:
         """`Telemetry` loads the libraries of logs, which only a program that runs needs."""
         if name != "Telemetry":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from homing.telemetry import Telemetry  # noqa: PLC0415 - loaded on use, see above
+        from homing.plugins.telemetry import Telemetry  # noqa: PLC0415 - loaded on use, see above
 
         return Telemetry
 

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from homing.app import Homing
 from homing.cli.desk import Actor, Reason, answer, who
 from homing.cli.email_fields import email_from, read_fields
 from homing.cli.options import AsJson, DeliveryId, Place, command
 from homing.domain.delivery import Delivery
 from homing.domain.errors import NotAllowed
 from homing.domain.message import Email, decode_message
+from homing.runtime.app import Homing
 
 
 def register(app: typer.Typer) -> None:

@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from homing.cli import session
 
 if TYPE_CHECKING:
-    from homing.assembly import Assembly
+    from homing.plugins.value import Assembly
     from homing.settings.own_names import OwnName
 
 # The default service: its commands need no name.
@@ -29,7 +29,7 @@ class Commands(TyperGroup):
         found = super().get_command(ctx, cmd_name)
         if found is not None:
             return found
-        from homing.installed import load, offered
+        from homing.plugins.discovery import load, offered
 
         if cmd_name == UNNAMED or cmd_name not in offered():
             return None
@@ -38,7 +38,7 @@ class Commands(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Installed assemblies too; none of them is loaded for this."""
         super().format_commands(ctx, formatter)
-        from homing.installed import summaries
+        from homing.plugins.discovery import summaries
 
         with formatter.section("Assemblies"):
             formatter.write_dl(sorted(row for row in summaries().items() if row[0] != UNNAMED))

@@ -10,14 +10,13 @@ from typing import Annotated
 import typer
 from msgspec import Struct
 
-from homing.app import Homing
 from homing.cli.desk import Actor, use_on_one, who
 from homing.cli.filters import Filter
 from homing.cli.options import AsJson, Place, command
 from homing.cli.progress import counting
 from homing.cli.session import print_json, with_homing
 from homing.cli.terminal import table
-from homing.engine.bulk import (
+from homing.engine.ops.bulk import (
     BULK_VERBS,
     PROCESS_ENDED,
     STOPPED_BY_OPERATOR,
@@ -25,6 +24,7 @@ from homing.engine.bulk import (
     BulkVerb,
     Prediction,
 )
+from homing.runtime.app import Homing
 
 MEANINGS: dict[BulkVerb, str] = {
     "replay": "Try dead letters again, from their failed stage, with a new budget.",

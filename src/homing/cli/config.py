@@ -20,7 +20,7 @@ def group() -> None:
 @command
 def show(place: Place, as_json: AsJson = False) -> None:
     """Print the settings in force and where each comes from."""
-    from homing.from_settings import assemble, settings_in_force
+    from homing.plugins.programs import assemble, settings_in_force
 
     chosen = program(place)
     assemble(chosen, worker=False, accepts=False)

@@ -6,12 +6,12 @@ from typing import Annotated, cast, get_args
 
 import typer
 
-from homing.app import Homing
 from homing.cli.filters import check_route
 from homing.cli.options import AsJson, Place, command
 from homing.cli.session import WrongUse, print_json, with_homing
 from homing.cli.terminal import at, table
-from homing.engine.counters import Point, Span, history
+from homing.engine.process.counters import Point, Span, history
+from homing.runtime.app import Homing
 from homing.settings import span as duration
 
 HEAD = ("from", "accepted", "delivered", "failed", "waiting", "p50", "p95")

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from homing.app import Homing
+from homing.runtime.app import Homing
 from homing.settings import Loaded, RouteSettings, Seconds, Settings
 from homing.settings.tree import RetrySettings, ServerSettings
 
@@ -43,7 +43,7 @@ def demo(
 ) -> None:
     """Start Homing on a temporary store and send mail to every kind of test address."""
     from homing.cli.running import run_server
-    from homing.from_settings import Program
+    from homing.plugins.programs import Program
 
     with tempfile.TemporaryDirectory(prefix="homing-demo-") as folder:
         chosen = demo_settings(Path(folder), port)

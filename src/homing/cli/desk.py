@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from homing.app import Homing
 from homing.cli.options import AsJson, DeliveryId, Place, command
 from homing.cli.session import WrongUse, operator, print_json, view_of, with_homing
 from homing.cli.terminal import STATE_COLORS, colored
 from homing.domain.delivery import Delivery
 from homing.domain.redaction import visible
-from homing.engine.parking import KNOWN_WITHIN_S
-from homing.engine.views import DeliveryView
+from homing.engine.ops.views import DeliveryView
+from homing.engine.process.parking import KNOWN_WITHIN_S
+from homing.runtime.app import Homing
 from homing.settings import span
 
 RouteName = Annotated[str, typer.Argument(metavar="ROUTE")]

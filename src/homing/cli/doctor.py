@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 def doctor(place: Place, as_json: AsJson = False) -> None:
     """Check store, provider, templates, clock, files and worker, and say what to do."""
-    from homing.doctor import NO_STORE, examine
+    from homing.plugins.doctor import NO_STORE, examine
 
     with working("checking the store and the provider"):
         findings = asyncio.run(examine(program(place)))

@@ -22,10 +22,10 @@ def email_from(given: Mapping[str, Any], instead_in: Email | None = None) -> Ema
     """
     import msgspec
 
-    from homing.web.intake import email_of
-    from homing.web.problems import BadRequest
-    from homing.web.schemas import EmailIn
-    from homing.web.strict_json import parse
+    from homing.web.api.intake import email_of
+    from homing.web.api.schemas import EmailIn
+    from homing.web.http.problems import BadRequest
+    from homing.web.http.strict_json import parse
 
     known = [each.encode_name for each in msgspec.structs.fields(EmailIn)]
     for name in given:

@@ -9,13 +9,13 @@ from typing import Annotated, cast, get_args
 import typer
 from msgspec import structs
 
-from homing.app import Homing
 from homing.cli.options import OptionGroup
 from homing.cli.session import WrongUse
 from homing.domain.delivery import FailedBecause, State
+from homing.engine.ops.status_words import facets_of, status_words
 from homing.engine.route import Route
-from homing.engine.status_words import facets_of, status_words
 from homing.ports import Facet, Query
+from homing.runtime.app import Homing
 from homing.settings import seconds
 
 REASONS = get_args(FailedBecause)
@@ -71,7 +71,7 @@ class DeadFilter(OptionGroup, frozen=True, kw_only=True):
 
 async def check_route(homing: Homing, name: str | None) -> None:
     """Refuse one that nothing is known of: an empty answer would be taken for one."""
-    from homing.engine.inspecting import known_routes
+    from homing.engine.ops.inspecting import known_routes
 
     if name is None or name in homing.engine.routes:
         return

@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 from msgspec import Struct
 
-from homing.app import Homing
 from homing.cli.filters import DeadFilter, Filter
 from homing.cli.options import AsJson, Place, command
 from homing.cli.session import WrongUse, print_json, print_raw, view_of, views_of, with_homing
 from homing.cli.terminal import STATE_COLORS, Colored, at, table
 from homing.domain.errors import NotFound
-from homing.engine.error_groups import ErrorGroup, Trend
-from homing.engine.views import DeliveryView
+from homing.engine.ops.error_groups import ErrorGroup, Trend
+from homing.engine.ops.views import DeliveryView
 from homing.ports import Cursor
+from homing.runtime.app import Homing
 
 SHOWN = 50
 EXPORT_PAGE = 500
@@ -192,7 +192,7 @@ def _export(
     """Everything that the filter chooses, unless there is a limit, page by page."""
 
     async def act(homing: Homing) -> None:
-        from homing.engine.exporting import csv_head, csv_rows
+        from homing.engine.ops.exporting import csv_head, csv_rows
 
         query, cursor = await chosen.query(homing), await _cursor(homing, seen)
         left = sys.maxsize if limit is None else limit

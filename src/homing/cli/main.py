@@ -36,7 +36,7 @@ from homing.cli import (
 )
 from homing.cli.terminal import colored
 from homing.domain.errors import HomingError, InvalidRequest
-from homing.installed import SharedLane
+from homing.plugins.discovery import SharedLane
 
 # Which extra installs a package, for the error message when it is missing.
 EXTRAS = {

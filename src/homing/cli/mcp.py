@@ -9,9 +9,9 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from homing.app import Homing
 from homing.cli.options import Place, command
 from homing.cli.session import demand_store, homing_at, program
+from homing.runtime.app import Homing
 
 PORT = 8026
 # Serves the tools of an open Homing; the switch allows replays.
@@ -64,7 +64,7 @@ def _http(place: Place, host: str, port: int) -> Run:
     settings = replace(general.server, host=host, port=port)
 
     async def run(homing: Homing, allow_replay: bool) -> None:
-        from homing.web.auth import check_access
+        from homing.web.access.auth import check_access
         from homing.web.serving import Server, bind
 
         await check_access(settings, homing)

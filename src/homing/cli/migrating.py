@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from homing.app import Homing
 from homing.cli.options import AsJson, Place, command
 from homing.cli.progress import working
 from homing.cli.session import homing_at, print_json, with_homing
+from homing.runtime.app import Homing
 
 
 def register(app: typer.Typer) -> None:

@@ -11,7 +11,7 @@ from homing.cli.options import AsJson, Place, command
 from homing.cli.session import print_json, program
 from homing.domain.errors import InvalidRequest
 from homing.domain.policy import Exponential, FullJitter, Ladder, Retry
-from homing.engine.planning import Forecast, forecast
+from homing.engine.ops.planning import Forecast, forecast
 from homing.settings import seconds, span
 
 WIDTH = 60
@@ -169,7 +169,7 @@ def _set(place: Place, name: str | None, max_attempts: int | None) -> Retry:
     """The policy of a route as it is in force; of several stages, that of the last one."""
     from msgspec.structs import replace
 
-    from homing.from_settings import routes_of
+    from homing.plugins.programs import routes_of
 
     routes = {route.name: route for route in routes_of(program(place, reading=True))}
     if name is not None and name not in routes:

@@ -7,20 +7,20 @@ from typing import get_args
 import typer
 from msgspec import Struct
 
-from homing.app import Homing
 from homing.cli.options import AsJson, Place, command
 from homing.cli.session import print_json, with_homing
 from homing.cli.terminal import STATE_COLORS, Colored, at, colored, table
 from homing.domain.delivery import State
-from homing.engine.inspecting import oldest_due_ms
-from homing.engine.labels import ENGINE_LABELS
-from homing.engine.parking import parked_routes
-from homing.engine.request_counts import count_requests
+from homing.engine.ops.inspecting import oldest_due_ms
+from homing.engine.ops.labels import ENGINE_LABELS
+from homing.engine.ops.request_counts import count_requests
+from homing.engine.ops.status_words import facets_of
+from homing.engine.process.parking import parked_routes
+from homing.engine.process.store_report import store_warnings, why_not_writable
+from homing.engine.process.unserved import unserved_lanes, unserved_text
 from homing.engine.route import Route
-from homing.engine.status_words import facets_of
-from homing.engine.store_report import store_warnings, why_not_writable
-from homing.engine.unserved import unserved_lanes, unserved_text
 from homing.ports import Query
+from homing.runtime.app import Homing
 
 
 def register(app: typer.Typer) -> None:

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 import typer
 from msgspec.structs import replace
 
-from homing import long_running
-from homing.app import Homing
-from homing.assembly import Assembly, Service
 from homing.cli.session import demand_folder
 from homing.cli.supervising import Orphaned
-from homing.from_settings import Program, assemble, with_log_notices
+from homing.plugins.programs import Program, assemble, with_log_notices
+from homing.plugins.telemetry import Telemetry
+from homing.plugins.value import Assembly, Service
+from homing.runtime import long_running
+from homing.runtime.app import Homing
 from homing.settings import Settings, masked
-from homing.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from homing.web.calls import Call
+    from homing.web.http.calls import Call
 
 Beside = Callable[[Homing], Awaitable[None]]
 
@@ -192,7 +192,7 @@ def _free_port(host: str) -> int:
 
 async def _no_metrics(call: Call) -> Response:
     """Switched off by `telemetry.prometheus`."""
-    from homing.web.problems import problem
+    from homing.web.http.problems import problem
 
     del call
     return problem(404)

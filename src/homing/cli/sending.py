@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from homing.app import Homing
 from homing.cli.email_fields import email_from, read_fields
 from homing.cli.options import AsJson, Place, command
 from homing.cli.progress import working
@@ -20,7 +19,8 @@ from homing.cli.terminal import STATE_COLORS, at, colored
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Email
 from homing.domain.redaction import visible
-from homing.engine.views import DeliveryView
+from homing.engine.ops.views import DeliveryView
+from homing.runtime.app import Homing
 
 Addresses = Annotated[list[str] | None, typer.Option(help="May be given several times.")]
 

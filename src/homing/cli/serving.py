@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from homing.app import Homing
 from homing.cli import session
 from homing.cli.options import Place, command
 from homing.cli.session import app_of, program, with_homing
+from homing.runtime.app import Homing
 
 if TYPE_CHECKING:
-    from homing.from_settings import Program
+    from homing.plugins.programs import Program
 
 CONSOLE_PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)+")
 
@@ -82,7 +82,7 @@ def worker(
 ) -> None:
     """Deliver what other processes have accepted, until stopped."""
     from homing.cli.running import run_app, run_once, run_worker
-    from homing.known_routes import check_lanes
+    from homing.plugins.known import check_lanes
 
     if once and (place.app is not None or processes > 1):
         raise typer.BadParameter("--once is for one process, and not for --app")

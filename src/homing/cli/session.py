@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from homing.app import Homing
 from homing.cli.options import Place
 from homing.domain.delivery import Delivery
 from homing.domain.errors import HomingError, SettingsError, StoreCorrupt
-from homing.engine.handler_names import names_of
-from homing.engine.views import DeliveryView, delivery_view
+from homing.engine.ops.views import DeliveryView, delivery_view
+from homing.engine.work.handler_names import names_of
 from homing.ports import InFile, Migrated, Store
+from homing.runtime.app import Homing
 
 if TYPE_CHECKING:
-    from homing.assembly import Assembly
-    from homing.from_settings import Program
+    from homing.plugins.programs import Program
+    from homing.plugins.value import Assembly
 
 T = TypeVar("T")
 
@@ -38,9 +38,9 @@ def program(place: Place, *, reading: bool = False, generation: int = 0) -> Prog
     """The chosen assembly with its settings; a wrong one is named."""
     if place.app is not None:
         raise typer.BadParameter("--app: this command works with what is set, not an application")
-    from homing.default_service import ASSEMBLY
-    from homing.from_settings import load_program
-    from homing.urls import store_from_url
+    from homing.plugins.default import ASSEMBLY
+    from homing.plugins.programs import load_program
+    from homing.runtime.urls import store_from_url
 
     if place.store is not None:
         try:
@@ -60,15 +60,15 @@ def homing_at(place: Place, *, reading: bool = True) -> Homing:
     """A Homing without a worker. Nothing is opened yet."""
     if place.app is not None:
         return app_of(place, place.app).use_without_worker()
-    from homing.from_settings import assemble
+    from homing.plugins.programs import assemble
 
     return assemble(program(place, reading=reading), worker=False)
 
 
 def app_of(place: Place, name: str) -> Homing:
     """The Homing of a library user's own program, which has a store of its own."""
-    from homing.assembly_store import add_files
     from homing.cli.user_app import load_app
+    from homing.plugins.store import add_files
 
     assembly = chosen.get()
     if assembly is not None and assembly.work_for_app is None:
@@ -116,7 +116,7 @@ async def demand_store(homing: Homing, place: Place) -> None:
 
 async def demand_schema(store: Store) -> None:
     """Refuse to open a store only to read it, or to work on it, before its schema was made."""
-    from homing.assembly_store import why_missing
+    from homing.plugins.store import why_missing
 
     assembly = chosen.get()
     problem = await why_missing(

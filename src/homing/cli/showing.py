@@ -14,7 +14,6 @@ import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
-from homing.app import Homing
 from homing.cli.filters import address_as_stored
 from homing.cli.options import AsJson, DeliveryId, Place, command
 from homing.cli.session import print_json, view_of, with_homing
@@ -23,8 +22,9 @@ from homing.domain.delivery import FROZEN, Content
 from homing.domain.errors import NotFound
 from homing.domain.message import Email, decode_message
 from homing.domain.redaction import visible
-from homing.engine.views import AttemptView, AuditView, DeliveryView, attempt_view, audit_view
+from homing.engine.ops.views import AttemptView, AuditView, DeliveryView, attempt_view, audit_view
 from homing.ports import Query
+from homing.runtime.app import Homing
 
 # `attempts` of a parent names at most this many of its children.
 CHILDREN_NAMED = 50

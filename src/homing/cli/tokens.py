@@ -6,12 +6,12 @@ from typing import Annotated, get_args
 
 import typer
 
-from homing.app import Homing
 from homing.cli.options import AsJson, Place, command
 from homing.cli.session import WrongUse, operator, print_json, with_homing
 from homing.cli.terminal import at, table
 from homing.domain.redaction import visible
-from homing.engine.tokens import Role, Token
+from homing.engine.access.tokens import Role, Token
+from homing.runtime.app import Homing
 
 app = typer.Typer(help="Make, list and revoke API tokens.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="NAME")]

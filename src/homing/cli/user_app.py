@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from homing.app import Homing
+from homing.runtime.app import Homing
 
 DEFAULT_NAME = "homing"
 

@@ -7,12 +7,12 @@ from typing import Annotated, get_args
 
 import typer
 
-from homing.app import Homing
 from homing.cli.options import AsJson, Place, command
 from homing.cli.session import WrongUse, operator, print_json, with_homing
 from homing.cli.terminal import at, table
 from homing.domain.redaction import visible
-from homing.engine.users import PersonRole, User
+from homing.engine.access.users import PersonRole, User
+from homing.runtime.app import Homing
 
 app = typer.Typer(help="Add, list and remove people who may sign in.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="NAME")]

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from homing.app import Homing
 from homing.cli.options import AsJson, Place, command
 from homing.cli.reading import Overview, overview, overview_lines
 from homing.cli.session import WrongUse, print_json, with_homing
 from homing.cli.terminal import at, is_terminal
 from homing.domain.redaction import visible
-from homing.engine.views import delivery_view
+from homing.engine.ops.views import delivery_view
+from homing.runtime.app import Homing
 from homing.settings import seconds
 
 # Cursor to the upper left corner, and the screen below it emptied.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from homing.app import Homing
 from homing.cli.options import AsJson, Place, command
 from homing.cli.session import print_json, with_homing
 from homing.cli.terminal import Colored, colored, table
-from homing.engine.inspecting import WorkerView, list_workers
-from homing.engine.unserved import unserved_lanes, unserved_text
+from homing.engine.ops.inspecting import WorkerView, list_workers
+from homing.engine.process.unserved import unserved_lanes, unserved_text
+from homing.runtime.app import Homing
 from homing.settings import span
 
 HEAD = ("state", "host", "process", "last heartbeat", "serves")

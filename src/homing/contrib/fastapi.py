@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
-from homing.app import Homing
+from homing.runtime.app import Homing
 
 Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from flask import Flask
 
-from homing.app import Homing
 from homing.cli.running import run_app
-from homing.from_settings import load_program
+from homing.plugins.programs import load_program
+from homing.runtime.app import Homing
 
 
 def init_app(app: Flask, homing: Homing) -> None:

@@ -15,11 +15,11 @@ from homing.domain.errors import SettingsError, TerminalError
 from homing.domain.failure import TIMED_OUT, Disposition, Failure
 from homing.domain.policy import Plan, Stage
 from homing.domain.redaction import redact, redact_trace
-from homing.engine.admitted import Admitted
 from homing.engine.expiry import PURGED_BY_ROUTE
-from homing.engine.labels import ENGINE_LABELS, LabelTable
+from homing.engine.intake.admitted import Admitted
 from homing.engine.lanes import lane_in_generation, lane_name
-from homing.engine.steps import SendStep
+from homing.engine.ops.labels import ENGINE_LABELS, LabelTable
+from homing.engine.work.steps import SendStep
 from homing.ports import LimitedProvider, Lookup, PermittedLookup, Provider, Step
 
 Verb: TypeAlias = Literal[

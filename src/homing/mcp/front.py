@@ -8,12 +8,12 @@ from mcp.server.mcpserver import MCPServer
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from homing.app import Homing
 from homing.mcp.server import CALLER
+from homing.runtime.app import Homing
 from homing.settings.tree import ServerSettings
-from homing.web.auth import AccessCheck
-from homing.web.calls import Call
-from homing.web.problems import BadRequest, problem
+from homing.web.access.auth import AccessCheck
+from homing.web.http.calls import Call
+from homing.web.http.problems import BadRequest, problem
 
 PATH = "/mcp"
 

@@ -12,11 +12,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
-from homing.app import Homing
 from homing.domain.errors import HomingError
 from homing.domain.redaction import redact
 from homing.mcp.tools import MOST_LISTED, NOTICE, DeadLetterTools
-from homing.web.callers import Caller
+from homing.runtime.app import Homing
+from homing.web.http.callers import Caller
 
 P = ParamSpec("P")
 

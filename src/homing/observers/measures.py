@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from homing.domain.delivery import Attempt
-from homing.engine.parking import parked_routes
-from homing.engine.request_counts import count_requests
+from homing.engine.ops.request_counts import count_requests
+from homing.engine.process.parking import parked_routes
 from homing.engine.route import Route
 from homing.ports import Clock, Store, Transitioned
 

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, field
 
 from homing.content.limits import DEFAULT
 from homing.domain.policy import OnDoubt, OnRouteFault
-from homing.engine.users import PersonRole
+from homing.engine.access.users import PersonRole
 from homing.settings.durations import Seconds
 
 

@@ -9,8 +9,8 @@ import msgspec
 
 from homing.domain.delivery import New
 from homing.domain.errors import InvalidRequest
-from homing.engine.admission import Admission
-from homing.engine.adopting import Foreign, adopt
+from homing.engine.intake.admission import Admission
+from homing.engine.intake.adopting import Foreign, adopt
 from homing.engine.route import Route
 from homing.ports import Added, Alert, Clock, Store, TakesLines
 from homing.stores.shape import Record, Shape

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.domain.errors import InvalidRequest
-from homing.engine.adopting import Foreign
-from homing.engine.labels import LabelTable
+from homing.engine.intake.adopting import Foreign
+from homing.engine.ops.labels import LabelTable
 
 HIDDEN = ""
 """The word of a delivery that its design does not show."""

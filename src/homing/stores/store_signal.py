@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from homing.engine.due_signal import DueSignal
+from homing.engine.work.due_signal import DueSignal
 
 
 class StoreSignal(DueSignal):

@@ -12,10 +12,10 @@ from email.message import EmailMessage
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from homing.app import Homing
 from homing.domain.delivery import Delivery
 from homing.ports import Facet, Query
 from homing.providers.stub import StubProvider
+from homing.runtime.app import Homing
 from homing.testing.clocks import ManualClock
 from homing.testing.dice import LoadedDice
 from homing.testing.store import OutboxStore

@@ -14,34 +14,34 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from homing.app import Homing
-from homing.assembly import Service, Web
 from homing.domain.errors import NotFound, SettingsError, StoreError
-from homing.engine.bulk import BULK_VERBS
-from homing.from_settings import Program
-from homing.mail_route import MAIL_ROUTE
+from homing.engine.ops.bulk import BULK_VERBS
+from homing.plugins.programs import Program
+from homing.plugins.value import Service, Web
+from homing.runtime.app import Homing
+from homing.runtime.mail_route import MAIL_ROUTE
 from homing.settings.tree import Settings
-from homing.web.answers import Answer, add_security
-from homing.web.auth import AccessCheck, check_access
-from homing.web.bodies import SHORT_BYTES, Bodies
-from homing.web.bulk import Bulk
-from homing.web.calls import Call, Endpoint
+from homing.web.access.auth import AccessCheck, check_access
+from homing.web.api.bulk import Bulk
+from homing.web.api.exporting import Export
+from homing.web.api.filters import words_of
+from homing.web.api.health import Health
+from homing.web.api.inspection import Inspection
+from homing.web.api.intake import Intake
+from homing.web.api.listing import Listing
+from homing.web.api.live import Live
+from homing.web.api.openapi import Described, document
+from homing.web.api.operations import OPERATIONS
+from homing.web.api.own_table import access_check_for, endpoint_for
+from homing.web.api.people import People
+from homing.web.api.records import Records
+from homing.web.api.resources import Resource, resources
+from homing.web.api.verbs import VERBS, Verbs
 from homing.web.console.table import Console
-from homing.web.exporting import Export
-from homing.web.filters import words_of
-from homing.web.health import Health
-from homing.web.inspection import Inspection
-from homing.web.intake import Intake
-from homing.web.listing import Listing
-from homing.web.live import Live
-from homing.web.openapi import Described, document
-from homing.web.operations import OPERATIONS
-from homing.web.own_table import access_check_for, endpoint_for
-from homing.web.people import People
-from homing.web.problems import CLOSE, answer_for
-from homing.web.records import Records
-from homing.web.resources import Resource, resources
-from homing.web.verbs import VERBS, Verbs
+from homing.web.http.answers import Answer, add_security
+from homing.web.http.bodies import SHORT_BYTES, Bodies
+from homing.web.http.calls import Call, Endpoint
+from homing.web.http.problems import CLOSE, answer_for
 
 # Those that take e-mails for the route `mail`.
 INTAKE = frozenset({"submit", "submit_batch"})

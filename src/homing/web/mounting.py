@@ -8,17 +8,17 @@ from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
-from homing.app import Homing
 from homing.domain.errors import StoreError
+from homing.runtime.app import Homing
 from homing.settings.tree import ServerSettings, Settings
+from homing.web.access.auth import AccessCheck
+from homing.web.api.inspection import Inspection
+from homing.web.api.intake import Intake
+from homing.web.api.listing import Listing
+from homing.web.api.live import Live
 from homing.web.application import Application
-from homing.web.auth import AccessCheck
-from homing.web.bodies import Bodies
 from homing.web.console.table import Console
-from homing.web.inspection import Inspection
-from homing.web.intake import Intake
-from homing.web.listing import Listing
-from homing.web.live import Live
+from homing.web.http.bodies import Bodies
 
 
 def console(homing: Homing, server: ServerSettings | None = None) -> Starlette:

@@ -13,11 +13,11 @@ from types import FrameType
 import uvicorn
 from starlette.applications import Starlette
 
-from homing import long_running
 from homing.domain.errors import SettingsError
+from homing.runtime import long_running
 from homing.settings.tree import ServerSettings
 from homing.web.application import Application
-from homing.web.connection import HEAD_BYTES, Connection, most_connections
+from homing.web.http.connection import HEAD_BYTES, Connection, most_connections
 
 KEEP_ALIVE_S = 30
 BACKLOG = 2048

@@ -18,7 +18,7 @@ from homing.assemblies.bookings.app.settings import BookingsSettings
 from homing.assemblies.bookings.outbox import insert_outbox_entry
 from homing.assemblies.bookings.record import OutboxEntry, OutboxStatus
 from homing.assemblies.bookings.route import bookings_route
-from homing.assembly import Service
+from homing.plugins.value import Service
 from homing.providers.stub import StubProvider
 from homing.settings import Settings
 from tests.servers import free_port

@@ -17,8 +17,8 @@ from homing.assemblies.bookings.app.desk import DeleteCalendarEvent
 from homing.assemblies.bookings.app.settings import BookingsSettings
 from homing.assemblies.bookings.assembly import ASSEMBLY
 from homing.assemblies.bookings.route import bookings_route
-from homing.assembly import Service
-from homing.assembly_store import store_for
+from homing.plugins.store import store_for
+from homing.plugins.value import Service
 from homing.ports import InFile
 from homing.settings import Settings
 from homing.testing.clocks import ManualClock

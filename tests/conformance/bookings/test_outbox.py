@@ -15,8 +15,8 @@ from homing.assemblies.bookings.app.settings import BookingsSettings
 from homing.assemblies.bookings.outbox import OutboxCounts, OutboxError
 from homing.assemblies.bookings.payloads import EmailPayload
 from homing.assemblies.bookings.record import OutboxEntry, OutboxStatus
-from homing.assembly import Service
 from homing.domain.message import Invitation
+from homing.plugins.value import Service
 from homing.settings import Settings
 from homing.stores.shape import iso_utc
 from homing.testing.clocks import ManualClock

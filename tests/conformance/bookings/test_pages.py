@@ -15,10 +15,10 @@ import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, async_playwright, expect
 
 from homing.assemblies.bookings.app.settings import BookingsSettings
+from homing.runtime.clock import SystemClock
 from homing.stores.shape import iso_utc
-from homing.system import SystemClock
 from homing.testing.clocks import ManualClock
-from homing.web.login_limits import FAILURES
+from homing.web.access.login_limits import FAILURES
 from tests.conformance.bookings.pages import (
     REFRESH_MS,
     App,

@@ -12,7 +12,7 @@ from homing.domain.delivery import Content
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound, TerminalError
 from homing.domain.failure import Failure, Refusal
 from homing.domain.message import Email
-from homing.engine.admission import Request
+from homing.engine.intake.admission import Request
 from homing.ports import Envelope
 from homing.stores.shape import Record, Stored
 from homing.testing.clocks import ManualClock

@@ -18,7 +18,7 @@ from homing.domain.delivery import Delivery
 from homing.domain.errors import HomingError
 from homing.domain.failure import Failure
 from homing.domain.message import Json
-from homing.engine.handlers import event_lane
+from homing.engine.work.handlers import event_lane
 from homing.events import RetryPolicy, TerminalHandlerError
 from homing.ports import PurgeRule, Query
 from homing.stores.shape import Record, Stored

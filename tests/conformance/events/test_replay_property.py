@@ -14,8 +14,8 @@ from homing import Homing
 from homing.assemblies.events.route import replay
 from homing.domain.delivery import Cycle, Delivery, FailedBecause, New
 from homing.domain.failure import Failure
-from homing.engine.handlers import event_lane
 from homing.engine.lanes import lane_name, lane_part
+from homing.engine.work.handlers import event_lane
 from homing.testing import samples
 from tests.conformance.events.outbox import Outbox, plain
 

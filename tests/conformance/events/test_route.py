@@ -26,9 +26,9 @@ from homing.assemblies.events.route import EventFields, events_route, replay, re
 from homing.domain.delivery import Fact
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
 from homing.domain.failure import Failure
-from homing.engine.engine import Engine
-from homing.engine.function_step import Assignment
-from homing.engine.handlers import Handlers
+from homing.engine.process.engine import Engine
+from homing.engine.work.function_step import Assignment
+from homing.engine.work.handlers import Handlers
 from homing.events import DEFAULT_RETRY_POLICY, FailureCycle, RetryPolicy, TerminalHandlerError
 from homing.observers.prometheus import PrometheusMetrics
 from homing.ports import Alert, Facet, Transitioned

@@ -11,8 +11,8 @@ from msgspec.structs import asdict
 from psycopg.types.json import Jsonb
 
 from homing import Event, Homing
-from homing.engine.preparing import prepare
-from homing.engine.request import Request
+from homing.engine.intake.preparing import prepare
+from homing.engine.intake.request import Request
 from tests.conformance.events.outbox import (
     Outbox,
     plain,

@@ -17,10 +17,10 @@ from homing.assemblies.verdicts import stripe
 from homing.assemblies.verdicts.assembly import ASSEMBLY
 from homing.assemblies.verdicts.settings import VerdictSettings
 from homing.assemblies.verdicts.web import SERVICE
-from homing.assembly import Service, Setup, Web
-from homing.assembly_store import store_for
 from homing.observers.alert_log import AlertLog
 from homing.observers.route_notices import RouteNotices
+from homing.plugins.store import store_for
+from homing.plugins.value import Service, Setup, Web
 from homing.ports import Provider, Store
 from homing.settings import Settings
 from homing.testing.clocks import ManualClock

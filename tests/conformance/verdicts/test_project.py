@@ -15,10 +15,10 @@ import pytest
 from homing.assemblies.verdicts.assembly import ASSEMBLY
 from homing.assemblies.verdicts.programs import WEBHOOK_PORT
 from homing.assemblies.verdicts.settings import VerdictSettings, environ_with_file
-from homing.assembly import Setup
 from homing.domain.errors import SettingsError
-from homing.from_settings import Program, assemble, load_program
-from homing.known_routes import Nowhere
+from homing.plugins.known import Nowhere
+from homing.plugins.programs import Program, assemble, load_program
+from homing.plugins.value import Setup
 from homing.settings.own_names import own_names
 from tools.conformance import ROWS, covered_rows, without_test
 

@@ -18,7 +18,7 @@ from homing.domain.delivery import Content, Delivery
 from homing.domain.errors import InvalidRequest, NotAllowed, SettingsError
 from homing.domain.failure import Failure
 from homing.domain.policy import Plan
-from homing.engine.admission import Request
+from homing.engine.intake.admission import Request
 from homing.ports import Envelope
 from homing.testing.clocks import ManualClock
 from tests.conformance.world import START_MS, Answer, Listener, ScriptedProvider, World

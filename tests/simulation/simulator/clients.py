@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, StoreOutcomeUnknown
-from homing.engine.admission import Ticket
+from homing.engine.intake.admission import Ticket
 from tests.simulation.simulator.findings import Findings
 from tests.simulation.simulator.hosts import SimProcess
 from tests.simulation.simulator.key_checks import KeyChecks

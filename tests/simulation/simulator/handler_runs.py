@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from homing.domain.errors import TerminalError
-from homing.engine.function_step import Assignment
+from homing.engine.work.function_step import Assignment
 from tests.simulation.simulator.findings import Findings
 from tests.simulation.simulator.hosts import SimProcess
 from tests.simulation.simulator.options import Options

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from homing.domain.delivery import Change
-from homing.engine.engine import Engine
+from homing.engine.process.engine import Engine
 from homing.testing.dice import LoadedDice
 from tests.simulation.actors import Actor
 from tests.simulation.virtualtime import VirtualTimeLoop

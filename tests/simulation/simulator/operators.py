@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from homing.domain.delivery import Delivery
 from homing.domain.errors import Refused
-from homing.engine.desk import Desk
+from homing.engine.ops.desk import Desk
 from tests.simulation.simulator.hosts import SimProcess
 from tests.simulation.simulator.options import Options
 from tests.simulation.simulator.parks import Parks

@@ -7,7 +7,7 @@ import random
 from msgspec import Struct
 
 from homing.domain.message import Email, Event, Job, Message
-from homing.engine.admission import Request
+from homing.engine.intake.admission import Request
 from tests.simulation.simulator.handler_runs import AT_ONCE, POISON
 from tests.simulation.simulator.hosts import EPOCH_MS
 from tests.simulation.simulator.options import Options

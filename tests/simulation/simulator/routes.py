@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from homing.domain.delivery import Content, Delivery
 from homing.domain.message import decode_message
 from homing.domain.policy import Ladder, Plan, Retention, Retry, RetryAfter, Stage
-from homing.engine.function_step import FunctionStep
-from homing.engine.handlers import Handlers
 from homing.engine.route import Route
-from homing.engine.steps import SendStep
+from homing.engine.work.function_step import FunctionStep
+from homing.engine.work.handlers import Handlers
+from homing.engine.work.steps import SendStep
 from homing.ports import FanOut, Outcome, Provider, Step, Work
 from tests.simulation.simulator.handler_runs import AT_ONCE, HandlerRuns
 from tests.simulation.simulator.hosts import SimProcess

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import pytest
 from msgspec import Struct
 
-from homing.assembly import Assembly
-from homing.from_settings import load_program
+from homing.plugins.programs import load_program
+from homing.plugins.value import Assembly
 from homing.settings.own_names import env
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from homing import Job
-from homing.assembly import Assembly, NoSettings, Setup
 from homing.domain.errors import StoreError, StoreUnsafe
 from homing.domain.policy import Plan, Stage
 from homing.engine.route import Route
-from homing.from_settings import Program, assemble
+from homing.plugins.programs import Program, assemble
+from homing.plugins.value import Assembly, NoSettings, Setup
 from homing.ports import Migrated, Showing
 from homing.settings import Loaded, Settings
 from homing.testing.contract.foreign import FOREIGN

@@ -7,7 +7,7 @@ from typing import Annotated
 import pytest
 from msgspec import Struct
 
-from homing.assembly import Assembly, NoSettings
+from homing.plugins.value import Assembly, NoSettings
 from homing.settings.own_names import env, own_names
 
 

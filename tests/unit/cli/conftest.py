@@ -14,7 +14,7 @@ import pytest
 
 from homing.cli import main
 from homing.domain.message import Email
-from homing.from_settings import build
+from homing.plugins.programs import build
 from homing.settings import RouteSettings, Seconds, Settings
 from homing.settings.tree import RetrySettings
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from homing.app import Homing
 from homing.domain.errors import HomingError
 from homing.domain.message import Email
-from homing.from_settings import assemble, load_program
-from homing.installed import GROUP, Installed, all_installed, load
+from homing.plugins.discovery import GROUP, Installed, all_installed, load
+from homing.plugins.programs import assemble, load_program
+from homing.runtime.app import Homing
 from homing.settings.own_names import own_names
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.programs import started, until
@@ -83,7 +83,7 @@ def twin_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
         installed = all_installed()
         [first] = [each for each in installed.assemblies if each.name == name]
         two = Installed((*installed.assemblies, replace(first, name="twin")), ())
-        monkeypatch.setattr("homing.known_routes.all_installed", lambda: two)
+        monkeypatch.setattr("homing.plugins.known.all_installed", lambda: two)
         return f"the assemblies {name} and twin both own the lane "
 
     return install

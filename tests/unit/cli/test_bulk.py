@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from homing.domain.message import Email
-from homing.from_settings import build
+from homing.plugins.programs import build
 from homing.settings import RouteSettings, Settings
 from tests.unit.cli.conftest import Cli
 

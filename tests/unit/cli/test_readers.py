@@ -7,8 +7,8 @@ import pytest
 
 from homing.cli.reading import counts, words_of
 from homing.domain.message import Email, Event
-from homing.engine.labels import Label, LabelTable
-from homing.from_settings import build
+from homing.engine.ops.labels import Label, LabelTable
+from homing.plugins.programs import build
 from homing.ports import Query
 from homing.settings import Settings
 from tests.unit.cli.conftest import HOSTILE, Cli
@@ -270,7 +270,7 @@ def test_a_fault_of_ours_is_told_by_kind_and_place_only(
     def crash(*words: object, **more: object) -> None:
         raise ZeroDivisionError("canary of a customer")
 
-    monkeypatch.setattr("homing.from_settings.assemble", crash)
+    monkeypatch.setattr("homing.plugins.programs.assemble", crash)
 
     err = cli("status", code=1).err
 
@@ -282,7 +282,7 @@ def test_a_missing_extra_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
     def missing(*words: object, **more: object) -> None:
         raise ModuleNotFoundError("No module named 'uvicorn'", name="uvicorn")
 
-    monkeypatch.setattr("homing.from_settings.assemble", missing)
+    monkeypatch.setattr("homing.plugins.programs.assemble", missing)
 
     assert (
         cli("status", code=1).err

@@ -9,8 +9,8 @@ HEAVY = {
         f"homing.assemblies.{name}"
         for name in ("bookings", "events", "mail", "reviews", "verdicts")
     ),
-    "homing.assembly",
-    "homing.default_service",
+    "homing.plugins.value",
+    "homing.plugins.default",
     "icalendar",
     "jinja2",
     "opentelemetry",

@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from homing.app import Homing
-from homing.engine import passwords
+from homing.engine.access import passwords
+from homing.runtime.app import Homing
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.programs import clean_environ, serving, until
 

@@ -9,7 +9,7 @@ import pytest
 from homing.cli.demo import NAMES, TOGETHER
 from homing.domain.delivery import Delivery
 from homing.domain.message import Email, decode_message
-from homing.from_settings import build
+from homing.plugins.programs import build
 from homing.providers.stub import BEHAVIOURS
 from homing.settings import RouteSettings, Settings
 from tests.unit.cli.conftest import Cli

@@ -15,7 +15,7 @@ from homing.content.validation import validate_email
 from homing.domain.delivery import Content, Delivery
 from homing.domain.errors import SettingsError
 from homing.domain.message import Attachment, Email
-from homing.engine.steps import Packed, SendStep
+from homing.engine.work.steps import Packed, SendStep
 from homing.providers.stub import StubProvider
 from tests.unit.content.keys import dns, other_key, private_key
 

@@ -10,7 +10,7 @@ from homing.domain.delivery import Receipt
 from homing.domain.failure import Failure
 from homing.domain.policy import Plan
 from homing.engine.route import Route
-from homing.engine.steps import SendStep
+from homing.engine.work.steps import SendStep
 from homing.ports import Absent, Accepted, Envelope, Found, Ready, Unknown
 from tests.unit.engine.world import stage
 

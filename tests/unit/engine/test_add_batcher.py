@@ -15,7 +15,7 @@ from homing.domain.errors import (
     StoreOutcomeUnknown,
     StoreUnavailable,
 )
-from homing.engine.add_batcher import MAX_BATCH, MIN_HALF, AddBatcher
+from homing.engine.commit.add_batcher import MAX_BATCH, MIN_HALF, AddBatcher
 from homing.ports import Added, Existing
 from homing.testing import samples
 

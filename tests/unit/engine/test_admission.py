@@ -14,8 +14,8 @@ from homing.domain.failure import Failure
 from homing.domain.identity import INTENT_SOURCE
 from homing.domain.message import Email, Event, decode_message
 from homing.domain.policy import Plan, Retention
-from homing.engine.admission import Request, Ticket
-from homing.engine.admitted import Admitted
+from homing.engine.intake.admission import Request, Ticket
+from homing.engine.intake.admitted import Admitted
 from homing.ports import Added, Done, Existing, Outcome, Work
 from homing.stores.memory import MemoryStore
 from tests.unit.engine.world import FaultyStore, Script, World, route, stage

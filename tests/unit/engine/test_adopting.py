@@ -11,7 +11,7 @@ from homing.domain.delivery import New, Receipt, Recipient
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
 from homing.domain.writes import write_of_new
-from homing.engine.adopting import ForeignState, adopt
+from homing.engine.intake.adopting import ForeignState, adopt
 from homing.testing import samples
 from homing.testing.samples import NOW_MS
 

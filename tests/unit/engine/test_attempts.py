@@ -12,8 +12,8 @@ from homing.domain.errors import TerminalError
 from homing.domain.failure import Failure, Refusal
 from homing.domain.identity import provider_token
 from homing.domain.message import Email
+from homing.engine.ops.why import explain
 from homing.engine.route import Route
-from homing.engine.why import explain
 from homing.ports import (
     Absent,
     Accepted,

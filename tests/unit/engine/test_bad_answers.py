@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from homing.domain.delivery import Change, Content, Delivery, Fact, Receipt
 from homing.domain.failure import Failure
-from homing.engine.inbox import MAX_BATCH
-from homing.engine.process import MAX_UNSAVED_SENDS
-from homing.engine.steps import SendStep
+from homing.engine.process.process import MAX_UNSAVED_SENDS
+from homing.engine.work.inbox import MAX_BATCH
+from homing.engine.work.steps import SendStep
 from homing.ports import Accepted, Done, Envelope, Outcome, Work
 from homing.stores.memory import MemoryStore
 from tests.unit.engine.providers import Flock, GroupSending, Provider, sending

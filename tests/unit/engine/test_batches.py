@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from homing.domain.delivery import Content, Delivery
 from homing.domain.message import Event
-from homing.engine import inbox, send_batch
-from homing.engine import worker as working
-from homing.engine.handlers import Handlers
-from homing.engine.inbox import MAX_BATCH, Inbox, batches
-from homing.engine.steps import SendStep
+from homing.engine.work import inbox, send_batch
+from homing.engine.work import worker as working
+from homing.engine.work.handlers import Handlers
+from homing.engine.work.inbox import MAX_BATCH, Inbox, batches
+from homing.engine.work.steps import SendStep
 from tests.unit.engine.providers import Flock, Provider, sending
 from tests.unit.engine.test_worker import Watched, running
 from tests.unit.engine.world import Patient, Script, World, quiet, route, stage

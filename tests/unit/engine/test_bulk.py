@@ -11,8 +11,8 @@ import pytest
 from homing.domain.delivery import FailedBecause
 from homing.domain.errors import InvalidRequest, NotFound
 from homing.domain.failure import Failure
-from homing.engine import bulk
-from homing.engine.bulk import BulkActions, BulkProgress
+from homing.engine.ops import bulk
+from homing.engine.ops.bulk import BulkActions, BulkProgress
 from homing.ports import Done, Facet, Query
 from homing.testing.dice import LoadedDice
 from tests.unit.engine.world import Script, World, route

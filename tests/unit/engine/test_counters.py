@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from homing.app import Homing
 from homing.domain.delivery import Cycle
 from homing.domain.errors import StoreFull
 from homing.domain.message import Email
-from homing.engine.counters import (
+from homing.engine.process.counters import (
     BOUNDS_MS,
     CAME_BACK,
     FLUSH_EVERY_S,
@@ -19,6 +18,7 @@ from homing.engine.counters import (
     history,
     percentile,
 )
+from homing.runtime.app import Homing
 from homing.stores.memory import MemoryDisk, MemoryStore
 from homing.testing.clocks import ManualClock
 

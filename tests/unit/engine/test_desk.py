@@ -12,9 +12,9 @@ from homing.domain.delivery import Change, Content, Delivery, Fact
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.domain.failure import Failure
 from homing.domain.message import Event, decode_message
-from homing.engine.admission import Request
-from homing.engine.desk import Desk
-from homing.engine.handlers import admit_event
+from homing.engine.intake.admission import Request
+from homing.engine.ops.desk import Desk
+from homing.engine.work.handlers import admit_event
 from homing.ports import Done, FanOut, Outcome, Query, Work
 from homing.stores.memory import MemoryStore
 from tests.unit.engine.world import FaultyStore, Script, World, route, stage

@@ -13,7 +13,7 @@ from homing.domain.errors import NotAllowed
 from homing.domain.failure import Failure
 from homing.domain.identity import provider_token
 from homing.domain.message import Event, decode_message, encode_message
-from homing.engine import family
+from homing.engine.work import family
 from homing.ports import Absent, Accepted, Done, Envelope, FanOut, Found, Outcome, Query, Work
 from homing.stores.memory import MemoryStore
 from tests.unit.engine.providers import Looking, Provider, sending

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from homing.engine.due_signal import DueSignal
-from homing.engine.wakeup import WakeUp
+from homing.engine.work.due_signal import DueSignal
+from homing.engine.work.wakeup import WakeUp
 from homing.stores.memory import MemoryStore
 from homing.stores.store_signal import StoreSignal
 

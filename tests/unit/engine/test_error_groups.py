@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from homing.app import Homing
 from homing.domain.delivery import FailedBecause
 from homing.domain.failure import Failure
 from homing.domain.message import Email
-from homing.engine.error_groups import ErrorGroup, error_groups
+from homing.engine.ops.error_groups import ErrorGroup, error_groups
+from homing.runtime.app import Homing
 from homing.stores.memory import MemoryStore
 from homing.testing import samples
 from homing.testing.clocks import ManualClock

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from homing.domain.delivery import Change, Fact
 from homing.domain.failure import Failure
 from homing.domain.policy import Plan
-from homing.engine.claimed_work import ClaimedWork
-from homing.engine.held_work import HeldWork
+from homing.engine.work.claimed_work import ClaimedWork
+from homing.engine.work.held_work import HeldWork
 from homing.ports import Envelope
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock

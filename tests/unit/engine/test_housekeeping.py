@@ -12,9 +12,9 @@ from homing.domain import transitions
 from homing.domain.delivery import Change, Fact
 from homing.domain.failure import Failure
 from homing.domain.policy import Retention
-from homing.engine import engine as engine_module
-from homing.engine.housekeeping import FORGET_SILENT_AFTER_S
-from homing.engine.liveness import BEATS_PER_PATIENCE, PATIENCE_S
+from homing.engine.process import engine as engine_module
+from homing.engine.process.housekeeping import FORGET_SILENT_AFTER_S
+from homing.engine.process.liveness import BEATS_PER_PATIENCE, PATIENCE_S
 from homing.ports import Alert, Claim, Cursor, Page, Query
 from homing.stores.memory import MemoryStore
 from tests.unit.engine.world import Bell, PaperJournal, Script, World, quiet, route

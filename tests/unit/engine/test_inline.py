@@ -8,7 +8,7 @@ from typing import Any
 from homing.domain.failure import Failure
 from homing.domain.message import Event
 from homing.domain.policy import Ladder, Plan, Retry, Stage
-from homing.engine.admission import Request, Ticket
+from homing.engine.intake.admission import Request, Ticket
 from homing.engine.route import Route
 from tests.unit.engine.providers import Flock, Provider, sending
 from tests.unit.engine.world import Patient, Script, World, quiet, route

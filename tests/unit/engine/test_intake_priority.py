@@ -8,9 +8,9 @@ import pytest
 
 from homing.domain.errors import StoreUnavailable
 from homing.domain.message import Event
-from homing.engine import intake_priority
-from homing.engine.admission import Request, Ticket
-from homing.engine.intake_priority import (
+from homing.engine.intake import intake_priority
+from homing.engine.intake.admission import Request, Ticket
+from homing.engine.intake.intake_priority import (
     CROWD,
     PATIENCE_S,
     PORTION,

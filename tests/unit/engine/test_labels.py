@@ -8,7 +8,7 @@ import pytest
 
 from homing.domain.delivery import Delivery, FailedBecause, Phase, State
 from homing.domain.failure import Failure
-from homing.engine.labels import ENGINE_LABELS, Label, LabelTable, labels
+from homing.engine.ops.labels import ENGINE_LABELS, Label, LabelTable, labels
 from homing.ports import Facet, FanOut, Outcome, Query, Work
 from homing.testing import samples
 from tests.unit.engine.world import Script, World, route

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from homing.engine import liveness
-from homing.engine.liveness import OLD_BEAT_S, WORKER, Liveness
+from homing.engine.process import liveness
+from homing.engine.process.liveness import OLD_BEAT_S, WORKER, Liveness
 from homing.stores.host import ProcessLocks
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import DAY_S, ManualClock

@@ -9,8 +9,8 @@ import pytest
 
 from homing.domain.delivery import Attempt, Delivery
 from homing.domain.failure import Failure
-from homing.engine import notices as notices_module
-from homing.engine.notices import (
+from homing.engine.process import notices as notices_module
+from homing.engine.process.notices import (
     CLOCKS_DIFFER_S,
     LOOK_THROUGH_EVERY_S,
     MOST_REFUSALS,

@@ -8,7 +8,7 @@ import pytest
 
 from homing.domain.delivery import Fact
 from homing.domain.failure import Failure
-from homing.engine.parking import PARKED, RATE_LIMIT_ALERT_AFTER_S, Parking, parked_routes
+from homing.engine.process.parking import PARKED, RATE_LIMIT_ALERT_AFTER_S, Parking, parked_routes
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from tests.unit.engine.world import route

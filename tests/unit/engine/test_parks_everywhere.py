@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from homing.domain.failure import Failure
-from homing.engine.parking import KNOWN_WITHIN_S
+from homing.engine.process.parking import KNOWN_WITHIN_S
 from homing.ports import Envelope
 from tests.simulation.virtualtime import run
 from tests.unit.engine.providers import Flock, GroupSending, sending

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from homing.engine.permits import WAIT_FOR_MORE_S, Permits, SendPermits
+from homing.engine.work.permits import WAIT_FOR_MORE_S, Permits, SendPermits
 from tests.simulation.virtualtime import run
 from tests.unit.engine.world import quiet
 

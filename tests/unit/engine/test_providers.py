@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from homing.domain.delivery import Receipt
 from homing.domain.failure import Failure
-from homing.engine import providers
-from homing.engine.handlers import Handlers
-from homing.engine.providers import Providers
+from homing.engine.process.route_table import RouteTable
 from homing.engine.route import Route
-from homing.engine.route_table import RouteTable
+from homing.engine.work import providers
+from homing.engine.work.handlers import Handlers
+from homing.engine.work.providers import Providers
 from homing.ports import Accepted, Envelope, Finding, Ready, Transitioned
 from tests.unit.engine.providers import Provider, sending
 from tests.unit.engine.world import World, quiet, route

@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from homing import Assignment, Email, Event, Homing
 from homing.domain.delivery import New
-from homing.engine.claimed_work import ClaimedWork
+from homing.engine.work.claimed_work import ClaimedWork
 from homing.ports import Claimed, Facet, Query
 from homing.providers.stub import StubProvider
 from homing.stores.sql.sqlite.adding import NewEntry

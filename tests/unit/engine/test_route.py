@@ -13,10 +13,10 @@ from homing.domain.errors import InvalidRequest, SettingsError, TerminalError
 from homing.domain.failure import Failure
 from homing.domain.message import Email, Event, Job
 from homing.domain.policy import Plan, Retention, Stage
-from homing.engine.admitted import Admitted
-from homing.engine.handlers import Handlers, event_lane
+from homing.engine.intake.admitted import Admitted
 from homing.engine.lanes import lane_in_generation, lane_name, lane_part
 from homing.engine.route import judge_as_is, routes_by_name
+from homing.engine.work.handlers import Handlers, event_lane
 from homing.ports import Done
 from homing.testing import samples
 from tests.unit.engine.providers import Provider, sending

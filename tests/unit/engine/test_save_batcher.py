@@ -12,8 +12,8 @@ from homing.domain import transitions
 from homing.domain.delivery import Change, Delivery, Receipt
 from homing.domain.errors import StoreFull, StoreOutcomeUnknown, StoreUnavailable
 from homing.domain.failure import Failure
-from homing.engine import save_batcher
-from homing.engine.save_batcher import PendingSave, SaveBatcher, late_outcome
+from homing.engine.commit import save_batcher
+from homing.engine.commit.save_batcher import PendingSave, SaveBatcher, late_outcome
 from homing.testing import samples
 from homing.testing.clocks import ManualClock
 from tests.simulation.virtualtime import run

@@ -13,13 +13,13 @@ from homing.domain.delivery import Change, Delivery, Fact, Receipt
 from homing.domain.errors import StoreUnavailable
 from homing.domain.failure import Failure
 from homing.domain.message import Event
-from homing.engine.admission import Request
-from homing.engine.inbox import MAX_BATCH
-from homing.engine.permits import OWN_PERMITS
-from homing.engine.process import MAX_UNSAVED_SENDS
+from homing.engine.intake.admission import Request
+from homing.engine.process.process import MAX_UNSAVED_SENDS
 from homing.engine.route import Route
-from homing.engine.send_batch import SETTLE_WITHIN_S
-from homing.engine.steps import SendStep
+from homing.engine.work.inbox import MAX_BATCH
+from homing.engine.work.permits import OWN_PERMITS
+from homing.engine.work.send_batch import SETTLE_WITHIN_S
+from homing.engine.work.steps import SendStep
 from homing.ports import Accepted, Envelope
 from homing.stores.memory import MemoryStore
 from tests.simulation.virtualtime import run

@@ -11,7 +11,7 @@ from homing.domain.failure import Failure, Refusal
 from homing.domain.message import Email
 from homing.domain.policy import Stage
 from homing.engine.route import judge_as_is
-from homing.engine.steps import SendStep, refuse
+from homing.engine.work.steps import SendStep, refuse
 from homing.ports import Accepted, Envelope, Ready
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from homing.domain.policy import Plan, Stage
-from homing.engine.labels import Label, LabelTable
+from homing.engine.ops.labels import Label, LabelTable
+from homing.engine.ops.status_words import facets_of
 from homing.engine.route import Route
-from homing.engine.status_words import facets_of
 from homing.ports import Facet
 
 PLAN = Plan(stages=(Stage(name="send"),))

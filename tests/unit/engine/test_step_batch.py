@@ -9,7 +9,7 @@ import pytest
 
 from homing.domain.delivery import Change, Fact
 from homing.domain.failure import Failure
-from homing.engine import worker as working
+from homing.engine.work import worker as working
 from homing.ports import Done, Outcome, Work
 from homing.stores.memory import MemoryStore
 from tests.unit.engine.test_worker import running

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from homing.domain.errors import StoreCorrupt, StoreFull, StoreLocked
-from homing.engine.store_health import REFUSES_AFTER_S, StoreHealth
+from homing.engine.process.store_health import REFUSES_AFTER_S, StoreHealth
 from homing.ports import Claim, Claimed
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock

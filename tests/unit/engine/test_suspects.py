@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from homing.domain.delivery import Content, Delivery
-from homing.engine.claimed_work import ClaimedWork, works_of
-from homing.engine.permits import Permits
-from homing.engine.suspect_queue import SuspectQueue
-from homing.engine.suspects import SUSPECT_PERMITS, permits_for
-from homing.engine.worker import READ_AHEAD
+from homing.engine.work.claimed_work import ClaimedWork, works_of
+from homing.engine.work.permits import Permits
+from homing.engine.work.suspect_queue import SuspectQueue
+from homing.engine.work.suspects import SUSPECT_PERMITS, permits_for
+from homing.engine.work.worker import READ_AHEAD
 from homing.ports import Claimed, Done, Outcome, Work
 from tests.unit.engine.providers import Flock, sending
 from tests.unit.engine.test_worker import running

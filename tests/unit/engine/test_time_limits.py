@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from homing.engine.time_limits import TimeLimits
+from homing.engine.work.time_limits import TimeLimits
 from tests.simulation.virtualtime import run
 
 

@@ -15,8 +15,8 @@ from homing.domain.errors import StoreUnavailable
 from homing.domain.failure import Failure
 from homing.domain.message import Event
 from homing.domain.policy import Stage
-from homing.engine.admission import Request
-from homing.engine.worker import CLAIM_LIMIT, READ_AHEAD
+from homing.engine.intake.admission import Request
+from homing.engine.work.worker import CLAIM_LIMIT, READ_AHEAD
 from homing.ports import Accepted, Claim, Claimed, Done, Envelope, Outcome, Work
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import DAY_S

@@ -11,8 +11,8 @@ from homing.domain import transitions
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, New
 from homing.domain.message import Event
 from homing.domain.policy import Ladder, Plan, Retry, Stage
-from homing.engine.admission import Request, Ticket
-from homing.engine.engine import Engine
+from homing.engine.intake.admission import Request, Ticket
+from homing.engine.process.engine import Engine
 from homing.engine.route import Route
 from homing.ports import (
     Added,

@@ -11,9 +11,9 @@ from homing.domain import identity
 from homing.domain.delivery import Content, Delivery
 from homing.domain.failure import Failure
 from homing.domain.policy import Plan
-from homing.engine.admitted import Admitted
+from homing.engine.intake.admitted import Admitted
 from homing.engine.route import Route
-from homing.engine.steps import SendStep
+from homing.engine.work.steps import SendStep
 from homing.mock_graph import Behaviour
 from homing.ports import Envelope, Ready
 from homing.providers.graph.provider import GraphProvider

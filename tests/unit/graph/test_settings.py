@@ -7,7 +7,7 @@ import pytest
 from homing.domain.errors import SettingsError
 from homing.providers.graph.provider import GraphProvider
 from homing.providers.graph.settings import settings_from
-from homing.urls import provider_from_url
+from homing.runtime.urls import provider_from_url
 from tests.unit.graph.fakes import ENV, SENDER, write_env
 
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from homing.app import Homing
 from homing.domain.message import Email
-from homing.mail_route import mail_route
 from homing.observers.measures import StoreSnapshot, store_snapshot
 from homing.observers.prometheus import PrometheusMetrics
 from homing.providers.stub import StubProvider
+from homing.runtime.app import Homing
+from homing.runtime.mail_route import mail_route
 from homing.testing.clocks import ManualClock
 from tests.unit.observers.events import CANARY, T0_MS, accepted, attempt, refused, succeeded
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from homing.domain.message import Email
-from homing.from_settings import build
 from homing.observers import sentry
 from homing.observers.sentry import SentryReports, event_of
+from homing.plugins.programs import build
+from homing.plugins.telemetry import Telemetry
 from homing.settings import Settings
 from homing.settings.tree import TelemetrySettings
-from homing.telemetry import Telemetry
 from tests.unit.observers.collector import Collector, collecting
 from tests.unit.observers.events import CANARY, DELIVERY_ID, attempt, dead_letter
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from homing.app import Homing
 from homing.domain.errors import SettingsError, StoreUnavailable
+from homing.plugins.telemetry import Telemetry
 from homing.ports import Query
+from homing.runtime.app import Homing
 from homing.settings import Settings
 from homing.settings.tree import TelemetrySettings
 from homing.stores.memory import MemoryStore
-from homing.telemetry import Telemetry
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,8 @@ def _logs_as_they_were() -> Iterator[None]:
 
 def test_what_is_off_is_not_imported() -> None:
     script = (
-        "import sys; from homing.settings import Settings; from homing.telemetry import Telemetry;"
+        "import sys; from homing.settings import Settings;"
+        "from homing.plugins.telemetry import Telemetry;"
         "Telemetry(Settings());"
         "print(sorted({'prometheus_client', 'opentelemetry', 'sentry_sdk', 'grpc', 'starlette'}"
         " & sys.modules.keys()))"

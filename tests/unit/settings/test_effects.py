@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from homing.app import Homing
 from homing.domain.errors import InvalidRequest, SettingsError, TooLarge
 from homing.domain.message import Attachment, Email
 from homing.domain.policy import Exponential, FullJitter, Ladder, Retry
 from homing.engine.route import Route
-from homing.from_settings import build, route_for
+from homing.plugins.programs import build, route_for
+from homing.plugins.telemetry import Telemetry
 from homing.providers.smtp import SmtpProvider
 from homing.providers.stub import StubProvider
+from homing.runtime.app import Homing
+from homing.runtime.clock import ScaledClock
 from homing.settings import Settings, load
 from homing.settings.leaves import leaves
 from homing.stores.memory import MemoryStore
-from homing.system import ScaledClock
-from homing.telemetry import Telemetry
 from tests.unit.content.keys import private_key
 
 TESTS = Path(__file__).parents[2]

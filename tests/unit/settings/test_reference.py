@@ -2,7 +2,7 @@
 
 import tomllib
 
-from homing.from_settings import defaults
+from homing.plugins.programs import defaults
 from homing.settings import load
 from homing.settings.leaves import leaves
 from homing.settings.reference import reference

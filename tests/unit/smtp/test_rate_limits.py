@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from homing import Email, Homing
-from homing.mail_route import mail_route
 from homing.ports import Transitioned
+from homing.runtime.mail_route import mail_route
 from tests.unit.smtp.sending import provider
 from tests.unit.smtp.wire_server import WireServer
 

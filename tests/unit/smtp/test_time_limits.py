@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from homing import Email, Homing
 from homing.domain.delivery import Attempt
-from homing.mail_route import SEND_TIMEOUT_S, mail_route
 from homing.ports import Transitioned
 from homing.providers.smtp.url import SmtpSettings
+from homing.runtime.mail_route import SEND_TIMEOUT_S, mail_route
 from tests.unit.smtp.sending import prove, provider
 from tests.unit.smtp.wire_server import PIPELINING, Cut, Hang, WireServer
 

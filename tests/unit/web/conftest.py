@@ -9,10 +9,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from homing.app import Homing
 from homing.content.limits import Limits
-from homing.mail_route import mail_route
 from homing.providers.stub import StubProvider
+from homing.runtime.app import Homing
+from homing.runtime.mail_route import mail_route
 from homing.settings import Settings
 from homing.settings.tree import ServerSettings
 from homing.testing.clocks import ManualClock

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 
-from homing.app import Homing
-from homing.engine import passwords
-from homing.mail_route import mail_route
+from homing.engine.access import passwords
 from homing.providers.stub import StubProvider
+from homing.runtime.app import Homing
+from homing.runtime.mail_route import mail_route
 from homing.settings import Settings
 from homing.settings.tree import ServerSettings
 from homing.testing.clocks import ManualClock

@@ -7,16 +7,16 @@ import re
 
 import pytest
 
-from homing.app import Homing
-from homing.assembly import Web
 from homing.domain.errors import SettingsError, StoreLocked
 from homing.domain.loopback import is_loopback
-from homing.engine.tokens import Tokens
+from homing.engine.access.tokens import Tokens
+from homing.plugins.value import Web
+from homing.runtime.app import Homing
 from homing.settings import Settings
 from homing.settings.tree import ServerSettings
+from homing.web.access.auth import MAX_TRUSTED, AccessCheck
 from homing.web.application import application
-from homing.web.auth import MAX_TRUSTED, AccessCheck
-from homing.web.calls import Call
+from homing.web.http.calls import Call
 from tests.unit.web.conftest import CLOSED, OPEN, TOKENS, Api, running
 
 STATS = "/api/v1/stats"
@@ -310,7 +310,7 @@ class TestTrust:
             assert (None if refused is None else refused.status_code) == status
 
     async def test_it_is_bounded(self, closed: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("homing.web.auth.MAX_TRUSTED", 2)
+        monkeypatch.setattr("homing.web.access.auth.MAX_TRUSTED", 2)
         assert MAX_TRUSTED > 2
         access_check = AccessCheck(closed.homing, CLOSED.server, steady_s=lambda: 0.0)
         for secret in closed.tokens.values():

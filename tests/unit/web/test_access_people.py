@@ -9,10 +9,10 @@ from typing import ClassVar
 
 import pytest
 
-from homing.app import Homing
-from homing.assembly import Endpoint, HttpRequest, HttpResponse, NoSettings, Service, Web
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound, SettingsError
-from homing.engine import passwords
+from homing.engine.access import passwords
+from homing.plugins.value import Endpoint, HttpRequest, HttpResponse, NoSettings, Service, Web
+from homing.runtime.app import Homing
 from homing.settings import Settings
 from homing.settings.durations import Seconds
 from homing.settings.tree import ServerSettings

@@ -8,12 +8,12 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.types import Message
 
-from homing.app import Homing
-from homing.web.answers import SECURITY_HEADERS
+from homing.runtime.app import Homing
+from homing.web.access.auth import AccessCheck
+from homing.web.api.operations import OPERATIONS
+from homing.web.api.resources import resources
 from homing.web.application import application
-from homing.web.auth import AccessCheck
-from homing.web.operations import OPERATIONS
-from homing.web.resources import resources
+from homing.web.http.answers import SECURITY_HEADERS
 from tests.unit.web.conftest import CLOSED, OPEN, Api, running
 
 PLAIN = sorted({operation.path for operation in OPERATIONS if "{" not in operation.path})

@@ -12,11 +12,11 @@ from starlette.types import Message
 
 from homing.settings import Settings
 from homing.settings.tree import LimitSettings
-from homing.web.bodies import SHORT_BYTES, Bodies
-from homing.web.calls import Call
-from homing.web.intake import MAX_VALUES, check_form
-from homing.web.problems import BadRequest
-from homing.web.schemas import AmendIn, BatchIn, DeliveryIn
+from homing.web.api.intake import MAX_VALUES, check_form
+from homing.web.api.schemas import AmendIn, BatchIn, DeliveryIn
+from homing.web.http.bodies import SHORT_BYTES, Bodies
+from homing.web.http.calls import Call
+from homing.web.http.problems import BadRequest
 from tests.unit.web.conftest import OPEN, Api, running
 
 LIMIT = 200_000

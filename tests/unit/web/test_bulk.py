@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from homing.web.operations import BULK
+from homing.web.api.operations import BULK
 from tests.unit.web.conftest import Api
 
 WHO = {"actor": "ann", "reason": "the mailbox exists now"}
@@ -21,7 +21,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def pause(*_: object) -> None:
         pass
 
-    monkeypatch.setattr("homing.engine.bulk.pause", pause)
+    monkeypatch.setattr("homing.engine.ops.bulk.pause", pause)
 
 
 async def ask(api: Api, url: str, **more: Any) -> httpx2.Response:
@@ -154,7 +154,7 @@ class TestDryRun:
         assert [each["becomes"] for each in dry["preview"]] == ["cancelled"]
 
     async def test_its_preview_is_bounded(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("homing.web.bulk.MAX_PREVIEW", 2)
+        monkeypatch.setattr("homing.web.api.bulk.MAX_PREVIEW", 2)
         for number in range(3):
             await api.dead(f"dead-{number}")
         dry = (await ask(api, REPLAYS, all=True, dry_run=True)).json()
@@ -172,7 +172,7 @@ class TestRunning:
             """The pause between two replays: the worker tries the one just replayed."""
             await api.work()
 
-        monkeypatch.setattr("homing.engine.bulk.pause", pause)
+        monkeypatch.setattr("homing.engine.ops.bulk.pause", pause)
         replay = await done(api, REPLAYS, filter={"error_class": "recipient_refused"})
         assert (replay["state"], replay["done"]) == ("stopped", 1)
         assert replay["stopped_because"] == "recipient_refused"
@@ -184,7 +184,7 @@ class TestRunning:
         async def pause(_: float, stop_asked: asyncio.Event) -> None:
             await stop_asked.wait()
 
-        monkeypatch.setattr("homing.engine.bulk.pause", pause)
+        monkeypatch.setattr("homing.engine.ops.bulk.pause", pause)
         bulk_id = (await ask(api, REPLAYS, all=True)).json()["bulk_id"]
         stopped = await ask(api, f"{REPLAYS}/{bulk_id}/stop")
         assert stopped.status_code == 200
@@ -207,8 +207,8 @@ class TestRunning:
         async def pause(*_: object) -> None:
             await go_on.wait()
 
-        monkeypatch.setattr("homing.engine.bulk.pause", pause)
-        monkeypatch.setattr("homing.engine.bulk.MOST_AT_ONCE", 1)
+        monkeypatch.setattr("homing.engine.ops.bulk.pause", pause)
+        monkeypatch.setattr("homing.engine.ops.bulk.MOST_AT_ONCE", 1)
         assert (await ask(api, REPLAYS, all=True)).status_code == 202
         refused = await ask(api, REPLAYS, all=True)
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
@@ -225,7 +225,7 @@ class TestRunning:
         async def pause(pause_s: float, *_: object) -> None:
             pauses_s.append(pause_s)
 
-        monkeypatch.setattr("homing.engine.bulk.pause", pause)
+        monkeypatch.setattr("homing.engine.ops.bulk.pause", pause)
         await api.dead()
         await done(api, REPLAYS, all=True)
         await api.work()

@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager, closing
 
 import pytest
 
-from homing.app import Homing
+from homing.runtime.app import Homing
 from homing.settings import Settings
 from homing.web import serving
-from homing.web.answers import SECURITY_HEADERS
 from homing.web.application import application
-from homing.web.calls import Call
-from homing.web.connection import Connection, WholeMessages
+from homing.web.http.answers import SECURITY_HEADERS
+from homing.web.http.calls import Call
+from homing.web.http.connection import Connection, WholeMessages
 from homing.web.serving import Server, bind
 
 BODY = b'{"to":["ann@example.org"],"subject":"Booked","text":"See you"}'

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 
-from homing.app import Homing
-from homing.assembly import NoSettings, Service, Web
+from homing.plugins.value import NoSettings, Service, Web
+from homing.runtime.app import Homing
 from homing.settings import Settings
 from homing.settings.tree import ServerSettings
 from homing.web.application import application

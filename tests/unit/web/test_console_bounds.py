@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from homing.app import Homing
 from homing.domain.message import Email
-from homing.engine import bounded
+from homing.engine.ops import bounded
+from homing.runtime.app import Homing
 from homing.stores.sql.sqlite import listing
 from homing.testing.clocks import ManualClock
 from tests.unit.web.conftest import OPEN, Api, running
@@ -82,7 +82,7 @@ async def test_a_key_is_found_by_the_name_of_its_program(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which every process notes, so that no delivery has to be looked at."""
-    monkeypatch.setattr("homing.engine.search.SOURCES_OF", 1)
+    monkeypatch.setattr("homing.engine.ops.search.SOURCES_OF", 1)
     homing = api.homing
     ticket = await homing.submit(HELLO, key="k-old", source="seldom")
     await homing.engine.process.counters.write()

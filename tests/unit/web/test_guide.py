@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from homing.web.operations import API, OPERATIONS
+from homing.web.api.operations import API, OPERATIONS
 from tests.docs.following import commands
 from tests.unit.web.served import homing_serve
 

@@ -10,22 +10,22 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from homing import doctor
-from homing.app import Homing
 from homing.domain.delivery import Fact
 from homing.domain.errors import StoreLocked
 from homing.domain.message import Event
-from homing.engine.liveness import PATIENCE_S, WORKER
-from homing.from_settings import Program, assemble
+from homing.engine.process.liveness import PATIENCE_S, WORKER
+from homing.plugins import doctor
+from homing.plugins.programs import Program, assemble
 from homing.ports import Finding
 from homing.providers.stub import StubProvider
+from homing.runtime.app import Homing
 from homing.settings import Settings
 from homing.settings.loading import Loaded
 from homing.settings.tree import ServerSettings
 from homing.testing.clocks import ManualClock
+from homing.web.api.inspection import Inspection
+from homing.web.api.schemas import DoctorOut
 from homing.web.application import application
-from homing.web.inspection import Inspection
-from homing.web.schemas import DoctorOut
 from tests.unit.web.conftest import OPEN, Api, running
 from tests.unit.web.people import (
     cheap_passwords,  # noqa: F401 - a fixture
@@ -169,7 +169,7 @@ async def test_a_provider_that_does_not_answer_is_not_waited_for(
         return await never
 
     monkeypatch.setattr(StubProvider, "findings", findings, raising=False)
-    monkeypatch.setattr("homing.web.inspection.CHECK_WITHIN_S", 0.0)
+    monkeypatch.setattr("homing.web.api.inspection.CHECK_WITHIN_S", 0.0)
     async with asyncio.timeout(10):
         answer = await api.client.post(f"{API}/routes/mail/check", json={})
     [finding] = answer.json()["findings"]
@@ -312,7 +312,7 @@ async def test_the_doctor_looks_once_for_all_who_ask_meanwhile(
         return [Finding("store", "good", f"look {looks}")]
 
     monkeypatch.setattr(Inspection, "examine", ask)
-    monkeypatch.setattr("homing.web.inspection.examine_running", examine)
+    monkeypatch.setattr("homing.web.api.inspection.examine_running", examine)
     answers = await asyncio.gather(
         *(served.client.post(f"{API}/doctor", json={}) for _ in range(6))
     )
@@ -333,7 +333,7 @@ async def test_the_doctor_looks_again_when_asked_again(
         del program, homing
         return [Finding("store", "good", f"look {looks}")]
 
-    monkeypatch.setattr("homing.web.inspection.examine_running", examine)
+    monkeypatch.setattr("homing.web.api.inspection.examine_running", examine)
     clock = ManualClock()
     monkeypatch.setattr(served.homing.engine, "clock", clock)
     for look in (1, 2):

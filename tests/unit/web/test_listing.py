@@ -8,7 +8,7 @@ import pytest
 
 from homing.ports import Cursor, Facet, GroupBy, Query
 from homing.testing import samples
-from homing.web.reading import decode_cursor, encode_cursor
+from homing.web.http.reading import decode_cursor, encode_cursor
 from tests.unit.web.conftest import Api
 
 LIST = "/api/v1/deliveries"

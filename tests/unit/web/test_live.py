@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
+from homing.web.api.live import MAX_LISTENERS, MAX_WAITING, Listener
 from homing.web.application import Application
-from homing.web.live import MAX_LISTENERS, MAX_WAITING, Listener
 from tests.unit.web.conftest import Api
 
 
@@ -113,7 +113,7 @@ async def test_a_slow_listener_misses_events_and_is_told_how_many() -> None:
 
 async def test_silence_is_broken_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that proxies keep the line open and both ends notice when it is cut."""
-    monkeypatch.setattr("homing.web.live.KEEP_ALIVE_S", 0.0)
+    monkeypatch.setattr("homing.web.api.live.KEEP_ALIVE_S", 0.0)
     assert await Listener(None).lines() == b": still here\n\n"
 
 

@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
-from homing.app import Homing
-from homing.engine.labels import Label, LabelTable
-from homing.mail_route import mail_route
+from homing.engine.ops.labels import Label, LabelTable
 from homing.providers.stub import StubProvider
-from homing.web.listing import LIST_FIELDS
-from homing.web.openapi import describe, document
-from homing.web.operations import API
-from homing.web.resources import Resource
+from homing.runtime.app import Homing
+from homing.runtime.mail_route import mail_route
+from homing.web.api.listing import LIST_FIELDS
+from homing.web.api.openapi import describe, document
+from homing.web.api.operations import API
+from homing.web.api.resources import Resource
 from tests.unit.web.conftest import OPEN, Api, running
 
 FILE = Path(__file__).parents[3] / "docs" / "openapi.json"
@@ -32,7 +32,7 @@ OPERATIONS = [
 
 
 def test_the_file_is_what_the_code_makes() -> None:
-    """To write it anew: python -m homing.web.openapi > docs/openapi.json"""
+    """To write it anew: python -m homing.web.api.openapi > docs/openapi.json"""
     assert FILE.read_bytes() == document()
 
 

@@ -9,9 +9,17 @@ from typing import Any
 import httpx2
 import pytest
 
-from homing.app import Homing
-from homing.assembly import Access, Endpoint, HttpRequest, HttpResponse, NoSettings, Service, Web
 from homing.domain.errors import InvalidRequest, SettingsError
+from homing.plugins.value import (
+    Access,
+    Endpoint,
+    HttpRequest,
+    HttpResponse,
+    NoSettings,
+    Service,
+    Web,
+)
+from homing.runtime.app import Homing
 from homing.settings import Settings
 from homing.settings.tree import ServerSettings
 from homing.web.application import application

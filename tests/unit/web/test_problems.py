@@ -9,7 +9,14 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from homing.domain import errors
-from homing.web.problems import TELL_EVERY_S, VERDICTS, BadRequest, Problem, Troubles, answer_for
+from homing.web.http.problems import (
+    TELL_EVERY_S,
+    VERDICTS,
+    BadRequest,
+    Problem,
+    Troubles,
+    answer_for,
+)
 
 EXAMPLES: list[tuple[Exception, int]] = [
     (errors.InvalidRequest("to", "is empty"), 422),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from homing.engine import search
+from homing.engine.ops import search
 from tests.unit.web.conftest import Api
 
 SEARCH = "/api/v1/search"
@@ -78,7 +78,7 @@ class TestExport:
     async def test_all_that_match_are_in_the_csv(
         self, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("homing.web.exporting.MAX_LIMIT", 2)
+        monkeypatch.setattr("homing.web.api.exporting.MAX_LIMIT", 2)
         for number in range(5):
             await api.post(f"k{number}", source="shop")
         await api.post("other")

@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from homing.web.problems import BadRequest
-from homing.web.schemas import BatchIn, DeliveryIn
-from homing.web.strict_json import MAX_DEPTH, MAX_WHOLE_NUMBER, check, parse
+from homing.web.api.schemas import BatchIn, DeliveryIn
+from homing.web.http.problems import BadRequest
+from homing.web.http.strict_json import MAX_DEPTH, MAX_WHOLE_NUMBER, check, parse
 
 NAMES = st.sampled_from(["a", "b", ":", "a:", '"', "\\", "\n", "ä", "::"])
 LEAVES = (

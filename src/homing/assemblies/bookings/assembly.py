@@ -6,8 +6,8 @@ from homing.assemblies.bookings.app.serving import serve
 from homing.assemblies.bookings.app.settings import BookingsSettings
 from homing.assemblies.bookings.record import SHAPE
 from homing.assemblies.bookings.route import NAME, bookings_route
-from homing.assembly import Assembly, Setup
 from homing.engine.route import Route
+from homing.plugins.value import Assembly, Setup
 
 
 def routes(setup: Setup[BookingsSettings]) -> tuple[Route, ...]:

@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from homing.assemblies.bookings.payloads import EmailPayload
 from homing.assemblies.bookings.record import SHAPE, OutboxEntry
 from homing.assemblies.bookings.route import FIRST_DELAY_S, LABELS, NAME, PLAN
-from homing.assembly import Service
-from homing.assembly_store import read_view
 from homing.domain import transitions
 from homing.domain.delivery import Change, Content, Delivery
 from homing.domain.errors import HomingError, InvalidRequest, NotAllowed, NotFound
 from homing.domain.failure import Failure
-from homing.engine.adopting import adopt
+from homing.engine.intake.adopting import adopt
+from homing.plugins.store import read_view
+from homing.plugins.value import Service
 from homing.ports import Added
 from homing.stores.shape import HIDDEN, Stored, iso_utc
 

@@ -8,11 +8,11 @@ from typing import Any
 from msgspec import Struct
 
 from homing.assemblies.bookings.route import NAME
-from homing.assembly import Service
 from homing.content import addresses
 from homing.content.ics import Meeting, Method, invitation
 from homing.domain.errors import HomingError
 from homing.domain.message import Email, Invitation
+from homing.plugins.value import Service
 
 SUBJECTS: dict[Method, str] = {"REQUEST": "Booked", "CANCEL": "Cancelled"}
 

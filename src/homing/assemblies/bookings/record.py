@@ -12,8 +12,8 @@ from homing.content import addresses
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
 from homing.domain.message import Invitation, decode_email
-from homing.engine.adopting import Foreign, ForeignState
-from homing.engine.request import Request
+from homing.engine.intake.adopting import Foreign, ForeignState
+from homing.engine.intake.request import Request
 from homing.stores.shape import Record, Shape, Stored, iso_utc, ms_from_iso
 
 

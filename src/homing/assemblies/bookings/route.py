@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from homing.assembly import Sign
 from homing.domain.failure import Failure
 from homing.domain.policy import Exponential, Plan, Retention, Retry, Stage
-from homing.engine.labels import Label, LabelTable
+from homing.engine.ops.labels import Label, LabelTable
 from homing.engine.route import Route, judge_as_is
-from homing.engine.steps import SendStep
-from homing.mail_route import EmailComposer
+from homing.engine.work.steps import SendStep
+from homing.plugins.value import Sign
 from homing.ports import Provider
+from homing.runtime.mail_route import EmailComposer
 from homing.stores.shape import HIDDEN
 
 NAME = "bookings"

@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 
-from homing.app import Homing
 from homing.assemblies.events.record import alert_fields
 from homing.assemblies.events.route import as_outbox
 from homing.domain.delivery import Attempt, Delivery
-from homing.engine.handler_names import names_of
-from homing.engine.handlers import EVENT_ROUTE
 from homing.engine.route import Route
+from homing.engine.work.handler_names import names_of
+from homing.engine.work.handlers import EVENT_ROUTE
+from homing.plugins.telemetry import Telemetry
 from homing.ports import Notifier, Store
-from homing.telemetry import Telemetry
+from homing.runtime.app import Homing
 
 log = logging.getLogger("homing.events")
 

@@ -7,9 +7,9 @@ from homing.assemblies.events.alerts import work_for_app
 from homing.assemblies.events.dlq import dlq
 from homing.assemblies.events.record import SHAPE
 from homing.assemblies.events.route import events_route
-from homing.assembly import Assembly, NoSettings, Setup
-from homing.engine.handlers import EVENT_ROUTE, Handlers
 from homing.engine.route import Route
+from homing.engine.work.handlers import EVENT_ROUTE, Handlers
+from homing.plugins.value import Assembly, NoSettings, Setup
 
 
 def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:

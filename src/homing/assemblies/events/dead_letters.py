@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 
-from homing.app import Homing
 from homing.assemblies.events.record import SHAPE
 from homing.assemblies.events.route import replay
 from homing.domain.delivery import Delivery
 from homing.domain.errors import NotFound
-from homing.engine.alerts import WEEK_MS, failed_since
-from homing.engine.handler_names import names_of
-from homing.engine.handlers import EVENT_ROUTE
+from homing.engine.process.alerts import WEEK_MS, failed_since
+from homing.engine.work.handler_names import names_of
+from homing.engine.work.handlers import EVENT_ROUTE
 from homing.ports import Facet, Query
+from homing.runtime.app import Homing
 from homing.stores.shape import Record, Stored
 
 MOST_HANDLERS = 1000

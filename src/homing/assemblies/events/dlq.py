@@ -10,16 +10,16 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 import typer
 
-from homing.app import Homing
 from homing.assemblies.events.dead_letters import (
     get_dlq_event_detail,
     list_dlq_events,
     replay_dlq_event,
 )
-from homing.assembly import Service
 from homing.build import with_service
 from homing.domain.redaction import visible
-from homing.installed import load
+from homing.plugins.discovery import load
+from homing.plugins.value import Service
+from homing.runtime.app import Homing
 from homing.stores.shape import Record, iso_utc_or_none
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from homing.assemblies.events.route import LABELS, EventFields, request_for
 from homing.domain.delivery import Delivery
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Event, Json, decode_message
-from homing.engine.adopting import Foreign, ForeignState
-from homing.engine.function_step import event_id
+from homing.engine.intake.adopting import Foreign, ForeignState
+from homing.engine.work.function_step import event_id
 from homing.events import failure_cycle
 from homing.stores.shape import Record, Shape, Stored, iso_utc, iso_utc_or_none, ms_from_iso
 

@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from homing.domain.delivery import Delivery
 from homing.domain.message import Event, Json
-from homing.engine.admission import Request
-from homing.engine.desk import Desk
-from homing.engine.desk_writer import checked_text
-from homing.engine.handlers import Handlers
-from homing.engine.labels import Label, LabelTable
+from homing.engine.intake.admission import Request
+from homing.engine.ops.desk import Desk
+from homing.engine.ops.desk_writer import checked_text
+from homing.engine.ops.labels import Label, LabelTable
 from homing.engine.route import Route
+from homing.engine.work.handlers import Handlers
 from homing.ports import Store
 
 # Above this many dead letters in a week, plain SQL is no longer enough to triage them.

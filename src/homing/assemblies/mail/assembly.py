@@ -11,13 +11,13 @@ from homing.assemblies.mail.login_codes import TEMPLATE as LOGIN_CODE
 from homing.assemblies.mail.record import SHAPE
 from homing.assemblies.mail.rendering import Render
 from homing.assemblies.mail.route import DAY_S, NAME, MailRules, mail_route
-from homing.assembly import Assembly, Setup
 from homing.domain.failure import Failure
 from homing.domain.policy import Retention
 from homing.engine.route import Route
+from homing.plugins.value import Assembly, Setup
+from homing.runtime.urls import sends_nowhere
 from homing.settings.durations import Seconds
 from homing.settings.own_names import env
-from homing.urls import sends_nowhere
 
 
 class MailSettings(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from homing.domain.message import Email, Json
-from homing.engine.admission import Request
+from homing.engine.intake.admission import Request
 
 SOURCE = "authsession"
 TEMPLATE = "auth.login_code"

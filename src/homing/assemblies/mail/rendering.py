@@ -15,7 +15,7 @@ from homing.domain import identity
 from homing.domain.delivery import Content, Delivery
 from homing.domain.failure import Failure
 from homing.domain.message import decode_email
-from homing.engine.steps import refuse
+from homing.engine.work.steps import refuse
 from homing.ports import Done, Outcome, Work
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from msgspec import Struct
 
 from homing.assemblies.mail.login_codes import suppressed_in_stub_mode
 from homing.assemblies.mail.rendering import RENDER, Render, RenderStep, composer
-from homing.assembly import Sign
 from homing.content.senders import Senders
 from homing.content.validation import envelope_of, validate_email
 from homing.domain.message import Email
 from homing.domain.policy import Ladder, Plan, Retention, Retry, Stage
-from homing.engine.admitted import Admitted
-from homing.engine.labels import Label, LabelTable
+from homing.engine.intake.admitted import Admitted
+from homing.engine.ops.labels import Label, LabelTable
 from homing.engine.route import Route
-from homing.engine.steps import SendStep
+from homing.engine.work.steps import SendStep
+from homing.plugins.value import Sign
 from homing.ports import Provider
 
 # `mail` is the route of `homing serve`.

@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from homing.assemblies.reviews.record import JOB_SHAPE, ROW_SHAPE
 from homing.assemblies.reviews.route import NAME, RECIPIENT, reviews_route
-from homing.assembly import Assembly, NoSettings, Setup
 from homing.domain.delivery import Content
 from homing.domain.errors import HomingError
 from homing.engine.lanes import lane_name
 from homing.engine.route import Route
+from homing.plugins.value import Assembly, NoSettings, Setup
 from homing.ports import Outcome, Work
 
 

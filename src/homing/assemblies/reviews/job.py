@@ -8,8 +8,8 @@ from msgspec import Struct
 from homing.domain.delivery import Content
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Job, decode_message
-from homing.engine.admission import Request
-from homing.engine.admitted import Admitted
+from homing.engine.intake.admission import Request
+from homing.engine.intake.admitted import Admitted
 
 JOB = "review"
 

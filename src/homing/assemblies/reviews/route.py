@@ -16,11 +16,11 @@ from homing.assemblies.reviews.job import (
 )
 from homing.domain.delivery import Content, Delivery
 from homing.domain.policy import Exponential, FullJitter, Plan, Retry, RetryAfter, Stage
-from homing.engine.labels import Label, LabelTable
+from homing.engine.ops.labels import Label, LabelTable
 from homing.engine.route import ALL_VERBS, Route
-from homing.engine.steps import SendStep
-from homing.mail_route import SEND_TIMEOUT_S
+from homing.engine.work.steps import SendStep
 from homing.ports import FanOut, Outcome, Provider, Step, Work
+from homing.runtime.mail_route import SEND_TIMEOUT_S
 
 NAME = "reviews"
 FETCH, LLM, NOTIFY = "fetch", "llm", "notify"

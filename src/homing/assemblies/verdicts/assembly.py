@@ -16,8 +16,8 @@ from homing.assemblies.verdicts.settings import (
     environ_with_file,
 )
 from homing.assemblies.verdicts.web import SERVICE
-from homing.assembly import Assembly, Setup
 from homing.engine.route import Route
+from homing.plugins.value import Assembly, Setup
 from homing.ports import AsksLog
 
 

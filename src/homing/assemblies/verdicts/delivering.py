@@ -13,18 +13,18 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from homing.app import Homing
 from homing.assemblies.verdicts.delivery_log import log_at
 from homing.assemblies.verdicts.lines import other_alert
 from homing.assemblies.verdicts.route import LABELS, NAME, SEND, SEND_TIMEOUT_S
 from homing.assemblies.verdicts.verdict import SOURCE, Verdict, check, request_for
-from homing.assembly import Service
 from homing.domain.delivery import Content, Delivery
 from homing.domain.errors import StoreLocked
 from homing.domain.failure import Failure
-from homing.engine.steps import SendStep
+from homing.engine.work.steps import SendStep
 from homing.observers.alert_log import AlertFile
+from homing.plugins.value import Service
 from homing.ports import Accepted
+from homing.runtime.app import Homing
 
 log = logging.getLogger("homing.verdicts")
 

@@ -11,9 +11,9 @@ from msgspec import Raw, Struct
 from homing.assemblies.verdicts.delivering import Outcome, deliver, report
 from homing.assemblies.verdicts.graph_answers import error_code
 from homing.assemblies.verdicts.verdict import Verdict
-from homing.assembly import HttpRequest, HttpResponse, Service
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
+from homing.plugins.value import HttpRequest, HttpResponse, Service
 
 PATH = "/send-verdict-email"
 STATUS = {"sent": 200, "queued": 202, "dead": 200, "cache_only": 200}

@@ -18,10 +18,10 @@ from homing.assemblies.verdicts.lines import alert_line, delivery_log_line, toke
 from homing.assemblies.verdicts.record import dead_letter_record
 from homing.assemblies.verdicts.route import ALERT, DEAD_LETTER, DELIVERY_LOG, NAME, TOKEN_ALERT
 from homing.assemblies.verdicts.settings import VerdictSettings
-from homing.assembly import Notices, Setup
 from homing.domain.delivery import Attempt, Delivery
 from homing.observers.alert_log import AlertFile
 from homing.observers.lines import LineFile
+from homing.plugins.value import Notices, Setup
 from homing.ports import Store
 from homing.stores.shape import Stored
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from homing.assemblies.verdicts.delivering import alert
 from homing.assemblies.verdicts.route import NAME
-from homing.assembly import Service
-from homing.engine.store_report import why_not_writable
-from homing.engine.unserved import unserved_lanes
+from homing.engine.process.store_report import why_not_writable
+from homing.engine.process.unserved import unserved_lanes
+from homing.plugins.value import Service
 from homing.ports import Finding
 
 

@@ -17,12 +17,12 @@ from homing.assemblies.verdicts.presence import alert_if_absent, problems
 from homing.assemblies.verdicts.route import NAME
 from homing.assemblies.verdicts.settings import ALLOW_REPLAY, environ_with_file
 from homing.assemblies.verdicts.web import SERVICE, WEBHOOK
-from homing.assembly import Assembly, Service, Web
 from homing.build import with_service
-from homing.from_settings import Program, assemble, load_program
-from homing.installed import load
+from homing.plugins.discovery import load
+from homing.plugins.programs import Program, assemble, load_program
+from homing.plugins.telemetry import Telemetry
+from homing.plugins.value import Assembly, Service, Web
 from homing.settings import masked
-from homing.telemetry import Telemetry
 
 WEBHOOK_PORT = 8007
 

@@ -13,7 +13,7 @@ from homing.assemblies.verdicts.verdict import PAID, Verdict, request_for, varia
 from homing.domain.delivery import Attempt
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
-from homing.engine.adopting import Foreign, ForeignState
+from homing.engine.intake.adopting import Foreign, ForeignState
 from homing.stores.shape import Record, Shape, Stored, iso_utc, iso_utc_or_none, ms_from_iso
 
 FIELDS = (

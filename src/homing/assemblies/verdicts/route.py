@@ -9,9 +9,9 @@ from homing.assemblies.verdicts.verdict import admit_verdict
 from homing.domain.delivery import Content, Delivery, Receipt
 from homing.domain.errors import SettingsError
 from homing.domain.policy import Ladder, Plan, Retry, RetryAfter, Stage
-from homing.engine.labels import Label, LabelTable
+from homing.engine.ops.labels import Label, LabelTable
 from homing.engine.route import Route, Verb
-from homing.engine.steps import SendStep
+from homing.engine.work.steps import SendStep
 from homing.ports import Done, Outcome, Provider, Work
 
 NAME = "verdicts"

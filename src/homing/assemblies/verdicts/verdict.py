@@ -9,8 +9,8 @@ from msgspec import Struct
 from homing.content import addresses
 from homing.domain.errors import InvalidRequest
 from homing.domain.message import Email, decode_message
-from homing.engine.admission import Request
-from homing.engine.admitted import Admitted
+from homing.engine.intake.admission import Request
+from homing.engine.intake.admitted import Admitted
 
 SOURCE = "verdicts"
 TEMPLATE = "verdict"

@@ -9,7 +9,7 @@ from homing.assemblies.verdicts.webhook import (
     deliver_here,
     webhook,
 )
-from homing.assembly import Endpoint, Web
+from homing.plugins.value import Endpoint, Web
 
 SERVICE = Web(
     access="tokens",

@@ -20,9 +20,9 @@ from homing.assemblies.verdicts.delivering import (
 )
 from homing.assemblies.verdicts.endpoint import PATH, answer_for, body_for, verdict_text
 from homing.assemblies.verdicts.verdict import PAID, Verdict, check
-from homing.assembly import HttpRequest, HttpResponse, Service
 from homing.domain.errors import InvalidRequest
 from homing.domain.loopback import is_loopback
+from homing.plugins.value import HttpRequest, HttpResponse, Service
 
 if TYPE_CHECKING:
     import httpx2

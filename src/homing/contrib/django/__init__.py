@@ -14,8 +14,8 @@ from django.apps import apps as registry  # not our own module `apps`
 from django.conf import ENVIRONMENT_VARIABLE, settings
 from django.utils.functional import SimpleLazyObject, new_method_proxy
 
-from homing.app import Homing
 from homing.domain.errors import SettingsError
+from homing.runtime.app import Homing
 
 __all__ = ["homing"]
 

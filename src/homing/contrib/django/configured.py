@@ -12,9 +12,9 @@ from django.conf import settings
 from django.db import connections
 from msgspec import Struct
 
-from homing.app import Homing
 from homing.contrib.django.project import ProjectHoming, is_test_run
 from homing.domain.errors import SettingsError
+from homing.runtime.app import Homing
 
 # Given to Homing as they are, under the same names in small letters.
 PASSED_ON = ("TEMPLATES", "DKIM", "ON_DOUBT", "RETRY", "TIMEOUT_S")

@@ -8,15 +8,15 @@ from contextlib import ExitStack, contextmanager
 
 from django.core import mail
 
-from homing.app import Homing
 from homing.domain.errors import NotAllowed
 from homing.domain.message import Message
-from homing.engine.engine import Engine
+from homing.engine.process.engine import Engine
 from homing.engine.route import Route
 from homing.ports import Clock, Dice, Provider, Store
 from homing.providers.stub import StubProvider
+from homing.runtime.app import Homing
+from homing.runtime.clock import SystemClock, SystemDice
 from homing.stores.memory.disk import MemoryDisk
-from homing.system import SystemClock, SystemDice
 from homing.testing.store import OutboxStore
 
 # Loaded by pytest alone, in every run of it, with and without pytest-django.

@@ -7,7 +7,7 @@ damaged line. The SQL stores claim by a statement, which the contract suite comp
 field by field.
 
 What begins in a later state is no change of state: records of other programs are adopted in the
-state that these left (`homing.engine.adopting`).
+state that these left (`homing.engine.intake.adopting`).
 
 One exception is made outside, in SQL: the design of the events assembly has operators replay,
 dismiss and take back events by statements on `core.outbox`, in programs without Homing. The

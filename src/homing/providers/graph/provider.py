@@ -12,7 +12,6 @@ from urllib.parse import parse_qs
 
 import httpx2
 
-from homing import forks
 from homing.domain.delivery import Receipt
 from homing.domain.errors import SettingsError
 from homing.domain.failure import Failure
@@ -24,6 +23,7 @@ from homing.providers.graph.recipients import mime_for
 from homing.providers.graph.settings import ENV_FILE, GraphSettings, settings_from
 from homing.providers.graph.slots import MOST_REQUESTS, Slot, Slots
 from homing.providers.graph.tokens import Tokens
+from homing.runtime import forks
 
 log = logging.getLogger("homing.graph")
 

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Self
 
-from homing import forks
 from homing.domain.failure import Failure
 from homing.domain.loopback import is_loopback
 from homing.ports import Envelope, Finding
@@ -18,6 +17,7 @@ from homing.providers.smtp.tls import tls_context
 from homing.providers.smtp.token import TokenSource
 from homing.providers.smtp.url import SmtpSettings, parse_url
 from homing.providers.smtp.wire import address_problem
+from homing.runtime import forks
 
 # Making the lines of a larger one takes milliseconds: it is done beside the event loop.
 LARGE_MESSAGE = 256 * 1024

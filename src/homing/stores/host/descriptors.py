@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from homing import forks
+from homing.runtime import forks
 
 
 class OwnDescriptor:

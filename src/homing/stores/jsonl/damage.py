@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from homing.domain.delivery import Fact
-from homing.engine.alerts import QUARANTINED
+from homing.engine.process.alerts import QUARANTINED
 from homing.stores.jsonl.correcting import corrected
 from homing.stores.jsonl.files import AppendFile
 from homing.stores.own_files import open_own_file

@@ -10,7 +10,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.domain.errors import StoreUnavailable
 from homing.domain.shown import Projection
@@ -31,6 +30,7 @@ from homing.ports import (
     PurgeRule,
     Query,
 )
+from homing.runtime import forks
 from homing.stores.host import ProcessLocks, WakePipes
 from homing.stores.host.pipes import DUE
 from homing.stores.jsonl.checks import EMERGENCY, findings

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.domain.shown import Projection
 from homing.domain.writes import write_of_change, write_of_new
@@ -23,6 +22,7 @@ from homing.ports import (
     Query,
     Seen,
 )
+from homing.runtime import forks
 from homing.stores.memory import reading
 from homing.stores.memory.claiming import claim_due, renew_all
 from homing.stores.memory.disk import MemoryDisk

@@ -7,7 +7,7 @@ from typing import Any
 
 from homing.domain.delivery import Attempt, Delivery, Fact, Key
 from homing.domain.policy import Retention
-from homing.engine.labels import Label, LabelTable
+from homing.engine.ops.labels import Label, LabelTable
 from homing.stores.projecting import ShapeProjection
 from homing.stores.shape import (
     HIDDEN,

@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from homing.domain import transitions
 from homing.domain.delivery import TERMINAL_STATES, Delivery
+from homing.engine.ops.views import budget_of
 from homing.engine.route import Route, Verb
-from homing.engine.views import budget_of
+from homing.web.api.intake import takes_emails
 from homing.web.console.words import plural
-from homing.web.intake import takes_emails
 
 
 class Action(Struct, frozen=True):

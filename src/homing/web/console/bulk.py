@@ -12,21 +12,21 @@ import msgspec
 from msgspec import Struct
 from starlette.responses import Response
 
-from homing.app import Homing
 from homing.domain.delivery import Delivery
 from homing.domain.errors import NotAllowed, NotFound
-from homing.engine.bounded import COUNT_UP_TO
-from homing.engine.bulk import BULK_VERBS, BulkVerb
-from homing.web.bulk import REPLAYS_PER_SECOND, Bulk
-from homing.web.calls import pairs_of, parsed
+from homing.engine.ops.bounded import COUNT_UP_TO
+from homing.engine.ops.bulk import BULK_VERBS, BulkVerb
+from homing.runtime.app import Homing
+from homing.web.api.bulk import REPLAYS_PER_SECOND, Bulk
+from homing.web.api.filters import from_query
+from homing.web.api.listing import Listing
+from homing.web.api.schemas import BulkIn, Filter
+from homing.web.api.verbs import VERBS, Verbs
 from homing.web.console.deliveries import FILTERS, PAGE, Deliveries, Row
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Form, Page, Visit
-from homing.web.filters import from_query
-from homing.web.listing import Listing
-from homing.web.problems import BadRequest
-from homing.web.schemas import BulkIn, Filter
-from homing.web.verbs import VERBS, Verbs
+from homing.web.http.calls import pairs_of, parsed
+from homing.web.http.problems import BadRequest
 
 SAYS = {
     "replay": "Each is tried again from its failed stage, with a new budget. It stops by itself"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 from msgspec import Struct
 
-from homing.engine.planning import Forecast
+from homing.engine.ops.planning import Forecast
 from homing.web.console.words import span
 
 # About as wide as a chart is shown, so that its text has the size of the page's.

@@ -8,21 +8,21 @@ from typing import get_args
 from msgspec import Struct
 from starlette.responses import Response
 
-from homing.app import Homing
 from homing.domain.delivery import Delivery, FailedBecause
-from homing.engine.request_counts import count_requests
-from homing.engine.views import DeliveryView
+from homing.engine.ops.request_counts import count_requests
+from homing.engine.ops.views import DeliveryView
 from homing.ports import Cursor
 from homing.ports import Page as StorePage
+from homing.runtime.app import Homing
+from homing.web.api.exporting import Export
+from homing.web.api.filters import from_query, words_of
+from homing.web.api.listing import Listing
+from homing.web.api.schemas import Filter
 from homing.web.console import words
 from homing.web.console.rendering import Rendering
 from homing.web.console.summaries import Summaries
 from homing.web.console.visits import Page, Visit
-from homing.web.exporting import Export
-from homing.web.filters import from_query, words_of
-from homing.web.listing import Listing
-from homing.web.reading import cursor_of, encode_cursor
-from homing.web.schemas import Filter
+from homing.web.http.reading import cursor_of, encode_cursor
 
 PAGE = 50
 FILTERS = Filter.__struct_fields__

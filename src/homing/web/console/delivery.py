@@ -10,14 +10,16 @@ from urllib.parse import quote
 import msgspec
 from starlette.responses import Response
 
-from homing.app import Homing
 from homing.domain.delivery import Delivery
 from homing.domain.errors import NotFound
 from homing.domain.message import Email
-from homing.engine.masking import masked_attempt, masked_audit
-from homing.engine.views import attempt_view, audit_view
+from homing.engine.ops.masking import masked_attempt, masked_audit
+from homing.engine.ops.views import attempt_view, audit_view
 from homing.ports import Query
-from homing.web.answers import HTML, Answer
+from homing.runtime.app import Homing
+from homing.web.api.listing import Listing
+from homing.web.api.schemas import AmendIn, VerbIn
+from homing.web.api.verbs import VERBS, Verbs
 from homing.web.console.actions import ACTIONS, offered
 from homing.web.console.deliveries import Deliveries, Row
 from homing.web.console.payloads import (
@@ -31,10 +33,8 @@ from homing.web.console.payloads import (
 from homing.web.console.rendering import Rendering
 from homing.web.console.timeline import timeline
 from homing.web.console.visits import Form, Page, Visit
-from homing.web.listing import Listing
-from homing.web.problems import BadRequest
-from homing.web.schemas import AmendIn, VerbIn
-from homing.web.verbs import VERBS, Verbs
+from homing.web.http.answers import HTML, Answer
+from homing.web.http.problems import BadRequest
 
 # What `why` says of the past begins with a time; the timeline shows that.
 _PAST = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ ")

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from starlette.responses import Response
 
-from homing.app import Homing
-from homing.engine.advice import FIXED_ELSEWHERE, advice
+from homing.engine.ops.advice import FIXED_ELSEWHERE, advice
+from homing.runtime.app import Homing
 from homing.web.console.deliveries import Deliveries
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit

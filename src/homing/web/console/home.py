@@ -8,21 +8,21 @@ from typing import cast
 from msgspec import Struct, field
 from starlette.responses import Response
 
-from homing.app import Homing
 from homing.domain.delivery import Fact
-from homing.engine.counters import RESOLUTIONS, Point, Span, history
-from homing.engine.inspecting import list_workers
-from homing.engine.parking import BY_FAULT
-from homing.engine.store_report import store_warnings
-from homing.engine.unserved import unserved_text
+from homing.engine.ops.inspecting import list_workers
+from homing.engine.process.counters import RESOLUTIONS, Point, Span, history
+from homing.engine.process.parking import BY_FAULT
+from homing.engine.process.store_report import store_warnings
+from homing.engine.process.unserved import unserved_text
+from homing.runtime.app import Homing
+from homing.web.api.listing import Listing
+from homing.web.api.schemas import RouteStats, StatsOut
 from homing.web.console.charts import Series, lines
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit
 from homing.web.console.words import plural, upper_first
 from homing.web.console.words import span as spelt
-from homing.web.listing import Listing
-from homing.web.problems import BadRequest
-from homing.web.schemas import RouteStats, StatsOut
+from homing.web.http.problems import BadRequest
 
 # Due for longer than this and not tried: work is late.
 LATE_AFTER_S = 120.0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from homing.app import Homing
 from homing.engine.route import Route
 from homing.ports import StaysLocal
-from homing.web.intake import takes_emails
+from homing.runtime.app import Homing
+from homing.web.api.intake import takes_emails
 
 
 def local_routes(homing: Homing) -> list[Route]:

@@ -7,17 +7,17 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from starlette.responses import Response
 
-from homing.app import Homing
 from homing.domain.message import Email
 from homing.engine.route import Route
 from homing.ports import Facet, Query, Rehearsing
+from homing.runtime.app import Homing
 from homing.web.console.deliveries import Deliveries, Row
 from homing.web.console.local_mail import local_routes
 from homing.web.console.payloads import MailParts, email_of, mail_parts
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit
-from homing.web.problems import BadRequest
-from homing.web.reading import cursor_of, encode_cursor
+from homing.web.http.problems import BadRequest
+from homing.web.http.reading import cursor_of, encode_cursor
 
 PAGE = 20
 FIELDS = frozenset({"cursor", "did"})

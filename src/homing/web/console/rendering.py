@@ -11,14 +11,14 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import Struct
 
-from homing.app import Homing
-from homing.engine.tokens import Right
-from homing.web.answers import CSS, HTML, Answer, RawHeaders
-from homing.web.auth import AccessCheck
+from homing.engine.access.tokens import Right
+from homing.runtime.app import Homing
+from homing.web.access.auth import AccessCheck
 from homing.web.console import words
 from homing.web.console.local_mail import local_routes
 from homing.web.console.visits import Visit
-from homing.web.problems import Problem
+from homing.web.http.answers import CSS, HTML, Answer, RawHeaders
+from homing.web.http.problems import Problem
 
 STATIC = Path(__file__).parent / "static"
 POLICY = (

@@ -8,23 +8,23 @@ import msgspec
 from msgspec import Struct
 from starlette.responses import Response
 
-from homing.app import Homing
 from homing.domain.errors import NotFound
 from homing.domain.policy import Stage
-from homing.engine.advice import advice
-from homing.engine.planning import Forecast, forecast
+from homing.engine.ops.advice import advice
+from homing.engine.ops.planning import Forecast, forecast
 from homing.engine.route import Route
 from homing.ports import Checked, Described
+from homing.runtime.app import Homing
 from homing.settings import seconds
+from homing.web.api.inspection import Inspection
+from homing.web.api.intake import takes_emails
+from homing.web.api.listing import Listing
+from homing.web.api.schemas import RouteStats, VerbIn
+from homing.web.api.verbs import Verbs
 from homing.web.console.charts import plan_picture
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit
-from homing.web.inspection import Inspection
-from homing.web.intake import takes_emails
-from homing.web.listing import Listing
-from homing.web.problems import BadRequest
-from homing.web.schemas import RouteStats, VerbIn
-from homing.web.verbs import Verbs
+from homing.web.http.problems import BadRequest
 
 DEFAULT_OUTAGE = "1h"
 FIELDS = frozenset({"outage", "did"})

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 
 from starlette.responses import Response
 
-from homing.app import Homing
-from homing.engine.search import SearchResult
+from homing.engine.ops.search import SearchResult
+from homing.runtime.app import Homing
+from homing.web.api.listing import MAX_SEARCH_CHARS, Listing
+from homing.web.api.schemas import Filter
 from homing.web.console.deliveries import PAGE, Deliveries, looked_to_ms
 from homing.web.console.delivery import explanation
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit
-from homing.web.listing import MAX_SEARCH_CHARS, Listing
-from homing.web.reading import cursor_of, encode_cursor
-from homing.web.schemas import Filter
+from homing.web.http.reading import cursor_of, encode_cursor
 
 FIELDS = frozenset({"q"})
 ADDRESS_FIELDS = frozenset({"a", "cursor"})

@@ -8,15 +8,15 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from homing.engine.tokens import Right
-from homing.web.answers import Answer
-from homing.web.auth import AccessCheck
-from homing.web.bodies import Bodies
-from homing.web.calls import Call
+from homing.engine.access.tokens import Right
+from homing.web.access.auth import AccessCheck
+from homing.web.access.cookies import Header
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Page, Visit
-from homing.web.cookies import Header
-from homing.web.problems import BadRequest
+from homing.web.http.answers import Answer
+from homing.web.http.bodies import Bodies
+from homing.web.http.calls import Call
+from homing.web.http.problems import BadRequest
 
 # A page of the console to go on to; nothing that leads elsewhere.
 _PLACE = re.compile(r"[a-z0-9][A-Za-z0-9/_-]*(\?[^\\#]*)?")

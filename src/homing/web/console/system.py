@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from msgspec import Struct
 from starlette.responses import Response
 
-from homing.app import Homing
-from homing.engine.desk_writer import AUDIT
-from homing.engine.masking import masked_audit
-from homing.engine.tokens import RIGHTS, Role
-from homing.engine.views import AuditView, audit_view
+from homing.engine.access.tokens import RIGHTS, Role
+from homing.engine.ops.desk_writer import AUDIT
+from homing.engine.ops.masking import masked_audit
+from homing.engine.ops.views import AuditView, audit_view
 from homing.ports import FactCursor
+from homing.runtime.app import Homing
+from homing.web.api.inspection import Inspection
 from homing.web.console.rendering import Rendering
 from homing.web.console.timeline import DONE
 from homing.web.console.visits import Page, Visit
-from homing.web.inspection import Inspection
-from homing.web.reading import whole_number
+from homing.web.http.reading import whole_number
 
 PAGE = 50
 AUDIT_FIELDS = frozenset({"after", "at_ms"})

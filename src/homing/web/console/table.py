@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from homing.app import Homing
 from homing.domain.errors import HomingError, StoreError
-from homing.web import calls
-from homing.web.answers import Answer
-from homing.web.auth import AccessCheck
-from homing.web.bodies import Bodies
-from homing.web.bulk import Bulk
-from homing.web.calls import Call, query_of
+from homing.runtime.app import Homing
+from homing.web.access.auth import AccessCheck
+from homing.web.api.bulk import Bulk
+from homing.web.api.inspection import Inspection
+from homing.web.api.intake import Intake
+from homing.web.api.listing import Listing
+from homing.web.api.live import EventStream, Live
+from homing.web.api.operations import PUBLIC
+from homing.web.api.resources import Resource
+from homing.web.api.verbs import Verbs
 from homing.web.console.bulk import BulkPages
 from homing.web.console.deliveries import Deliveries
 from homing.web.console.delivery import DeliveryPage
@@ -24,14 +27,11 @@ from homing.web.console.search import Search
 from homing.web.console.signing_in import PageAccessCheck, SigningIn
 from homing.web.console.system import System
 from homing.web.console.visits import Page, Visit
-from homing.web.inspection import Inspection
-from homing.web.intake import Intake
-from homing.web.listing import Listing
-from homing.web.live import EventStream, Live
-from homing.web.operations import PUBLIC
-from homing.web.problems import BadRequest, answer_for
-from homing.web.resources import Resource
-from homing.web.verbs import Verbs
+from homing.web.http import calls
+from homing.web.http.answers import Answer
+from homing.web.http.bodies import Bodies
+from homing.web.http.calls import Call, query_of
+from homing.web.http.problems import BadRequest, answer_for
 
 LIVE_FIELDS = frozenset({"delivery"})
 

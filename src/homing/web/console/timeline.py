@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from homing.domain.delivery import Delivery
-from homing.engine.views import AttemptView, AuditView, DeliveryView
+from homing.engine.ops.views import AttemptView, AuditView, DeliveryView
 from homing.web.console.words import because, took
 
 ENDED = {

@@ -11,16 +11,16 @@ from starlette.responses import Response
 
 from homing.domain.delivery import Fact
 from homing.domain.redaction import mask_addresses
-from homing.engine.masking import HIDDEN
-from homing.engine.parking import BY_FAULT
-from homing.engine.tokens import Right
-from homing.web.answers import Answer
-from homing.web.auth import is_csrf_token
-from homing.web.bodies import Bodies
-from homing.web.callers import Caller
-from homing.web.calls import Call, parsed, query_of
-from homing.web.forms import CSRF_FIELD, is_form
-from homing.web.problems import BadRequest
+from homing.engine.access.tokens import Right
+from homing.engine.ops.masking import HIDDEN
+from homing.engine.process.parking import BY_FAULT
+from homing.web.access.auth import is_csrf_token
+from homing.web.access.forms import CSRF_FIELD, is_form
+from homing.web.http.answers import Answer
+from homing.web.http.bodies import Bodies
+from homing.web.http.callers import Caller
+from homing.web.http.calls import Call, parsed, query_of
+from homing.web.http.problems import BadRequest
 
 MAX_FORM_BYTES = 2_000_000
 # More than a page of rows can be chosen with.

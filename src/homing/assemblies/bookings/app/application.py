@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from homing.assemblies.bookings.app import api, pages
 from homing.assemblies.bookings.app.desk import BookingDesk, DeleteCalendarEvent
 from homing.assemblies.bookings.app.sessions import Sessions
-from homing.assembly import Service
+from homing.plugins.value import Service
 
 
 def create_app(

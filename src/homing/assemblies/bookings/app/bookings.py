@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 
 from homing.assemblies.bookings.payloads import Booking
-from homing.engine.request import NO_SOURCE
+from homing.engine.intake.request import NO_SOURCE
 
 Kind: TypeAlias = Literal["confirmation", "cancellation"]
 T = TypeVar("T")

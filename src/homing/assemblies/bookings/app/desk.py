@@ -18,11 +18,11 @@ from homing.assemblies.bookings.payloads import (
     build_confirmation_payload,
     send_payload,
 )
-from homing.assembly import Service
 from homing.content import addresses
 from homing.domain.errors import SettingsError
-from homing.mail_route import DEFAULT_SENDER
+from homing.plugins.value import Service
 from homing.ports import InFile
+from homing.runtime.mail_route import DEFAULT_SENDER
 
 log = logging.getLogger("homing.bookings")
 

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import typer
 from msgspec.structs import replace
 
-from homing.assembly import Service
-from homing.from_settings import assemble, load_program
-from homing.installed import load
+from homing.plugins.discovery import load
+from homing.plugins.programs import assemble, load_program
+from homing.plugins.telemetry import Telemetry
+from homing.plugins.value import Service
 from homing.settings import masked
-from homing.telemetry import Telemetry
 
 PORT = 8003
 

@@ -16,7 +16,7 @@ from fastapi import Depends, HTTPException, Request
 from fastapi.responses import Response
 
 from homing.domain.loopback import is_loopback
-from homing.web.login_limits import LoginLimits
+from homing.web.access.login_limits import LoginLimits
 
 COOKIE = "bookings_session"
 FORM_TOKEN = "form_token"  # noqa: S105 - the name of a field

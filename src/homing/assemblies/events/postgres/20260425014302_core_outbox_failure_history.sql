@@ -252,7 +252,7 @@ select jsonb_populate_record(null::homing_open, jsonb_build_object(
 ) || record)
 $$;
 
--- What Python refuses, too (engine/request_checks.py). Rows that are taken over are kept as they are.
+-- What Python refuses, too (engine/intake/request_checks.py). Rows that are taken over are kept as they are.
 create or replace function core.homing_check(
     p_event_type text, p_idempotency_key text, p_source text, p_target text
 ) returns void
@@ -398,7 +398,7 @@ select
 from core.outbox as o
 where o.failure_history <> '[]';
 
--- What an operator did, as the desk notes it (engine/desk_writer.py).
+-- What an operator did, as the desk notes it (engine/ops/desk_writer.py).
 create or replace function core.homing_audit(
     p_id text, p_verb text, p_actor text, p_reason text, p_now bigint
 ) returns void

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
-from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.domain.errors import StoreError, StoreUnavailable
 from homing.ports import (
@@ -25,6 +24,7 @@ from homing.ports import (
     PurgeRule,
     Query,
 )
+from homing.runtime import forks
 from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.sql.columns import Row
 from homing.stores.sql.postgres import listing, opening, reading

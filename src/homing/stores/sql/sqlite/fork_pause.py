@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from homing import forks
+from homing.runtime import forks
 
 T = TypeVar("T")
 

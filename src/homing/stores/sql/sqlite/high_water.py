@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from homing.domain.delivery import Fact
-from homing.engine.alerts import RESTORED
+from homing.engine.process.alerts import RESTORED
 from homing.stores.own_files import open_own_file, refuse_link
 from homing.stores.sql.sqlite.rows import PARTS, fact_row
 from homing.stores.sql.statements import load

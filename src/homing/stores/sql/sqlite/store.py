@@ -10,7 +10,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from homing import forks
 from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
 from homing.domain.errors import StoreUnavailable
 from homing.domain.writes import write_of_change, write_of_new
@@ -28,6 +27,7 @@ from homing.ports import (
     PurgeRule,
     Query,
 )
+from homing.runtime import forks
 from homing.stores.host import ProcessLocks, WakePipes
 from homing.stores.host.pipes import DUE, SOON
 from homing.stores.sql.assembly_files import AssemblyFile, files_of

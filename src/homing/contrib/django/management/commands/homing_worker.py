@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 from homing.cli.running import run_app
 from homing.contrib.django.configured import configured_homing
 from homing.domain.errors import HomingError
-from homing.from_settings import load_program
+from homing.plugins.programs import load_program
 
 
 class Command(BaseCommand):  # type: ignore[misc] # Django ships no types

@@ -1,0 +1,1 @@
+"""Who may use the service: users, their passwords, and API tokens."""

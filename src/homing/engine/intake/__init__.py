@@ -1,0 +1,1 @@
+"""From a request to a stored delivery: checked, frozen, identified, admitted."""

@@ -1,0 +1,269 @@
+"""Admission: durable intake, idempotent by key; and the inline attempt that may follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Protocol, TypeAlias
+
+from msgspec.structs import replace
+
+from homing.domain import transitions
+from homing.domain.delivery import Content, Delivery, Fact, New, Phase
+from homing.domain.errors import IdempotencyConflict, InvalidRequest
+from homing.engine.commit.add_batcher import AddBatcher
+from homing.engine.intake.preparing import prepare
+from homing.engine.intake.request import Request, Ticket
+from homing.engine.process.parking import Parking
+from homing.engine.route import Route
+from homing.engine.work.attempt import AttemptRunner
+from homing.engine.work.claimed_work import ClaimedWork, works_of
+from homing.ports import Added, AddsInParts, AsyncTransaction, Claimed, Existing, Transaction
+
+__all__ = ["Admission", "Request", "Taker", "Ticket"]
+
+Wanted: TypeAlias = tuple[Route, Request]
+
+# Requests that are prepared while the store writes those before them.
+PART = 128
+
+
+class Taker(Protocol):
+    """A worker of this process that can take a delivery stored already claimed."""
+
+    holder: str
+
+    @property
+    def has_room(self) -> bool: ...
+
+    def take(self, claimed: Claimed) -> None: ...
+
+    def keeping(self, work: ClaimedWork) -> AbstractContextManager[None]: ...
+
+    def attempt_in_background(
+        self, work: ClaimedWork, kept: AbstractContextManager[object]
+    ) -> None: ...
+
+
+class Admission:
+    """Accepts requests. What it returns is stored and fsynced."""
+
+    def __init__(
+        self,
+        runner: AttemptRunner,
+        parking: Parking,
+        takers: Mapping[str, Taker],
+        tell: Callable[[str, Sequence[Delivery]], None],
+    ) -> None:
+        self._runner = runner
+        self._process = runner.process
+        self._parking = parking
+        self._takers = takers
+        self._tell = tell
+        self._adds = AddBatcher(runner.process.store, self._prepare_all, self._tell_accepted)
+
+    def prepare(self, route: Route, request: Request) -> New:
+        """Check and freeze a request; pure but for the clock and an id."""
+        return self._prepare_all([(route, request)])[0]
+
+    async def submit_one(self, route: Route, request: Request) -> Ticket:
+        """As `submit` of one; what is submitted at the same moment shares its write."""
+        self._process.intake.waiting += 1
+        try:
+            new, answer = await self._adds.add((route, request))
+        finally:
+            self._process.intake.waiting -= 1
+        return await self._ticket(route, new, answer)
+
+    async def submit(
+        self, route: Route, requests: Sequence[Request], *, taker: Taker | None = None
+    ) -> list[Ticket | IdempotencyConflict]:
+        """Record durably and return: each new delivery, or the stored one if its key is taken."""
+        return await self.submit_each([(route, request) for request in requests], taker=taker)
+
+    async def submit_each(
+        self, requests: Sequence[Wanted], *, taker: Taker | None = None
+    ) -> list[Ticket | IdempotencyConflict]:
+        """Many, on any routes, in one durable write; all are checked before any is stored.
+
+        A conflict takes the place of its answer, and the others are stored.
+        """
+        if taker is None and len(requests) > PART and isinstance(self._process.store, AddsInParts):
+            new, answers = await self._add_in_parts(self._process.store, requests)
+        else:
+            new = self._taken_by(taker, requests, self._prepare_all(requests))
+            answers = await self._process.store.add(new)
+        added = []
+        for item, answer in zip(new, answers, strict=True):
+            if isinstance(answer, Added):
+                added.append(item)
+                if taker is not None and item.delivery.state == "in_flight":
+                    taker.take(Claimed(item.delivery, Content(item.payload), answer.receipt))
+        self._tell_accepted(added)
+        if len(added) == len(new):
+            return [Ticket(item.delivery, created=True) for item in new]
+        return await self._tickets(requests, new, answers)
+
+    async def _add_in_parts(
+        self, store: AddsInParts, requests: Sequence[Wanted]
+    ) -> tuple[list[New], list[Added | Existing]]:
+        new: list[New] = []
+
+        def parts() -> Iterator[list[New]]:
+            for start in range(0, len(requests), PART):
+                part = self._prepare_all(requests[start : start + PART])
+                new.extend(part)
+                yield part
+
+        return new, await store.add_in_parts(parts())
+
+    def _taken_by(
+        self, taker: Taker | None, requests: Sequence[Wanted], new: list[New]
+    ) -> list[New]:
+        """As they are stored: already claimed where this worker can take them."""
+        if taker is None or not taker.has_room:
+            return new
+        return [
+            self._claimed(route, item, "worker", taker.holder)
+            if self._may_claim(route, item)
+            else item
+            for (route, _), item in zip(requests, new, strict=True)
+        ]
+
+    def submit_within(self, route: Route, request: Request, transaction: Transaction) -> Ticket:
+        """Record inside the caller's own transaction; it exists if and when the caller commits."""
+        new = self.prepare(route, request)
+        [answer] = transaction.add([new])
+        return self._ticket_within(route, new, answer)
+
+    async def submit_within_async(
+        self, route: Route, request: Request, transaction: AsyncTransaction
+    ) -> Ticket:
+        """As `submit_within`, without blocking the event loop."""
+        new = self.prepare(route, request)
+        [answer] = await transaction.add([new])
+        return self._ticket_within(route, new, answer)
+
+    def _ticket_within(self, route: Route, new: New, answer: Added | Existing) -> Ticket:
+        if isinstance(answer, Added):
+            self._process.counters.accepted([new.delivery])
+            return Ticket(new.delivery, created=True)
+        known = _same_request(route, new, answer)
+        return Ticket(replace(new.delivery, id=known), created=False)
+
+    async def send(self, route: Route, request: Request, *, wait: bool = True) -> Ticket:
+        """Store the message, then make the first attempt at once, in the caller's call.
+
+        Without `wait` the attempt goes on in the background.
+        """
+        new = self.prepare(route, request)
+        if not self._may_claim(route, new):
+            [answer] = await self._process.store.add([new])
+            ticket = await self._ticket(route, new, answer)
+            self._tell("accept", [ticket.delivery] if ticket.created else [])
+            return ticket
+        await self._process.refresh_if_stale()
+        keeper = self._takers[route.name]
+        new = self._claimed(route, new, "inline", keeper.holder)
+        asked_at_s = self._process.clock.steady_s()
+        claimed = Claimed(new.delivery, Content(new.payload))
+        [held] = works_of(self._process, route, [claimed], asked_at_s)
+        with ExitStack() as kept:
+            kept.enter_context(keeper.keeping(held))
+            [answer] = await self._process.store.add([new])
+            ticket = await self._ticket(route, new, answer)
+            if not ticket.created:
+                return ticket
+            if isinstance(answer, Added):
+                held.receipt = answer.receipt
+            self._tell("accept", [ticket.delivery])
+            if not wait:
+                keeper.attempt_in_background(held, kept.pop_all())
+                return ticket
+            await self._runner.attempt(held)
+            return Ticket(held.delivery, created=True)
+
+    def _prepare_all(self, requests: Sequence[Wanted]) -> list[New]:
+        return prepare(self._process, requests)
+
+    def _tell_accepted(self, added: Sequence[New]) -> None:
+        self._tell("accept", [item.delivery for item in added])
+
+    def _may_claim(self, route: Route, new: New) -> bool:
+        delivery = new.delivery
+        return (
+            delivery.state == "pending"
+            and (delivery.due_at_ms or 0) <= self._process.clock.now_ms()
+            and not self._parking.is_parked(route.name)
+        )
+
+    def _claimed(self, route: Route, new: New, phase: Phase, holder: str) -> New:
+        """Stored already claimed by this process: no other can start it in between."""
+        lease_until_ms = self._process.lease_until_ms(route)
+        claimed = transitions.accept_claimed(
+            new.delivery, holder=holder, phase=phase, lease_until_ms=lease_until_ms
+        )
+        return replace(new, delivery=claimed.delivery)
+
+    async def _ticket(self, route: Route, new: New, answer: Added | Existing) -> Ticket:
+        if isinstance(answer, Added):
+            return Ticket(new.delivery, created=True)
+        _same_request(route, new, answer)
+        return (await self._repeats([(new, answer)]))[0]
+
+    async def _tickets(
+        self, requests: Sequence[Wanted], new: Sequence[New], answers: Sequence[Added | Existing]
+    ) -> list[Ticket | IdempotencyConflict]:
+        """In the order of the requests; what existed before is read in one go."""
+        tickets: list[Ticket | IdempotencyConflict | None] = []
+        repeats: list[tuple[New, Existing]] = []
+        for (route, _), item, answer in zip(requests, new, answers, strict=True):
+            if isinstance(answer, Added):
+                tickets.append(Ticket(item.delivery, created=True))
+                continue
+            try:
+                _same_request(route, item, answer)
+            except IdempotencyConflict as conflict:
+                tickets.append(conflict)
+            else:
+                tickets.append(None)
+                repeats.append((item, answer))
+        found = iter(await self._repeats(repeats))
+        return [next(found) if ticket is None else ticket for ticket in tickets]
+
+    async def _repeats(self, repeats: Sequence[tuple[New, Existing]]) -> list[Ticket]:
+        """The stored deliveries for these requests; a different request leaves an audit fact."""
+        ids = list(dict.fromkeys(answer.delivery_id for _, answer in repeats))
+        found = await self._process.store.get_many(ids)
+        stored = {delivery.id: delivery for delivery in found if delivery is not None}
+        now_ms = self._process.clock.now_ms()
+        audits = [
+            Fact("mismatch", f"{known}/{now_ms}", now_ms, {"key": new.delivery.key})
+            for new, answer in repeats
+            if (known := answer.delivery_id) in stored and _differs(new, answer)
+        ]
+        if audits:
+            await self._process.store.save([], audits)
+        # Retention may have removed the record while its key still stands.
+        return [
+            Ticket(
+                stored.get(answer.delivery_id) or replace(new.delivery, id=answer.delivery_id),
+                created=False,
+            )
+            for new, answer in repeats
+        ]
+
+
+def _differs(new: New, answer: Existing) -> bool:
+    return answer.key is not None and answer.key.fingerprint != new.delivery.fingerprint
+
+
+def _same_request(route: Route, new: New, answer: Existing) -> str:
+    """The id of the stored delivery of this request; IdempotencyConflict: of another request."""
+    if answer.key is None:
+        if answer.delivery_id == new.delivery.id:
+            raise InvalidRequest("delivery_id", "is taken by another delivery")
+        return answer.delivery_id
+    if _differs(new, answer) and route.on_mismatch == "conflict":
+        raise IdempotencyConflict(answer.key.source, answer.key.key, answer.delivery_id)
+    return answer.delivery_id

@@ -1,0 +1,1 @@
+"""What operators do and see: verbs, filters, lists, explanations, exports."""

@@ -1,0 +1,350 @@
+"""The desk: the operator's verbs, over the same transitions, each with actor and reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from homing.domain import transitions
+from homing.domain.delivery import Attempt, Change, Delivery, Fact, State
+from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
+from homing.domain.message import Message
+from homing.engine.intake.preparing import prepare
+from homing.engine.intake.request import Request
+from homing.engine.intake.request_checks import plain_message
+from homing.engine.ops.bounded import page_within
+from homing.engine.ops.desk_children import DeskChildren
+from homing.engine.ops.desk_writer import AUDIT, DeskWriter, Signed, checked_text, signed
+from homing.engine.ops.error_groups import ErrorGroup, error_groups
+from homing.engine.process.parking import Parking
+from homing.engine.process.process import Process
+from homing.engine.route import Route, Verb
+from homing.engine.work.family import is_current, pages_of_children
+from homing.ports import Cursor, Facet, FactCursor, Page, Query, Transitioned
+
+RESEND_SOURCE = "operator_resend"
+# By `address/delivery id`: an address that was amended away, so that its mail is still found.
+FORMER_RECIPIENT = "former_recipient"
+
+
+class Desk:
+    """The operator's verbs. Each takes and stores who acts (`actor`) and why (`reason`)."""
+
+    def __init__(
+        self,
+        process: Process,
+        parking: Parking,
+        routes: Mapping[str, Route],
+        tell: Callable[[Sequence[Transitioned]], None],
+    ) -> None:
+        self._process = process
+        self._store = process.store
+        self._clock = process.clock
+        self._parking = parking
+        self._writer = DeskWriter(process, routes, tell)
+        self._children = DeskChildren(process, self._writer)
+        self.route_owners = self._writer.route_owners
+        self.no_route = self._writer.no_route
+
+    async def show(self, delivery_id: str) -> Delivery:
+        """The current delivery. NotFound: there is none with this id."""
+        return await self._with_children(await self._writer.read(delivery_id))
+
+    async def list(
+        self,
+        query: Query,
+        cursor: Cursor | None = None,
+        limit: int = 50,
+        *,
+        bounded: bool = False,
+    ) -> Page:
+        """A page of the deliveries that the query describes, newest first.
+
+        With `bounded`, a query that matches few deliveries ends after many were read: the page is
+        then short, and has a cursor to continue from.
+        """
+        if not isinstance(query, Query):
+            raise InvalidRequest("query", f"must be a Query, not {type(query).__name__}")
+        if bounded:
+            page = await page_within(self._store, query, cursor, limit)
+        else:
+            page = await self._store.page(query, cursor, limit)
+        items = [await self._with_children(delivery) for delivery in page.items]
+        return Page(tuple(items), page.next, page.previous)
+
+    async def _with_children(self, delivery: Delivery) -> Delivery:
+        """As its label needs it: with the count of children that wait to be tried again."""
+        if delivery.state != "waiting" or not self._writer.sees_children(delivery.route):
+            return delivery
+        query = Query(parent_id=delivery.id, facets=(Facet(state="pending", attempted=True),))
+        counts = await self._store.count(query)
+        return replace(delivery, retrying_children=sum(counts.values()))
+
+    async def attempts(self, delivery_id: str) -> Sequence[Attempt]:
+        """The ended attempts, then the scheduled or running one."""
+        ended = await self._store.attempts(delivery_id)
+        delivery = await self._store.get(delivery_id)
+        if delivery is None:
+            if not ended:
+                raise NotFound(f"no delivery {delivery_id}")
+            return ended
+        return [*ended, *_current(delivery)]
+
+    async def audit(self, delivery_id: str) -> Sequence[Fact]:
+        """What operators did to a delivery, oldest first."""
+        return await self._store.facts(AUDIT, f"{delivery_id}/")
+
+    async def audit_log(self, after: Fact | None = None, limit: int = 50) -> Sequence[Fact]:
+        """What operators did to deliveries, routes and access, newest first; `after` is the last
+        one seen."""
+        seen = None if after is None else FactCursor(after.key, after.at_ms)
+        return await self._store.facts(AUDIT, limit=limit, after=seen, order="newest")
+
+    async def note_access(self, verb: str, subject: str, *, actor: str, reason: str) -> None:
+        """Record who changed the access of a person or a token (`user:ann`, `token:shop`)."""
+        await self._writer.note(verb, subject, signed(actor, reason))
+
+    async def formerly_for(self, address: str, limit: int) -> Sequence[str]:
+        """The ids of deliveries that were amended to go to others than this address."""
+        facts = await self._store.facts(FORMER_RECIPIENT, f"{address}/", limit, order="newest")
+        return [fact.key.removeprefix(f"{address}/") for fact in facts]
+
+    async def unfinished_children(self, parent: Delivery) -> Sequence[Delivery]:
+        """The first page of its current children that have failed or not ended yet."""
+        states: tuple[State, ...] = ("failed", "dismissed", "pending", "in_flight", "waiting")
+        if parent.fanned_out:
+            async for page in pages_of_children(self._store, parent.id, states):
+                return [child for child in page if is_current(child, parent)]
+        return ()
+
+    async def errors(self, query: Query | None = None, limit: int = 50) -> Sequence[ErrorGroup]:
+        """Dead letters grouped by route, error class and reason, the largest group first."""
+        return await error_groups(self._store, self._clock, query, limit)
+
+    def predict(self, verb: Verb, delivery: Delivery) -> Delivery:
+        """The delivery after a bulk verb; NotAllowed if the verb would be refused."""
+        changes: dict[Verb, Callable[[Delivery], Change]] = {
+            "replay": lambda now: self._children.replayed(now, Signed("", ""), None),
+            "dismiss": self._children.dismissed,
+            "cancel": self._children.cancelled,
+            "restore": self._children.restored,
+        }
+        if verb not in changes:
+            raise InvalidRequest("verb", f"must be one of {', '.join(changes)}")
+        self._writer.check(verb, delivery, None)
+        return changes[verb](delivery).delivery
+
+    async def replay(
+        self,
+        delivery_id: str,
+        *,
+        actor: str,
+        reason: str,
+        generation: int | None = None,
+        cycle: int | None = None,
+    ) -> Delivery:
+        """In place, from the failed stage, with a new budget.
+
+        `generation` of an event is its current one or a later one: older code cannot get it back.
+        With `cycle`, the one that the operator saw, a late click does nothing.
+        """
+        by = signed(actor, reason)
+        before = await self._writer.checked("replay", delivery_id, cycle)
+        if generation is not None and generation < before.generation:
+            present = f"{delivery_id} is of generation {before.generation}"
+            raise InvalidRequest("generation", f"{present}: state that one or a later one")
+
+        def change(now: Delivery) -> Change:
+            return self._children.replayed(now, by, generation)
+
+        return await self._try_again("replay", before, change, by, generation)
+
+    async def restart(
+        self, delivery_id: str, *, actor: str, reason: str, cycle: int | None = None
+    ) -> Delivery:
+        """From the first stage, results dropped."""
+        by = signed(actor, reason)
+        before = await self._writer.checked("restart", delivery_id, cycle)
+
+        def change(now: Delivery) -> Change:
+            plan, now_ms = self._writer.plan(now), self._clock.now_ms()
+            return transitions.restart(now, plan=plan, actor=actor, reason=reason, now_ms=now_ms)
+
+        return await self._try_again("restart", before, change, by, None)
+
+    async def dismiss(
+        self, delivery_id: str, *, actor: str, reason: str, cycle: int | None = None
+    ) -> Delivery:
+        """Close a dead letter: it will not be tried again. `restore` undoes it."""
+        by = signed(actor, reason)
+        before = await self._writer.checked("dismiss", delivery_id, cycle)
+        return await self._writer.use("dismiss", before, self._children.dismissed, by)
+
+    async def restore(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
+        """Undo `dismiss` or `cancel`."""
+        by = signed(actor, reason)
+        before = await self._writer.checked("restore", delivery_id)
+
+        # Children first: a worker that finds the parent due must see them open again.
+        if before.fanned_out and before.failed_because is None:
+            await self._children.restore(before, by)
+        return await self._writer.use("restore", before, self._children.restored, by)
+
+    async def cancel(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
+        """Withdraw an open delivery. If it may have been sent, it becomes uncertain instead."""
+        by = signed(actor, reason)
+        before = await self._writer.checked("cancel", delivery_id)
+        after = await self._writer.use(
+            "cancel",
+            before,
+            self._children.cancelled,
+            by,
+            children=await self._children.first_to_cancel(before),
+            child_change_for=self._children.cancelled_if_free,
+        )
+        if before.fanned_out:
+            await self._children.cancel(after, by)
+        return after
+
+    async def confirm(
+        self, delivery_id: str, *, actor: str, reason: str, evidence: str
+    ) -> Delivery:
+        """An uncertain delivery was accepted; the evidence is stored."""
+        checked_text("evidence", evidence)
+        by = signed(actor, reason)
+        before = await self._writer.checked("confirm", delivery_id)
+
+        def change(now: Delivery) -> Change:
+            plan, now_ms = self._writer.plan(now), self._clock.now_ms()
+            return transitions.confirm(now, plan=plan, evidence=evidence, now_ms=now_ms)
+
+        confirmed = await self._writer.use("confirm", before, change, by)
+        await self._children.look_again(confirmed, by, None)
+        return confirmed
+
+    async def amend(
+        self,
+        delivery_id: str,
+        payload: bytes | Message,
+        *,
+        actor: str,
+        reason: str,
+        addresses: tuple[str, ...] | None = None,
+    ) -> Delivery:
+        """Replace what is delivered by a corrected message; the old one stays readable.
+
+        A message is checked like a new one, and its envelope replaces the old one. Bytes are
+        stored unchecked, with `addresses` as the new envelope if it changes.
+        """
+        by = signed(actor, reason)
+        before = await self._writer.checked("amend", delivery_id)
+        if not isinstance(payload, bytes):
+            payload, addresses = self._amended(before, payload)
+
+        def change(now: Delivery) -> Change:
+            plan, now_ms = self._writer.plan(now), self._clock.now_ms()
+            done = transitions.amend(now, payload, plan=plan, now_ms=now_ms, addresses=addresses)
+            left = {r.address for r in now.recipients} - {
+                r.address for r in done.delivery.recipients
+            }
+            former = [Fact(FORMER_RECIPIENT, f"{each}/{now.id}", now_ms) for each in sorted(left)]
+            return replace(done, facts=(*done.facts, *former))
+
+        amended = await self._writer.use("amend", before, change, by)
+        if before.fanned_out:
+            await self._children.cancel_earlier(amended, by)
+        return amended
+
+    def _amended(self, before: Delivery, message: Message) -> tuple[bytes, tuple[str, ...]]:
+        message = plain_message(message)
+        request = Request(message=message, key=before.key, generation=before.generation)
+        [new] = prepare(self._process, [(self._writer.route(before.route), request)])
+        if new.delivery.lane != before.lane and before.parent_id is None:
+            raise InvalidRequest(
+                "message", f"is for {new.delivery.lane!r}; delivery {before.id} is {before.lane!r}"
+            )
+        return new.payload, tuple(recipient.address for recipient in new.delivery.recipients)
+
+    async def resend(
+        self, delivery_id: str, *, actor: str, reason: str, key: str | None = None
+    ) -> Delivery:
+        """A deliberate second delivery: a clone with its own id, key and history."""
+        by = signed(actor, reason)
+        original = await self._writer.checked("resend", delivery_id)
+        content = await self._store.content(delivery_id)
+        if content is None or not content.payload:
+            raise NotAllowed(f"cannot resend delivery {delivery_id}: its payload is gone")
+        clones = await self._store.count(Query(clone_of=delivery_id))
+        new = transitions.clone(
+            original,
+            content,
+            plan=self._writer.plan(original),
+            new_id=self._process.new_id(),
+            source=RESEND_SOURCE,
+            key=key or f"resend:{delivery_id}:{sum(clones.values()) + 1}",
+            now_ms=self._clock.now_ms(),
+        )
+        facts = (
+            self._writer.audit_fact("resend", delivery_id, by, clone=new.delivery.id),
+            self._writer.audit_fact("resend", new.delivery.id, by, original=delivery_id),
+        )
+        return await self._writer.add("resend", replace(new, facts=facts))
+
+    async def annotate(self, delivery_id: str, *, actor: str, note: str) -> None:
+        """Add a note; nothing else changes."""
+        by = signed(actor, note, named="note")
+        await self._writer.checked("annotate", delivery_id)
+        await self._writer.note("annotate", delivery_id, by)
+
+    async def park(self, route: str, *, actor: str, reason: str) -> int:
+        """Stop a route; nothing of it is tried until it is unparked.
+
+        All processes know of it within a second (`parking.KNOWN_WITHIN_S`). Returns how many are
+        claimed: those that are being sent are finished, the others are released.
+        """
+        self._writer.route(route)
+        await self._writer.note("park", f"route:{route}", signed(actor, reason))
+        await self._parking.park(route, actor=actor, reason=reason)
+        under_way = Query(route=route, facets=(Facet(state="in_flight"),))
+        return sum((await self._store.count(under_way)).values())
+
+    async def unpark(self, route: str, *, actor: str, reason: str) -> None:
+        """Start a parked route again."""
+        self._writer.route(route)
+        await self._writer.note("unpark", f"route:{route}", signed(actor, reason))
+        await self._parking.unpark(route)
+
+    async def _try_again(
+        self,
+        verb: Verb,
+        before: Delivery,
+        change: Callable[[Delivery], Change],
+        by: Signed,
+        generation: int | None,
+    ) -> Delivery:
+        # Children first: a worker that finds the parent due must not see them failed still.
+        if before.fanned_out:
+            await self._children.replay(before, by, generation)
+        after = await self._writer.use(verb, before, change, by)
+        await self._children.look_again(after, by, generation)
+        return after
+
+
+def _current(delivery: Delivery) -> list[Attempt]:
+    if delivery.state not in ("pending", "in_flight"):
+        return []
+    running = delivery.state == "in_flight"
+    return [
+        Attempt(
+            delivery_id=delivery.id,
+            number=delivery.attempts_ended + 1,
+            stage=delivery.stage,
+            status="running" if running else "scheduled",
+            cycle=delivery.cycle,
+            phase=delivery.phase,
+            scheduled_for_ms=None if running else delivery.due_at_ms,
+            started_at_ms=delivery.claimed_at_ms,
+            holder=delivery.holder,
+        )
+    ]

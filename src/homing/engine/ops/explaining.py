@@ -1,0 +1,48 @@
+"""`why`, asked of the store: all that is known of a delivery, put into sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from homing.domain.redaction import mask_addresses
+from homing.engine.ops.masking import without_addresses, without_persons_reason, without_reason
+from homing.engine.ops.why import explain
+from homing.engine.process.engine import Engine
+from homing.engine.work.handler_names import names_of
+
+APP_WORKER = "homing worker --app MODULE:NAME"
+
+
+async def explain_delivery(
+    engine: Engine, delivery_id: str, worker_commands: Mapping[str, str], *, personal: bool
+) -> list[str]:
+    """`worker_commands` says, by route, which command serves it; others belong to applications.
+
+    Without `personal` data addresses are masked, and what operators wrote is left out.
+    """
+    delivery = await engine.desk.show(delivery_id)
+    await engine.parking.refresh()
+    await engine.liveness.look_if_fresh()
+    parked = engine.parking.fact(delivery.route)
+    handlers = await names_of(engine.process.store, [delivery])
+    lines = explain(
+        delivery if personal else without_addresses(delivery),
+        await engine.desk.attempts(delivery_id),
+        engine.routes.get(delivery.route),
+        now_ms=engine.process.clock.now_ms(),
+        parked=parked if parked is None or personal else without_persons_reason(parked),
+        audit=[
+            fact if personal else without_reason(fact)
+            for fact in await engine.desk.audit(delivery_id)
+        ],
+        children=await engine.desk.unfinished_children(delivery),
+        handler=handlers.get(delivery.id),
+        start_with=(
+            None
+            if engine.liveness.is_served(delivery.lane)
+            else worker_commands.get(delivery.route, APP_WORKER)
+        ),
+    )
+    if delivery.route not in engine.routes:
+        lines.append(f"Here it can only be read: {engine.desk.no_route(delivery.route)}.")
+    return lines if personal else [mask_addresses(line) for line in lines]

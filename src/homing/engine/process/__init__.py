@@ -1,0 +1,1 @@
+"""One process: its engine, its heartbeat, its housekeeping, its alerts."""

@@ -1,0 +1,1 @@
+"""From due work to its outcome: claimed, started, attempted, settled."""

@@ -1,0 +1,71 @@
+"""The work that a worker holds, by id: its size in bytes, and the renewal of its leases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from homing.engine.process.process import Process
+from homing.engine.route import Route
+from homing.engine.work.claimed_work import ClaimedWork
+
+
+class HeldWork:
+    def __init__(self, process: Process, route: Route) -> None:
+        self._process = process
+        self._route = route
+        self._by_id: dict[str, ClaimedWork] = {}
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return frozenset(self._by_id)
+
+    def all(self) -> list[ClaimedWork]:
+        """By id, so that a run can be repeated."""
+        return [self._by_id[delivery_id] for delivery_id in sorted(self._by_id)]
+
+    def add(self, works: Sequence[ClaimedWork]) -> None:
+        by_id, size = self._by_id, self.size
+        for work in works:
+            delivery_id = work.delivery.id
+            if delivery_id in by_id:
+                size -= by_id[delivery_id].size
+            by_id[delivery_id] = work
+            size += work.size
+        self.size = size
+
+    def forget(self, works: Sequence[ClaimedWork]) -> None:
+        by_id, size = self._by_id, self.size
+        for work in works:
+            delivery_id = work.delivery.id
+            # There may be a newer claim of the same delivery under its id.
+            if by_id.get(delivery_id) is work:
+                del by_id[delivery_id]
+                size -= work.size
+        self.size = size if by_id else 0
+
+    async def renew_leases(self) -> None:
+        """Extend the leases of all held work; a lost claim is detected at its next write."""
+        process, lease_s = self._process, self._route.lease_s
+        now_s = process.clock.steady_s()
+        aged = [
+            work
+            for work in self._by_id.values()
+            if work.lease_end_s - now_s < lease_s * 2 / 3 and not work.is_being_written
+        ]
+        if not aged:
+            return
+        until_ms = process.lease_until_ms(self._route)
+        asked = [(work.delivery.id, work.delivery.version) for work in aged]
+        renewed = await process.store.renew(process.holder, asked, until_ms)
+        for work, (_, version), is_kept in zip(aged, asked, renewed, strict=True):
+            # A write since then, or one under way, carries a lease of its own.
+            is_same = work.delivery.version == version and not work.is_being_written
+            if is_kept and is_same:
+                work.delivery = replace(work.delivery, due_at_ms=until_ms)
+                work.lease_end_s = now_s + lease_s

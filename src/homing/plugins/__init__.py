@@ -1,0 +1,1 @@
+"""Plug-ins: their value, how they are found, and the programs made of them."""

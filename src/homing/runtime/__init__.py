@@ -1,0 +1,1 @@
+"""The composition root: URLs become stores and providers, routes become an engine."""

@@ -1,0 +1,1 @@
+"""Who calls, and from where: tokens, sessions, cookies, origins, forms."""

@@ -1,0 +1,1 @@
+"""The REST API: its table of operations, and what they do."""

@@ -1,0 +1,1 @@
+"""HTTP itself: connections, bodies, calls, answers, problems."""
