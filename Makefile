@@ -1,5 +1,5 @@
 # `make run` and `make test` need Python 3.11, make and (where system programs are missing) root;
-# the rest they fetch. Each environment is rebuilt only when its lock file or pyproject.toml changed.
+# the rest they fetch. Each environment is rebuilt only when its lock file or a pyproject.toml changed.
 PYTHON ?= python3
 SEEDS ?= 0-19
 MINUTES ?= 5
@@ -8,7 +8,7 @@ ROWS ?= 10000000
 ARGS ?=
 
 UV := .venv-tools/bin/uv
-CODE := $(wildcard src tests benchmarks examples tools/*.py)
+CODE := $(wildcard src systems/src tests benchmarks examples tools/*.py)
 
 export UV_PYTHON_DOWNLOADS := never
 export UV_HTTP_TIMEOUT ?= 180
@@ -75,7 +75,7 @@ lock: $(UV) ## resolve the locked requirements again (ARGS=--upgrade for the new
 clean: ## remove environments and caches
 	rm -rf .venv .venv-run .venv-peers .venv-tools build dist
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .schemathesis
-	find src tests benchmarks examples tools -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find src systems tests benchmarks examples tools -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 system:
 	@tools/ensure-system
@@ -88,14 +88,14 @@ define sync
 	@echo "==> $(1): installing $(2)"
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) $(1)
 	@$(UV) pip sync --quiet --require-hashes --python $(1)/bin/python $(2)
-	@$(UV) pip install --quiet --no-deps --no-build-isolation --python $(1)/bin/python --editable .
+	@$(UV) pip install --quiet --no-deps --no-build-isolation --python $(1)/bin/python --editable . --editable systems
 	@touch $@
 endef
 
-.venv/.ready: requirements/dev.txt pyproject.toml | $(UV)
+.venv/.ready: requirements/dev.txt pyproject.toml systems/pyproject.toml | $(UV)
 	$(call sync,.venv,requirements/dev.txt)
 
-.venv-run/.ready: requirements/run.txt pyproject.toml | $(UV)
+.venv-run/.ready: requirements/run.txt pyproject.toml systems/pyproject.toml | $(UV)
 	$(call sync,.venv-run,requirements/run.txt)
 
 .venv-peers/.ready: benchmarks/peers/requirements.txt | $(UV)

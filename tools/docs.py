@@ -110,18 +110,22 @@ def state_machine() -> str:
 
 def conformance(design: str) -> str:
     """The text of the document up to its table is written by hand; the table is generated."""
-    by_hand, found, _ = (ROOT / f"docs/conformance/{design}.md").read_text().partition(ROWS_TITLE)
+    by_hand, found, _ = (
+        (ROOT / f"systems/docs/conformance/{design}.md").read_text().partition(ROWS_TITLE)
+    )
     if not found:
-        raise ValueError(f"docs/conformance/{design}.md lacks the title {ROWS_TITLE.strip()!r}")
+        raise ValueError(
+            f"systems/docs/conformance/{design}.md lacks the title {ROWS_TITLE.strip()!r}"
+        )
     return f"{by_hand}{ROWS_TITLE}\n{table(design)}\n"
 
 
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/STATE_MACHINE.md": state_machine,
     "docs/reference/settings.md": lambda: reference(defaults()),
-    "docs/conformance/bookings.md": lambda: conformance("bookings"),
-    "docs/conformance/verdicts.md": lambda: conformance("verdicts"),
-    "docs/conformance/events.md": lambda: conformance("events"),
+    "systems/docs/conformance/bookings.md": lambda: conformance("bookings"),
+    "systems/docs/conformance/verdicts.md": lambda: conformance("verdicts"),
+    "systems/docs/conformance/events.md": lambda: conformance("events"),
 }
 
 

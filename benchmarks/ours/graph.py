@@ -40,7 +40,7 @@ def fake_graph(folder: Path) -> Iterator[None]:
         "GRAPH_LOGIN_URL": url,
     }
     words = ["--port", str(port), "--latency-ms", str(round(LATENCY_S * 1000))]
-    process = subprocess.Popen([sys.executable, "-m", "homing", "mock-graph", *words])
+    process = subprocess.Popen([sys.executable, "-m", "homing_systems.mock_graph", *words])
     try:
         asyncio.run(_until_answering(port))
         yield

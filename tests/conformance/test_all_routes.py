@@ -7,17 +7,6 @@ from typing import Any, get_args
 
 import pytest
 
-from homing.assemblies.bookings.route import bookings_route
-from homing.assemblies.events.route import EventFields, events_route
-from homing.assemblies.events.route import request_for as event_request
-from homing.assemblies.mail.login_codes import login_code_request
-from homing.assemblies.mail.route import MailRules, mail_route
-from homing.assemblies.reviews.job import Recipient, Review
-from homing.assemblies.reviews.job import request_for as review_request
-from homing.assemblies.reviews.route import reviews_route
-from homing.assemblies.verdicts.route import verdicts_route
-from homing.assemblies.verdicts.verdict import Verdict
-from homing.assemblies.verdicts.verdict import request_for as verdict_request
 from homing.content.templates import Rendered
 from homing.domain.delivery import Content, Delivery, FailedBecause, Phase, State
 from homing.domain.message import Email
@@ -29,6 +18,17 @@ from homing.ports import Done, Work
 from homing.stores.memory import MemoryStore
 from homing.stores.queries import fits
 from homing.testing.clocks import ManualClock
+from homing_systems.bookings.route import bookings_route
+from homing_systems.events.route import EventFields, events_route
+from homing_systems.events.route import request_for as event_request
+from homing_systems.mail.login_codes import login_code_request
+from homing_systems.mail.route import MailRules, mail_route
+from homing_systems.reviews.job import Recipient, Review
+from homing_systems.reviews.job import request_for as review_request
+from homing_systems.reviews.route import reviews_route
+from homing_systems.verdicts.route import verdicts_route
+from homing_systems.verdicts.verdict import Verdict
+from homing_systems.verdicts.verdict import request_for as verdict_request
 from tests.conformance.world import EvenDice, ScriptedProvider
 
 

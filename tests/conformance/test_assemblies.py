@@ -11,10 +11,6 @@ from typing import Any
 
 import pytest
 
-from homing.assemblies.mail.assembly import MailSettings
-from homing.assemblies.verdicts.mail import composer
-from homing.assemblies.verdicts.settings import VerdictSettings
-from homing.assemblies.verdicts.verdict import Verdict, request_for
 from homing.domain.delivery import Content, Recipient
 from homing.domain.errors import SettingsError
 from homing.domain.message import Email, encode_message
@@ -25,6 +21,10 @@ from homing.settings import Settings
 from homing.settings.durations import Seconds
 from homing.testing import samples
 from homing.testing.clocks import ManualClock
+from homing_systems.mail.assembly import MailSettings
+from homing_systems.verdicts.mail import composer
+from homing_systems.verdicts.settings import VerdictSettings
+from homing_systems.verdicts.verdict import Verdict, request_for
 from tests.conformance.world import ScriptedProvider, World
 
 NAMES = ("mail", "verdicts", "reviews", "events", "bookings")
@@ -33,7 +33,7 @@ WORKED_OFF_BY_AN_APPLICATION = {"reviews", "events"}
 
 
 def assembly(name: str) -> Assembly[Any]:
-    value = importlib.import_module(f"homing.assemblies.{name}").ASSEMBLY
+    value = importlib.import_module(f"homing_systems.{name}").ASSEMBLY
     assert isinstance(value, Assembly)
     return value
 

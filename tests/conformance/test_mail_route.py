@@ -9,9 +9,6 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from homing.assemblies.mail.login_codes import login_code_request
-from homing.assemblies.mail.record import SHAPE, attempt_record, attempt_word
-from homing.assemblies.mail.route import MailRules, mail_route
 from homing.content.templates import Rendered
 from homing.domain.delivery import Attempt, AttemptStatus, Receipt
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
@@ -22,6 +19,9 @@ from homing.engine.route import ALL_VERBS
 from homing.ports import Accepted, Envelope, Query
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
+from homing_systems.mail.login_codes import login_code_request
+from homing_systems.mail.record import SHAPE, attempt_record, attempt_word
+from homing_systems.mail.route import MailRules, mail_route
 from tests.conformance.world import Answer, ScriptedProvider, World
 
 DAY_S = 24 * 3600.0

@@ -9,15 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from homing.assemblies.reviews.classification import (
-    CATEGORIES,
-    Upstream,
-    category_of_code,
-    classify,
-)
-from homing.assemblies.reviews.job import Recipient, Review, request_for
-from homing.assemblies.reviews.record import JOB_SHAPE, ROW_SHAPE, dead_letter, is_escalated
-from homing.assemblies.reviews.route import LABELS, RETRY, reviews_route
 from homing.domain.delivery import Content, Delivery
 from homing.domain.errors import InvalidRequest, NotAllowed
 from homing.domain.failure import Failure
@@ -25,6 +16,15 @@ from homing.ports import Done, Envelope, Query, Work
 from homing.runtime.mail_route import SEND_TIMEOUT_S
 from homing.testing.clocks import ManualClock
 from homing.testing.dice import LoadedDice
+from homing_systems.reviews.classification import (
+    CATEGORIES,
+    Upstream,
+    category_of_code,
+    classify,
+)
+from homing_systems.reviews.job import Recipient, Review, request_for
+from homing_systems.reviews.record import JOB_SHAPE, ROW_SHAPE, dead_letter, is_escalated
+from homing_systems.reviews.route import LABELS, RETRY, reviews_route
 from tests.conformance.world import (
     Answer,
     CrashPoint,

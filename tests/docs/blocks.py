@@ -11,6 +11,7 @@ from msgspec import Struct
 
 REPOSITORY = Path(__file__).parents[2]
 GUIDES = REPOSITORY / "docs" / "guides"
+OF_SYSTEMS = REPOSITORY / "systems" / "docs" / "guides"
 ATTRIBUTES = {"title", "serves", "not-run"}
 
 _FENCE = re.compile(r"^(?P<fence>`{3,})(?P<info>.*)\n(?P<code>(?:.*\n)*?)(?P=fence)$", re.MULTILINE)

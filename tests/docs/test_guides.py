@@ -1,6 +1,7 @@
 """README and guides: their blocks are run as they stand, in order, in an empty folder.
 
-Every file `docs/guides/*.md` is taken; a new guide needs nothing here. What a block is:
+Every file `docs/guides/*.md`, here and of the systems, is taken; a new guide needs nothing here.
+What a block is:
 
 - `python`: run. All of a document share one session, so a later block may use the names of an
   earlier one. Top-level `await` is not Python: show a whole `async def` and `asyncio.run`.
@@ -26,7 +27,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.blocks import GUIDES, REPOSITORY, blocks_in
+from tests.docs.blocks import GUIDES, OF_SYSTEMS, REPOSITORY, blocks_in
 from tests.docs.following import Following
 
 # Tested with servers that they need, or by tests that they show only parts of.
@@ -37,7 +38,11 @@ TESTED_ELSEWHERE = {
     "writing-a-provider.md": "tests/docs/test_provider_guide.py",
     "writing-an-assembly.md": "tests/docs/test_assembly_guide.py",
 }
-DOCUMENTS = [REPOSITORY / "README.md", *sorted(GUIDES.glob("*.md"))]
+DOCUMENTS = [
+    REPOSITORY / "README.md",
+    *sorted(GUIDES.glob("*.md")),
+    *sorted(OF_SYSTEMS.glob("*.md")),
+]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from homing.mock_graph import Behaviour
-from homing.mock_graph.application import MockGraph
 from homing.ports import Accepted
+from homing_systems.mock_graph import Behaviour
+from homing_systems.mock_graph.application import MockGraph
 from tests.unit.graph.fakes import ENV, FIRST_TOKEN, Fake, fake_graph, write_env
 from tests.unit.graph.sending import send
 

@@ -15,11 +15,9 @@ import homing
 ROOT = Path(homing.__file__).parent
 BACKEND = re.compile(r"\b(sqlite|postgres(ql)?|psycopg|jsonl)\b", re.IGNORECASE)
 # Where a URL becomes a store or provider, and what implements, tests or imitates one.
-BACKENDS = ("stores", "providers", "testing", "mock_graph", "runtime/urls.py")
+BACKENDS = ("stores", "providers", "testing", "runtime/urls.py")
 # A database of Django has a kind, and Homing uses the same one; tests use memory.
 FRAMEWORKS = ("contrib",)
-# Each is an application on one store and one provider, and names them in its settings.
-ASSEMBLIES = ("assemblies",)
 # Defaults, examples, and which extra installs a package.
 URLS = ("settings", "runtime/app.py", "cli/demo.py", "cli/options.py", "cli/main.py")
 
@@ -50,7 +48,7 @@ def modules(tree: ast.Module) -> Iterator[str]:
 def test_no_message_names_a_backend() -> None:
     found = [
         f"{name}:{text.lineno}: {text.value!r}"
-        for name, tree in sources(*BACKENDS, *FRAMEWORKS, *ASSEMBLIES, *URLS)
+        for name, tree in sources(*BACKENDS, *FRAMEWORKS, *URLS)
         for text in texts(tree)
         if BACKEND.search(str(text.value))
     ]

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from homing import Assignment, Event, Homing, HomingError, InvalidRequest, Job, SettingsError
-from homing.assemblies.events.route import events_route
 from homing.domain.failure import Failure, Refusal
 from homing.engine.work.handlers import DEFAULT_RETRY, EVENT_ROUTE, HANDLE, Handlers
 from homing.events import DEFAULT_RETRY_POLICY, RetryPolicy
@@ -18,6 +17,7 @@ from homing.ports import Transitioned
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from homing.testing.outbox import Outbox
+from homing_systems.events.route import events_route
 
 
 def handlers_of(event_type: str, *functions: Any) -> Handlers:

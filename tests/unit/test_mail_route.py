@@ -13,9 +13,6 @@ import dkim
 import pytest
 
 from homing import Email, Homing, Ladder, Retry
-from homing.assemblies.mail.rendering import RENDER
-from homing.assemblies.mail.route import MailRules
-from homing.assemblies.mail.route import mail_route as service_route
 from homing.content.templates import Catalog
 from homing.content.templates.budget import Bounds
 from homing.content.templates.loading import load_entries
@@ -25,6 +22,9 @@ from homing.domain.message import Attachment, Invitation
 from homing.providers.stub import StubProvider
 from homing.runtime.mail_route import mail_route
 from homing.testing.clocks import ManualClock
+from homing_systems.mail.rendering import RENDER
+from homing_systems.mail.route import MailRules
+from homing_systems.mail.route import mail_route as service_route
 from tests.unit.content.keys import dns, private_key
 from tests.unit.smtp.wire_server import WireServer
 

@@ -40,8 +40,10 @@ class Commands(TyperGroup):
         super().format_commands(ctx, formatter)
         from homing.plugins.discovery import summaries
 
-        with formatter.section("Assemblies"):
-            formatter.write_dl(sorted(row for row in summaries().items() if row[0] != UNNAMED))
+        rows = sorted(row for row in summaries().items() if row[0] != UNNAMED)
+        if rows:
+            with formatter.section("Assemblies"):
+                formatter.write_dl(rows)
 
 
 class AssemblyCommands(TyperGroup):

@@ -22,7 +22,6 @@ from homing.cli import (
     listing,
     mcp,
     migrating,
-    mock_graph,
     plan,
     reading,
     sending,
@@ -41,7 +40,6 @@ from homing.plugins.discovery import SharedLane
 # Which extra installs a package, for the error message when it is missing.
 EXTRAS = {
     "starlette": "web",
-    "fastapi": "fastapi",
     "uvicorn": "web",
     "jinja2": "smtp",
     "icalendar": "smtp",
@@ -115,7 +113,6 @@ def options(
 register_standard(app)
 sending.register(app)
 demo.register(app)
-mock_graph.register(app)
 
 
 def main() -> None:

@@ -14,13 +14,13 @@ import httpx2
 from playwright.async_api import Browser, Page, expect
 
 from homing import Homing
-from homing.assemblies.bookings.app.settings import BookingsSettings
-from homing.assemblies.bookings.outbox import insert_outbox_entry
-from homing.assemblies.bookings.record import OutboxEntry, OutboxStatus
-from homing.assemblies.bookings.route import bookings_route
 from homing.plugins.value import Service
 from homing.providers.stub import StubProvider
 from homing.settings import Settings
+from homing_systems.bookings.app.settings import BookingsSettings
+from homing_systems.bookings.outbox import insert_outbox_entry
+from homing_systems.bookings.record import OutboxEntry, OutboxStatus
+from homing_systems.bookings.route import bookings_route
 from tests.servers import free_port
 from tests.unit.cli.programs import started, until
 

@@ -12,16 +12,16 @@ from typing import Any
 import httpx2
 
 from homing import Homing
-from homing.assemblies.bookings.app.application import create_app
-from homing.assemblies.bookings.app.desk import DeleteCalendarEvent
-from homing.assemblies.bookings.app.settings import BookingsSettings
-from homing.assemblies.bookings.assembly import ASSEMBLY
-from homing.assemblies.bookings.route import bookings_route
 from homing.plugins.store import store_for
 from homing.plugins.value import Service
 from homing.ports import InFile
 from homing.settings import Settings
 from homing.testing.clocks import ManualClock
+from homing_systems.bookings.app.application import create_app
+from homing_systems.bookings.app.desk import DeleteCalendarEvent
+from homing_systems.bookings.app.settings import BookingsSettings
+from homing_systems.bookings.assembly import ASSEMBLY
+from homing_systems.bookings.route import bookings_route
 from tests.conformance.world import Answer, ScriptedProvider
 
 PASSWORD = "a host's password"

@@ -8,11 +8,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from homing.assemblies.bookings import outbox
-from homing.assemblies.bookings.app.sessions import COOKIE, SESSION_S, Sessions
-from homing.assemblies.bookings.app.settings import BookingsSettings
 from homing.testing.clocks import ManualClock
 from homing.web.access.login_limits import FAILURES, WINDOW_S
+from homing_systems.bookings import outbox
+from homing_systems.bookings.app.sessions import COOKIE, SESSION_S, Sessions
+from homing_systems.bookings.app.settings import BookingsSettings
 from tests.conformance.bookings.site import ANN, PASSWORD, Site
 from tests.conformance.bookings.test_outbox import ENTRY, FAILED, insert
 

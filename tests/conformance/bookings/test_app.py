@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from homing.assemblies.bookings.app.settings import BookingsSettings
-from homing.assemblies.bookings.assembly import ASSEMBLY
-from homing.assemblies.bookings.payloads import Booking
 from homing.domain.errors import StoreUnavailable
 from homing.observers.logs import LogObserver
 from homing.ports import Envelope
 from homing.testing.clocks import ManualClock
+from homing_systems.bookings.app.settings import BookingsSettings
+from homing_systems.bookings.assembly import ASSEMBLY
+from homing_systems.bookings.payloads import Booking
 from tests.conformance.bookings.site import ANN, Site, until
 
 

@@ -10,16 +10,16 @@ import pytest
 from msgspec.structs import asdict, replace
 
 from homing import Event, Homing
-from homing.assemblies.bookings import outbox
-from homing.assemblies.bookings.app.settings import BookingsSettings
-from homing.assemblies.bookings.outbox import OutboxCounts, OutboxError
-from homing.assemblies.bookings.payloads import EmailPayload
-from homing.assemblies.bookings.record import OutboxEntry, OutboxStatus
 from homing.domain.message import Invitation
 from homing.plugins.value import Service
 from homing.settings import Settings
 from homing.stores.shape import iso_utc
 from homing.testing.clocks import ManualClock
+from homing_systems.bookings import outbox
+from homing_systems.bookings.app.settings import BookingsSettings
+from homing_systems.bookings.outbox import OutboxCounts, OutboxError
+from homing_systems.bookings.payloads import EmailPayload
+from homing_systems.bookings.record import OutboxEntry, OutboxStatus
 from tests.conformance.bookings.site import Site
 from tests.conformance.world import START_MS
 

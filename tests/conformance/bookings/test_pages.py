@@ -14,11 +14,11 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, async_playwright, expect
 
-from homing.assemblies.bookings.app.settings import BookingsSettings
 from homing.runtime.clock import SystemClock
 from homing.stores.shape import iso_utc
 from homing.testing.clocks import ManualClock
 from homing.web.access.login_limits import FAILURES
+from homing_systems.bookings.app.settings import BookingsSettings
 from tests.conformance.bookings.pages import (
     REFRESH_MS,
     App,
@@ -45,7 +45,7 @@ STATES = {
     "failed": [failed("bob")],
     "mixed": [pending("ann"), failed("bob")],
 }
-SCRIPT = files("homing.assemblies.bookings.app").joinpath("static/app.js").read_text()
+SCRIPT = files("homing_systems.bookings.app").joinpath("static/app.js").read_text()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from homing.assemblies.bookings.payloads import (
+from homing.testing.clocks import ManualClock
+from homing_systems.bookings.payloads import (
     Booking,
     EmailPayload,
     NotificationConfig,
@@ -14,7 +15,6 @@ from homing.assemblies.bookings.payloads import (
     build_confirmation_payload,
     send_payload,
 )
-from homing.testing.clocks import ManualClock
 from tests.conformance.bookings.site import SENDER, Site
 from tests.conformance.world import START_MS
 

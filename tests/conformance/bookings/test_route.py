@@ -5,8 +5,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from homing.assemblies.bookings.record import SHAPE
-from homing.assemblies.bookings.route import MAX_ATTEMPTS, PLAN, bookings_route
 from homing.content.ics import Meeting, invitation
 from homing.domain.delivery import Content
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound, TerminalError
@@ -16,6 +14,8 @@ from homing.engine.intake.admission import Request
 from homing.ports import Envelope
 from homing.stores.shape import Record, Stored
 from homing.testing.clocks import ManualClock
+from homing_systems.bookings.record import SHAPE
+from homing_systems.bookings.route import MAX_ATTEMPTS, PLAN, bookings_route
 from tests.conformance.world import START_MS, Answer, ScriptedProvider, World
 
 DAY_S = 24 * 3600.0

@@ -12,8 +12,6 @@ import pytest
 from msgspec.structs import replace
 
 from homing import Homing
-from homing.assemblies.bookings.assembly import ASSEMBLY
-from homing.assemblies.bookings.record import SHAPE
 from homing.content.addresses import Address
 from homing.content.ics import Meeting, invitation
 from homing.domain.errors import StoreUnsafe
@@ -22,6 +20,8 @@ from homing.ports import Query
 from homing.stores.shape import HIDDEN, Record, Stored
 from homing.stores.sql.assembly_files import files_of
 from homing.testing.clocks import ManualClock
+from homing_systems.bookings.assembly import ASSEMBLY
+from homing_systems.bookings.record import SHAPE
 from tests.conformance.bookings.site import Site
 from tests.conformance.histories import Action, play
 from tests.conformance.world import START_MS

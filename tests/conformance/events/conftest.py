@@ -35,7 +35,7 @@ def server() -> Iterator[str]:
 def database(server: str) -> str:
     """With the schema of the outbox."""
     store = PostgresStore(url := f"{server}/postgres")
-    store.add_sql_files("events", "homing.assemblies.events.postgres")
+    store.add_sql_files("events", "homing_systems.events.postgres")
 
     async def migrate() -> None:
         await store.open()

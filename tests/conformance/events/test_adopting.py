@@ -14,7 +14,7 @@ from tests.conformance.events.outbox import (
     work,
 )
 
-PACKAGE = "homing.assemblies.events.postgres"
+PACKAGE = "homing_systems.events.postgres"
 
 OLD_TABLE = """
 create schema core;

@@ -6,11 +6,11 @@ import psycopg
 import pytest
 
 from homing import Event, Homing
-from homing.assemblies.events.record import SHAPE
-from homing.assemblies.events.route import as_outbox, replay
 from homing.events import TerminalHandlerError
 from homing.stores.shape import Stored
 from homing.testing.clocks import ManualClock
+from homing_systems.events.record import SHAPE
+from homing_systems.events.route import as_outbox, replay
 from tests.conformance.events.outbox import (
     Outbox,
     as_shape,

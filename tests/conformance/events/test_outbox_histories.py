@@ -12,8 +12,6 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from homing import Event, Homing
-from homing.assemblies.events.record import SHAPE
-from homing.assemblies.events.route import replay
 from homing.domain.delivery import Delivery
 from homing.domain.errors import HomingError
 from homing.domain.failure import Failure
@@ -24,6 +22,8 @@ from homing.ports import PurgeRule, Query
 from homing.stores.shape import Record, Stored
 from homing.testing import samples
 from homing.testing.clocks import ManualClock
+from homing_systems.events.record import SHAPE
+from homing_systems.events.route import replay
 from tests.conformance.events.outbox import Outbox, as_shape, work
 from tests.conformance.histories import Action, play
 

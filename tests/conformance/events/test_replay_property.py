@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 
 from homing import Homing
-from homing.assemblies.events.route import replay
 from homing.domain.delivery import Cycle, Delivery, FailedBecause, New
 from homing.domain.failure import Failure
 from homing.engine.lanes import lane_name, lane_part
 from homing.engine.work.handlers import event_lane
 from homing.testing import samples
+from homing_systems.events.route import replay
 from tests.conformance.events.outbox import Outbox, plain
 
 TIMES = st.none() | st.integers(0, 2_000_000_000_000)

@@ -9,11 +9,11 @@ import msgspec
 import psycopg
 import pytest
 
-from homing.assemblies.events.route import replay
 from homing.domain.errors import InvalidRequest, NotAllowed
 from homing.events import FailureCycle, TerminalHandlerError
 from homing.ports import Claim
 from homing.testing.clocks import ManualClock
+from homing_systems.events.route import replay
 from tests.conformance.events.outbox import (
     Outbox,
     contents,

@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import asdict
 
 from homing import Homing, Query
-from homing.assemblies.events.route import replay
 from homing.domain.delivery import Delivery
 from homing.events import TerminalHandlerError
 from homing.testing.clocks import ManualClock
+from homing_systems.events.route import replay
 from tests.conformance.events.outbox import (
     Outbox,
     contents,

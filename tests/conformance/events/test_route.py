@@ -20,9 +20,6 @@ import sqlalchemy.exc
 
 import homing.events
 from homing import Event, Homing, Query
-from homing.assemblies.events import dead_letters as tools
-from homing.assemblies.events.record import SHAPE, alert_fields
-from homing.assemblies.events.route import EventFields, events_route, replay, request_for
 from homing.domain.delivery import Fact
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
 from homing.domain.failure import Failure
@@ -35,6 +32,9 @@ from homing.ports import Alert, Facet, Transitioned
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from homing.testing.dice import LoadedDice
+from homing_systems.events import dead_letters as tools
+from homing_systems.events.record import SHAPE, alert_fields
+from homing_systems.events.route import EventFields, events_route, replay, request_for
 from tests.conformance.world import Listener, World, elapsed_s
 
 ROOT = Path(__file__).parents[3]
@@ -828,7 +828,7 @@ def test_the_named_parts_are_there() -> None:
     assert RetryPolicy() == DEFAULT_RETRY_POLICY
     for name in ("list_dlq_events", "get_dlq_event_detail", "replay_dlq_event"):
         assert callable(getattr(tools, name))
-    assert (ROOT / "docs/runbooks/event-substrate.md").exists()
+    assert (ROOT / "systems/docs/runbooks/event-substrate.md").exists()
 
 
 def test_a_field_that_failure_cycle_loses_breaks_this() -> None:

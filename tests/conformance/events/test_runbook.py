@@ -16,7 +16,7 @@ def test_the_runbook_can_be_followed(
 ) -> None:
     """E-032, E-046, E-047"""
     monkeypatch.setenv("DATABASE_URL", empty_database)
-    blocks = list(blocks_in(REPOSITORY / "docs/runbooks/event-substrate.md"))
+    blocks = list(blocks_in(REPOSITORY / "systems/docs/runbooks/event-substrate.md"))
     with Following(blocks, tmp_path) as following:
         for block in blocks:
             try:

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from homing import Event, Homing
-from homing.assemblies.events import dead_letters
-from homing.assemblies.events.route import as_outbox
 from homing.cli.reading import counts
 from homing.domain.errors import InvalidRequest, NotFound
 from homing.events import RetryPolicy, TerminalHandlerError
 from homing.mcp.tools import DeadLetterTools
 from homing.observers.logs import LogObserver
 from homing.testing.clocks import ManualClock
+from homing_systems.events import dead_letters
+from homing_systems.events.route import as_outbox
 from tests.conformance.events.outbox import Outbox, failing, work, work_until_failed
 from tests.unit.web.conftest import OPEN, running
 

@@ -13,10 +13,6 @@ from typing import Any
 import httpx2
 
 from homing import Homing
-from homing.assemblies.verdicts import stripe
-from homing.assemblies.verdicts.assembly import ASSEMBLY
-from homing.assemblies.verdicts.settings import VerdictSettings
-from homing.assemblies.verdicts.web import SERVICE
 from homing.observers.alert_log import AlertLog
 from homing.observers.route_notices import RouteNotices
 from homing.plugins.store import store_for
@@ -25,6 +21,10 @@ from homing.ports import Provider, Store
 from homing.settings import Settings
 from homing.testing.clocks import ManualClock
 from homing.web.application import application
+from homing_systems.verdicts import stripe
+from homing_systems.verdicts.assembly import ASSEMBLY
+from homing_systems.verdicts.settings import VerdictSettings
+from homing_systems.verdicts.web import SERVICE
 from tests.conformance.world import Answer, ScriptedProvider
 
 SENDER = "oracle@example.org"

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx2
 
-from homing.assemblies.verdicts import stripe
+from homing_systems.verdicts import stripe
 from tests.conformance.verdicts.office import SECRET, body, completed
 from tests.unit.cli.programs import Program, free_port, run_with, started, until
 
@@ -49,14 +49,16 @@ class Shop:
 
     def start(self, *words: str, ready: str) -> Program:
         """Once it has said that it is ready."""
-        command = ("-m", "homing", *words)
+        return self._started(("-m", "homing", *words), ready)
+
+    def _started(self, command: tuple[str, ...], ready: str) -> Program:
         program = self._stack.enter_context(started(self.folder, command, **self.settings))
 
         def is_ready() -> bool:
             assert program.process.poll() is None, program.said()
             return ready in program.said()
 
-        until(is_ready, what=words[0])
+        until(is_ready, what=" ".join(command))
         return program
 
     def run(self, *words: str, code: int = 0) -> str:
@@ -66,7 +68,8 @@ class Shop:
 
     def graph(self, *words: str) -> Program:
         place = ("--port", str(self.graph_port), "--state", str(self.folder / "graph"))
-        return self.start("mock-graph", *place, *words, ready="mock-graph: http")
+        command = ("-m", "homing_systems.mock_graph", *place, *words)
+        return self._started(command, "mock-graph: http")
 
     def serve(self, *words: str) -> Program:
         return self._listening("serve", self.port, *words)

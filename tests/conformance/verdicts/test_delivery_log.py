@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from homing.assemblies.verdicts.delivery_log import DeliveryLog
+from homing_systems.verdicts.delivery_log import DeliveryLog
 
 
 def line(session_id: str) -> str:

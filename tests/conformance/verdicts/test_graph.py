@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from homing.assemblies.verdicts.route import DUPLICATE_NOTICE
-from homing.mock_graph import Behaviour
 from homing.testing.clocks import ManualClock
+from homing_systems.mock_graph import Behaviour
+from homing_systems.verdicts.route import DUPLICATE_NOTICE
 from tests.conformance.verdicts.office import DAY_S, ODD_JSON, Office
 from tests.unit.graph.fakes import FIRST_TOKEN, fake_graph
 

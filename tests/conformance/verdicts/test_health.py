@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from homing.assemblies.verdicts.presence import alert_if_absent, files, problems
 from homing.testing.clocks import ManualClock
+from homing_systems.verdicts.presence import alert_if_absent, files, problems
 from tests.conformance.verdicts.office import Office
 
 

@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from homing.assemblies.verdicts.assembly import ASSEMBLY
-from homing.assemblies.verdicts.programs import WEBHOOK_PORT
-from homing.assemblies.verdicts.settings import VerdictSettings, environ_with_file
 from homing.domain.errors import SettingsError
 from homing.plugins.known import Nowhere
 from homing.plugins.programs import Program, assemble, load_program
 from homing.plugins.value import Setup
 from homing.settings.own_names import own_names
+from homing_systems.verdicts.assembly import ASSEMBLY
+from homing_systems.verdicts.programs import WEBHOOK_PORT
+from homing_systems.verdicts.settings import VerdictSettings, environ_with_file
 from tools.conformance import ROWS, covered_rows, without_test
 
 ROOT = Path(__file__).parents[3]
-UNITS = ROOT / "src/homing/assemblies/verdicts/units"
+UNITS = ROOT / "systems/src/homing_systems/verdicts/units"
 REQUIRED = ("GRAPH_TENANT_ID", "GRAPH_CLIENT_ID", "GRAPH_REFRESH_TOKEN", "GRAPH_SENDER")
 
 
@@ -128,8 +128,8 @@ def test_units_start_the_programs_and_a_timer_looks_every_minute() -> None:
 
 def test_the_documents_say_what_an_owner_must_know() -> None:
     """O-119, O-127"""
-    guide = (ROOT / "docs/guides/verdicts.md").read_text()
-    runbook = (ROOT / "docs/runbooks/verdicts.md").read_text()
+    guide = (ROOT / "systems/docs/guides/verdicts.md").read_text()
+    runbook = (ROOT / "systems/docs/runbooks/verdicts.md").read_text()
 
     assert "may be sent twice" in guide
     for variable in own_names(VerdictSettings):
@@ -142,7 +142,7 @@ def test_the_documents_say_what_an_owner_must_know() -> None:
 BROKEN = """
 import sys
 if "homing" in sys.orig_argv:  # in the programs, not in what looks at them
-    from homing.assemblies.verdicts import lines, route
+    from homing_systems.verdicts import lines, route
     route.LADDER_S = (0.001, 0.001, 0.001, 0.001)
     lines.ALERT_MARK = "[ALERT]"
 """

@@ -18,16 +18,16 @@ from typing import Any
 
 import pytest
 
-from homing.assemblies.verdicts import graph_answers, route
-from homing.assemblies.verdicts.delivery_log import DeliveryLog
-from homing.assemblies.verdicts.notices import NoticeWriters
-from homing.assemblies.verdicts.record import FIELDS
 from homing.domain.delivery import Fact
 from homing.domain.errors import StoreLocked
 from homing.stores.jsonl import JsonlStore
 from homing.stores.jsonl.locking import LOCK_WITHIN_S
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
+from homing_systems.verdicts import graph_answers, route
+from homing_systems.verdicts.delivery_log import DeliveryLog
+from homing_systems.verdicts.notices import NoticeWriters
+from homing_systems.verdicts.record import FIELDS
 from tests.conformance.verdicts.office import DAY_S, Office, completed
 from tests.conformance.world import START_MS
 from tests.unit.observers.test_alert_log import shim

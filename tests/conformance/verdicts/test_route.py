@@ -9,11 +9,6 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from homing.assemblies.verdicts.graph_answers import GRAPH_ANSWERS, graph_answer
-from homing.assemblies.verdicts.lines import alert_line, delivery_log_line
-from homing.assemblies.verdicts.record import SHAPE, dead_letter_record
-from homing.assemblies.verdicts.route import DUPLICATE_NOTICE, verdict_plan, verdicts_route
-from homing.assemblies.verdicts.verdict import Verdict, request_for, variables_of
 from homing.domain.delivery import Content, Delivery
 from homing.domain.errors import InvalidRequest, NotAllowed, SettingsError
 from homing.domain.failure import Failure
@@ -21,6 +16,11 @@ from homing.domain.policy import Plan
 from homing.engine.intake.admission import Request
 from homing.ports import Envelope
 from homing.testing.clocks import ManualClock
+from homing_systems.verdicts.graph_answers import GRAPH_ANSWERS, graph_answer
+from homing_systems.verdicts.lines import alert_line, delivery_log_line
+from homing_systems.verdicts.record import SHAPE, dead_letter_record
+from homing_systems.verdicts.route import DUPLICATE_NOTICE, verdict_plan, verdicts_route
+from homing_systems.verdicts.verdict import Verdict, request_for, variables_of
 from tests.conformance.world import START_MS, Answer, Listener, ScriptedProvider, World
 
 DAY_S = 24 * 3600.0

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from homing.assemblies.verdicts.delivering import deliver, enqueue
-from homing.assemblies.verdicts.route import DUPLICATE_NOTICE
-from homing.assemblies.verdicts.verdict import Verdict
 from homing.domain.errors import StoreLocked
 from homing.domain.failure import Failure
 from homing.ports import Envelope, Query
 from homing.testing.clocks import ManualClock
+from homing_systems.verdicts.delivering import deliver, enqueue
+from homing_systems.verdicts.route import DUPLICATE_NOTICE
+from homing_systems.verdicts.verdict import Verdict
 from tests.conformance.verdicts.office import DAY_S, ODD_JSON, PAID, Office, body
 
 UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")

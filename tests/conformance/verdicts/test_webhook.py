@@ -13,11 +13,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from homing.assemblies.verdicts import stripe
-from homing.assemblies.verdicts.web import WEBHOOK
 from homing.domain.errors import StoreLocked
 from homing.ports import Query
 from homing.testing.clocks import ManualClock
+from homing_systems.verdicts import stripe
+from homing_systems.verdicts.web import WEBHOOK
 from tests.conformance.verdicts.office import (
     ODD_JSON,
     PAID,

@@ -40,10 +40,14 @@ def run(
 
 
 def run_with(
-    settings: Mapping[str, str], folder: Path, *words: str, code: int = 0
+    settings: Mapping[str, str],
+    folder: Path,
+    *words: str,
+    code: int = 0,
+    command: Sequence[str] = ("-m", "homing"),
 ) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [sys.executable, "-m", "homing", *words],
+        [sys.executable, *command, *words],
         cwd=folder,
         env=clean_environ(settings),
         capture_output=True,

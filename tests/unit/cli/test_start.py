@@ -5,10 +5,7 @@ import sys
 
 HEAVY = {
     "email_validator",
-    *(
-        f"homing.assemblies.{name}"
-        for name in ("bookings", "events", "mail", "reviews", "verdicts")
-    ),
+    *(f"homing_systems.{name}" for name in ("bookings", "events", "mail", "reviews", "verdicts")),
     "homing.plugins.value",
     "homing.plugins.default",
     "icalendar",

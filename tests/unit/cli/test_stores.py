@@ -83,7 +83,7 @@ def test_a_store_is_named_in_the_command(cli: Cli) -> None:
 
 
 def test_every_command_takes_a_store(cli: Cli) -> None:
-    """The demo has a store of its own, and the fake of Graph has none."""
+    """The demo has a store of its own."""
 
     def commands(group: object, *before: str) -> list[list[str]]:
         found = []
@@ -95,7 +95,7 @@ def test_every_command_takes_a_store(cli: Cli) -> None:
     assert ["token", "make"] in every
     for words in every:
         shown = cli(*words, "--help").out
-        assert ("--store" in shown) == (words not in (["demo"], ["mock-graph"])), words
+        assert ("--store" in shown) == (words != ["demo"]), words
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from homing.mock_graph import Behaviour, MockGraph, State
-from homing.mock_graph.serving import new_server
 from homing.providers.graph.provider import GraphProvider
 from homing.providers.graph.settings import settings_from
+from homing_systems.mock_graph import Behaviour, MockGraph, State
+from homing_systems.mock_graph.serving import new_server
 
 SENDER = "shop@example.org"
 FIRST_TOKEN = "first-refresh-token"

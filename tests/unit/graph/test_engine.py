@@ -14,10 +14,10 @@ from homing.domain.policy import Plan
 from homing.engine.intake.admitted import Admitted
 from homing.engine.route import Route
 from homing.engine.work.steps import SendStep
-from homing.mock_graph import Behaviour
 from homing.ports import Envelope, Ready
 from homing.providers.graph.provider import GraphProvider
 from homing.providers.graph.settings import settings_from
+from homing_systems.mock_graph import Behaviour
 from tests.unit.engine.world import Bell, World, stage
 from tests.unit.graph.fakes import Fake, fake_graph
 from tests.unit.graph.sending import MIME, TOKEN

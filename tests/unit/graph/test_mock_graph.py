@@ -1,4 +1,4 @@
-"""The fake as users get it: `homing mock-graph`, in a process of its own."""
+"""The fake as users get it: `homing-mock-graph`, in a process of its own."""
 
 import base64
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from homing.mock_graph.state import State
-from tests.unit.cli.programs import free_port, run, started, until
+from homing_systems.mock_graph.state import State
+from tests.unit.cli.programs import free_port, started, until
 from tests.unit.graph.sending import MIME
 
 TOKEN_PATH = "/contoso/oauth2/v2.0/token"
@@ -27,7 +27,7 @@ JSON_MAIL = {
 @contextmanager
 def mock_graph(folder: Path, *words: str) -> Iterator[httpx2.Client]:
     port = free_port()
-    command = ["-m", "homing", "mock-graph", "--port", str(port), *words]
+    command = ["-m", "homing_systems.mock_graph", "--port", str(port), *words]
     with (
         started(folder, command) as program,
         httpx2.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client,
@@ -123,9 +123,10 @@ def test_a_mail_without_a_recipient_is_refused_and_drafts_need_the_permission(
     [("--script", "503,never"), ("--token-script", "maybe"), ("--recipient", "503,202")],
 )
 def test_an_unknown_word_is_named(tmp_path: Path, words: tuple[str, str]) -> None:
-    said = run(tmp_path, "mock-graph", "--port", "0", *words, code=2).stderr
+    with started(tmp_path, ["-m", "homing_systems.mock_graph", "--port", "0", *words]) as program:
+        assert program.process.wait(30) == 2
 
-    assert words[1].rpartition(",")[2] in said
+    assert words[1].rpartition(",")[2] in program.said()
 
 
 def test_a_line_that_is_being_written_is_not_read_yet(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from homing.domain.failure import Failure
-from homing.mock_graph import Behaviour
 from homing.ports import Absent, Accepted, Found, Unknown
 from homing.providers.graph.provider import GraphProvider
+from homing_systems.mock_graph import Behaviour
 from tests.unit.graph.fakes import FIRST_TOKEN, Fake, fake_graph
 from tests.unit.graph.sending import TOKEN, envelope, send
 

@@ -9,10 +9,10 @@ import pytest
 
 from homing.domain.failure import Failure
 from homing.domain.redaction import redact
-from homing.mock_graph import Behaviour
 from homing.ports import Accepted
 from homing.providers.graph.provider import GraphProvider
 from homing.providers.graph.tokens import Tokens
+from homing_systems.mock_graph import Behaviour
 from tests.unit.graph.fakes import ENV, FIRST_TOKEN, Fake, fake_graph, write_env
 from tests.unit.graph.sending import envelope, send
 

@@ -9,15 +9,9 @@ field by field.
 What begins in a later state is no change of state: records of other programs are adopted in the
 state that these left (`homing.engine.intake.adopting`).
 
-One exception is made outside, in SQL: the design of the events assembly has operators replay,
-dismiss and take back events by statements on `core.outbox`, in programs without Homing. The
-functions are in `homing/assemblies/events/postgres/`:
-
-- `core.homing_replay` is `replay`; tests/conformance/events/test_replay_property.py compares both.
-- The trigger `core.outbox_write` dismisses and restores (test_outbox.py, beside it). It restores
-  what was cancelled as a dead letter.
-- `core.homing_force_failed` turns `delivered` into `failed`, which no transition here does
-  (test_handled.py). docs/invariants.md says what that costs.
+One exception is made outside: a package with SQL files of its own may let operators change its rows
+by statements, in programs without Homing. Its tests compare them with these functions, and
+docs/invariants.md says what they cost.
 """
 
 from homing.domain.transitions.attempts import overspent

@@ -1,5 +1,0 @@
-"""Booking mails: sent while the request is handled, kept in `email_outbox` only if that failed."""
-
-from homing.assemblies.bookings.assembly import ASSEMBLY
-
-__all__ = ["ASSEMBLY"]

@@ -1,8 +1,0 @@
-"""An event outbox: events written with the producer's own change, handled at least once.
-
-A dead letter stays in its row and is replayed in place, with its history kept.
-"""
-
-from homing.assemblies.events.assembly import ASSEMBLY
-
-__all__ = ["ASSEMBLY"]

@@ -1,8 +1,0 @@
-"""An internal mail service: durable intake, templates, four attempts, resend by clone.
-
-What is accepted is queued first. Whether an event becomes a mail is decided by its callers.
-"""
-
-from homing.assemblies.mail.assembly import ASSEMBLY
-
-__all__ = ["ASSEMBLY"]

@@ -1,0 +1,28 @@
+"""The booking outbox as one value: its settings, route, SQL files and `homing bookings serve`."""
+
+from __future__ import annotations
+
+from homing.engine.route import Route
+from homing.plugins.value import Assembly, Setup
+from homing_systems.bookings.app.serving import serve
+from homing_systems.bookings.app.settings import BookingsSettings
+from homing_systems.bookings.record import SHAPE
+from homing_systems.bookings.route import NAME, bookings_route
+
+
+def routes(setup: Setup[BookingsSettings]) -> tuple[Route, ...]:
+    senders = setup.general.senders
+    return (bookings_route(setup.provider, sender=setup.sender, senders=senders, sign=setup.sign),)
+
+
+ASSEMBLY = Assembly(
+    name=NAME,
+    about="Booking mails: sent while the request is handled, kept only if that failed.",
+    settings=BookingsSettings,
+    prefixes=("BOOKINGS_",),
+    routes=routes,
+    shapes={NAME: SHAPE},
+    commands={"serve": serve},
+    sql_files={"sqlite": "homing_systems.bookings.sqlite"},
+    log_fields={"SourceContext": "Michael.EmailOutbox"},
+)

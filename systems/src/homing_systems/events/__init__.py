@@ -1,0 +1,8 @@
+"""An event outbox: events written with the producer's own change, handled at least once.
+
+A dead letter stays in its row and is replayed in place, with its history kept.
+"""
+
+from homing_systems.events.assembly import ASSEMBLY
+
+__all__ = ["ASSEMBLY"]

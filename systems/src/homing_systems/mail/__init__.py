@@ -1,0 +1,8 @@
+"""An internal mail service: durable intake, templates, four attempts, resend by clone.
+
+What is accepted is queued first. Whether an event becomes a mail is decided by its callers.
+"""
+
+from homing_systems.mail.assembly import ASSEMBLY
+
+__all__ = ["ASSEMBLY"]

@@ -1,0 +1,38 @@
+"""Reviews as one value. Their stages are the application's own code, so programs that do not have
+it accept, show and repair reviews and leave the work to `homing worker --app`."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from homing.domain.delivery import Content
+from homing.domain.errors import HomingError
+from homing.engine.lanes import lane_name
+from homing.engine.route import Route
+from homing.plugins.value import Assembly, NoSettings, Setup
+from homing.ports import Outcome, Work
+from homing_systems.reviews.record import JOB_SHAPE, ROW_SHAPE
+from homing_systems.reviews.route import NAME, RECIPIENT, reviews_route
+
+
+def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
+    route = reviews_route(setup.provider, fetch=_elsewhere, llm=_elsewhere, write=_unwritten)
+    return (replace(route, concurrency=0),)
+
+
+async def _elsewhere(work: Work) -> Outcome:
+    raise HomingError(f"stage {work.delivery.stage!r} is the application's own")
+
+
+def _unwritten(content: Content, address: str) -> bytes:
+    del content, address
+    raise HomingError("the message to a recipient is the application's own")
+
+
+ASSEMBLY = Assembly(
+    name="reviews",
+    about="Reviews of changelists: fetched, judged by a model, sent to each recipient once.",
+    settings=NoSettings,
+    routes=routes,
+    shapes={NAME: JOB_SHAPE, lane_name(NAME, RECIPIENT): ROW_SHAPE},
+)
