@@ -13,7 +13,7 @@ from homing import Event, Homing
 from homing.domain.message import Invitation
 from homing.plugins.value import Service
 from homing.settings import Settings
-from homing.stores.shape import iso_utc
+from homing.stores.layout import iso_utc
 from homing.testing.clocks import ManualClock
 from homing_systems.bookings import outbox
 from homing_systems.bookings.app.settings import BookingsSettings

@@ -15,7 +15,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, async_playwright, expect
 
 from homing.runtime.clock import SystemClock
-from homing.stores.shape import iso_utc
+from homing.stores.layout import iso_utc
 from homing.testing.clocks import ManualClock
 from homing.web.access.login_limits import FAILURES
 from homing_systems.bookings.app.settings import BookingsSettings

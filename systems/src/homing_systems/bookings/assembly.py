@@ -6,7 +6,7 @@ from homing.engine.route import Route
 from homing.plugins.value import Assembly, Setup
 from homing_systems.bookings.app.serving import serve
 from homing_systems.bookings.app.settings import BookingsSettings
-from homing_systems.bookings.record import SHAPE
+from homing_systems.bookings.record import LAYOUT
 from homing_systems.bookings.route import NAME, bookings_route
 
 
@@ -21,7 +21,7 @@ ASSEMBLY = Assembly(
     settings=BookingsSettings,
     prefixes=("BOOKINGS_",),
     routes=routes,
-    shapes={NAME: SHAPE},
+    layouts={NAME: LAYOUT},
     commands={"serve": serve},
     sql_files={"sqlite": "homing_systems.bookings.sqlite"},
     log_fields={"SourceContext": "Michael.EmailOutbox"},

@@ -8,7 +8,7 @@ from homing.engine.work.handlers import EVENT_ROUTE, Handlers
 from homing.plugins.value import Assembly, NoSettings, Setup
 from homing_systems.events.alerts import work_for_app
 from homing_systems.events.dlq import dlq
-from homing_systems.events.record import SHAPE
+from homing_systems.events.record import LAYOUT
 from homing_systems.events.route import events_route
 
 
@@ -21,7 +21,7 @@ ASSEMBLY = Assembly(
     about="An event outbox: events written with the producer's own change, replayed in place.",
     settings=NoSettings,
     routes=routes,
-    shapes={EVENT_ROUTE: SHAPE},
+    layouts={EVENT_ROUTE: LAYOUT},
     commands={"dlq": dlq},
     sql_files={"postgresql": "homing_systems.events.postgres"},
     work_for_app=work_for_app,

@@ -15,7 +15,7 @@ from homing.runtime.urls import sends_nowhere
 from homing.settings.durations import Seconds
 from homing.settings.own_names import env
 from homing_systems.mail.login_codes import TEMPLATE as LOGIN_CODE
-from homing_systems.mail.record import SHAPE
+from homing_systems.mail.record import LAYOUT
 from homing_systems.mail.rendering import Render
 from homing_systems.mail.route import DAY_S, NAME, MailRules, mail_route
 
@@ -89,5 +89,5 @@ ASSEMBLY = Assembly(
     settings=MailSettings,
     routes=routes,
     prefixes=("MAIL_",),
-    shapes={NAME: SHAPE},
+    layouts={NAME: LAYOUT},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from homing.domain.delivery import Attempt, AttemptStatus
 from homing.domain.message import Email, decode_email
-from homing.stores.shape import Record, Shape, Stored
+from homing.stores.layout import Record, RecordLayout, Stored
 from homing_systems.mail.login_codes import masked
 from homing_systems.mail.rendering import RENDER, rendered_in
 from homing_systems.mail.route import LABELS
@@ -112,7 +112,7 @@ def _email(stored: Stored) -> Email:
     return Email(to=people, template_id=stored.delivery.topic)
 
 
-SHAPE = Shape(
+LAYOUT = RecordLayout(
     names=KEYS,
     fields=(
         "delivery_id",

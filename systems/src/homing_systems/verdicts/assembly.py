@@ -10,7 +10,7 @@ from homing_systems.verdicts.mail import composer
 from homing_systems.verdicts.notices import notices
 from homing_systems.verdicts.presence import files
 from homing_systems.verdicts.programs import health, replay, serve, webhook
-from homing_systems.verdicts.record import SHAPE
+from homing_systems.verdicts.record import LAYOUT
 from homing_systems.verdicts.route import NAME, verdict_plan, verdicts_route
 from homing_systems.verdicts.settings import (
     PREFIXES,
@@ -47,7 +47,7 @@ ASSEMBLY = Assembly(
     prefixes=PREFIXES,
     environ=environ_with_file,
     defaults=defaults,
-    shapes={NAME: SHAPE},
+    layouts={NAME: LAYOUT},
     notices=notices,
     web=SERVICE,
     commands={"serve": serve, "webhook": webhook, "health": health, "replay": replay},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from homing.domain.delivery import Delivery
 from homing.domain.redaction import visible
-from homing.stores.shape import iso_utc
+from homing.stores.layout import iso_utc
 from homing_systems.verdicts.graph_answers import error_code
 
 ALERT_MARK = "[ALERT][oracle-email-retry]"

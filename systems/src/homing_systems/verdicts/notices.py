@@ -18,7 +18,7 @@ from homing.observers.alert_log import AlertFile
 from homing.observers.lines import LineFile
 from homing.plugins.value import Notices, Setup
 from homing.ports import Store
-from homing.stores.shape import Stored
+from homing.stores.layout import Stored
 from homing_systems.verdicts.delivery_log import log_at
 from homing_systems.verdicts.lines import alert_line, delivery_log_line, token_alert_line
 from homing_systems.verdicts.record import dead_letter_record

@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader
 from pydantic import ValidationError
 
-from homing.stores.shape import iso_utc
+from homing.stores.layout import iso_utc
 from homing_systems.bookings import outbox
 from homing_systems.bookings.app import api, sessions
 from homing_systems.bookings.app.api import BookIn, Desk
