@@ -105,7 +105,7 @@ async def store_alone(store: Store, meter: Meter) -> None:
             now_ms=now_ms,
             lease_until_ms=now_ms + LEASE_MS,
             limit=BATCH,
-            lanes=(delivery.lane,),
+            queues=(delivery.queue,),
         )
         left = JOBS
         while left > 0:

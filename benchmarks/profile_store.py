@@ -60,7 +60,7 @@ def new(number: int, *, mail: bool) -> New:
     delivery = Delivery(
         id=delivery_id,
         route="mail",
-        lane="mail",
+        queue="mail",
         stage="send",
         created_at_ms=at_ms,
         updated_at_ms=at_ms,
@@ -84,7 +84,7 @@ async def drain(store: SqliteStore, meter: Meter, *, mail: bool) -> None:
         now_ms=LATER_MS,
         lease_until_ms=LATER_MS + 90_000,
         limit=CLAIM_GROUP,
-        lanes=("mail",),
+        queues=("mail",),
     )
     while claimed := await meter.measure("claim", store.claim, claim):
         held = [one.delivery for one in claimed]

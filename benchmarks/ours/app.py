@@ -48,10 +48,10 @@ def remove(file: Path) -> None:
 
 async def until_settled(homing: Homing, look_every_s: float = 0.02) -> None:
     """Nothing is due or in hand. Asked of an index: a count would slow what it measures."""
-    lanes = [
-        lane for worker in homing.engine.workers.values() for lane in worker.route.served_lanes
+    queues = [
+        queue for worker in homing.engine.workers.values() for queue in worker.route.served_queues
     ]
-    while await homing.store.next_due_ms(lanes) is not None:  # noqa: ASYNC110 - no event tells
+    while await homing.store.next_due_ms(queues) is not None:  # noqa: ASYNC110 - no event tells
         await asyncio.sleep(look_every_s)
 
 

@@ -17,7 +17,7 @@ BULK = 1000
 JOBS = 50_000
 SETTLE_S = 3.0
 LIMIT_S = 30.0
-LANE = "bench/send"
+QUEUE = "bench/send"
 
 
 def new(number: int) -> New:
@@ -26,7 +26,7 @@ def new(number: int) -> New:
     delivery = Delivery(
         id=f"01a1e5de-775e-7000-bd9f-{number:012}",
         route="bench",
-        lane=LANE,
+        queue=QUEUE,
         stage="send",
         created_at_ms=now_ms,
         updated_at_ms=now_ms,

@@ -152,7 +152,7 @@ class Victims:
 
 
 async def measure(plan: Plan) -> tuple[list[Kill], bytes]:
-    dice = random.Random(1)
+    rng = random.Random(1)
     async with open_homing(plan.data / "homing.db") as homing:
         await enqueue(homing, 0, PER_KILL)
         victims = Victims(plan, homing)
@@ -161,7 +161,7 @@ async def measure(plan: Plan) -> tuple[list[Kill], bytes]:
             for number in range(plan.kills):
                 if number + 1 < plan.kills:
                     await enqueue(homing, (number + 1) * PER_KILL, PER_KILL)
-                kills.append(await victims.kill_one(dice.uniform(*LIFE_S)))
+                kills.append(await victims.kill_one(rng.uniform(*LIFE_S)))
             await victims.settle()
         finally:
             victims.end()

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from homing.domain.delivery import Cycle
 from homing.engine.work.handler_retry import DEFAULT_RETRY_POLICY, RetryPolicy, TerminalHandlerError
-from homing.stores.shape import iso_utc, iso_utc_or_none
+from homing.stores.layout import iso_utc, iso_utc_or_none
 
 __all__ = [
     "DEFAULT_RETRY_POLICY",

@@ -38,7 +38,7 @@ def all_pages(served: Served, store: str, text: str = "Ann") -> list[str]:
     started = served.call(
         "POST", "/api/v1/restorations", {**who, "filter": {"state": "dismissed"}}
     ).json()
-    served.call("POST", "/api/v1/routes/mail/park", who)
+    served.call("POST", "/api/v1/routes/mail/pause", who)
     return [
         "/",
         "/?span=day",

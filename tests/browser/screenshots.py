@@ -58,20 +58,20 @@ def mails(count: int, kinds: tuple[str, ...]) -> Iterator[tuple[str, Email]]:
 
 def past(now_ms: int) -> Iterator[Fact]:
     """Counters of a week of ordinary traffic, so that charts have something to show."""
-    dice = Random(7)
+    rng = Random(7)
     for each in RESOLUTIONS.values():
         minutes = each.step_ms // MINUTE_MS
         last = now_ms // each.step_ms
         for number in range(last - each.points, last):
             day = math.sin(number * each.step_ms / 86_400_000 * 2 * math.pi)
-            accepted = round(minutes * (30 + 20 * day) * dice.uniform(0.7, 1.3))
-            failed = round(accepted * dice.uniform(0, 0.04))
+            accepted = round(minutes * (30 + 20 * day) * rng.uniform(0.7, 1.3))
+            failed = round(accepted * rng.uniform(0, 0.04))
             quick = [0, 0, 2, 20, 60, 12, 4, 1, 1, *([0] * (len(BOUNDS_MS) - 8))]
             value: FactValue = {
                 "accepted": accepted,
                 "delivered": accepted - failed,
                 "failed": failed,
-                "waiting": dice.randrange(12),
+                "waiting": rng.randrange(12),
                 "times": " ".join(map(str, quick)),
             }
             yield Fact(each.kind, f"{number:010d}/past/mail", number * each.step_ms, value)

@@ -16,11 +16,11 @@ pytestmark = pytest.mark.parametrize("store", ["sqlite", "postgresql"], indirect
 
 
 @pytest.fixture
-def unparked(served: Served) -> Iterator[None]:
+def resumed(served: Served) -> Iterator[None]:
     """However a test ends, the others find the route running."""
     yield
     body = {"actor": "test", "reason": "the test is over"}
-    served.call("POST", "/api/v1/routes/mail/unpark", body)
+    served.call("POST", "/api/v1/routes/mail/resume", body)
 
 
 def act(page: Page, label: str, reason: str = "the mailbox exists now", **fields: str) -> None:
@@ -160,12 +160,12 @@ def test_a_bulk_dismissal_is_undone(person: Visitor, served: Served) -> None:
         until(served, delivery_id, "failed")
 
 
-def test_a_group_of_failures_leads_to_the_park_of_its_route(
+def test_a_group_of_failures_leads_to_the_pause_of_its_route(
     person: Visitor, served: Served
 ) -> None:
-    dead(served, "park-group")
+    dead(served, "pause-group")
     page = person.go("/failures")
-    page.locator(".group", has_text="Recipient refused").locator("text=Park the route").click()
+    page.locator(".group", has_text="Recipient refused").locator("text=Pause the route").click()
     expect(page.locator("details.action[open] [name=reason]")).to_be_visible()
 
 
@@ -182,17 +182,17 @@ def test_a_long_bulk_action_is_stopped(person: Visitor, served: Served) -> None:
     expect(page.locator("h1")).to_have_text("Replay: stopped")
 
 
-@pytest.mark.usefixtures("unparked")
-def test_a_route_is_parked_checked_tested_and_unparked(person: Visitor, served: Served) -> None:
+@pytest.mark.usefixtures("resumed")
+def test_a_route_is_paused_checked_tested_and_resumed(person: Visitor, served: Served) -> None:
     page = person.go("/routes/mail")
-    act(page, "Park", "maintenance")
+    act(page, "Pause", "maintenance")
     expect(page.locator(".why-box")).to_contain_text("maintenance")
     page.goto(f"{served.url}/")
-    expect(page.locator(".verdict")).to_contain_text("Route mail is parked")
+    expect(page.locator(".verdict")).to_contain_text("Route mail is paused")
     page.click(".verdict a:has-text('Route')")
     page.click("text=Check the provider")
     expect(page.locator("main")).to_contain_text("the stub sends nothing")
-    act(page, "Unpark", "done")
+    act(page, "Resume", "done")
     expect(page.locator("[role=status]")).to_contain_text("runs again")
     page.locator("details.action > summary", has_text="test message").click()
     page.fill("[name=to]", "ok@stub.test")

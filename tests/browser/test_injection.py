@@ -66,7 +66,7 @@ def assert_harmless(page: Page) -> None:
 
 @pytest.fixture(scope="module")
 def pages(served: Served, store: str, shown: str) -> list[str]:
-    """After `shown`, as they leave the route parked; all sixty in each text."""
+    """After `shown`, as they leave the route paused; all sixty in each text."""
     return all_pages(served, store, " ".join(PAYLOADS))
 
 

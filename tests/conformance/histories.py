@@ -1,4 +1,4 @@
-"""Random histories: what a view shows is compared with the Shape after every action."""
+"""Random histories: what a view shows is compared with the RecordLayout after every action."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ Action = Callable[[], Awaitable[object]]
 
 
 async def play(
-    dice: random.Random, actions: Mapping[Action, float], compare: Action, *, times: int = 40
+    rng: random.Random, actions: Mapping[Action, float], compare: Action, *, times: int = 40
 ) -> None:
     """`actions` with how often each is chosen, relative to the others."""
     for _ in range(times):
-        [action] = dice.choices(list(actions), list(actions.values()))
+        [action] = rng.choices(list(actions), list(actions.values()))
         await action()
         try:
             await compare()

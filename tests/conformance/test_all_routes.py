@@ -29,7 +29,7 @@ from homing.ports import Done, Work
 from homing.stores.memory import MemoryStore
 from homing.stores.queries import fits
 from homing.testing.clocks import ManualClock
-from tests.conformance.world import EvenDice, ScriptedProvider
+from tests.conformance.world import EvenRandom, ScriptedProvider
 
 
 def event_handlers() -> Handlers:
@@ -102,7 +102,7 @@ def all_routes(clock: ManualClock) -> dict[str, Route]:
 async def test_one_engine_and_one_store_carry_all_five(clock: ManualClock) -> None:
     """X-98, X-83"""
     routes = all_routes(clock)
-    engine = Engine(MemoryStore(), tuple(routes.values()), clock=clock, dice=EvenDice())
+    engine = Engine(MemoryStore(), tuple(routes.values()), clock=clock, rng=EvenRandom())
 
     tickets = {
         name: (await engine.admission.submit(routes[name], [request]))[0]
@@ -124,11 +124,11 @@ async def test_one_engine_and_one_store_carry_all_five(clock: ManualClock) -> No
     }
 
 
-def test_no_two_routes_share_a_lane(clock: ManualClock) -> None:
+def test_no_two_routes_share_a_queue(clock: ManualClock) -> None:
     """X-98"""
-    lanes = [lane for route in all_routes(clock).values() for lane in route.served_lanes]
+    queues = [queue for route in all_routes(clock).values() for queue in route.served_queues]
 
-    assert len(lanes) == len(set(lanes))
+    assert len(queues) == len(set(queues))
 
 
 @pytest.mark.parametrize("name", REQUESTS)
@@ -159,7 +159,7 @@ def every_kind(stages: tuple[str, ...]) -> list[Delivery]:
             Delivery(
                 id="d",
                 route="r",
-                lane="l",
+                queue="l",
                 stage=stage_name,
                 created_at_ms=0,
                 updated_at_ms=0,

@@ -60,8 +60,8 @@ def test_an_assembly_is_registered_under_its_name_with_its_records(name: str) ->
     [route] = routes(name, working=False)
 
     assert value.name == name
-    assert set(value.shapes) <= set(route.served_lanes) | {route.name}
-    assert value.shapes[route.name].labels == route.labels
+    assert set(value.layouts) <= set(route.served_queues) | {route.name}
+    assert value.layouts[route.name].labels == route.labels
 
 
 def test_all_of_them_can_be_read_and_repaired_side_by_side() -> None:
@@ -120,7 +120,7 @@ def test_the_mail_service_does_not_start_without_its_templates(tmp_path: Path) -
         routes("mail", MailSettings(template_dir=str(tmp_path)))
 
 
-async def test_a_templated_mail_goes_through_both_stages_in_one_lane(
+async def test_a_templated_mail_goes_through_both_stages_in_one_queue(
     templates: str, clock: ManualClock
 ) -> None:
     """M-129"""
@@ -137,7 +137,7 @@ async def test_a_templated_mail_goes_through_both_stages_in_one_lane(
     await world.work()
 
     assert (ticket.delivery.stage, plain.delivery.stage) == ("render", "send")
-    assert ticket.delivery.lane == plain.delivery.lane == "mail-service"
+    assert ticket.delivery.queue == plain.delivery.queue == "mail-service"
     assert b"It is 7." in provider.accepted[0].data + provider.accepted[1].data
     assert len(provider.accepted) == 2
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from homing.assemblies.mail.login_codes import login_code_request
-from homing.assemblies.mail.record import SHAPE, attempt_record, attempt_word
+from homing.assemblies.mail.record import LAYOUT, attempt_record, attempt_word
 from homing.assemblies.mail.route import MailRules, mail_route
 from homing.content.templates import Rendered
 from homing.domain.delivery import Attempt, AttemptStatus, Receipt
@@ -445,7 +445,7 @@ async def test_a_clone_of_a_template_mail_sends_what_its_original_has_sent(
     assert first.get_payload() == second.get_payload() == f"Your code is {CODE}\r\n"
     assert first["Message-ID"] != second["Message-ID"]
     assert world.templates.rendered == 1
-    assert SHAPE.record(await world.stored(clone.id)) is not None
+    assert LAYOUT.record(await world.stored(clone.id)) is not None
 
 
 async def test_resend_is_refused_before_the_end(clock: ManualClock) -> None:
@@ -491,7 +491,7 @@ async def test_retention_is_7_30_30_90_and_90_days(clock: ManualClock) -> None:
     for dead_letter in (dead, lost):
         with pytest.raises(NotAllowed, match="payload is gone"):
             await world.desk.resend(dead_letter, actor="ops", reason="too late")
-        assert SHAPE.record(await world.stored(dead_letter)) is not None
+        assert LAYOUT.record(await world.stored(dead_letter)) is not None
     await keep_house_after(world, 59 * DAY_S)
     await world.get(lost)
     await keep_house_after(world, 2 * DAY_S)
@@ -524,7 +524,7 @@ async def test_the_login_code_is_masked_in_the_record(clock: ManualClock) -> Non
     delivery_id = await world.log_in(locale="fr-ca")
     await world.work()
 
-    record = SHAPE.record(await world.stored(delivery_id))
+    record = LAYOUT.record(await world.stored(delivery_id))
 
     assert record is not None
     assert CODE not in msgspec.json.encode(record).decode()
@@ -543,7 +543,7 @@ async def test_attachments_are_only_named_in_the_record(clock: ManualClock) -> N
     attachment = Attachment("bill.txt", b"secret sums", "text/plain")
     delivery_id = await world.notify(attachments=(attachment,))
 
-    record = SHAPE.record(await world.stored(delivery_id))
+    record = LAYOUT.record(await world.stored(delivery_id))
 
     assert record is not None
     assert record["attachments"] == [
@@ -575,5 +575,5 @@ async def test_a_filter_by_a_word_finds_what_shows_it(clock: ManualClock) -> Non
     # One claim takes both: the first is rendered and waits while the second is sent.
     await world.work()
 
-    assert SHAPE.words == WORDS
+    assert LAYOUT.words == WORDS
     assert {word: len(ids) for word, ids in shown[0].items()} == dict.fromkeys(WORDS, 1)

@@ -16,7 +16,7 @@ from homing.assemblies.reviews.classification import (
     classify,
 )
 from homing.assemblies.reviews.job import Recipient, Review, request_for
-from homing.assemblies.reviews.record import JOB_SHAPE, ROW_SHAPE, dead_letter, is_escalated
+from homing.assemblies.reviews.record import JOB_LAYOUT, ROW_LAYOUT, dead_letter, is_escalated
 from homing.assemblies.reviews.route import LABELS, RETRY, reviews_route
 from homing.domain.delivery import Content, Delivery
 from homing.domain.errors import InvalidRequest, NotAllowed
@@ -24,7 +24,7 @@ from homing.domain.failure import Failure
 from homing.ports import Done, Envelope, Query, Work
 from homing.runtime.mail_route import SEND_TIMEOUT_S
 from homing.testing.clocks import ManualClock
-from homing.testing.dice import LoadedDice
+from homing.testing.random_numbers import SeededRandom
 from tests.conformance.world import (
     Answer,
     CrashPoint,
@@ -73,7 +73,7 @@ class Reviews(World):
         clock: ManualClock,
         *script: Answer,
         provider: ScriptedProvider | None = None,
-        dice: LoadedDice | None = None,
+        rng: SeededRandom | None = None,
         **options: Any,
     ) -> None:
         self.mail = LookupProvider(clock, script)
@@ -82,7 +82,7 @@ class Reviews(World):
         route = reviews_route(
             provider or self.mail, fetch=self.fetch, llm=self.llm, write=write, **options
         )
-        super().__init__(route, clock, notifiers=[self.listener], dice=dice)
+        super().__init__(route, clock, notifiers=[self.listener], rng=rng)
 
     async def review(self, key: str | None = "r1", **changes: Any) -> str:
         review = msgspec.structs.replace(V3, **changes)
@@ -135,7 +135,7 @@ async def test_rows_stand_before_the_first_send(clock: ManualClock) -> None:
     assert seen[0] == {"ann@example.org": "unsent", "bob@example.org": "unsent"}
     assert sorted(seen[1].values()) == ["sent", "unsent"]
     for row in (await world.rows(job_id)).values():
-        record = ROW_SHAPE.record(await world.stored(row.id))
+        record = ROW_LAYOUT.record(await world.stored(row.id))
         assert record is not None
         assert record["notified_at"] == "2026-02-23T10:00:00.000Z"
         assert record["notification_id"].startswith("note-")
@@ -199,10 +199,10 @@ def test_the_ceilings_double_to_a_minute() -> None:
 
 def test_the_jitter_is_full_and_drawn_for_each_attempt() -> None:
     """C-024, C-025"""
-    dice = LoadedDice(3)
+    rng = SeededRandom(3)
     failure = Failure("NETWORK_TIMEOUT")
 
-    delays_ms = [RETRY.delay_ms(3, failure, dice.roll()) for _ in range(10_000)]
+    delays_ms = [RETRY.delay_ms(3, failure, rng.roll()) for _ in range(10_000)]
 
     assert 0 <= min(delays_ms) < 20
     assert 1_980 < max(delays_ms) <= 2_000
@@ -269,7 +269,7 @@ async def test_these_failures_are_tried_again(
 
     job_id = await world.review()
     await world.work()
-    record = JOB_SHAPE.record(await world.stored(job_id))
+    record = JOB_LAYOUT.record(await world.stored(job_id))
     assert record is not None
     assert (record["status"], record["error_class"]) == ("retryable_failed", error_class)
     await world.work_for(DAY_S)
@@ -575,7 +575,7 @@ async def test_a_recipient_refused_for_good_blocks_the_job_and_nobody_else(
     await world.work_for(DAY_S)
 
     assert await world.row_words(job_id) == {"ann@example.org": "sent", "bob@example.org": "failed"}
-    record = JOB_SHAPE.record(await world.stored(job_id))
+    record = JOB_LAYOUT.record(await world.stored(job_id))
     assert record is not None
     assert [record[name] for name in ("status", "blocked", "stage", "error_class")] == [
         "retryable_failed",
@@ -654,14 +654,14 @@ async def test_a_lost_answer_is_looked_up_and_not_sent_again(clock: ManualClock)
     job_id = await world.review(recipients=(Recipient("ann@example.org"),))
     await world.work()
     [row] = (await world.rows(job_id)).values()
-    record = ROW_SHAPE.record(await world.stored(row.id))
+    record = ROW_LAYOUT.record(await world.stored(row.id))
     assert record is not None
     assert (record["status"], record["reconciling"]) == ("unsent", True)
     await world.work_for(60)
 
     assert len(world.mail.accepted) == 1
     assert world.mail.looked_up == [world.mail.accepted[0].token]
-    record = ROW_SHAPE.record(await world.stored(row.id))
+    record = ROW_LAYOUT.record(await world.stored(row.id))
     assert record is not None
     assert [record[name] for name in ("status", "notification_id", "reconciling")] == [
         "sent",

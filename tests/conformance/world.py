@@ -30,10 +30,10 @@ from homing.ports import (
     Unknown,
 )
 from homing.providers.stub import Accept, answer_for
+from homing.stores.layout import Stored
 from homing.stores.memory import MemoryStore
-from homing.stores.shape import Stored
 from homing.testing.clocks import ManualClock
-from homing.testing.dice import LoadedDice
+from homing.testing.random_numbers import SeededRandom
 
 Answer: TypeAlias = str | Accepted | Failure | Exception
 
@@ -46,7 +46,7 @@ class Crash(BaseException):
     """The process ends here: nobody may catch it and go on."""
 
 
-class EvenDice(LoadedDice):
+class EvenRandom(SeededRandom):
     """Every roll is a half, so that jitter can be checked to the millisecond."""
 
     def roll(self) -> float:
@@ -177,7 +177,7 @@ class World:
         route: Route,
         clock: ManualClock,
         *,
-        dice: LoadedDice | None = None,
+        rng: SeededRandom | None = None,
         notifiers: Sequence[Notifier] = (),
         store: MemoryStore | None = None,
     ) -> None:
@@ -185,7 +185,7 @@ class World:
         self.clock = clock
         self.store = store or MemoryStore()
         self.story = Story(route)
-        self._dice = dice or EvenDice()
+        self._rng = rng or EvenRandom()
         self._notifiers = notifiers
         self._lives = 0
         self.engine = self._born()
@@ -197,7 +197,7 @@ class World:
             self.store,
             (self.route,),
             clock=self.clock,
-            dice=self._dice,
+            rng=self._rng,
             holder=f"life-{self._lives}",
             observers=[self.story],
             notifiers=self._notifiers,
@@ -231,7 +231,7 @@ class World:
         until_ms = self.clock.now_ms() + round(span_s * 1000)
         while True:
             await self.work()
-            due_at_ms = await self.store.next_due_ms(self.route.served_lanes)
+            due_at_ms = await self.store.next_due_ms(self.route.served_queues)
             if due_at_ms is None or due_at_ms > until_ms:
                 self._move_to(until_ms)
                 return
@@ -257,7 +257,7 @@ class World:
                 now_ms=now_ms,
                 lease_until_ms=lease_until_ms,
                 limit=100,
-                lanes=self.route.served_lanes,
+                queues=self.route.served_queues,
             )
         )
         if after_mark:

@@ -1,4 +1,4 @@
-"""The JSONL store keeps the contract, with its own lines and with those of a foreign Shape."""
+"""The JSONL store keeps the contract, with its own lines and with those of a foreign layout."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class TestJsonlStore(StoreContract):
 
 
 @pytest.mark.asyncio
-class TestJsonlStoreWithForeignShape(
+class TestJsonlStoreWithForeignLayout(
     Adding, Claiming, Renewing, Saving, Carrying, FanningOut, PurgingPayloads, Reopening, Histories
 ):
-    """What writes lines; the rest does not see the Shape."""
+    """What writes lines; the rest does not see the RecordLayout."""
 
     @pytest.fixture
     def opener(self, tmp_path: Path) -> JsonlOpener:

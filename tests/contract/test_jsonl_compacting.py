@@ -40,7 +40,7 @@ async def picture(store: JsonlStore) -> list[object]:
         [await store.find(samples.SOURCE, one) for one in ids],
         await store.facts("note"),
         await store.count(Query(), by=("state",)),
-        await store.next_due_ms((samples.LANE,)),
+        await store.next_due_ms((samples.QUEUE,)),
     ]
 
 

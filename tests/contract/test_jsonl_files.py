@@ -47,7 +47,7 @@ def lines(queue: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in queue.read_text().splitlines()]
 
 
-async def test_a_line_has_the_fields_of_the_shape_and_one_object_of_homing_o_008(
+async def test_a_line_has_the_fields_of_the_layout_and_one_object_of_homing_o_008(
     store: JsonlStore, queue: Path
 ) -> None:
     await store.add([samples.keyed("d1", "k", payload=b"body")])
@@ -122,13 +122,13 @@ async def test_requests_that_change_nothing_hide_nothing_that_others_write(
     other = JsonlStore(queue)
     await other.open()
     await asyncio.gather(
-        store.save([], [samples.fact("ours", kind="parked")]),
+        store.save([], [samples.fact("ours", kind="paused")]),
         *(store.claim(samples.claim()) for _ in range(5)),
     )
 
-    await other.save([], [samples.fact("theirs", kind="parked")])
+    await other.save([], [samples.fact("theirs", kind="paused")])
 
-    assert {fact.key for fact in await store.facts("parked")} == {"ours", "theirs"}
+    assert {fact.key for fact in await store.facts("paused")} == {"ours", "theirs"}
     await other.close()
 
 

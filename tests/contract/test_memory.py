@@ -36,7 +36,7 @@ class TestMemoryStore(StoreContract):
         return MemoryOpener()
 
 
-class TestMemoryStoreWithForeignShape(StoreContract):
+class TestMemoryStoreWithForeignLayout(StoreContract):
     @pytest.fixture
     def opener(self) -> MemoryOpener:
         return MemoryOpener(foreign_projection())

@@ -111,7 +111,7 @@ def test_command_line_and_worker(tmp_path: Path, environ: dict[str, str], texts:
     assert replayed == f"replay: {dead.stdout.strip()} is queued\n"
 
 
-def test_the_line_of_its_shape(tmp_path: Path, environ: dict[str, str], texts: Gateway) -> None:
+def test_the_line_of_its_layout(tmp_path: Path, environ: dict[str, str], texts: Gateway) -> None:
     """Written as the guide shows it; a line that another program appends is sent, too."""
     queue = tmp_path / "texts.jsonl"
     environ["HOMING_STORE"] = f"jsonl:///{queue}"

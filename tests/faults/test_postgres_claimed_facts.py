@@ -24,13 +24,13 @@ def server() -> Iterator[servers.Server]:
 
 
 @contextlib.asynccontextmanager
-async def asked_once(url: str, lane: str) -> AsyncIterator[PostgresStore]:
+async def asked_once(url: str, queue: str) -> AsyncIterator[PostgresStore]:
     """A store whose claims look for the kind; it is learnt from the first question."""
     store = PostgresStore(url)
     await store.open()
     try:
         async with asyncio.timeout(60):
-            assert not await store.known_facts(KIND, [f"{lane}-0/name"])
+            assert not await store.known_facts(KIND, [f"{queue}-0/name"])
             yield store
     finally:
         await store.close()
@@ -47,10 +47,10 @@ def count_lookups(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return asked
 
 
-async def add_and_claim(store: PostgresStore, lane: str, parent: str | None = None) -> list[str]:
-    new = [samples.new(f"{lane}-{n}", lane=lane, parent_id=parent) for n in range(3)]
+async def add_and_claim(store: PostgresStore, queue: str, parent: str | None = None) -> list[str]:
+    new = [samples.new(f"{queue}-{n}", queue=queue, parent_id=parent) for n in range(3)]
     await store.add(new)
-    return [one.delivery.id for one in await store.claim(samples.claim(lanes=(lane,)))]
+    return [one.delivery.id for one in await store.claim(samples.claim(queues=(queue,)))]
 
 
 async def test_what_the_claim_has_not_seen_is_not_looked_up(

@@ -15,7 +15,7 @@ from homing.stores.sql.postgres import PostgresStore, opening
 from homing.testing import samples
 from tests import servers
 
-REAL = "select d.route, d.lane, d.state, count(*) from homing_deliveries as d group by 1, 2, 3"
+REAL = "select d.route, d.queue, d.state, count(*) from homing_deliveries as d group by 1, 2, 3"
 MANY = 250
 
 
@@ -44,7 +44,7 @@ async def store(url: str) -> AsyncIterator[PostgresStore]:
 async def expect_real_numbers(store: PostgresStore) -> None:
     with psycopg.connect(store._url) as connection:
         real = {row[:-1]: row[-1] for row in connection.execute(REAL)}
-    assert await store.count(Query(), by=("route", "lane", "state")) == real
+    assert await store.count(Query(), by=("route", "queue", "state")) == real
     assert (await store.count(Query()))[()] == sum(real.values())
     delivered = Query(facets=(Facet(state="delivered"),))
     assert (await store.count(delivered))[()] == sum(

@@ -78,10 +78,10 @@ async def test_every_statement_of_the_hot_path_goes_by_the_indexes(store: Postgr
 
 async def test_a_full_claim_locks_nothing_that_is_less_urgent(store: PostgresStore) -> None:
     """While its transaction is open, another worker gets what it has left."""
-    lane: dict[str, Any] = {"lane": "locks", "route": "locks"}
-    await store.add(samples.many(2, prefix="first", priority=1, **lane))
-    await store.add(samples.many(2, prefix="second", priority=2, **lane))
-    claim = samples.claim(lanes=("locks", "empty"), limit=2)
+    queue: dict[str, Any] = {"queue": "locks", "route": "locks"}
+    await store.add(samples.many(2, prefix="first", priority=1, **queue))
+    await store.add(samples.many(2, prefix="second", priority=2, **queue))
+    claim = samples.claim(queues=("locks", "empty"), limit=2)
 
     async with store._open.purges.transaction() as session:
         first = await session.run(claim_statement(claim))
@@ -95,13 +95,13 @@ async def test_the_cost_of_a_claim_does_not_depend_on_what_was_delivered(
     store: PostgresStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Counted in pages: the same with an empty history and with ROWS delivered rows."""
-    lane: dict[str, Any] = {"lane": "cost", "route": "cost"}
-    await store.add([samples.new("first", **lane)])
+    queue: dict[str, Any] = {"queue": "cost", "route": "cost"}
+    await store.add([samples.new("first", **queue)])
 
     async def pages_of_a_batch(name: str) -> int:
-        news = samples.many(BATCH, prefix=name, **lane)
+        news = samples.many(BATCH, prefix=name, **queue)
         await store.add(news)
-        claim = samples.claim(lanes=("cost",), limit=BATCH)
+        claim = samples.claim(queues=("cost",), limit=BATCH)
         lines = await plan(store._open.claims, claim_statement(claim), "analyze, buffers, ")
         [buffers] = [line for line in lines if line.strip().startswith("Buffers")][:1]
         words = buffers.replace("=", " ").split()
@@ -192,7 +192,7 @@ async def fill_pages(store: PostgresStore) -> None:
     """30,000 ended deliveries, a quarter of them dead letters."""
     if (await store.count(Query(route="pages")))[()]:
         return
-    await store.add([samples.new("first of pages", route="pages", lane="pages")])
+    await store.add([samples.new("first of pages", route="pages", queue="pages")])
     await asyncio.to_thread(fill_ended, store._url)
 
 

@@ -97,11 +97,11 @@ class Callers:
 
 
 def live_and_die(
-    folder: Path, callers: Callers, port: int, dice: random.Random, **more: str
+    folder: Path, callers: Callers, port: int, rng: random.Random, **more: str
 ) -> None:
     """One life under load, ended by SIGKILL at no particular moment."""
     process = start_serve(folder, port, **more)
-    wanted = len(callers.promised) + dice.randint(FEWEST_ANSWERS, MOST_ANSWERS)
+    wanted = len(callers.promised) + rng.randint(FEWEST_ANSWERS, MOST_ANSWERS)
     try:
         callers.start()
         until(lambda: len(callers.promised) >= wanted, lambda: f"{wanted} are not answered")
@@ -145,9 +145,9 @@ def test_sigkill_under_load_loses_nothing_and_sends_nothing_twice_unflagged(
     store, ledger, port = tmp_path / "homing.db", tmp_path / "ledger", free_port()
     settings = QUICK | {"store": f"sqlite:///{store}", "provider": f"stub:?ledger={ledger}"}
     seed = random.randrange(2**32)
-    callers, dice = Callers(port, ADDRESSES), random.Random(seed)
+    callers, rng = Callers(port, ADDRESSES), random.Random(seed)
     for _ in range(KILLS):
-        live_and_die(tmp_path, callers, port, dice, **settings)
+        live_and_die(tmp_path, callers, port, rng, **settings)
     process = start_serve(tmp_path, port, **settings)
     try:
         callers.ask_again()
@@ -166,14 +166,14 @@ def test_sigkill_under_load_loses_nothing_and_sends_nothing_twice_unflagged(
 def test_sigkill_with_real_smtp_behind_it(tmp_path: Path) -> None:
     """The sink counts what it took: all that was delivered, and no more than doubts explain."""
     store, port = tmp_path / "homing.db", free_port()
-    callers, dice = Callers(port, ("ann@example.org", "bob@example.org")), random.Random()
+    callers, rng = Callers(port, ("ann@example.org", "bob@example.org")), random.Random()
     with smtp_sink() as sink:
         settings = QUICK | {
             "store": f"sqlite:///{store}",
             "provider": f"{sink.url}?tls=none",
             "sender": "homing@example.org",
         }
-        live_and_die(tmp_path, callers, port, dice, **settings)
+        live_and_die(tmp_path, callers, port, rng, **settings)
         process = start_serve(tmp_path, port, **settings)
         try:
             callers.ask_again()

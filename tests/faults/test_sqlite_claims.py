@@ -102,7 +102,7 @@ async def test_a_durable_claim_of_nothing_writes_nothing(store: SqliteStore) -> 
     await store.add([samples.new("d1")])
     log = store.path.with_name("outbox.db-wal")
     written = log.stat().st_size
-    claim = samples.claim(lanes=("another",), durable=True)
+    claim = samples.claim(queues=("another",), durable=True)
     committer = store._open.writer._committer
     assert committer is not None
     committer._high_water._raised_at_s = float("-inf")  # a second has passed
@@ -112,17 +112,17 @@ async def test_a_durable_claim_of_nothing_writes_nothing(store: SqliteStore) -> 
     assert log.stat().st_size == written
 
 
-async def test_claims_go_by_priority_whatever_the_lane(store: SqliteStore) -> None:
-    lanes = [f"lane{number:02}" for number in range(20)]  # more than one statement reads
+async def test_claims_go_by_priority_whatever_the_queue(store: SqliteStore) -> None:
+    queues = [f"queue{number:02}" for number in range(20)]  # more than one statement reads
     await store.add(
         [
-            samples.new(f"{lane}-{priority}", lane=lane, priority=priority)
-            for lane in reversed(lanes)
+            samples.new(f"{queue}-{priority}", queue=queue, priority=priority)
+            for queue in reversed(queues)
             for priority in (3, 1, 4)
         ]
     )
 
-    claimed = await store.claim(samples.claim(lanes=tuple(lanes), limit=30))
+    claimed = await store.claim(samples.claim(queues=tuple(queues), limit=30))
 
-    expected = [f"{lane}-1" for lane in lanes] + [f"{lane}-3" for lane in lanes[:10]]
+    expected = [f"{queue}-1" for queue in queues] + [f"{queue}-3" for queue in queues[:10]]
     assert [one.delivery.id for one in claimed] == expected

@@ -85,7 +85,7 @@ def test_writes_and_claims_scan_nothing(database: sqlite3.Connection) -> None:
 
     with Watched(database) as watched:
         add_all(session, [AddRequest([new_entry(write_of_new(new))], ())])
-        claim_all(session, [samples.claim(lanes=("a", "b"))])
+        claim_all(session, [samples.claim(queues=("a", "b"))])
         renew_all(session, [RenewRequest("w1", [("d1", 2)], 1)])
         for change in (ended, fanned, amended, forgotten):
             save_all(session, [SaveRequest([change_entry(write_of_change(change), None)], ())])
@@ -175,8 +175,8 @@ def test_a_narrow_listing_reads_what_it_is_about(
     [
         (Query(), ("route", "state")),
         (Query(), ()),
-        (Query(facets=(Facet(state="pending"),)), ("lane",)),
-        (Query(facets=(Facet(state="in_flight"),)), ("lane",)),
+        (Query(facets=(Facet(state="pending"),)), ("queue",)),
+        (Query(facets=(Facet(state="in_flight"),)), ("queue",)),
         (Query(facets=(Facet(state="failed"), Facet(state="waiting"))), ("route",)),
         (Query(facets=(Facet(state="failed"),)), ("route", "error_class", "failed_because")),
         (Query(error_class="a", facets=(Facet(state="failed", failed_because="expired"),)), ()),

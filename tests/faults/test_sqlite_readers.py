@@ -30,7 +30,7 @@ async def test_a_long_listing_delays_nobody_else(tmp_path: Path) -> None:
         assert len((await store.page(Query(notices_due=True))).items) == 1
         assert (await store.page(Query(holder="w1", facets=in_flight))).items == ()
         assert await store.count(Query(), by=("route", "state")) != {}
-        assert await store.count(Query(facets=in_flight), by=("lane",)) == {}
+        assert await store.count(Query(facets=in_flight), by=("queue",)) == {}
     assert not listing.done()
     is_over.set()
     await listing

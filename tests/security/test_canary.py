@@ -257,11 +257,11 @@ def echo_server() -> Iterator[int]:
             serving_thread.join()
 
 
-@pytest.mark.parametrize("on_route_fault", ["park", "fail"])
+@pytest.mark.parametrize("on_route_fault", ["pause", "fail"])
 def test_a_password_that_a_server_repeats_is_kept_nowhere(
     tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, on_route_fault: str
 ) -> None:
-    """Neither in a dead letter, nor in the fact of a parked route, nor in what is shown of it."""
+    """Neither in a dead letter, nor in the fact of a paused route, nor in what is shown of it."""
     with echo_server() as port:
         settings = {
             "HOMING_PROVIDER": f"smtp://shop:canary%2Fpass@127.0.0.1:{port}?tls=none",

@@ -1,4 +1,4 @@
-"""Fuzz lanes: address parser, message builder, template renderer. Short unless asked for more.
+"""Fuzz queues: address parser, message builder, template renderer. Short unless asked for more.
 
 HOMING_FUZZ_EXAMPLES=100000 makes a long run of it.
 """

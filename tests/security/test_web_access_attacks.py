@@ -23,7 +23,7 @@ from tests.unit.web.people import (
 )
 
 STATS = "/api/v1/stats"
-PARK = "/api/v1/routes/mail/park"
+PAUSE = "/api/v1/routes/mail/pause"
 VERB = {"reason": "an attack"}
 
 
@@ -76,7 +76,7 @@ class TestForgedRequests:
         await sign_in(api.client)
         del api.client.headers["X-CSRF-Token"]
         headers = {} if token is None else {b"X-CSRF-Token": token.encode()}
-        answer = await api.client.post(PARK, json=VERB, headers=headers)
+        answer = await api.client.post(PAUSE, json=VERB, headers=headers)
         assert (answer.status_code, answer.json()["field"]) == (403, "X-CSRF-Token")
 
     async def test_the_token_of_another_session_is_refused(self, api: Api) -> None:
@@ -84,7 +84,7 @@ class TestForgedRequests:
         await sign_in(attacker)
         await sign_in(api.client)
         api.client.headers["X-CSRF-Token"] = attacker.headers["X-CSRF-Token"]
-        assert (await api.client.post(PARK, json=VERB)).status_code == 403
+        assert (await api.client.post(PAUSE, json=VERB)).status_code == 403
 
     @pytest.mark.parametrize(
         "origin",
@@ -100,7 +100,7 @@ class TestForgedRequests:
                 api.client.headers["Authorization"] = f"Bearer {api.tokens['admin']}"
             for headers, status in (({}, 200), ({"Origin": origin}, 403)):
                 assert (await api.client.get(STATS, headers=headers)).status_code == status
-                posted = await api.client.post(PARK, json=VERB, headers=headers)
+                posted = await api.client.post(PAUSE, json=VERB, headers=headers)
                 assert posted.status_code == status
 
     async def test_no_one_is_signed_in_by_a_page_of_another_site(self, api: Api) -> None:
@@ -243,12 +243,12 @@ class TestSpoofedHeaders:
         async with with_people(PROXY, "10.1.2.3") as api:
             api.client.base_url = "https://mail.example.org"
             api.client.headers["X-Forwarded-User"] = "the operator"
-            assert (await api.client.post(PARK, json=VERB)).status_code == 403
-            empty = await api.client.post(PARK, json=VERB, headers={"X-CSRF-Token": ""})
+            assert (await api.client.post(PAUSE, json=VERB)).status_code == 403
+            empty = await api.client.post(PAUSE, json=VERB, headers={"X-CSRF-Token": ""})
             assert empty.status_code == 403
             assert (await api.client.get("/api/v1/me")).json()["csrf_token"] is None
             token = (await api.client.get("/api/v1/me")).json()["csrf_token"]
-            done = await api.client.post(PARK, json=VERB, headers={"X-CSRF-Token": token})
+            done = await api.client.post(PAUSE, json=VERB, headers={"X-CSRF-Token": token})
             assert done.status_code == 200
 
 
@@ -262,7 +262,7 @@ class TestRoles:
     ) -> None:
         await sign_in(api.client, f"the {role}")
         assert (await api.client.get(STATS)).status_code == reads
-        assert (await api.client.post(PARK, json=VERB)).status_code == operates
+        assert (await api.client.post(PAUSE, json=VERB)).status_code == operates
         for path in ("/api/v1/users", "/api/v1/tokens"):
             assert (await api.client.get(path)).status_code == administers
 
@@ -277,7 +277,7 @@ class TestRoles:
         await api.homing.users.remove("the admin")
         await api.homing.users.add("the admin", "viewer", PASSWORD)
         await sign_in(api.client, "the admin")
-        assert (await api.client.post(PARK, json=VERB)).status_code == 403
+        assert (await api.client.post(PAUSE, json=VERB)).status_code == 403
 
 
 class TestPlainText:

@@ -21,7 +21,7 @@ from tests.unit.web.people import (
 )
 
 STATS = "/api/v1/stats"
-PARK = "/api/v1/routes/mail/park"
+PAUSE = "/api/v1/routes/mail/pause"
 VERB = {"reason": "an attack"}
 OWN = "https://mail.example.org"
 
@@ -48,7 +48,7 @@ async def test_a_link_from_another_site_may_be_followed() -> None:
             headers = {"Sec-Fetch-Site": site, **LINK}
             assert (await api.client.get("/deliveries", headers=headers)).status_code == 200
         posted = await api.client.post(
-            PARK, json=VERB, headers={"Sec-Fetch-Site": "cross-site", **LINK}
+            PAUSE, json=VERB, headers={"Sec-Fetch-Site": "cross-site", **LINK}
         )
         assert posted.status_code == 403
 

@@ -109,8 +109,8 @@ async def test_odd_ids_are_simply_unknown(api: Api, word: str) -> None:
     assert verb.status_code == 404
     replay = await api.client.get(f"/api/v1/replays/{quote(word, safe='')}")
     assert replay.status_code == 404
-    parked = await api.client.post(f"/api/v1/routes/{quote(word, safe='')}/park", json=who)
-    assert parked.status_code == 404
+    paused = await api.client.post(f"/api/v1/routes/{quote(word, safe='')}/pause", json=who)
+    assert paused.status_code == 404
 
 
 @pytest.mark.parametrize(

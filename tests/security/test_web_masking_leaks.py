@@ -96,9 +96,9 @@ class TestFreeTexts:
         assert "canary" not in said
         assert "a***" in said
 
-    async def test_the_reason_of_a_park_is_hidden(self, api: Api) -> None:
+    async def test_the_reason_of_a_pause_is_hidden(self, api: Api) -> None:
         reason = "ann@example.org complains"
-        await api.homing.desk.park("mail", actor="bob", reason=reason)
+        await api.homing.desk.pause("mail", actor="bob", reason=reason)
         for role, seen in (("viewer", False), ("operator", True)):
             client = browser(api.app)
             await sign_in(client, f"the {role}")
@@ -108,13 +108,13 @@ class TestFreeTexts:
                     assert (text in page) == (seen and path != "/routes")
 
     async def test_nor_does_why_tell_it(self, api: Api) -> None:
-        await api.homing.desk.park("mail", actor="bob", reason="Anna Canary complains")
+        await api.homing.desk.pause("mail", actor="bob", reason="Anna Canary complains")
         delivery_id = await sent(api, "ok@stub.test")
         for role, seen in (("viewer", False), ("operator", True)):
             client = browser(api.app)
             await sign_in(client, f"the {role}")
             said = (await client.get(f"/api/v1/deliveries/{delivery_id}/why")).text
-            assert "parked" in said
+            assert "paused" in said
             assert ("complains" in said) == seen
 
 

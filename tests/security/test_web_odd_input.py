@@ -71,7 +71,7 @@ def test_a_form_with_nul_is_refused(served: Served) -> None:
     for path, body in (
         ("/bulk", b"verb=dismiss&reason=x&id=%00"),
         ("/bulk", b"verb=replay&reason=x&source=%00"),
-        ("/routes/mail/park", b"reason=%00"),
+        ("/routes/mail/pause", b"reason=%00"),
     ):
         assert served.call("POST", path, body, headers).status == 400
 

@@ -91,7 +91,7 @@ async def answered(api: Api, **headers: str) -> dict[tuple[str, str], int]:
 
 async def stored(api: Api) -> tuple[int, list[Any]]:
     counted = await api.homing.store.count(Query())
-    facts = [await api.homing.store.facts(kind) for kind in ("audit", "parked", "bulk_actions")]
+    facts = [await api.homing.store.facts(kind) for kind in ("audit", "paused", "bulk_actions")]
     return sum(counted.values()), facts
 
 

@@ -57,7 +57,7 @@ class TestUnattended:
             await sign_in(api.client)
             api.clock.advance(IDLE_S * 0.9)
             body = {"reason": "it fails"}
-            done = await api.client.post("/api/v1/routes/mail/park", json=body, headers=BY_SCRIPT)
+            done = await api.client.post("/api/v1/routes/mail/pause", json=body, headers=BY_SCRIPT)
             assert done.status_code == 200
             [fact] = await api.homing.store.facts("session")
             assert fact.at_ms == api.clock.now_ms()

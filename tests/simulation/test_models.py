@@ -16,7 +16,7 @@ from homing.testing import samples
 from tests.simulation.simulator.connections import Connection, ProviderBroken, connect
 from tests.simulation.simulator.hosts import SimProcess
 from tests.simulation.simulator.options import Options
-from tests.simulation.simulator.parks import KNOWN_WITHIN_S
+from tests.simulation.simulator.pauses import KNOWN_WITHIN_S
 from tests.simulation.simulator.route_kinds import ROUTE_KINDS
 from tests.simulation.simulator.service import SETTLE_S, Reaction, Service
 from tests.simulation.simulator.world import World
@@ -232,20 +232,20 @@ def test_a_key_may_be_taken_again_when_its_term_after_the_end_is_over(
     assert (world.findings.breaches == []) is is_fine
 
 
-@pytest.mark.parametrize(("parked_for_s", "is_fine"), [(KNOWN_WITHIN_S, True), (60.0, False)])
-def test_what_a_person_parked_is_not_claimed_once_everybody_knows(
-    parked_for_s: float, is_fine: bool
+@pytest.mark.parametrize(("paused_for_s", "is_fine"), [(KNOWN_WITHIN_S, True), (60.0, False)])
+def test_what_a_person_paused_is_not_claimed_once_everybody_knows(
+    paused_for_s: float, is_fine: bool
 ) -> None:
     world = World(CALM)
     process = SimProcess(world.hosts[0], world)
-    world.parks.clicks("post")
-    world.parks.clicked("post", parked=True)
+    world.pauses.clicks("post")
+    world.pauses.clicked("post", paused=True)
 
     async def main() -> None:
-        await asyncio.sleep(parked_for_s)
-        world.parks.claimed(process, "post", "d1")
-        world.parks.clicks("post")
-        world.parks.claimed(process, "post", "d2")
+        await asyncio.sleep(paused_for_s)
+        world.pauses.claimed(process, "post", "d1")
+        world.pauses.clicks("post")
+        world.pauses.claimed(process, "post", "d2")
 
     world.loop.run_until_complete(main())
     assert [breach.subject for breach in world.findings.breaches] == ([] if is_fine else ["d1"])

@@ -12,13 +12,13 @@ from tests.simulation.command import figures, simulate
 from tests.simulation.simulator import draw
 from tests.simulation.simulator.options import FAMILIES, StoreName
 
-LANE = "0-59"
-# Every one of these must have happened in the lane, else it proves less than it says.
+QUEUE = "0-59"
+# Every one of these must have happened in the queue, else it proves less than it says.
 FAULTS = (
     "answer_garbage", "answer_none", "bad_credentials", "clock_jump", "crash", "cut_after",
     "cut_before", "deferred", "deploy", "freeze", "handler_failed", "handler_hung",
     "handler_useless", "hung", "lookup_failed", "notice_refused", "outage", "partial",
-    "person_parks", "prepare_garbage", "prepare_raised", "rejected", "retry_after",
+    "person_pauses", "prepare_garbage", "prepare_raised", "rejected", "retry_after",
     "retry_after_absurd", "start_raised", "store_full", "store_refused", "store_surprise",
     "store_unknown", "store_unknown_lost", "suppressed",
 )  # fmt: skip
@@ -34,8 +34,8 @@ REACHED = (
 
 
 @pytest.mark.timeout(900)
-def test_the_default_lane_keeps_every_invariant() -> None:
-    run = simulate(LANE)
+def test_the_default_queue_keeps_every_invariant() -> None:
+    run = simulate(QUEUE)
     found = figures(run)
     assert run.returncode == 0, run.stderr[-6000:]
     assert found["deliveries"] >= 200_000

@@ -59,7 +59,7 @@ def test_no_message_names_a_backend() -> None:
 
 
 def test_no_module_imports_a_store() -> None:
-    """`homing.stores.shape` describes records, whatever keeps them."""
+    """`homing.stores.layout` describes records, whatever keeps them."""
     found = [
         f"{name}: {module}"
         for name, tree in sources(*BACKENDS, *FRAMEWORKS)

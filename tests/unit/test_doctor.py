@@ -261,18 +261,18 @@ async def one_commit(name: str) -> None:
     await store.close()
 
 
-async def test_a_clock_behind_the_workers_and_a_parked_route_are_bad() -> None:
+async def test_a_clock_behind_the_workers_and_a_paused_route_are_bad() -> None:
     ahead_ms = SystemClock().now_ms() + 3_600_000
     homing = Homing("sqlite:///homing.db", provider="stub:", worker=False)
     async with homing:
         await homing.store.save([], [Fact("worker", "w-1", ahead_ms, {"beats": 1, "boot": "x"})])
-        await homing.desk.park("mail", actor="ann", reason="moving")
+        await homing.desk.pause("mail", actor="ann", reason="moving")
 
     report = await found(given())
 
     assert "ahead of this one" in report["clock", "bad"][0]
     assert report["route", "bad"] == [
-        "mail is parked: moving. `homing unpark mail` starts it again"
+        "mail is paused: moving. `homing resume mail` starts it again"
     ]
 
 

@@ -6,7 +6,7 @@ from homing.domain.errors import SettingsError
 from homing.domain.policy import Plan, Stage
 from homing.engine.route import Route
 from homing.engine.work.steps import SendStep
-from homing.plugins.known import check_lanes
+from homing.plugins.known import check_queues
 from homing.plugins.programs import Program, assemble, build, defaults, route_for
 from homing.plugins.value import Assembly, NoSettings
 from homing.runtime.urls import provider_from_url
@@ -89,6 +89,6 @@ def test_the_defaults_are_those_of_the_mail_route() -> None:
     assert defaults().max_attempts == 7
 
 
-def test_whether_lanes_are_shared_needs_no_provider() -> None:
+def test_whether_queues_are_shared_needs_no_provider() -> None:
     """A worker of an application has a provider of its own."""
-    check_lanes(Settings(provider="graph:?env_file=/nonexistent"), "events")
+    check_queues(Settings(provider="graph:?env_file=/nonexistent"), "events")

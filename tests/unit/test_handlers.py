@@ -28,12 +28,12 @@ def handlers_of(event_type: str, *functions: Any) -> Handlers:
 
 
 @pytest.mark.parametrize("functions", [(), (print,), (print, print)])
-def test_both_have_the_same_name_lanes_and_defaults(functions: tuple[Any, ...]) -> None:
+def test_both_have_the_same_name_queues_and_defaults(functions: tuple[Any, ...]) -> None:
     of_library = handlers_of("paid", *functions).route()
     of_assembly = events_route(handlers_of("paid", *functions))
 
     assert of_library.name == of_assembly.name == EVENT_ROUTE == "events"
-    assert of_library.served_lanes == of_assembly.served_lanes
+    assert of_library.served_queues == of_assembly.served_queues
     assert DEFAULT_RETRY_POLICY.retry == DEFAULT_RETRY
     for one, other in zip(of_library.all_plans, of_assembly.all_plans, strict=True):
         assert one.stage(HANDLE) == other.stage(HANDLE)
@@ -46,7 +46,7 @@ async def test_two_places_for_the_handlers_of_one_type_are_refused() -> None:
     @homing.on("paid")
     async def book(event: Assignment) -> None: ...
 
-    with pytest.raises(SettingsError, match=r"routes: .*both own the lane 'events/paid'"):
+    with pytest.raises(SettingsError, match=r"routes: .*both own the queue 'events/paid'"):
         await homing.start()
 
 
@@ -54,7 +54,7 @@ async def test_a_job_of_a_name_that_is_taken_is_refused() -> None:
     homing = Homing("memory:")
     homing.job("review")(lambda work: None)
 
-    with pytest.raises(HomingError, match="both own the lane 'review'"):
+    with pytest.raises(HomingError, match="both own the queue 'review'"):
         homing.job("review")(lambda work: None)
 
 
@@ -99,7 +99,7 @@ async def test_many_of_several_kinds_go_to_their_routes_in_one_write_and_one_cal
     )
 
     kept = [ticket for ticket in tickets if not isinstance(ticket, Exception)]
-    assert [ticket.delivery.lane for ticket in kept] == [
+    assert [ticket.delivery.queue for ticket in kept] == [
         *("events/paid", "review", "digest", "events/other", "events/paid")
     ]
     assert [ticket.created for ticket in kept] == [True] * 4 + [False]

@@ -19,8 +19,8 @@ import homing.build.stores
 import homing.events
 import homing.ports
 import homing.testing.clocks
-import homing.testing.dice
 import homing.testing.outbox
+import homing.testing.random_numbers
 import homing.testing.scripted
 from homing.engine.access.tokens import Tokens
 from homing.engine.ops.bulk import BulkActions
@@ -117,7 +117,7 @@ MODULES = (
     homing.build,
     homing.build.stores,
     homing.testing.clocks,
-    homing.testing.dice,
+    homing.testing.random_numbers,
     homing.testing.outbox,
     homing.testing.scripted,
 )

@@ -13,7 +13,7 @@ from homing.engine.work.steps import SendStep
 from homing.ports import Unknown
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
-from homing.testing.dice import LoadedDice
+from homing.testing.random_numbers import SeededRandom
 from homing.testing.scripted import Hang, ScriptedLookup, ScriptedProvider
 from tests.simulation.virtualtime import run
 
@@ -30,7 +30,7 @@ def route_over(provider: ScriptedProvider) -> Route:
 async def _delivered(provider: ScriptedProvider, minutes: int) -> Delivery:
     """Submit one mail and let so many minutes pass."""
     clock, store = ManualClock(), MemoryStore()
-    engine = Engine(store, [route_over(provider)], clock=clock, dice=LoadedDice())
+    engine = Engine(store, [route_over(provider)], clock=clock, rng=SeededRandom())
     request = Request(message=Email(to="ann@example.org", text="hello"))
     [ticket] = await engine.admission.submit(engine.routes["mail"], [request])
     for _ in range(minutes):

@@ -1,12 +1,12 @@
-"""The clock and the dice that we hand to those who test their own use of Homing."""
+"""The clock and the rng that we hand to those who test their own use of Homing."""
 
 from __future__ import annotations
 
 import pytest
 
-from homing.ports import Clock, Dice
+from homing.ports import Clock, Random
 from homing.testing.clocks import DAY_S, ManualClock
-from homing.testing.dice import LoadedDice
+from homing.testing.random_numbers import SeededRandom
 
 
 def test_time_passes_on_both_clocks_and_only_when_told() -> None:
@@ -36,14 +36,14 @@ def test_a_reboot_begins_the_steady_clock_anew() -> None:
     assert (clock.boot, clock.steady_s()) == ("two", 0.0)
 
 
-def test_loaded_dice_repeat_themselves() -> None:
-    def thrown(dice: Dice) -> tuple[float, bytes]:
-        return dice.roll(), dice.entropy(8)
+def test_loaded_rng_repeat_themselves() -> None:
+    def thrown(rng: Random) -> tuple[float, bytes]:
+        return rng.roll(), rng.entropy(8)
 
-    assert thrown(LoadedDice(7)) == thrown(LoadedDice(7)) != thrown(LoadedDice(8))
+    assert thrown(SeededRandom(7)) == thrown(SeededRandom(7)) != thrown(SeededRandom(8))
 
 
-def test_loaded_dice_first_roll_what_they_were_told_to() -> None:
-    dice = LoadedDice(rolls=(0.0, 0.5))
-    assert [dice.roll(), dice.roll()] == [0.0, 0.5]
-    assert 0.0 <= dice.roll() < 1.0
+def test_loaded_rng_first_roll_what_they_were_told_to() -> None:
+    rng = SeededRandom(rolls=(0.0, 0.5))
+    assert [rng.roll(), rng.roll()] == [0.0, 0.5]
+    assert 0.0 <= rng.roll() < 1.0

@@ -40,7 +40,7 @@ def delivery(**fields: Any) -> Delivery:
     given = {
         "id": "d-1",
         "route": "mail",
-        "lane": "mail",
+        "queue": "mail",
         "stage": "send",
         "created_at_ms": T0_MS,
         "updated_at_ms": T0_MS,
@@ -77,14 +77,14 @@ def told(given: Delivery, **more: Any) -> str:
         ({"clone_of": "d-0"}, {}, "as a second delivery of d-0."),
         (
             {},
-            {"parked": Fact("parked", "mail", T0_MS, {"by": "fault", "reason": "bad login"})},
-            "Its route is parked since 2027-01-15 08:00:00Z: bad login. It keeps its place; from",
+            {"paused": Fact("paused", "mail", T0_MS, {"by": "fault", "reason": "bad login"})},
+            "Its route is paused since 2027-01-15 08:00:00Z: bad login. It keeps its place; from",
         ),
         (
             {},
             {
-                "parked": Fact(
-                    "parked",
+                "paused": Fact(
+                    "paused",
                     "mail",
                     T0_MS,
                     {"by": "fault", "reason": "535", "error_class": "auth_failed"},
@@ -94,8 +94,8 @@ def told(given: Delivery, **more: Any) -> str:
         ),
         (
             {},
-            {"parked": Fact("parked", "mail", T0_MS, {"by": "ann", "reason": "moving"})},
-            "moving. It keeps its place until an operator unparks the route.",
+            {"paused": Fact("paused", "mail", T0_MS, {"by": "ann", "reason": "moving"})},
+            "moving. It keeps its place until an operator resumes the route.",
         ),
         (
             {

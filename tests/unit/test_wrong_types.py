@@ -168,7 +168,7 @@ async def test_subclasses_of_text_are_text() -> None:
         event = Event("invoice.paid", {SafeString("a"): SafeString("b")})
         assert (await homing.submit(event, key=SafeString("e"))).created
         named = (await homing.submit(Event(SafeString("invoice.paid")), key="plain")).delivery
-        assert [type(text) for text in (named.topic, named.lane)] == [str, str]
+        assert [type(text) for text in (named.topic, named.queue)] == [str, str]
 
 
 @pytest.mark.parametrize("wrong", [5, None, b"sqlite:///x.db", "outbox.db", ""])

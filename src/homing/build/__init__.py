@@ -78,7 +78,6 @@ from homing.ports import (
     Clock,
     Cursor,
     Described,
-    Dice,
     Done,
     Envelope,
     Existing,
@@ -104,6 +103,7 @@ from homing.ports import (
     Provider,
     PurgeRule,
     Query,
+    Random,
     Ready,
     Rehearsing,
     Showing,
@@ -121,7 +121,15 @@ from homing.ports import (
 )
 from homing.settings import Seconds, Settings
 from homing.settings.own_names import env
-from homing.stores.shape import HIDDEN, Record, RecordKind, Shape, Stored, iso_utc, ms_from_iso
+from homing.stores.layout import (
+    HIDDEN,
+    Record,
+    RecordKind,
+    RecordLayout,
+    Stored,
+    iso_utc,
+    ms_from_iso,
+)
 
 if TYPE_CHECKING:
     from homing.plugins.telemetry import Telemetry
@@ -158,7 +166,6 @@ __all__ = [
     "Cursor",
     "Delivery",
     "Described",
-    "Dice",
     "Disposition",
     "Done",
     "Endpoint",
@@ -204,11 +211,13 @@ __all__ = [
     "Provider",
     "PurgeRule",
     "Query",
+    "Random",
     "Ready",
     "Receipt",
     "Recipient",
     "Record",
     "RecordKind",
+    "RecordLayout",
     "Refusal",
     "Rehearsing",
     "Request",
@@ -221,7 +230,6 @@ __all__ = [
     "Service",
     "Settings",
     "Setup",
-    "Shape",
     "Showing",
     "Sign",
     "SoundAlert",

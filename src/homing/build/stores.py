@@ -71,7 +71,7 @@ from homing.ports import (
     TakesSqlFiles,
     Transaction,
     TransactionalStore,
-    WritesShapes,
+    WritesLayouts,
 )
 from homing.stores.purging import PURGES, Purge, is_open, purged_states
 from homing.stores.queries import (
@@ -153,7 +153,7 @@ __all__ = [
     "Transaction",
     "TransactionalStore",
     "Write",
-    "WritesShapes",
+    "WritesLayouts",
     "apply_claim",
     "group_word",
     "group_words",

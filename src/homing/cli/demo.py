@@ -55,7 +55,7 @@ def demo(
 
 def demo_settings(folder: Path, port: int) -> Settings:
     retry = RetrySettings(ladder=(Seconds(1.0), Seconds(2.0), Seconds(4.0)))
-    # Bad credentials would park the only route and end the demo; here they fail one message.
+    # Bad credentials would pause the only route and end the demo; here they fail one message.
     mail = RouteSettings(retry=retry, max_attempts=4, on_route_fault="fail")
     return Settings(
         store=f"sqlite:///{folder}/demo.db",

@@ -13,7 +13,7 @@ from homing.cli.terminal import STATE_COLORS, colored
 from homing.domain.delivery import Delivery
 from homing.domain.redaction import visible
 from homing.engine.ops.views import DeliveryView
-from homing.engine.process.parking import KNOWN_WITHIN_S
+from homing.engine.process.pausing import KNOWN_WITHIN_S
 from homing.runtime.app import Homing
 from homing.settings import span
 
@@ -33,7 +33,7 @@ MEANINGS = {
 def register(app: typer.Typer) -> None:
     for verb, meaning in MEANINGS.items():
         app.command(verb, help=meaning)(command(_verb(verb)))
-    for function in (confirm, annotate, park, unpark):
+    for function in (confirm, annotate, pause, resume):
         app.command()(command(function))
 
 
@@ -92,31 +92,31 @@ def annotate(
     typer.echo(f"annotate: noted on {visible(delivery_id)}")
 
 
-def park(place: Place, route: RouteName, reason: Reason, actor: Actor = None) -> None:
-    """Stop a route: none of its deliveries is tried until it is unparked."""
+def pause(place: Place, route: RouteName, reason: Reason, actor: Actor = None) -> None:
+    """Stop a route: none of its deliveries is tried until it is resumed."""
 
     async def act(homing: Homing) -> int:
         _check(homing, route)
-        return await homing.desk.park(route, **who(actor, reason))
+        return await homing.desk.pause(route, **who(actor, reason))
 
     claimed = with_homing(place, act)
-    typer.echo(f"park: {visible(route)} is parked until a person unparks it")
+    typer.echo(f"pause: {visible(route)} is paused until a person resumes it")
     typer.echo(
         f"Workers stop within {span(KNOWN_WITHIN_S)}. {claimed} claimed: those being sent"
         " are finished, the others are released."
     )
 
 
-def unpark(place: Place, route: RouteName, reason: Reason, actor: Actor = None) -> None:
-    """Start a parked route again, in order."""
+def resume(place: Place, route: RouteName, reason: Reason, actor: Actor = None) -> None:
+    """Start a paused route again, in order."""
 
     async def act(homing: Homing) -> None:
         _check(homing, route)
-        await homing.desk.unpark(route, **who(actor, reason))
+        await homing.desk.resume(route, **who(actor, reason))
 
     with_homing(place, act)
     typer.echo(
-        f"unpark: {visible(route)} is no longer parked; workers continue within"
+        f"resume: {visible(route)} is no longer paused; workers continue within"
         f" {span(KNOWN_WITHIN_S)}"
     )
 

@@ -36,7 +36,7 @@ from homing.cli import (
 )
 from homing.cli.terminal import colored
 from homing.domain.errors import HomingError, InvalidRequest
-from homing.plugins.discovery import SharedLane
+from homing.plugins.discovery import SharedQueue
 
 # Which extra installs a package, for the error message when it is missing.
 EXTRAS = {
@@ -122,7 +122,7 @@ def main() -> None:
     """Run a command; a refusal is one line on stderr, not a stack trace."""
     try:
         app()
-    except (session.WrongUse, InvalidRequest, SharedLane) as error:
+    except (session.WrongUse, InvalidRequest, SharedQueue) as error:
         _fail(str(error), code=2)
     except HomingError as error:
         _fail(str(error))

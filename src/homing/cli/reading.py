@@ -15,9 +15,9 @@ from homing.engine.ops.inspecting import oldest_due_ms
 from homing.engine.ops.labels import ENGINE_LABELS
 from homing.engine.ops.request_counts import count_requests
 from homing.engine.ops.status_words import facets_of
-from homing.engine.process.parking import parked_routes
+from homing.engine.process.pausing import paused_routes
 from homing.engine.process.store_report import store_warnings, why_not_writable
-from homing.engine.process.unserved import unserved_lanes, unserved_text
+from homing.engine.process.unserved import unserved_queues, unserved_text
 from homing.engine.route import Route
 from homing.ports import Query
 from homing.runtime.app import Homing
@@ -38,7 +38,7 @@ class Overview(Struct, frozen=True):
     """What `status` tells, and `watch` again and again."""
 
     counts: list[Count]
-    parked: list[str]
+    paused: list[str]
     workers: list[str]
     unserved: dict[str, int]
     oldest_due_at_ms: int | None
@@ -57,12 +57,12 @@ def status(place: Place, as_json: AsJson = False) -> None:
 async def overview(homing: Homing) -> Overview:
     liveness = homing.engine.liveness
     await liveness.look()
-    await homing.engine.parking.refresh()
+    await homing.engine.pausing.refresh()
     return Overview(
         await counts(homing),
-        sorted(await parked_routes(homing.store)),
+        sorted(await paused_routes(homing.store)),
         sorted(liveness.workers),
-        await unserved_lanes(homing.store, liveness),
+        await unserved_queues(homing.store, liveness),
         await oldest_due_ms(homing.engine),
     )
 
@@ -74,14 +74,14 @@ def overview_lines(found: Overview) -> list[str]:
     ]
     number = len(found.workers)
     running = f"{number} worker process(es) running" if number else "no worker is running"
-    parked = colored(", ".join(found.parked) or "none", "red" if found.parked else None)
-    unserved = [unserved_text(lane, waiting) for lane, waiting in found.unserved.items()]
+    paused = colored(", ".join(found.paused) or "none", "red" if found.paused else None)
+    unserved = [unserved_text(queue, waiting) for queue, waiting in found.unserved.items()]
     due_ms = found.oldest_due_at_ms
     late = [] if due_ms is None else [f"the oldest one has been due since {at(due_ms)}"]
     return [
         table(("route", "status", "count"), rows),
         "",
-        f"{colored(running, None if number else 'yellow')}; parked routes: {parked}",
+        f"{colored(running, None if number else 'yellow')}; paused routes: {paused}",
         *(colored(line, "red") for line in unserved),
         *late,
     ]
@@ -107,7 +107,7 @@ async def counts(homing: Homing) -> list[Count]:
 
 def health(place: Place, as_json: AsJson = False) -> None:
     """Exit with 0 if the store can be written, live workers serve all waiting work, no route is
-    parked and no provider fails; otherwise with 1 and the reason."""
+    paused and no provider fails; otherwise with 1 and the reason."""
     problems, warnings = with_homing(place, _problems_and_warnings)
     if as_json:
         status = "bad" if problems else "degraded" if warnings else "ok"
@@ -124,18 +124,18 @@ async def _problems_and_warnings(homing: Homing) -> tuple[list[str], list[str]]:
     unwritable = await why_not_writable(store, engine.clock)
     # Heartbeats are writes: while there are none, it is unknown who is alive.
     problems = [unwritable] if unwritable is not None else await _serving_problems(homing)
-    for route, fact in (await parked_routes(store)).items():
-        problems.append(f"route {route} is parked: {(fact.value or {}).get('reason')}")
+    for route, fact in (await paused_routes(store)).items():
+        problems.append(f"route {route} is paused: {(fact.value or {}).get('reason')}")
     return problems, await store_warnings(store, engine.clock)
 
 
 async def _serving_problems(homing: Homing) -> list[str]:
     liveness = homing.engine.liveness
     await liveness.look()
-    unserved = await unserved_lanes(homing.store, liveness)
+    unserved = await unserved_queues(homing.store, liveness)
     return [
         *([] if liveness.workers else ["no worker process is alive"]),
-        *(unserved_text(lane, number) for lane, number in unserved.items()),
+        *(unserved_text(queue, number) for queue, number in unserved.items()),
         *(
             f"the provider of route {route} fails: {text}"
             for route, text in liveness.problems_elsewhere.items()

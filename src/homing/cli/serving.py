@@ -82,7 +82,7 @@ def worker(
 ) -> None:
     """Deliver what other processes have accepted, until stopped."""
     from homing.cli.running import run_app, run_once, run_worker
-    from homing.plugins.known import check_lanes
+    from homing.plugins.known import check_queues
 
     if once and (place.app is not None or processes > 1):
         raise typer.BadParameter("--once is for one process, and not for --app")
@@ -92,7 +92,7 @@ def worker(
         given = program(Place(config=place.config), reading=True)
         _check_time_scale(homing, given)
         if assembly is not None:
-            check_lanes(given.general, assembly.name)
+            check_queues(given.general, assembly.name)
             asyncio.run(session.demand_schema(homing.store))
         if processes > 1:
             raise typer.Exit(_run_many(place, processes, homing.stop_grace_s, generation))
@@ -110,7 +110,7 @@ def worker(
         return
     if processes > 1:
         chosen = program(place)
-        check_lanes(chosen.general, chosen.assembly.name)
+        check_queues(chosen.general, chosen.assembly.name)
         with_homing(place, _look, creates=True)
         grace_s = chosen.general.stop_grace.value
         raise typer.Exit(_run_many(place, processes, grace_s, generation))

@@ -85,8 +85,8 @@ async def _all(homing: Homing, looks: AsyncIterator[int], *, as_json: bool) -> N
 
 def _line(found: Overview) -> str:
     counts = ", ".join(f"{each.route} {each.status} {each.count}" for each in found.counts)
-    parked = f"; parked: {', '.join(found.parked)}" if found.parked else ""
-    return f"{counts or 'no deliveries'}; {len(found.workers)} worker(s){parked}"
+    paused = f"; paused: {', '.join(found.paused)}" if found.paused else ""
+    return f"{counts or 'no deliveries'}; {len(found.workers)} worker(s){paused}"
 
 
 async def _one(

@@ -1,4 +1,4 @@
-"""`workers`: processes with a heartbeat, and the lanes they serve."""
+"""`workers`: processes with a heartbeat, and the queues they serve."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from homing.cli.options import AsJson, Place, command
 from homing.cli.session import print_json, with_homing
 from homing.cli.terminal import Colored, colored, table
 from homing.engine.ops.inspecting import WorkerView, list_workers
-from homing.engine.process.unserved import unserved_lanes, unserved_text
+from homing.engine.process.unserved import unserved_queues, unserved_text
 from homing.runtime.app import Homing
 from homing.settings import span
 
@@ -20,12 +20,12 @@ def register(app: typer.Typer) -> None:
 
 
 def workers(place: Place, as_json: AsJson = False) -> None:
-    """Processes with a heartbeat, the lanes they serve, and work that none of them serves."""
+    """Processes with a heartbeat, the queues they serve, and work that none of them serves."""
 
     async def act(homing: Homing) -> tuple[list[WorkerView], dict[str, int], int]:
         engine = homing.engine
         found = await list_workers(engine)
-        return found, await unserved_lanes(homing.store, engine.liveness), engine.clock.now_ms()
+        return found, await unserved_queues(homing.store, engine.liveness), engine.clock.now_ms()
 
     found, unserved, now_ms = with_homing(place, act)
     if as_json:
@@ -35,8 +35,8 @@ def workers(place: Place, as_json: AsJson = False) -> None:
         typer.echo(table(HEAD, [_row(each, now_ms) for each in found]))
     else:
         typer.echo(colored("no worker is running", "yellow"))
-    for lane, waiting in unserved.items():
-        typer.echo(colored(unserved_text(lane, waiting), "red"))
+    for queue, waiting in unserved.items():
+        typer.echo(colored(unserved_text(queue, waiting), "red"))
 
 
 def _row(worker: WorkerView, now_ms: int) -> tuple[object, ...]:
@@ -45,5 +45,5 @@ def _row(worker: WorkerView, now_ms: int) -> tuple[object, ...]:
         worker.host,
         "" if worker.pid is None else worker.pid,
         f"{span(round((now_ms - worker.beat_at_ms) / 1000))} ago",
-        ", ".join(worker.lanes) or "only accepts",
+        ", ".join(worker.queues) or "only accepts",
     )

@@ -114,7 +114,7 @@ class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
 
     id: str
     route: str
-    lane: str
+    queue: str
     stage: str
     created_at_ms: int
     updated_at_ms: int

@@ -14,7 +14,7 @@ from homing.domain.failure import RATE_LIMITED, Failure
 LONGEST_DELAY_S = 366 * 86_400.0
 
 OnDoubt: TypeAlias = Literal["resend", "hold"]
-OnRouteFault: TypeAlias = Literal["park", "fail", "retry"]
+OnRouteFault: TypeAlias = Literal["pause", "fail", "retry"]
 
 
 class Ladder(Struct, frozen=True, tag=True):
@@ -155,7 +155,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     on_doubt: OnDoubt = "resend"
     # After so many sends in doubt in one cycle `resend` becomes `hold`; None: the budget bounds it.
     max_doubtful_sends: int | None = None
-    on_route_fault: OnRouteFault = "park"
+    on_route_fault: OnRouteFault = "pause"
     inline_counts: bool = True
     # A retry that is due at once is made in the same inline call, as attempts of the worker are.
     inline_retries_at_once: bool = False

@@ -58,7 +58,7 @@ class Projection(Protocol):
         JSON object without its last brace, and how many of them are the head.
 
         `head` is that of the previous record, if the request is the same. None: this delivery has
-        no Shape.
+        no RecordLayout.
         """
 
     def of_facts(self, facts: Sequence[Fact]) -> tuple[ShownRecord, ...]:

@@ -67,7 +67,7 @@ class Write(Struct, frozen=True, gc=False, kw_only=True):
     opens: int = 0
     count: Count | None = None
     facts: tuple[Fact, ...] = ()
-    # Records of a Shape, in the same commit.
+    # Records of a RecordLayout, in the same commit.
     shown: tuple[ShownRecord, ...] = ()
     # Something may be due now: wake the waiting workers.
     wakes: bool = False

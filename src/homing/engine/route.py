@@ -17,8 +17,8 @@ from homing.domain.policy import Plan, Stage
 from homing.domain.redaction import redact, redact_trace
 from homing.engine.expiry import PURGED_BY_ROUTE
 from homing.engine.intake.admitted import Admitted
-from homing.engine.lanes import lane_in_generation, lane_name
 from homing.engine.ops.labels import ENGINE_LABELS, LabelTable
+from homing.engine.queues import queue_in_generation, queue_name
 from homing.engine.work.steps import SendStep
 from homing.ports import LimitedProvider, Lookup, PermittedLookup, Provider, Step
 
@@ -82,8 +82,8 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     the exception that a step raised or the failure that it returned.
 
     `plans` holds further plans by name. A delivery follows the one that `admit` named, else the
-    one named like the suffix of its lane, else `plan`. `lanes` are the suffixes of the lanes that
-    this process serves; the empty one is the route's name itself. `generation` is that of this
+    one named like the suffix of its queue, else `plan`. `queues` are the suffixes of the queues
+    that this process serves; the empty one is the route's name itself. `generation` is that of this
     process's code, for routes whose deliveries may ask for one. With a `concurrency` of 0,
     deliveries are accepted here and tried by other processes. More dead letters of a week than
     `most_failed_a_week` raise an alert.
@@ -94,7 +94,7 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     steps: Mapping[str, Step | SendStep]
     provider: Provider | None = None
     plans: Mapping[str, Plan] = field(default_factory=dict)
-    lanes: tuple[str, ...] = ("",)
+    queues: tuple[str, ...] = ("",)
     generation: int | None = None
     concurrency: int = DEFAULT_CONCURRENCY
     poll_s: float = 30.0
@@ -114,12 +114,12 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
             return self.plan
         if delivery.plan:
             return self.plans.get(delivery.plan, self.plan)
-        lane = lane_in_generation(delivery, 0) if delivery.generation else delivery.lane
-        return self._plans_by_lane.get(lane, self.plan)
+        queue = queue_in_generation(delivery, 0) if delivery.generation else delivery.queue
+        return self._plans_by_queue.get(queue, self.plan)
 
     def plan_for(self, admitted: Admitted) -> Plan:
         """The plan of a message that is being accepted."""
-        return self.plans.get(admitted.plan or admitted.lane, self.plan)
+        return self.plans.get(admitted.plan or admitted.queue, self.plan)
 
     @property
     def all_plans(self) -> tuple[Plan, ...]:
@@ -131,18 +131,18 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
         plans = {name: change(plan) for name, plan in self.plans.items()}
         return replace(self, plan=change(self.plan), plans=plans)
 
-    def lane(self, suffix: str = "", generation: int = 0) -> str:
-        """The full name of a lane of this route."""
-        return lane_name(self.name, suffix, 0 if self.generation is None else generation)
+    def queue(self, suffix: str = "", generation: int = 0) -> str:
+        """The full name of a queue of this route."""
+        return queue_name(self.name, suffix, 0 if self.generation is None else generation)
 
     @functools.cached_property
-    def served_lanes(self) -> tuple[str, ...]:
+    def served_queues(self) -> tuple[str, ...]:
         generations = dict.fromkeys((0, self.generation or 0))
-        return tuple(self.lane(suffix, number) for suffix in self.lanes for number in generations)
+        return tuple(self.queue(suffix, number) for suffix in self.queues for number in generations)
 
     @functools.cached_property
-    def _plans_by_lane(self) -> dict[str, Plan]:
-        return {self.lane(name): plan for name, plan in self.plans.items()}
+    def _plans_by_queue(self) -> dict[str, Plan]:
+        return {self.queue(name): plan for name, plan in self.plans.items()}
 
     @functools.cached_property
     def lease_s(self) -> float:
@@ -181,12 +181,12 @@ def routes_by_name(routes: Iterable[Route]) -> dict[str, Route]:
     for route in routes:
         _check_steps(route)
         _check_retention(route)
-        for lane in route.served_lanes:
-            other = owners.setdefault(lane, route)
+        for queue in route.served_queues:
+            other = owners.setdefault(queue, route)
             if other is not route:
-                raise _overlap(lane, other, route)
+                raise _overlap(queue, other, route)
         if route.name in named:
-            raise _overlap(route.lane(), named[route.name], route)
+            raise _overlap(route.queue(), named[route.name], route)
         named[route.name] = route
     return named
 
@@ -216,9 +216,9 @@ def _check_retention(route: Route) -> None:
                 )
 
 
-def _overlap(lane: str, first: Route, second: Route) -> SettingsError:
+def _overlap(queue: str, first: Route, second: Route) -> SettingsError:
     return SettingsError(
         "routes",
-        f"the routes {first.name!r} and {second.name!r} both own the lane {lane!r};"
-        " every lane belongs to one route, so give one of them another name",
+        f"the routes {first.name!r} and {second.name!r} both own the queue {queue!r};"
+        " every queue belongs to one route, so give one of them another name",
     )

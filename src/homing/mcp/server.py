@@ -91,7 +91,7 @@ def mcp_server(homing: Homing, *, allow_replay: bool = False) -> MCPServer:
     @server.tool(annotations=READS)
     @refusing
     async def stats() -> dict[str, Any]:
-        """Deliveries by route and state, parked routes, live workers, and unserved work."""
+        """Deliveries by route and state, paused routes, live workers, and unserved work."""
         return await tools.stats()
 
     return server

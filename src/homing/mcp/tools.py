@@ -13,8 +13,8 @@ from homing.domain.delivery import Delivery
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.engine.ops.request_counts import count_requests
 from homing.engine.ops.views import DeliveryView, attempt_view, audit_view, delivery_view
-from homing.engine.process.parking import parked_routes
-from homing.engine.process.unserved import unserved_lanes
+from homing.engine.process.pausing import paused_routes
+from homing.engine.process.unserved import unserved_queues
 from homing.engine.work.handler_names import names_of
 from homing.mcp.redacted import payload_of, redacted
 from homing.ports import Cursor, Facet, Query
@@ -136,9 +136,9 @@ class DeadLetterTools:
         return _answer(
             {
                 "deliveries_by_route_and_state": routes,
-                "parked_routes": sorted(await parked_routes(store)),
+                "paused_routes": sorted(await paused_routes(store)),
                 "live_workers": len(liveness.workers),
-                "unserved": await unserved_lanes(store, liveness),
+                "unserved": await unserved_queues(store, liveness),
             }
         )
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from homing.domain.delivery import Attempt
 from homing.engine.ops.request_counts import count_requests
-from homing.engine.process.parking import parked_routes
+from homing.engine.process.pausing import paused_routes
 from homing.engine.route import Route
 from homing.ports import Clock, Store, Transitioned
 
@@ -80,24 +80,24 @@ class StoreSnapshot(Struct, frozen=True):
 
     counts: Mapping[tuple[str, str], int]
     overdue_s: Mapping[str, float]
-    parked: Mapping[str, bool]
+    paused: Mapping[str, bool]
     workers: int = 0
 
 
 async def store_snapshot(
     store: Store, routes: Mapping[str, Route], clock: Clock, workers: int
 ) -> StoreSnapshot:
-    """Counts by route and state, how late the oldest due one is, and which routes are parked."""
+    """Counts by route and state, how late the oldest due one is, and which routes are paused."""
     counts = await count_requests(store)
-    parked = await parked_routes(store)
+    paused = await paused_routes(store)
     overdue_s = {}
     for name, route in routes.items():
-        due_at_ms = await store.next_due_ms(route.served_lanes)
+        due_at_ms = await store.next_due_ms(route.served_queues)
         late_ms = 0 if due_at_ms is None else max(clock.now_ms() - due_at_ms, 0)
         overdue_s[name] = late_ms / 1000
     return StoreSnapshot(
         counts,
         overdue_s,
-        {name: name in parked for name in routes},
+        {name: name in paused for name in routes},
         workers,
     )

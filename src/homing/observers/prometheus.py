@@ -119,11 +119,11 @@ class _Gauges(Collector):
         for route, late_s in stands.overdue_s.items():
             late.add_metric([route], late_s)
         yield late
-        parked = GaugeMetricFamily(
-            "homing_route_parked", "1 while the route is parked.", labels=["route"]
+        paused = GaugeMetricFamily(
+            "homing_route_paused", "1 while the route is paused.", labels=["route"]
         )
-        for route, is_parked in stands.parked.items():
-            parked.add_metric([route], float(is_parked))
-        yield parked
+        for route, is_paused in stands.paused.items():
+            paused.add_metric([route], float(is_paused))
+        yield paused
         alive = "Processes that run workers and are alive."
         yield GaugeMetricFamily("homing_workers", alive, value=float(stands.workers))

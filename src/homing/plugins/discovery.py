@@ -29,8 +29,8 @@ class BrokenAssembly(HomingError):
         self.name = name
 
 
-class SharedLane(HomingError):
-    """Two installed assemblies own the same lane, and this process would work on it or fill it."""
+class SharedQueue(HomingError):
+    """Two installed assemblies own the same queue, and this process would work on it or fill it."""
 
 
 class Installed(Struct, frozen=True):

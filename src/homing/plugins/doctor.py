@@ -13,12 +13,12 @@ from homing.domain.errors import HomingError, SettingsError, StoreError
 from homing.engine.ops.advice import setup_advice, with_advice
 from homing.engine.process.alerts import RESTORED
 from homing.engine.process.liveness import WORKER
-from homing.engine.process.parking import BY_FAULT, parked_routes
+from homing.engine.process.pausing import BY_FAULT, paused_routes
 from homing.engine.process.store_report import damage_met, why_not_writable
-from homing.engine.process.unserved import unserved_lanes, unserved_text
+from homing.engine.process.unserved import unserved_queues, unserved_text
 from homing.plugins.default import ASSEMBLY as DEFAULT
 from homing.plugins.discovery import all_installed
-from homing.plugins.known import shared_lanes
+from homing.plugins.known import shared_queues
 from homing.plugins.programs import Program, assemble
 from homing.plugins.store import why_missing
 from homing.plugins.value import Service
@@ -132,7 +132,7 @@ async def _noticed(store: Store, clock: Clock) -> list[Finding]:
 
 
 def _assemblies(general: Settings) -> Iterator[Finding]:
-    for problem in (*all_installed().broken, *shared_lanes(general)):
+    for problem in (*all_installed().broken, *shared_queues(general)):
         yield Finding("assembly", "bad", str(problem))
 
 
@@ -244,13 +244,13 @@ async def _workers(homing: Homing, program: Program) -> list[Finding]:
         named = "" if program.assembly is DEFAULT else f"{program.assembly.name} "
         detail = f"no worker is alive: start `homing {named}serve` or `homing {named}worker`"
     findings = [Finding("worker", "good" if alive else "warning", detail)]
-    for lane, number in (await unserved_lanes(homing.store, liveness)).items():
-        findings.append(Finding("worker", "bad", unserved_text(lane, number)))
-    for route, fact in (await parked_routes(homing.store)).items():
+    for queue, number in (await unserved_queues(homing.store, liveness)).items():
+        findings.append(Finding("worker", "bad", unserved_text(queue, number)))
+    for route, fact in (await paused_routes(homing.store)).items():
         value = fact.value or {}
         step = setup_advice(str(value.get("error_class")))
         if value.get("by") != BY_FAULT:
-            step = f"`homing unpark {route}` starts it again"
-        detail = f"{route} is parked: {value.get('reason')}"
+            step = f"`homing resume {route}` starts it again"
+        detail = f"{route} is paused: {value.get('reason')}"
         findings.append(Finding("route", "bad", detail if step is None else f"{detail}. {step}"))
     return findings

@@ -10,12 +10,12 @@ from typing import Any
 from homing.domain.errors import SettingsError
 from homing.domain.failure import Failure
 from homing.engine.route import Route
-from homing.plugins.discovery import SharedLane, all_installed
+from homing.plugins.discovery import SharedQueue, all_installed
 from homing.plugins.value import Assembly, Setup
 from homing.ports import Envelope
 from homing.settings import RouteSettings, Settings, apply_to
 from homing.settings.own import load_own
-from homing.stores.shape import Shape
+from homing.stores.layout import RecordLayout
 
 log = logging.getLogger("homing.assemblies")
 
@@ -48,45 +48,45 @@ def known_routes(
     """By assembly, of all but the program's `own`, which works on the `worked` ones.
 
     An assembly that fails is named and left out: its error must not stop the commands of others.
-    A lane that `own` shares with another one is logged if the program is only `reading`;
-    otherwise SharedLane is raised, because each would handle the other's deliveries.
+    A queue that `own` shares with another one is logged if the program is only `reading`;
+    otherwise SharedQueue is raised, because each would handle the other's deliveries.
     """
     for broken in all_installed().broken:
         log.warning("%s", broken)
     others = _by_assembly(general, but=own)
-    for owners, problem in _shared_lanes({own: worked, **others}):
+    for owners, problem in _shared_queues({own: worked, **others}):
         if own in owners and not reading:
-            raise SharedLane(problem)
+            raise SharedQueue(problem)
         log.warning("%s", problem)
     return others
 
 
-def check_lanes(general: Settings, own: str) -> None:
-    """Raises SharedLane if another installed assembly owns a lane of this one."""
-    for owners, problem in _shared_lanes(_by_assembly(general)):
+def check_queues(general: Settings, own: str) -> None:
+    """Raises SharedQueue if another installed assembly owns a queue of this one."""
+    for owners, problem in _shared_queues(_by_assembly(general)):
         if own in owners:
-            raise SharedLane(problem)
+            raise SharedQueue(problem)
 
 
-def shared_lanes(general: Settings) -> list[str]:
-    """For each lane that several installed assemblies own: which ones, and what to do."""
-    return [problem for _, problem in _shared_lanes(_by_assembly(general))]
+def shared_queues(general: Settings) -> list[str]:
+    """For each queue that several installed assemblies own: which ones, and what to do."""
+    return [problem for _, problem in _shared_queues(_by_assembly(general))]
 
 
-def _shared_lanes(by_assembly: Mapping[str, Sequence[Route]]) -> list[tuple[list[str], str]]:
-    """The owners, and the problem. Lanes begin with the name of their route: it is compared."""
+def _shared_queues(by_assembly: Mapping[str, Sequence[Route]]) -> list[tuple[list[str], str]]:
+    """The owners, and the problem. Queues begin with the name of their route: it is compared."""
     owners: dict[str, list[str]] = {}
     for assembly, routes in by_assembly.items():
         for route in routes:
-            owners.setdefault(route.lane(), []).append(assembly)
-    return [(names, _problem(lane, names)) for lane, names in owners.items() if len(names) > 1]
+            owners.setdefault(route.queue(), []).append(assembly)
+    return [(names, _problem(queue, names)) for queue, names in owners.items() if len(names) > 1]
 
 
-def _problem(lane: str, assemblies: Sequence[str]) -> str:
+def _problem(queue: str, assemblies: Sequence[str]) -> str:
     return (
-        f"the assemblies {' and '.join(sorted(assemblies))} both own the lane {lane!r}: each would"
-        " handle the deliveries of the other, so rename the route of one, or install each in a"
-        " separate environment with a separate store"
+        f"the assemblies {' and '.join(sorted(assemblies))} both own the queue {queue!r}: each"
+        " would handle the deliveries of the other, so rename the route of one, or install each in"
+        " a separate environment with a separate store"
     )
 
 
@@ -102,12 +102,12 @@ def _by_assembly(general: Settings, but: str | None = None) -> dict[str, list[Ro
     return found
 
 
-def known_shapes() -> dict[str, Shape]:
+def known_layouts() -> dict[str, RecordLayout]:
     """Of all installed assemblies: a program that repairs a delivery changes its records too."""
     return {
-        name: shape
+        name: layout
         for assembly in all_installed().assemblies
-        for name, shape in assembly.shapes.items()
+        for name, layout in assembly.layouts.items()
     }
 
 

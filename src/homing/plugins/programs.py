@@ -18,7 +18,7 @@ from homing.observers import DELIVERY_LOG, SENTRY
 from homing.observers.route_notices import RouteNotices
 from homing.plugins.default import ASSEMBLY as DEFAULT
 from homing.plugins.discovery import offered, package_of
-from homing.plugins.known import environ_of, known_routes, known_shapes, routes_as_set
+from homing.plugins.known import environ_of, known_layouts, known_routes, routes_as_set
 from homing.plugins.store import store_for
 from homing.plugins.value import Assembly, Setup
 from homing.ports import Alarm, Notifier, Observer, Provider, StaysLocal, Store
@@ -110,7 +110,7 @@ def assemble(
 ) -> Homing:
     """A Homing with the routes of this assembly; those of the others are read and repaired.
 
-    If it accepts or delivers, it must be the only assembly that owns its lanes: SharedLane.
+    If it accepts or delivers, it must be the only assembly that owns its queues: SharedQueue.
     """
     general, assembly = program.general, program.assembly
     check(general)
@@ -129,7 +129,7 @@ def assemble(
         store,
         routes=[with_log_notices(route, general) for route in routes],
         known=known,
-        shapes={**known_shapes(), **assembly.shapes},
+        layouts={**known_layouts(), **assembly.layouts},
         worker_commands=_worker_commands({**others, assembly.name: routes}),
         route_owner=_owner(assembly) if worker else None,
         worker=worker,
@@ -185,13 +185,13 @@ def _setup(program: Program, store: Store | None = None) -> Setup[Any]:
 
 
 def _known(others: Mapping[str, Sequence[Route]], worked: Sequence[Route]) -> list[Route]:
-    """A lane belongs to one route: what this program works on is its own."""
-    taken = {lane for route in worked for lane in route.served_lanes}
+    """A queue belongs to one route: what this program works on is its own."""
+    taken = {queue for route in worked for queue in route.served_queues}
     return [
         route
         for routes in others.values()
         for route in routes
-        if not taken.intersection(route.served_lanes)
+        if not taken.intersection(route.served_queues)
     ]
 
 

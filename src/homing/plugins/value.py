@@ -23,7 +23,7 @@ from homing.runtime.mail_route import DEFAULT_SENDER
 from homing.runtime.urls import sends_nowhere
 from homing.settings import Settings
 from homing.settings.own_names import own_names
-from homing.stores.shape import Shape
+from homing.stores.layout import RecordLayout
 
 if TYPE_CHECKING:
     import typer
@@ -182,7 +182,7 @@ class Assembly(Struct, Generic[S], frozen=True, kw_only=True):
     environ: Callable[[Mapping[str, str]], Mapping[str, str]] | None = None
     general: Callable[[S, Settings], Settings] | None = None
     defaults: Callable[[S], Mapping[str, Any]] | None = None
-    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    layouts: Mapping[str, RecordLayout] = field(default_factory=dict)
     notices: Callable[[Setup[S]], Notices] | None = None
     web: Web | None = None
     commands: Mapping[str, Callable[..., None] | typer.Typer] = field(default_factory=dict)

@@ -33,7 +33,7 @@ from homing.ports.queries import (
     Query,
 )
 from homing.ports.records import Added, Claim, Claimed, Existing
-from homing.ports.steps import Done, FanOut, Guard, Handler, LaneStep, Outcome, Step, Work
+from homing.ports.steps import Done, FanOut, Guard, Handler, Outcome, QueueStep, Step, Work
 from homing.ports.store import Store
 from homing.ports.store_capabilities import (
     AcceptedLog,
@@ -61,9 +61,9 @@ from homing.ports.store_capabilities import (
     Transaction,
     TransactionalStore,
     Verdict,
-    WritesShapes,
+    WritesLayouts,
 )
-from homing.ports.surroundings import Clock, Dice, Journal
+from homing.ports.surroundings import Clock, Journal, Random
 
 __all__ = [
     "Absent",
@@ -85,7 +85,6 @@ __all__ = [
     "Compacting",
     "Cursor",
     "Described",
-    "Dice",
     "Done",
     "Envelope",
     "Existing",
@@ -105,7 +104,6 @@ __all__ = [
     "InFile",
     "Journal",
     "JournalPath",
-    "LaneStep",
     "LimitedProvider",
     "Lookup",
     "Migrated",
@@ -121,6 +119,8 @@ __all__ = [
     "PurgeKind",
     "PurgeRule",
     "Query",
+    "QueueStep",
+    "Random",
     "ReadsViews",
     "Ready",
     "Rehearsing",
@@ -140,5 +140,5 @@ __all__ = [
     "Unknown",
     "Verdict",
     "Work",
-    "WritesShapes",
+    "WritesLayouts",
 ]

@@ -83,7 +83,7 @@ class FactCursor(Struct, frozen=True):
 
 
 GroupBy: TypeAlias = Literal[
-    "route", "state", "failed_because", "error_class", "stage", "required", "lane", "source"
+    "route", "state", "failed_because", "error_class", "stage", "required", "queue", "source"
 ]
 
 

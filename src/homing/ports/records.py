@@ -22,7 +22,7 @@ class Existing(Struct, frozen=True, gc=False):
 
 
 class Claim(Struct, frozen=True, gc=False, kw_only=True):
-    """A worker asks for work: what is due in its lanes, by priority, then due time.
+    """A worker asks for work: what is due in its queues, by priority, then due time.
 
     Leases of `alive_holders` are left alone even when the wall clock says that they have ended.
     `limit_bytes` bounds the sum of the payloads; the first one is always returned. Unless it is
@@ -33,7 +33,7 @@ class Claim(Struct, frozen=True, gc=False, kw_only=True):
     now_ms: int
     lease_until_ms: int
     limit: int
-    lanes: tuple[str, ...]
+    queues: tuple[str, ...]
     alive_holders: frozenset[str] = frozenset()
     limit_bytes: int | None = None
     durable: bool = True

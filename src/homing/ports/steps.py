@@ -48,7 +48,7 @@ class Work(Protocol):
         self,
         *,
         payload: bytes,
-        lane: str = "",
+        queue: str = "",
         plan: str = "",
         stage: str | None = None,
         topic: str | None = None,
@@ -59,7 +59,7 @@ class Work(Protocol):
     ) -> New:
         """A child of this delivery, for a step that fans out.
 
-        `lane` is the suffix of its lane under the route's name.
+        `queue` is the suffix of its queue under the route's name.
         """
 
 
@@ -69,11 +69,11 @@ class Step(Protocol):
     def __call__(self, work: Work) -> Coroutine[Any, Any, Outcome]: ...
 
 
-class LaneStep(Step, Protocol):
-    """A step that calls different code in each lane, and looks it up once for a whole batch."""
+class QueueStep(Step, Protocol):
+    """A step that calls different code in each queue, and looks it up once for a whole batch."""
 
-    def for_lane(self, delivery: Delivery) -> Step:
-        """The step for this delivery and all others of its lane."""
+    def for_queue(self, delivery: Delivery) -> Step:
+        """The step for this delivery and all others of its queue."""
 
 
 Guard: TypeAlias = Callable[[Any], None]

@@ -82,8 +82,8 @@ class Store(Protocol):
     async def purge(self, rule: PurgeRule) -> int:
         """Remove what the rule describes, up to its limit; how many were removed."""
 
-    async def next_due_ms(self, lanes: Sequence[str]) -> int | None:
-        """When the next delivery of these lanes is due; None if none is."""
+    async def next_due_ms(self, queues: Sequence[str]) -> int | None:
+        """When the next delivery of these queues is due; None if none is."""
 
     async def wait(self, timeout_s: float) -> None:
         """Return when something may have become due, or after the timeout."""

@@ -225,7 +225,7 @@ class TakesLines(Protocol):
 
 
 class Seen(Struct, frozen=True):
-    """A record of a Shape as other programs find it in the store."""
+    """A record of a RecordLayout as other programs find it in the store."""
 
     data: bytes
     names: tuple[str, ...] = ()
@@ -233,7 +233,7 @@ class Seen(Struct, frozen=True):
 
 
 @runtime_checkable
-class WritesShapes(Protocol):
+class WritesLayouts(Protocol):
     """A store that writes an assembly's own records in the same commit as the engine's."""
 
     def show(self, projection: Projection) -> None:
@@ -241,7 +241,7 @@ class WritesShapes(Protocol):
 
 
 @runtime_checkable
-class Showing(WritesShapes, Protocol):
+class Showing(WritesLayouts, Protocol):
     """A store that also keeps such records under keys and names, and reads them back."""
 
     async def shown(self, key: str) -> Seen | None:

@@ -1,4 +1,4 @@
-"""The emergency journal, the clock and the dice of a process."""
+"""The emergency journal, the clock and the rng of a process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Clock(Protocol):
         """The id of the boot: steady times of one boot can be compared, also between processes."""
 
 
-class Dice(Protocol):
+class Random(Protocol):
     """Random numbers, as a port so that a run can be repeated."""
 
     def roll(self) -> float:

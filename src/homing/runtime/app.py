@@ -47,24 +47,24 @@ from homing.ports import (
     Alarm,
     AsyncTransactionalStore,
     Clock,
-    Dice,
     Journal,
     Notifier,
     Observer,
     Provider,
+    Random,
     Store,
     TakesLines,
     TransactionalStore,
-    WritesShapes,
+    WritesLayouts,
 )
 from homing.runtime import forks
-from homing.runtime.clock import ScaledClock, SystemClock, SystemDice, agree_on_time
+from homing.runtime.clock import ScaledClock, SystemClock, SystemRandom, agree_on_time
 from homing.runtime.mail_route import MAIL_ROUTE, mail_route
 from homing.runtime.sync import SyncHoming
 from homing.runtime.urls import journal_for, provider_of, scheme_of_store, store_of
 from homing.stores.foreign_lines import take_lines
-from homing.stores.projecting import ShapeProjection
-from homing.stores.shape import Shape
+from homing.stores.layout import RecordLayout
+from homing.stores.projecting import LayoutProjection
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -90,13 +90,13 @@ class Homing:
         timeout_s: float | None = None,
         routes: Sequence[Route] = (),
         known: Sequence[Route] = (),
-        shapes: Mapping[str, Shape] | None = None,
+        layouts: Mapping[str, RecordLayout] | None = None,
         worker_commands: Mapping[str, str] | None = None,
         route_owner: str | None = None,
         worker: bool = True,
         generation: int = 0,
         clock: Clock | None = None,
-        dice: Dice | None = None,
+        rng: Random | None = None,
         journal: Journal | str | Path | None = None,
         observers: Sequence[Observer] = (),
         notifiers: Sequence[Notifier] = (),
@@ -115,12 +115,12 @@ class Homing:
         `known` routes belong to other programs on the same store: their deliveries are read
         and repaired here, not accepted and not tried. `worker_commands` says, by route, which
         command serves it; others belong to an application. `route_owner` names the owner of
-        `routes` for programs that do not have them. `shapes`, by lane or route, are the records
+        `routes` for programs that do not have them. `layouts`, by queue or route, are the records
         that a store may write beside its own. `journal` is the file of the emergency journal."""
         self.stop_grace_s = stop_grace_s
         self.time_scale = time_scale
         self._clock = clock or (SystemClock() if time_scale == 1.0 else ScaledClock(time_scale))
-        self._dice = dice or SystemDice()
+        self._rng = rng or SystemRandom()
         self.store = store_of(store)
         self.store_scheme = scheme_of_store(store)
         self.provider = None if provider is None else provider_of(provider)
@@ -141,9 +141,9 @@ class Homing:
         self._routes = RouteTable(routes, known, self._handlers)
         # Of the engine's routes, those that messages of a class take when no other is asked for.
         self._usual_routes: dict[type, Route] = {}
-        self._shapes = shapes or {}
-        if shapes and isinstance(self.store, WritesShapes):
-            self.store.show(ShapeProjection(shapes, self._routes.retention_of))
+        self._layouts = layouts or {}
+        if layouts and isinstance(self.store, WritesLayouts):
+            self.store.show(LayoutProjection(layouts, self._routes.retention_of))
         self._worker_commands = worker_commands or {}
         self._route_owner = route_owner
         self._worker = worker
@@ -209,7 +209,7 @@ class Homing:
 
     @contextmanager
     def replaced(
-        self, *, store: Store, provider: Provider, clock: Clock, dice: Dice
+        self, *, store: Store, provider: Provider, clock: Clock, rng: Random
     ) -> Iterator[None]:
         """For tests, before the start: other parts until the end of the `with`, and no worker.
 
@@ -218,7 +218,7 @@ class Homing:
         self._not_started("replaced")
         before = self.__dict__.copy()
         self.store, self._journal = store, None
-        self._clock, self._dice = clock, dice
+        self._clock, self._rng = clock, rng
         self._worker = False
         if self._mail_route is not None:
             self.provider = provider
@@ -259,7 +259,7 @@ class Homing:
             await self._made_engine().alerts.sound_now(kind, "store", str(error))
             raise
         if isinstance(self._clock, ScaledClock):
-            await agree_on_time(self._clock, self.store, self._dice)
+            await agree_on_time(self._clock, self.store, self._rng)
         engine = self._made_engine()
         owners = await stored_owners(self.store)
         if self._route_owner is not None:
@@ -268,7 +268,7 @@ class Homing:
         engine.desk.route_owners.update(owners)
         await store_names(self.store, self._handlers.alone(), self._clock.now_ms())
         self._bulk = BulkActions(
-            self.store, engine.desk, self._clock, self._dice, time_scale=self.time_scale
+            self.store, engine.desk, self._clock, self._rng, time_scale=self.time_scale
         )
         if self._worker:
             await engine.start()
@@ -288,8 +288,8 @@ class Homing:
             self.store,
             self._routes.to_work_on(self._generation, self.store),
             clock=self._clock,
-            dice=self._dice,
-            holder=f"{host}-{pid}-{self._dice.entropy(4).hex()}",
+            rng=self._rng,
+            holder=f"{host}-{pid}-{self._rng.entropy(4).hex()}",
             journal=self._journal,
             observers=self._observers,
             notifiers=self._notifiers,
@@ -301,14 +301,14 @@ class Homing:
         )
 
     async def take_lines(self) -> int:
-        """Adopt what other programs have written into the file of the store, by the Shapes of
-        the routes that are worked on here; returns how many became deliveries."""
+        """Adopt what other programs have written into the file of the store, by the layouts
+        of the routes that are worked on here; returns how many became deliveries."""
         engine, number = self.engine, 0
         for name, route in self._routes.own.items():
-            shape = self._shapes.get(name)
-            if shape is not None and shape.read is not None:
+            layout = self._layouts.get(name)
+            if layout is not None and layout.read is not None:
                 number += await take_lines(
-                    self.store, route, shape, engine.admission, self._clock, engine.alerts.sound
+                    self.store, route, layout, engine.admission, self._clock, engine.alerts.sound
                 )
         return number
 
@@ -374,12 +374,12 @@ class Homing:
     @property
     def tokens(self) -> Tokens:
         """API tokens; the store keeps only their hashes."""
-        return Tokens(self.store, self._clock, self._dice)
+        return Tokens(self.store, self._clock, self._rng)
 
     @property
     def users(self) -> Users:
         """People who may sign in, or are named by a proxy, and their roles."""
-        return Users(self.store, self._clock, self._dice)
+        return Users(self.store, self._clock, self._rng)
 
     async def explain(self, delivery_id: str, *, personal: bool = True) -> list[str]:
         """What happened to a delivery, what comes next and when, in plain sentences.

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from homing.domain.delivery import Fact, FactValue
-from homing.ports import Dice, Store
+from homing.ports import Random, Store
 from homing.runtime import forks
 
 DRAWN_BYTES = 4096
@@ -36,7 +36,7 @@ class SystemClock:
             return secrets.token_hex(16)
 
 
-class SystemDice:
+class SystemRandom:
     """Jitter from a quick generator, identities from the system's generator.
 
     The kernel is asked for a page at a time: each call lets other threads run first, which costs a
@@ -85,13 +85,13 @@ class ScaledClock(SystemClock):
         return self.anchor_ms + round((super().now_ms() - self.anchor_ms) * self.scale)
 
 
-async def agree_on_time(clock: ScaledClock, store: Store, dice: Dice) -> None:
+async def agree_on_time(clock: ScaledClock, store: Store, rng: Random) -> None:
     """Each process that finds no anchor offers its own; the smallest one counts for all."""
     prefix = f"{clock.scale:g}/"
     facts = await store.facts(TIME_ANCHOR, prefix)
     if not facts:
         clock.set_anchor()
-        name = f"{prefix}{clock.anchor_ms:015d}/{dice.entropy(4).hex()}"
+        name = f"{prefix}{clock.anchor_ms:015d}/{rng.entropy(4).hex()}"
         value: FactValue = {"anchor_ms": clock.anchor_ms}
         await store.save([], [Fact(TIME_ANCHOR, name, clock.anchor_ms, value)])
         facts = await store.facts(TIME_ANCHOR, prefix)

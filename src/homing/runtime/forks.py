@@ -19,7 +19,7 @@ from typing import Protocol
 log = logging.getLogger("homing.forks")
 
 
-class Pausing(Protocol):
+class PausesForForks(Protocol):
     """Has something that may not be open during a fork."""
 
     def pause(self) -> None:
@@ -37,14 +37,14 @@ class Inheriting(Protocol):
 
 
 _changing = threading.Lock()  # held while the process forks: nothing is opened meanwhile
-_pausing: weakref.WeakSet[Pausing] = weakref.WeakSet()
+_pausing_for_forks: weakref.WeakSet[PausesForForks] = weakref.WeakSet()
 _inheriting: weakref.WeakSet[Inheriting] = weakref.WeakSet()
-_paused: list[Pausing] = []
+_paused: list[PausesForForks] = []
 
 
-def pause_for_forks(one: Pausing) -> None:
+def pause_for_forks(one: PausesForForks) -> None:
     with _changing:
-        _pausing.add(one)
+        _pausing_for_forks.add(one)
 
 
 def forget_in_child(one: Inheriting) -> None:
@@ -60,7 +60,7 @@ def leave_to_parent(one: object) -> None:
 
 def _before() -> None:
     _changing.acquire()
-    _paused[:] = _pausing
+    _paused[:] = _pausing_for_forks
     for one in _paused:
         try:
             one.pause()

@@ -97,7 +97,7 @@ class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
     on_route_fault: Annotated[
         OnRouteFault | None,
         says(
-            "Bad credentials or configuration: `park` the route, `fail` the message, or `retry` it"
+            "Bad credentials or configuration: `pause` the route, `fail` the message, or `retry` it"
             " like any failure. After a rate limit, `fail` means `retry` as well."
         ),
     ] = None

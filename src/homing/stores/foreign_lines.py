@@ -1,4 +1,4 @@
-"""Adopts lines that other programs have appended to a file of records, by their Shape."""
+"""Adopts lines that other programs have appended to a file of records, by their RecordLayout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from homing.engine.intake.admission import Admission
 from homing.engine.intake.adopting import Foreign, adopt
 from homing.engine.route import Route
 from homing.ports import Added, Alert, Clock, Store, TakesLines
-from homing.stores.shape import Record, Shape
+from homing.stores.layout import Record, RecordLayout
 
 log = logging.getLogger("homing.stores")
 
@@ -25,7 +25,7 @@ _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 async def take_lines(
     store: Store,
     route: Route,
-    shape: Shape,
+    layout: RecordLayout,
     admission: Admission,
     clock: Clock,
     sound: Callable[[Alert], Awaitable[bool]],
@@ -40,7 +40,7 @@ async def take_lines(
     found: dict[str | None, New] = {}
     for line in lines:
         try:
-            foreign = read_line(line.data, shape)
+            foreign = read_line(line.data, layout)
             new = adopt(admission.prepare(route, foreign.request), foreign.state)
         except InvalidRequest as error:
             end = (line.taken.value or {}).get("end")
@@ -55,14 +55,14 @@ async def take_lines(
     return added
 
 
-def read_line(data: bytes, shape: Shape) -> Foreign:
-    """Fields that the Shape keeps as they are stay bytes."""
+def read_line(data: bytes, layout: RecordLayout) -> Foreign:
+    """Fields that the RecordLayout keeps as they are stay bytes."""
     try:
         given = _fields.decode(data)
         record: Record = {
-            name: value if name in shape.raw else msgspec.json.decode(value)
+            name: value if name in layout.raw else msgspec.json.decode(value)
             for name, value in given.items()
         }
-        return shape.parse(record)
+        return layout.parse(record)
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise InvalidRequest("line", f"is not a record: {error}") from None

@@ -1,4 +1,4 @@
-"""The records of a Shape for a write: bytes and index names, ready to be put."""
+"""The records of a RecordLayout for a write: bytes and index names, ready to be put."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from homing.domain.policy import Retention
 from homing.domain.shown import CLAIM_ISO, CLAIM_MS, ShownRecord
 from homing.engine.expiry import attempt_gone_at_ms, dead_letter_gone_at_ms, delivery_gone_at_ms
 from homing.stores.codec import encode
-from homing.stores.shape import HIDDEN, Record, RecordKind, Shape, Stored, as_shown, iso_utc
+from homing.stores.layout import HIDDEN, Record, RecordKind, RecordLayout, Stored, as_shown, iso_utc
 
 # A time that no clock shows (in the year 9871): a claim replaces it in a record by its own time.
 _CLAIM_AT_MS = 249_337_419_287_613
@@ -32,45 +32,45 @@ _CLAIM_AT = {
 }
 
 
-class ShapeProjection:
-    """The projection of all Shapes, each by the name of its lane or route.
+class LayoutProjection:
+    """The projection of all record layouts, each by the name of its queue or route.
 
     `retention_of` returns how long the records of a delivery are kept after its end.
     """
 
     def __init__(
         self,
-        shapes: Mapping[str, Shape],
+        layouts: Mapping[str, RecordLayout],
         retention_of: Callable[[Delivery], Retention] = lambda _: Retention(),
     ) -> None:
-        self._shapes = shapes
+        self._layouts = layouts
         self._retention_of = retention_of
         self._facts = {
-            kind: record for shape in shapes.values() for kind, record in shape.facts.items()
+            kind: record for layout in layouts.values() for kind, record in layout.facts.items()
         }
 
     def of_new(self, new: New, keys: Sequence[Key]) -> tuple[ShownRecord, ...]:
-        shape = self._shape_of(new.delivery)
-        if shape is None:
+        layout = self._layout_of(new.delivery)
+        if layout is None:
             return self.of_facts(new.facts)
         content = Content(new.payload, new.results)
         return (
-            *self._of_delivery(shape, new.delivery, content),
-            *self._of_keys(shape, keys),
+            *self._of_delivery(layout, new.delivery, content),
+            *self._of_keys(layout, keys),
             *self.of_facts(new.facts),
         )
 
     def of_change(self, change: Change, keys: Sequence[Key]) -> tuple[ShownRecord, ...]:
         delivery = change.delivery
-        shape = self._shape_of(delivery)
-        if shape is None:
+        layout = self._layout_of(delivery)
+        if layout is None:
             return self.of_facts(change.facts)
         kept = not change.forget
         content = None if change.payload is None else Content(change.payload)
         return (
-            *(self._of_delivery(shape, delivery, content) if kept else ()),
-            *(self._of_attempts(shape, delivery, change.ended) if kept else ()),
-            *self._of_keys(shape, keys),
+            *(self._of_delivery(layout, delivery, content) if kept else ()),
+            *(self._of_attempts(layout, delivery, change.ended) if kept else ()),
+            *self._of_keys(layout, keys),
             *self.of_facts(change.facts),
         )
 
@@ -81,14 +81,14 @@ class ShapeProjection:
         attempts: Sequence[Attempt],
         head: bytes | None,
     ) -> tuple[bytes, int] | None:
-        shape = self._shape_of(delivery)
-        if shape is None:
+        layout = self._layout_of(delivery)
+        if layout is None:
             return None
-        if shape.tail is None:
-            record = shape.record(Stored(delivery, content(), tuple(attempts)))
+        if layout.tail is None:
+            record = layout.record(Stored(delivery, content(), tuple(attempts)))
             return encode(record or {})[:-1], 0
-        head = head or _head(shape, delivery, content())
-        return head + _tail(shape, delivery)[:-1], len(head)
+        head = head or _head(layout, delivery, content())
+        return head + _tail(layout, delivery)[:-1], len(head)
 
     def of_facts(self, facts: Sequence[Fact]) -> tuple[ShownRecord, ...]:
         shown = []
@@ -101,68 +101,68 @@ class ShapeProjection:
             shown.append(replace(record, owned=False))
         return tuple(shown)
 
-    def _shape_of(self, delivery: Delivery) -> Shape | None:
-        return self._shapes.get(delivery.lane) or self._shapes.get(delivery.route)
+    def _layout_of(self, delivery: Delivery) -> RecordLayout | None:
+        return self._layouts.get(delivery.queue) or self._layouts.get(delivery.route)
 
     def _of_delivery(
-        self, shape: Shape, delivery: Delivery, content: Content | None
+        self, layout: RecordLayout, delivery: Delivery, content: Content | None
     ) -> Iterator[ShownRecord]:
         retention = self._retention_of(delivery)
-        if shape.key is not None:
+        if layout.key is not None:
             record = ShownRecord(
-                key=shape.key(delivery),
-                head=None if content is None else _head(shape, delivery, content),
-                tail=_tail(shape, delivery),
-                names=shape.index(delivery) if shape.index else (),
+                key=layout.key(delivery),
+                head=None if content is None else _head(layout, delivery, content),
+                tail=_tail(layout, delivery),
+                names=layout.index(delivery) if layout.index else (),
                 gone_at_ms=delivery_gone_at_ms(delivery, retention),
             )
-            yield _as_claimed(shape, delivery, record)
+            yield _as_claimed(layout, delivery, record)
         # A delivery that never failed has no dead letter to remove.
-        if shape.dead_letter is not None and (delivery.failure or delivery.failure_history):
+        if layout.dead_letter is not None and (delivery.failure or delivery.failure_history):
             gone_at_ms = dead_letter_gone_at_ms(delivery, retention)
-            yield _whole(shape.dead_letter, delivery, gone_at_ms=gone_at_ms)
+            yield _whole(layout.dead_letter, delivery, gone_at_ms=gone_at_ms)
 
     def _of_attempts(
-        self, shape: Shape, delivery: Delivery, attempts: Sequence[Attempt]
+        self, layout: RecordLayout, delivery: Delivery, attempts: Sequence[Attempt]
     ) -> Iterator[ShownRecord]:
-        if shape.attempt is None:
+        if layout.attempt is None:
             return
         retention = self._retention_of(delivery)
         for attempt in attempts:
             gone_at_ms = attempt_gone_at_ms(attempt, retention)
-            yield _whole(shape.attempt, attempt, gone_at_ms=gone_at_ms)
+            yield _whole(layout.attempt, attempt, gone_at_ms=gone_at_ms)
 
     @staticmethod
-    def _of_keys(shape: Shape, keys: Sequence[Key]) -> Iterator[ShownRecord]:
-        if shape.key_record is None:
+    def _of_keys(layout: RecordLayout, keys: Sequence[Key]) -> Iterator[ShownRecord]:
+        if layout.key_record is None:
             return
         for key in keys:
-            shown = _whole(shape.key_record, key, gone_at_ms=key.expires_at_ms)
+            shown = _whole(layout.key_record, key, gone_at_ms=key.expires_at_ms)
             yield replace(shown, owned=False, of_key=(key.source, key.key))
 
 
-def _head(shape: Shape, delivery: Delivery, content: Content) -> bytes:
-    return encode(shape.head(Stored(delivery, content)) if shape.head else {})[:-1]
+def _head(layout: RecordLayout, delivery: Delivery, content: Content) -> bytes:
+    return encode(layout.head(Stored(delivery, content)) if layout.head else {})[:-1]
 
 
-def _tail(shape: Shape, delivery: Delivery) -> bytes:
-    if shape.labels.word(delivery) == HIDDEN or shape.tail is None:
+def _tail(layout: RecordLayout, delivery: Delivery) -> bytes:
+    if layout.labels.word(delivery) == HIDDEN or layout.tail is None:
         return b""
-    tail = encode(shape.tail(as_shown(delivery)))
+    tail = encode(layout.tail(as_shown(delivery)))
     # What the head leaves open is closed here.
-    return (b"," if shape.head is not None else b"") + tail[1:]
+    return (b"," if layout.head is not None else b"") + tail[1:]
 
 
-def _as_claimed(shape: Shape, delivery: Delivery, record: ShownRecord) -> ShownRecord:
+def _as_claimed(layout: RecordLayout, delivery: Delivery, record: ShownRecord) -> ShownRecord:
     if delivery.state not in CLAIMABLE_STATES:
         return record
     claimed = transitions.claim(
         delivery, holder="", now_ms=_CLAIM_AT_MS, lease_until_ms=_CLAIM_AT_MS
     ).delivery
-    tail = _tail(shape, claimed)
+    tail = _tail(layout, claimed)
     for time, placeholder in _CLAIM_AT.items():
         tail = tail.replace(time, placeholder)
-    names = shape.index(claimed) if shape.index else ()
+    names = layout.index(claimed) if layout.index else ()
     return replace(record, claimed_tail=tail, claimed_names=names)
 
 

@@ -17,7 +17,7 @@ from homing.ports import Facet, Query
 from homing.providers.stub import StubProvider
 from homing.runtime.app import Homing
 from homing.testing.clocks import ManualClock
-from homing.testing.dice import LoadedDice
+from homing.testing.random_numbers import SeededRandom
 from homing.testing.store import OutboxStore
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class Outbox:
         """Put the parts for tests in place; `async with` and `SyncOutbox` do so."""
         self._replaced.enter_context(
             self.homing.replaced(
-                store=OutboxStore(), provider=self.provider, clock=self.clock, dice=LoadedDice(0)
+                store=OutboxStore(), provider=self.provider, clock=self.clock, rng=SeededRandom(0)
             )
         )
 

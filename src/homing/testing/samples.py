@@ -13,7 +13,7 @@ from homing.ports import Claim
 NOW_MS = 1_800_000_000_000
 LEASE_MS = 30_000
 ROUTE = "mail"
-LANE = "mail/send"
+QUEUE = "mail/send"
 SOURCE = "shop"
 
 
@@ -21,7 +21,7 @@ def delivery(delivery_id: str, **fields: Any) -> Delivery:
     """A pending delivery, due now."""
     values: dict[str, Any] = {
         "route": ROUTE,
-        "lane": LANE,
+        "queue": QUEUE,
         "stage": "send",
         "created_at_ms": NOW_MS,
         "updated_at_ms": NOW_MS,
@@ -63,13 +63,13 @@ def child(delivery_id: str, parent_id: str, **fields: Any) -> New:
 
 
 def claim(worker: str = "w1", *, at_ms: int = NOW_MS, **fields: Any) -> Claim:
-    """A claim of up to 100 deliveries of the usual lane, for the usual lease."""
+    """A claim of up to 100 deliveries of the usual queue, for the usual lease."""
     values: dict[str, Any] = {
         "worker": worker,
         "now_ms": at_ms,
         "lease_until_ms": at_ms + LEASE_MS,
         "limit": 100,
-        "lanes": (LANE,),
+        "queues": (QUEUE,),
     }
     return Claim(**(values | fields))
 

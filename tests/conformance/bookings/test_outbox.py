@@ -18,7 +18,7 @@ from homing.assemblies.bookings.record import OutboxEntry, OutboxStatus
 from homing.domain.message import Invitation
 from homing.plugins.value import Service
 from homing.settings import Settings
-from homing.stores.shape import iso_utc
+from homing.stores.layout import iso_utc
 from homing.testing.clocks import ManualClock
 from tests.conformance.bookings.site import Site
 from tests.conformance.world import START_MS

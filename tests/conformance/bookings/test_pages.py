@@ -16,7 +16,7 @@ from playwright.async_api import Browser, Locator, Page, async_playwright, expec
 
 from homing.assemblies.bookings.app.settings import BookingsSettings
 from homing.runtime.clock import SystemClock
-from homing.stores.shape import iso_utc
+from homing.stores.layout import iso_utc
 from homing.testing.clocks import ManualClock
 from homing.web.access.login_limits import FAILURES
 from tests.conformance.bookings.pages import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from homing.assemblies.bookings.record import SHAPE
+from homing.assemblies.bookings.record import LAYOUT
 from homing.assemblies.bookings.route import MAX_ATTEMPTS, PLAN, bookings_route
 from homing.content.ics import Meeting, invitation
 from homing.domain.delivery import Content
@@ -14,7 +14,7 @@ from homing.domain.failure import Failure, Refusal
 from homing.domain.message import Email
 from homing.engine.intake.admission import Request
 from homing.ports import Envelope
-from homing.stores.shape import Record, Stored
+from homing.stores.layout import Record, Stored
 from homing.testing.clocks import ManualClock
 from tests.conformance.world import START_MS, Answer, ScriptedProvider, World
 
@@ -50,7 +50,7 @@ class Bookings(World):
         """What is seen in `email_outbox`."""
         if await self.store.get(delivery_id) is None:
             return None
-        return SHAPE.record(await self.stored(delivery_id))
+        return LAYOUT.record(await self.stored(delivery_id))
 
     async def column(self, delivery_id: str, name: str) -> object:
         row = await self.row(delivery_id)
@@ -240,7 +240,7 @@ async def test_a_manual_retry_starts_over(clock: ManualClock) -> None:
 async def test_a_changed_budget_holds_until_a_manual_retry(clock: ManualClock) -> None:
     """B-043"""
     world = Bookings(clock, *["451"] * 20)
-    await world.store.add([world.adopted(SHAPE.parse({**ROW, "max_attempts": 7}))])
+    await world.store.add([world.adopted(LAYOUT.parse({**ROW, "max_attempts": 7}))])
 
     await world.work_for(DAY_S)
     assert await world.column("row-1", "attempts") == 7
@@ -298,7 +298,7 @@ async def test_only_two_words_are_ever_seen(clock: ManualClock) -> None:
     await world.work_for(29)
     running = await world.book()
     for row_id in ("failed", "dismissed"):
-        failed = SHAPE.parse({**ROW, "id": row_id, "status": "failed"})
+        failed = LAYOUT.parse({**ROW, "id": row_id, "status": "failed"})
         await world.store.add([world.adopted(failed)])
     await world.desk.dismiss("dismissed", actor="host", reason="unknown guest")
     inline: list[set[str]] = []
@@ -313,7 +313,7 @@ async def test_only_two_words_are_ever_seen(clock: ManualClock) -> None:
     await world.die_working()
     await world.check_filters()
 
-    assert SHAPE.words == ("pending", "failed")
+    assert LAYOUT.words == ("pending", "failed")
     assert inline == [{waiting, running, "failed"}]
     assert (await world.get(running)).state == "in_flight"
     assert await world.filtered("pending") == {waiting, running}
@@ -339,15 +339,15 @@ def test_a_row_is_read_back_as_it_was_written(clock: ManualClock, word: str) -> 
         "ics_content": CANCELLED,
         "ics_method": "CANCEL",
     }
-    new = Bookings(clock).adopted(SHAPE.parse(row))
+    new = Bookings(clock).adopted(LAYOUT.parse(row))
 
-    assert SHAPE.record(Stored(new.delivery, Content(new.payload))) == row
+    assert LAYOUT.record(Stored(new.delivery, Content(new.payload))) == row
 
 
 def test_a_row_with_another_status_is_refused() -> None:
     """B-029, B-085"""
     with pytest.raises(InvalidRequest, match="sent"):
-        SHAPE.parse({**ROW, "status": "sent"})
+        LAYOUT.parse({**ROW, "status": "sent"})
 
 
 async def test_a_crash_in_the_inline_call_loses_nothing(clock: ManualClock) -> None:

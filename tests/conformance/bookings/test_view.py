@@ -1,4 +1,4 @@
-"""The view `email_outbox`: its columns, and that each row is what the Shape makes of it."""
+"""The view `email_outbox`: its columns, and that each row is what the RecordLayout makes of it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from homing import Homing
 from homing.assemblies.bookings.assembly import ASSEMBLY
-from homing.assemblies.bookings.record import SHAPE
+from homing.assemblies.bookings.record import LAYOUT
 from homing.content.addresses import Address
 from homing.content.ics import Meeting, invitation
 from homing.domain.errors import StoreUnsafe
 from homing.domain.message import Email
 from homing.ports import Query
-from homing.stores.shape import HIDDEN, Record, Stored
+from homing.stores.layout import HIDDEN, Record, Stored
 from homing.stores.sql.assembly_files import files_of
 from homing.testing.clocks import ManualClock
 from tests.conformance.bookings.site import Site
@@ -42,21 +42,21 @@ NAMES = (
 TEXTS = ("", "See you", "ünï\n\n\ttabs 'quotes' \"double\" \\ %s", "x" * 5000)
 
 
-async def by_shape(homing: Homing) -> dict[str, Record]:
-    """What the Shape makes of everything stored."""
+async def by_layout(homing: Homing) -> dict[str, Record]:
+    """What the RecordLayout makes of everything stored."""
     store = homing.store
     records = {}
     for delivery in (await store.page(Query(route="bookings"), None, 1000)).items:
         content = await store.content(delivery.id)
         assert content is not None
         stored = Stored(delivery, content, tuple(await store.attempts(delivery.id)))
-        record = SHAPE.record(stored)
+        record = LAYOUT.record(stored)
         if record is not None and record["status"] != HIDDEN:
             records[delivery.id] = record
     return records
 
 
-def some_email(dice: random.Random) -> Email:
+def some_email(rng: random.Random) -> Email:
     meeting = Meeting(
         uid="booking-7@example.org",
         start_ms=START_MS,
@@ -66,54 +66,54 @@ def some_email(dice: random.Random) -> Email:
         organizer="host@example.org",
         attendees=("ann@example.org",),
     )
-    invite = invitation(meeting, dice.choice(("REQUEST", "CANCEL")))
+    invite = invitation(meeting, rng.choice(("REQUEST", "CANCEL")))
     return Email(
-        to=str(Address("Ann.O'Lee@example.org", dice.choice(NAMES))),
-        subject=dice.choice(("", "Booked", 'Gebücht: "Call"')),
-        text=dice.choice(TEXTS) or "-",
-        bcc=dice.choice(((), ("host@example.org",), ("a@example.org", "Boss <b@example.org>"))),
-        invitation=dice.choice((None, invite)),
+        to=str(Address("Ann.O'Lee@example.org", rng.choice(NAMES))),
+        subject=rng.choice(("", "Booked", 'Gebücht: "Call"')),
+        text=rng.choice(TEXTS) or "-",
+        bcc=rng.choice(((), ("host@example.org",), ("a@example.org", "Boss <b@example.org>"))),
+        invitation=rng.choice((None, invite)),
     )
 
 
 class History:
     """Bookings, sends and repairs at random."""
 
-    def __init__(self, site: Site, dice: random.Random) -> None:
+    def __init__(self, site: Site, rng: random.Random) -> None:
         self.site = site
-        self.dice = dice
+        self.rng = rng
         self.during_sends: list[bool] = []
         site.smtp.watch = self.compare_during_send
 
     async def send(self) -> None:
         self.set_answer()
-        await self.site.homing.send(some_email(self.dice), route="bookings")
+        await self.site.homing.send(some_email(self.rng), route="bookings")
 
     async def submit(self) -> None:
-        await self.site.homing.submit(some_email(self.dice), route="bookings")
+        await self.site.homing.submit(some_email(self.rng), route="bookings")
 
     async def work(self) -> None:
         self.set_answer()
-        await self.site.work_after(self.dice.choice((0.001, 29.999, 30, 61.5, 600)))
+        await self.site.work_after(self.rng.choice((0.001, 29.999, 30, 61.5, 600)))
 
     async def repair(self) -> None:
         desk = self.site.homing.desk
         for row in self.site.rows():
             if row["status"] == "failed":
-                verb = self.dice.choice((desk.replay, desk.dismiss))
+                verb = self.rng.choice((desk.replay, desk.dismiss))
                 await verb(row["id"], actor="host", reason="test")
 
     def set_answer(self) -> None:
         """Of the next send; without one it is accepted."""
-        if self.dice.random() < 0.8:
-            self.site.smtp.answer(self.dice.choice(("451", "550", "maybe", "suppress")))
+        if self.rng.random() < 0.8:
+            self.site.smtp.answer(self.rng.choice(("451", "550", "maybe", "suppress")))
 
     async def compare_during_send(self, envelope: object) -> None:
-        self.during_sends.append(self.shown() == await by_shape(self.site.homing))
+        self.during_sends.append(self.shown() == await by_layout(self.site.homing))
 
     async def compare(self) -> None:
         shown = self.shown()
-        assert shown == await by_shape(self.site.homing)
+        assert shown == await by_layout(self.site.homing)
         assert all(uuid.UUID(row_id) for row_id in shown)
 
     def shown(self) -> dict[str, Record]:
@@ -121,20 +121,20 @@ class History:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_the_view_shows_what_the_shape_says(
+async def test_the_view_shows_what_the_layout_says(
     tmp_path: Path, clock: ManualClock, seed: int
 ) -> None:
     """B-003, B-013, B-030"""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     async with Site(tmp_path, clock).running() as site:
-        history = History(site, dice)
+        history = History(site, rng)
         actions: dict[Action, float] = {
             history.send: 4,
             history.submit: 1,
             history.work: 4,
             history.repair: 1,
         }
-        await play(dice, actions, history.compare)
+        await play(rng, actions, history.compare)
     assert history.during_sends
     assert all(history.during_sends)
 
@@ -146,7 +146,7 @@ async def test_the_columns_are_those_of_the_document(tmp_path: Path, clock: Manu
         await site.tried(1)
 
         row = site.row()
-        assert tuple(row) == SHAPE.fields == (
+        assert tuple(row) == LAYOUT.fields == (
             "id", "to_address", "to_name", "subject", "body", "bcc", "ics_content", "ics_method",
             "status", "attempts", "max_attempts", "next_retry_at", "last_error", "created_at",
         )  # fmt: skip

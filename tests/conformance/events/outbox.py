@@ -63,8 +63,8 @@ class Outbox:
         self.sql("select core.outbox_replay(%s, %s, %s)", event_id, generation, by)
 
 
-def as_shape(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of the view in the types of the Shape."""
+def as_layout(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of the view in the types of the RecordLayout."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, datetime):

@@ -6,14 +6,14 @@ import psycopg
 import pytest
 
 from homing import Event, Homing
-from homing.assemblies.events.record import SHAPE
+from homing.assemblies.events.record import LAYOUT
 from homing.assemblies.events.route import as_outbox, replay
 from homing.events import TerminalHandlerError
-from homing.stores.shape import Stored
+from homing.stores.layout import Stored
 from homing.testing.clocks import ManualClock
 from tests.conformance.events.outbox import (
     Outbox,
-    as_shape,
+    as_layout,
     failed_event,
     failing,
     work,
@@ -36,7 +36,7 @@ def test_the_columns_and_their_defaults(outbox: Outbox) -> None:
     types = {row["column_name"]: row["data_type"] for row in found}
     defaults = {row["column_name"]: row["column_default"] for row in found}
 
-    assert set(types) == set(SHAPE.fields)
+    assert set(types) == set(LAYOUT.fields)
     assert (types["failure_history"], types["attempts"]) == ("jsonb", "integer")
     assert (types["last_error"], types["first_failed_at"]) == ("text", "timestamp with time zone")
     assert defaults["attempts"] == "0"
@@ -85,7 +85,7 @@ def test_a_plain_insert_returns_the_row(outbox: Outbox) -> None:
     assert returned == outbox.row(returned["event_id"])
 
 
-async def test_the_view_shows_what_the_shape_says(
+async def test_the_view_shows_what_the_layout_says(
     outbox: Outbox, server_clock: ManualClock
 ) -> None:
     """E-005, E-030, E-058"""
@@ -114,14 +114,14 @@ async def test_the_view_shows_what_the_shape_says(
         tickets.append(await homing.submit(Event("nobody"), key="f", source="shop"))
         ids = [ticket.delivery_id for ticket in tickets]
         await work(homing)
-        seen = [as_shape(outbox.row(event_id)) for event_id in ids]
-        assert seen == [SHAPE.record(await stored(homing, event_id)) for event_id in ids]
+        seen = [as_layout(outbox.row(event_id)) for event_id in ids]
+        assert seen == [LAYOUT.record(await stored(homing, event_id)) for event_id in ids]
         first_failed_at = seen[1]["first_failed_at"]
         await work_until_failed(homing, server_clock)
         await replay(homing.desk, ids[2], new_generation=0, replayed_by="ann")
         await homing.desk.dismiss(ids[4], actor="ann", reason="known")
-        seen = [as_shape(outbox.row(event_id)) for event_id in ids]
-        assert seen == [SHAPE.record(await stored(homing, event_id)) for event_id in ids]
+        seen = [as_layout(outbox.row(event_id)) for event_id in ids]
+        assert seen == [LAYOUT.record(await stored(homing, event_id)) for event_id in ids]
 
     words = ["delivered", "failed", "pending", "failed", "failed", "pending"]
     assert [row["status"] for row in seen] == words

@@ -1,4 +1,4 @@
-"""Whatever happens to events, by Python or by SQL: `core.outbox` shows what the Shape says."""
+"""Whatever happens to events, by Python or by SQL: `core.outbox` shows what the layout says."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from homing import Event, Homing
-from homing.assemblies.events.record import SHAPE
+from homing.assemblies.events.record import LAYOUT
 from homing.assemblies.events.route import replay
 from homing.domain.delivery import Delivery
 from homing.domain.errors import HomingError
 from homing.domain.failure import Failure
 from homing.domain.message import Json
-from homing.engine.work.handlers import event_lane
+from homing.engine.work.handlers import event_queue
 from homing.events import RetryPolicy, TerminalHandlerError
 from homing.ports import PurgeRule, Query
-from homing.stores.shape import Record, Stored
+from homing.stores.layout import Record, Stored
 from homing.testing import samples
 from homing.testing.clocks import ManualClock
-from tests.conformance.events.outbox import Outbox, as_shape, work
+from tests.conformance.events.outbox import Outbox, as_layout, work
 from tests.conformance.histories import Action, play
 
 # The last one has no handler.
@@ -46,7 +46,7 @@ class History:
     """Producers, workers and operators, in Python and in SQL, each doing something at random."""
 
     def __init__(self, outbox: Outbox, clock: ManualClock, seed: int) -> None:
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.outbox = outbox
         self.clock = clock
         self.during_work: list[bool] = []
@@ -56,70 +56,70 @@ class History:
             self.homing.on(kind, name=name, policy=policy)(self.handle)
 
     async def handle(self, event: object) -> Failure | None:
-        before = await by_shape(self.homing)
+        before = await by_layout(self.homing)
         shown = self.shown()
         # Other attempts end meanwhile; what they have changed between the reads says nothing.
-        if before == await by_shape(self.homing):
+        if before == await by_layout(self.homing):
             self.during_work.append(shown == before)
-        text, chance = self.dice.choice(TEXTS), self.dice.random()
+        text, chance = self.rng.choice(TEXTS), self.rng.random()
         if chance < 0.35:
             raise ConnectionError(text)
         if chance < 0.5:
             raise TerminalHandlerError(text)
         if chance < 0.75:
-            detail = self.dice.choice(("", text))
-            return Failure("closed", self.dice.choice(("reject", "suppress")), detail=detail)
+            detail = self.rng.choice(("", text))
+            return Failure("closed", self.rng.choice(("reject", "suppress")), detail=detail)
         return None
 
     async def submit(self) -> None:
-        dice = self.dice
-        names = [name for name in ("target", "deleted_at_ms") if dice.random() < 0.5]
+        rng = self.rng
+        names = [name for name in ("target", "deleted_at_ms") if rng.random() < 0.5]
         metadata = {
-            name: dice.choice((*TEXTS[:3], "0", "1767225600123", "9" * 15)) for name in names
+            name: rng.choice((*TEXTS[:3], "0", "1767225600123", "9" * 15)) for name in names
         }
         await self.homing.submit(
-            Event(dice.choice(TYPES), dice.choice(DATA)),
+            Event(rng.choice(TYPES), rng.choice(DATA)),
             key=self.any_id(),
-            source=dice.choice(("", "shop")),
+            source=rng.choice(("", "shop")),
             # Ids that are not UUIDs are not shown.
-            delivery_id=dice.choice((None, self.any_id(), f"order-{self.any_id()}")),
-            generation=dice.choice((0, 0, 3)),
+            delivery_id=rng.choice((None, self.any_id(), f"order-{self.any_id()}")),
+            generation=rng.choice((0, 0, 3)),
             metadata=metadata,
         )
 
     async def enqueue(self) -> None:
-        dice = self.dice
-        more = {"source": "shop", "target": "ledger"} if dice.random() < 0.5 else {}
-        generation = dice.choice((0, 0, 2))
-        self.outbox.enqueue(self.any_id(), dice.choice(TYPES), generation=generation, **more)
+        rng = self.rng
+        more = {"source": "shop", "target": "ledger"} if rng.random() < 0.5 else {}
+        generation = rng.choice((0, 0, 2))
+        self.outbox.enqueue(self.any_id(), rng.choice(TYPES), generation=generation, **more)
 
     async def insert(self) -> None:
-        dice = self.dice
-        at = datetime.fromtimestamp(dice.randrange(10**12) / 1000, UTC)
+        rng = self.rng
+        at = datetime.fromtimestamp(rng.randrange(10**12) / 1000, UTC)
         self.outbox.sql(
             INSERT,
-            dice.choice(TYPES),
-            Jsonb(dice.choice(DATA)),
+            rng.choice(TYPES),
+            Jsonb(rng.choice(DATA)),
             self.any_id(),
             "old",
-            dice.choice((None, "ledger")),
-            dice.choice(STATUSES),
-            dice.choice((0, 4)),
-            dice.randrange(3),
-            dice.choice((None, *TEXTS)),
-            dice.choice((None, at)),
-            dice.choice((None, None, at)),
+            rng.choice((None, "ledger")),
+            rng.choice(STATUSES),
+            rng.choice((0, 4)),
+            rng.randrange(3),
+            rng.choice((None, *TEXTS)),
+            rng.choice((None, at)),
+            rng.choice((None, None, at)),
         )
 
     async def work(self) -> None:
-        self.clock.advance(self.dice.choice((0.001, 1, 61.5, 600)))
+        self.clock.advance(self.rng.choice((0.001, 1, 61.5, 600)))
         await work(self.homing)
 
     async def die(self) -> None:
         """A worker claims some and ends; others find that out when its leases are over."""
-        lanes = tuple(event_lane(kind, 0) for kind in TYPES)
-        now_ms, limit = self.clock.now_ms(), self.dice.randrange(1, 4)
-        claim = samples.claim(f"w-{self.any_id()}", at_ms=now_ms, lanes=lanes, limit=limit)
+        queues = tuple(event_queue(kind, 0) for kind in TYPES)
+        now_ms, limit = self.clock.now_ms(), self.rng.randrange(1, 4)
+        claim = samples.claim(f"w-{self.any_id()}", at_ms=now_ms, queues=queues, limit=limit)
         await self.homing.store.claim(claim)
 
     async def repair(self) -> None:
@@ -127,10 +127,10 @@ class History:
         if (event := await self.any_event()) is None:
             return
         desk, event_id = self.homing.desk, event.id
-        chance = self.dice.random()
+        chance = self.rng.random()
         try:
             if chance < 0.4:
-                later = self.dice.choice((0, 0, 1))
+                later = self.rng.choice((0, 0, 1))
                 generation = event.generation + later
                 await replay(desk, event_id, new_generation=generation, replayed_by="ann")
             elif chance < 0.6:
@@ -145,10 +145,10 @@ class History:
     async def repair_by_sql(self) -> None:
         if (event := await self.any_event()) is None or not is_uuid(event.id):
             return
-        chance = self.dice.random()
+        chance = self.rng.random()
         try:
             if chance < 0.4:
-                self.outbox.replay(event.id, event.generation + self.dice.choice((0, 0, 1)))
+                self.outbox.replay(event.id, event.generation + self.rng.choice((0, 0, 1)))
             elif chance < 0.8:
                 at = "now()" if chance < 0.6 else "null"
                 self.outbox.sql(
@@ -157,7 +157,7 @@ class History:
             else:
                 self.outbox.sql(
                     "update core.outbox set status = 'failed', last_error = %s where event_id = %s",
-                    *(self.dice.choice(TEXTS), event.id),
+                    *(self.rng.choice(TEXTS), event.id),
                 )
         except psycopg.Error:
             pass
@@ -171,18 +171,18 @@ class History:
         """Most verbs are about ended events; so are most choices."""
         events = await events_of(self.homing)
         ended = [event for event in events if event.is_terminal]
-        chosen = ended if self.dice.random() < 0.8 else events
-        return self.dice.choice(chosen) if chosen else None
+        chosen = ended if self.rng.random() < 0.8 else events
+        return self.rng.choice(chosen) if chosen else None
 
     def any_id(self) -> str:
-        return str(UUID(int=self.dice.getrandbits(128), version=4))
+        return str(UUID(int=self.rng.getrandbits(128), version=4))
 
     def shown(self) -> dict[str, Any]:
-        rows = map(as_shape, self.outbox.sql("select * from core.outbox"))
+        rows = map(as_layout, self.outbox.sql("select * from core.outbox"))
         return {row["event_id"]: row for row in rows}
 
     async def compare(self) -> None:
-        assert self.shown() == await by_shape(self.homing)
+        assert self.shown() == await by_layout(self.homing)
 
 
 async def events_of(homing: Homing) -> list[Delivery]:
@@ -193,14 +193,14 @@ async def events_of(homing: Homing) -> list[Delivery]:
     )
 
 
-async def by_shape(homing: Homing) -> dict[str, Record | None]:
-    """What the Shape makes of every stored event that the view can show."""
+async def by_layout(homing: Homing) -> dict[str, Record | None]:
+    """What the RecordLayout makes of every stored event that the view can show."""
     records = {}
     for delivery in await events_of(homing):
         if is_uuid(delivery.id):
             content = await homing.store.content(delivery.id)
             assert content is not None
-            records[delivery.id] = SHAPE.record(Stored(delivery, content, ()))
+            records[delivery.id] = LAYOUT.record(Stored(delivery, content, ()))
     return records
 
 
@@ -212,7 +212,7 @@ def is_uuid(text: str) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_the_view_shows_what_the_shape_says_after_any_history(
+async def test_the_view_shows_what_the_layout_says_after_any_history(
     outbox: Outbox, server_clock: ManualClock, seed: int
 ) -> None:
     """E-005, E-030, E-058"""
@@ -228,6 +228,6 @@ async def test_the_view_shows_what_the_shape_says_after_any_history(
             history.repair_by_sql: 3,
             history.purge: 0.5,
         }
-        await play(history.dice, actions, history.compare, times=60)
+        await play(history.rng, actions, history.compare, times=60)
     assert history.during_work
     assert all(history.during_work)

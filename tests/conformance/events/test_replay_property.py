@@ -14,8 +14,8 @@ from homing import Homing
 from homing.assemblies.events.route import replay
 from homing.domain.delivery import Cycle, Delivery, FailedBecause, New
 from homing.domain.failure import Failure
-from homing.engine.lanes import lane_name, lane_part
-from homing.engine.work.handlers import event_lane
+from homing.engine.queues import queue_name, queue_part
+from homing.engine.work.handlers import event_queue
 from homing.testing import samples
 from tests.conformance.events.outbox import Outbox, plain
 
@@ -83,7 +83,9 @@ def failed(event_id: str, fields: dict[str, Any], handlers: list[str]) -> New:
             | {
                 "state": state,
                 "failed_because": fields["failed_because"] if state == "failed" else None,
-                "lane": lane_name("events", f"{lane_part('a/b')}/h{number}", fields["generation"]),
+                "queue": queue_name(
+                    "events", f"{queue_part('a/b')}/h{number}", fields["generation"]
+                ),
                 "metadata": {"handler": f"h{number}"},
             },
         )
@@ -93,7 +95,7 @@ def failed(event_id: str, fields: dict[str, Any], handlers: list[str]) -> New:
         **common,
         "state": "failed",
         "fanned_out": bool(handlers),
-        "lane": event_lane("a/b", fields["generation"]),
+        "queue": event_queue("a/b", fields["generation"]),
         "source": event_id,
     }
     key = samples.key("k", event_id, source=event_id)
@@ -141,10 +143,10 @@ def without_identity(delivery: Delivery) -> dict[str, Any]:
 def columns(outbox: Outbox, event_id: str) -> list[dict[str, Any]]:
     """What claims and keys go by."""
     found = outbox.sql(
-        "select d.lane, d.state, d.stage, d.phase, d.attempts_spent, d.open_children, d.carries,"
+        "select d.queue, d.state, d.stage, d.phase, d.attempts_spent, d.open_children, d.carries,"
         " d.has_notices_due, d.failed_because, d.error_class, d.holder, d.priority,"
         " (select k.expires_at_ms from homing_keys as k where k.delivery_id = d.id) as expires"
-        " from homing_deliveries as d where d.id like %s order by d.lane",
+        " from homing_deliveries as d where d.id like %s order by d.queue",
         f"{event_id}%",
     )
     assert found

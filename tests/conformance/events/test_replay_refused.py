@@ -72,7 +72,7 @@ async def claimed_event(outbox: Outbox, server_clock: ManualClock) -> str:
     event_id = outbox.enqueue("held", "held")
     now_ms = server_clock.now_ms()
     claim = Claim(
-        worker="w", now_ms=now_ms, lease_until_ms=now_ms + 60_000, limit=1, lanes=("events/held",)
+        worker="w", now_ms=now_ms, lease_until_ms=now_ms + 60_000, limit=1, queues=("events/held",)
     )
     async with outbox.homing(clock=server_clock) as homing:
         [claimed] = await homing.store.claim(claim)

@@ -21,7 +21,7 @@ import sqlalchemy.exc
 import homing.events
 from homing import Event, Homing, Query
 from homing.assemblies.events import dead_letters as tools
-from homing.assemblies.events.record import SHAPE, alert_fields
+from homing.assemblies.events.record import LAYOUT, alert_fields
 from homing.assemblies.events.route import EventFields, events_route, replay, request_for
 from homing.domain.delivery import Fact
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
@@ -34,7 +34,7 @@ from homing.observers.prometheus import PrometheusMetrics
 from homing.ports import Alert, Facet, Transitioned
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
-from homing.testing.dice import LoadedDice
+from homing.testing.random_numbers import SeededRandom
 from tests.conformance.world import Listener, World, elapsed_s
 
 ROOT = Path(__file__).parents[3]
@@ -129,10 +129,10 @@ def test_the_ceilings_double_to_five_minutes() -> None:
 
 def test_the_jitter_is_full_and_drawn_for_each_attempt() -> None:
     """E-010"""
-    retry, dice = DEFAULT_RETRY_POLICY.retry, LoadedDice(7)
+    retry, rng = DEFAULT_RETRY_POLICY.retry, SeededRandom(7)
     failure = Failure("transient")
 
-    delays_ms = [retry.delay_ms(4, failure, dice.roll()) for _ in range(10_000)]
+    delays_ms = [retry.delay_ms(4, failure, rng.roll()) for _ in range(10_000)]
 
     assert 0 <= min(delays_ms) < 40
     assert 3_960 < max(delays_ms) <= 4_000
@@ -331,13 +331,13 @@ async def test_a_replay_keeps_the_old_cycle_on_the_row(clock: ManualClock) -> No
     world = Events(clock, on_paid(handler))
     event_id = await world.publish()
     await world.work_for(60)
-    before = SHAPE.record(await world.stored(event_id))
+    before = LAYOUT.record(await world.stored(event_id))
     assert before is not None
     assert (before["attempts"], before["failure_history"]) == (5, [])
 
     await replay(world.desk, event_id, new_generation=0, replayed_by="ops@example.org")
 
-    row = SHAPE.record(await world.stored(event_id))
+    row = LAYOUT.record(await world.stored(event_id))
     assert row is not None
     assert [row[n] for n in ("status", "attempts", "last_error", "first_failed_at")] == [
         "pending",
@@ -436,7 +436,7 @@ async def test_an_event_stays_with_its_generation_until_it_is_replayed(
     await after.work()
 
     assert len(new.events) == 1
-    row = SHAPE.record(await after.stored(event_id))
+    row = LAYOUT.record(await after.stored(event_id))
     assert row is not None
     assert (row["generation"], row["status"]) == (4, "delivered")
     assert row["failure_history"][0]["generation"] == 3
@@ -641,7 +641,7 @@ async def test_a_dismissed_event_is_failed_with_a_deletion_time(clock: ManualClo
 
     await world.desk.dismiss(gone, actor="ops", reason="known")
 
-    rows = [SHAPE.record(await world.stored(event_id)) for event_id in (kept, gone)]
+    rows = [LAYOUT.record(await world.stored(event_id)) for event_id in (kept, gone)]
     assert [(row or {})["status"] for row in rows] == ["failed", "failed"]
     assert [(row or {})["deleted_at"] for row in rows] == [None, "2026-02-23T10:00:05.000Z"]
     assert await dead_letters(world) == [kept]
@@ -652,7 +652,7 @@ async def test_a_dismissed_event_is_failed_with_a_deletion_time(clock: ManualClo
 
 async def dead_letters(world: Events) -> Sequence[str]:
     stored = [await world.stored(id_) for id_ in await world.filtered("failed")]
-    rows = [SHAPE.record(each) for each in stored if each.delivery.parent_id is None]
+    rows = [LAYOUT.record(each) for each in stored if each.delivery.parent_id is None]
     return [row["event_id"] for row in rows if row is not None and row["deleted_at"] is None]
 
 
@@ -666,10 +666,10 @@ async def test_only_four_words_are_seen_and_filtered(clock: ManualClock) -> None
     await world.publish(event_id="e3", idempotency_key="3")
     await world.die_working()
 
-    assert SHAPE.words == ("pending", "in_flight", "delivered", "failed")
+    assert LAYOUT.words == ("pending", "in_flight", "delivered", "failed")
     await world.check_filters()
     shown = await world.shown()
-    assert {word: len(ids) for word, ids in shown.items()} == dict.fromkeys(SHAPE.words, 1)
+    assert {word: len(ids) for word, ids in shown.items()} == dict.fromkeys(LAYOUT.words, 1)
 
 
 # With a retry and a replay; `in_flight` to itself is an event that becomes several. From pending
@@ -690,7 +690,7 @@ class Moves:
         self.seen: set[tuple[str, str]] = set()
 
     def observe(self, events: Sequence[Transitioned]) -> None:
-        word = SHAPE.labels.word
+        word = LAYOUT.labels.word
         self.seen |= {
             (word(event.previous), word(event.delivery)) for event in events if event.previous
         }
@@ -735,20 +735,20 @@ async def test_a_row_inserted_by_a_producer_is_an_event(clock: ManualClock) -> N
     handler = Handler(clock)
     world = Events(clock, on_paid(handler), generation=2)
     event_id = await world.publish(generation=2)
-    row = SHAPE.record(await world.stored(event_id))
+    row = LAYOUT.record(await world.stored(event_id))
     assert row is not None
     inserted = {**row, "event_id": "by-sql", "idempotency_key": "by-sql"}
 
-    await world.store.add([world.adopted(SHAPE.parse(inserted))])
+    await world.store.add([world.adopted(LAYOUT.parse(inserted))])
     await world.work()
 
     assert {event.id for event in handler.events} == {event_id, "by-sql"}
-    assert SHAPE.record(await world.stored("by-sql")) == inserted | {
+    assert LAYOUT.record(await world.stored("by-sql")) == inserted | {
         "status": "delivered",
         "attempts": 1,
     }
     with pytest.raises(InvalidRequest, match="status"):
-        SHAPE.parse({**row, "status": "delivered"})
+        LAYOUT.parse({**row, "status": "delivered"})
 
 
 async def test_a_thousand_replays_still_work(clock: ManualClock) -> None:
@@ -781,7 +781,7 @@ async def test_more_than_ten_failed_events_of_a_week_are_told_once(clock: Manual
     """E-049"""
     world, bell = Events(clock, on_paid(Handler(clock, *[Refund("void")] * 99))), Bell()
     engine = Engine(
-        world.store, (world.route,), clock=clock, dice=LoadedDice(1), alarm=bell, holder="other"
+        world.store, (world.route,), clock=clock, rng=SeededRandom(1), alarm=bell, holder="other"
     )
 
     async def fail(number: int) -> None:

@@ -1,4 +1,4 @@
-"""SQL makes the lane, fingerprint and record that Python makes."""
+"""SQL makes the queue, fingerprint and record that Python makes."""
 
 from __future__ import annotations
 
@@ -66,20 +66,20 @@ TYPES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_
 @example(data=1000000000000000.5, event_type="t", generation=0)
 @example(data=[-1234567890123456.5, 1.5e-5, 1.5e-6, 1e16, 0.1], event_type="t", generation=0)
 @given(data=JSON, event_type=TYPES, generation=st.integers(0, 3))
-def test_sql_makes_the_lane_and_the_fingerprint_of_python(
+def test_sql_makes_the_queue_and_the_fingerprint_of_python(
     outbox: Outbox, data: Any, event_type: str, generation: int
 ) -> None:
     """E-002"""
     [new] = prepared(Event(event_type, data), generation)
     found = outbox.sql(
-        "select core.homing_lane(%s, %s) as lane, core.homing_fingerprint(%s, %s) as fingerprint,"
+        "select core.homing_queue(%s, %s) as queue, core.homing_fingerprint(%s, %s) as fingerprint,"
         " core.homing_event(%s, %s, false) as payload",
         *(event_type, generation),
         *(event_type, Jsonb(data), event_type, Jsonb(data)),
     )
 
-    assert (found[0]["lane"], found[0]["fingerprint"]) == (
-        new.delivery.lane,
+    assert (found[0]["queue"], found[0]["fingerprint"]) == (
+        new.delivery.queue,
         new.delivery.fingerprint,
     )
     read = msgspec.json.decode(found[0]["payload"])

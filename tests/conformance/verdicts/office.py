@@ -75,7 +75,7 @@ class Office:
         self.homing = Homing(
             store,
             routes=ASSEMBLY.routes(setup),
-            shapes=ASSEMBLY.shapes,
+            layouts=ASSEMBLY.layouts,
             notifiers=[RouteNotices(ASSEMBLY.notices(setup))],
             alarm=self.alarm,
             clock=clock,

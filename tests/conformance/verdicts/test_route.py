@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from homing.assemblies.verdicts.graph_answers import GRAPH_ANSWERS, graph_answer
 from homing.assemblies.verdicts.lines import alert_line, delivery_log_line
-from homing.assemblies.verdicts.record import SHAPE, dead_letter_record
+from homing.assemblies.verdicts.record import LAYOUT, dead_letter_record
 from homing.assemblies.verdicts.route import DUPLICATE_NOTICE, verdict_plan, verdicts_route
 from homing.assemblies.verdicts.verdict import Verdict, request_for, variables_of
 from homing.domain.delivery import Content, Delivery
@@ -223,7 +223,7 @@ async def test_a_broken_line_has_the_code_minus_one_and_is_tried_again(
 
     delivery_id = await world.deliver()
 
-    record = SHAPE.record(await world.stored(delivery_id))
+    record = LAYOUT.record(await world.stored(delivery_id))
     assert record is not None
     assert (record["last_error_code"], record["last_error_detail"]) == (
         -1,
@@ -240,7 +240,7 @@ async def test_the_first_line_of_a_record_has_thirteen_fields_and_no_history(
 
     ticket = await world.submit(request_for(PAID, retry_id="7f3d1c52-8f4e-4c0b-9d5a-0c6f2b7a1e11"))
 
-    record = SHAPE.record(await world.stored(ticket.delivery_id))
+    record = LAYOUT.record(await world.stored(ticket.delivery_id))
     assert record is not None
     assert record == {
         "retry_id": "7f3d1c52-8f4e-4c0b-9d5a-0c6f2b7a1e11",
@@ -266,9 +266,9 @@ async def test_a_record_counts_retries_and_names_the_next_one(clock: ManualClock
     world = Verdicts(clock, "429", "502")
 
     delivery_id = await world.deliver()
-    after_inline = SHAPE.record(await world.stored(delivery_id))
+    after_inline = LAYOUT.record(await world.stored(delivery_id))
     await world.work_after(60)
-    after_first = SHAPE.record(await world.stored(delivery_id))
+    after_first = LAYOUT.record(await world.stored(delivery_id))
 
     assert after_inline is not None
     assert after_first is not None
@@ -296,7 +296,7 @@ async def test_a_dead_letter_lists_every_code_met(clock: ManualClock) -> None:
     letter = dead_letter_record(stored)
     assert letter["error_codes"] == [503, 502, 504, 500, 503]
     assert letter["status"] == "DEAD"
-    assert letter.keys() - set(SHAPE.fields) == {"error_codes"}
+    assert letter.keys() - set(LAYOUT.fields) == {"error_codes"}
     assert alert_line(stored.delivery).endswith("attempts=4 last_error=503")
     assert sorted(world.listener.words()) == ["alert", "dead_letter"]
 
@@ -336,7 +336,7 @@ async def test_the_words_follow_the_claims(clock: ManualClock) -> None:
         "RETRYING",  # attempt 3
         "DEAD",
     ]
-    assert SHAPE.words == ("PENDING", "RETRYING", "DELIVERED", "DEAD")
+    assert LAYOUT.words == ("PENDING", "RETRYING", "DELIVERED", "DEAD")
 
 
 async def test_a_filter_by_a_word_finds_what_shows_it(clock: ManualClock) -> None:
@@ -417,7 +417,7 @@ async def test_what_may_not_be_owed_leaves_no_record(
     with pytest.raises(InvalidRequest):
         await world.deliver(replace(PAID, **{field: value}))
 
-    assert await world.shown() == {word: set() for word in SHAPE.words}
+    assert await world.shown() == {word: set() for word in LAYOUT.words}
 
 
 async def test_a_verdict_without_its_session_is_refused(clock: ManualClock) -> None:
@@ -535,11 +535,11 @@ async def test_a_line_of_another_program_goes_on_where_it_stood(
     world = Verdicts(clock, *script)
     ticket = await (world.send if script else world.submit)(requested(PAID))
     await world.work_for(waits_s)
-    record = SHAPE.record(await world.stored(ticket.delivery_id))
+    record = LAYOUT.record(await world.stored(ticket.delivery_id))
     assert record is not None
 
     other = Verdicts(clock)
-    new = other.adopted(SHAPE.parse(record))
+    new = other.adopted(LAYOUT.parse(record))
 
     [added] = await other.store.add([new])
     assert added.delivery_id == ticket.delivery_id
@@ -557,8 +557,8 @@ async def test_a_line_of_another_program_goes_on_where_it_stood(
 
 def test_a_line_with_a_foreign_status_or_field_is_refused() -> None:
     """O-017, O-008"""
-    line = dict.fromkeys(SHAPE.fields) | {"status": "LOST"}
+    line = dict.fromkeys(LAYOUT.fields) | {"status": "LOST"}
     with pytest.raises(InvalidRequest, match="extra"):
-        SHAPE.parse({**line, "extra": 1})
+        LAYOUT.parse({**line, "extra": 1})
     with pytest.raises(InvalidRequest, match="tier: is missing"):
-        SHAPE.parse({name: None for name in SHAPE.fields if name != "tier"})
+        LAYOUT.parse({name: None for name in LAYOUT.fields if name != "tier"})

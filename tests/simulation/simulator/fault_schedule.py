@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FREEZE_S = (2.0, 120.0)
 FULL_S = (10.0, 110.0)
 OUTAGE_S = (5.0, 60.0)
-PARK_S = (10.0, 60.0)
+PAUSE_S = (10.0, 60.0)
 LONGEST_COUNTDOWN = 300
 SHORTEST_COUNTDOWN = 6
 JUMPS_S = (DAY_S, -DAY_S, DAY_S, -DAY_S, 3600.0, -3600.0, 40.0, -40.0)
@@ -45,7 +45,7 @@ class FaultSchedule:
             (options.jumps, self._jump),
             (options.full_periods, self._fill_the_disk),
             (options.outages, self._start_outage),
-            (options.parks, self._park),
+            (options.pauses, self._pause),
         )
         return [
             (self._rng.uniform(0.05, 0.95) * options.window_s, self._when_busy(act))
@@ -192,11 +192,11 @@ class FaultSchedule:
         if process is not None:
             self._arm(process, fill)
 
-    def _park(self) -> None:
-        """A person parks a route; faults may park it too, and their probes must not end it."""
+    def _pause(self) -> None:
+        """A person pauses a route; faults may pause it too, and their probes must not end it."""
         route = self._rng.choice(self._world.options.routes)
-        self._world.fault("person_parks")
-        self._world.operators.park_for(route, self._rng.uniform(*PARK_S))
+        self._world.fault("person_pauses")
+        self._world.operators.pause_for(route, self._rng.uniform(*PAUSE_S))
 
     def _start_outage(self) -> None:
         services = list(self._world.services.items())

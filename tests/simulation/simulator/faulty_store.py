@@ -189,9 +189,9 @@ class FaultyStore:
         await self._before("facts")
         return await self._inner.facts(kind, prefix, limit, **more)
 
-    async def next_due_ms(self, lanes: Sequence[str]) -> int | None:
+    async def next_due_ms(self, queues: Sequence[str]) -> int | None:
         await self._before("next_due_ms")
-        return await self._inner.next_due_ms(lanes)
+        return await self._inner.next_due_ms(queues)
 
     async def wait(self, timeout_s: float) -> None:
         await self._inner.wait(timeout_s)

@@ -104,7 +104,7 @@ def _judge(world: World, delivery: Delivery, totals: Totals) -> None:
 
 def _sends(delivery: Delivery) -> bool:
     kind = ROUTE_KINDS[delivery.route].carries
-    return kind in ("mail", "job") or delivery.lane == "digest/mail"
+    return kind in ("mail", "job") or delivery.queue == "digest/mail"
 
 
 def _acceptances(entries: list[Acceptance]) -> Counter[str]:
@@ -190,7 +190,7 @@ def _attempts(world: World, delivery: Delivery, attempts: list[Attempt]) -> None
     if interrupted and not world.options.has(*INTERRUPTING, "clock"):
         breach("I15", delivery.id, f"{interrupted} interruptions, and nobody was interrupted")
     faults = [a for a in attempts if a.status == "route_fault" and a.counted]
-    if faults and route_kind.on_route_fault == "park":
+    if faults and route_kind.on_route_fault == "pause":
         breach("I19", delivery.id, "a fault of the route was counted")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from homing.domain.delivery import Change
 from homing.engine.process.engine import Engine
-from homing.testing.dice import LoadedDice
+from homing.testing.random_numbers import SeededRandom
 from tests.simulation.actors import Actor
 from tests.simulation.virtualtime import VirtualTimeLoop
 
@@ -138,7 +138,7 @@ class SimProcess:
             parts.store_of(self),
             parts.routes_of(self),
             clock=self.clock,
-            dice=LoadedDice(f"{parts.seed} {self.holder}"),
+            rng=SeededRandom(f"{parts.seed} {self.holder}"),
             holder=self.holder,
             journal=self.host.journal,
             notifiers=(parts.notifier_of(self),),

@@ -27,18 +27,18 @@ class NoticeLog:
         self.faults_on = True
         self.notices: dict[str, Counter[str]] = {}
         self.alarms: Counter[tuple[str, str]] = Counter()
-        # How often each route was parked by a fault, and for how long at most.
-        self.parked: Counter[str] = Counter()
+        # How often each route was paused by a fault, and for how long at most.
+        self.paused: Counter[str] = Counter()
         self.longest_s: dict[str, float] = {}
         self._since_s: dict[str, float] = {}
 
     def noted(self, fact: Fact) -> None:
-        """A route was parked or goes on."""
-        if fact.kind != "parked":
+        """A route was paused or goes on."""
+        if fact.kind != "paused":
             return
         by_fault = fact.value is not None and fact.value.get("by") == "fault"
         if by_fault and fact.key not in self._since_s:
-            self.parked[fact.key] += 1
+            self.paused[fact.key] += 1
             self._since_s[fact.key] = self._now_s()
         elif not by_fault and fact.key in self._since_s:
             for_s = self._now_s() - self._since_s.pop(fact.key)

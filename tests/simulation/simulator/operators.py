@@ -12,14 +12,14 @@ from homing.domain.errors import Refused
 from homing.engine.ops.desk import Desk
 from tests.simulation.simulator.hosts import SimProcess
 from tests.simulation.simulator.options import Options
-from tests.simulation.simulator.parks import Parks
+from tests.simulation.simulator.pauses import Pauses
 from tests.simulation.simulator.route_kinds import ROUTE_KINDS
 from tests.simulation.simulator.service import NO_ADDRESS, Service
 from tests.simulation.simulator.watched_disk import WatchedDisk
 from tests.simulation.virtualtime import VirtualTimeLoop
 
 ACTOR, REASON = "ann", "because"
-PARK_VERBS = ("park", "unpark")
+PAUSE_VERBS = ("pause", "resume")
 
 # How often each verb is used, out of all clicks.
 VERBS: tuple[tuple[str, int], ...] = (
@@ -31,8 +31,8 @@ VERBS: tuple[tuple[str, int], ...] = (
     ("confirm", 6),
     ("amend", 5),
     ("restart", 5),
-    ("park", 2),
-    ("unpark", 2),
+    ("pause", 2),
+    ("resume", 2),
 )
 
 
@@ -56,7 +56,7 @@ class Operators:
         loop: VirtualTimeLoop,
         disk: WatchedDisk,
         services: dict[str, Service],
-        parks: Parks,
+        pauses: Pauses,
         any_process: Callable[[], SimProcess | None],
     ) -> None:
         self._options = options
@@ -64,7 +64,7 @@ class Operators:
         self._loop = loop
         self._disk = disk
         self._services = services
-        self.parks = parks
+        self.pauses = pauses
         self._any_process = any_process
         self.clicks: list[Click] = []
 
@@ -84,14 +84,14 @@ class Operators:
             if process is not None:
                 self._loop.spawn(process.actor, self._click(process, click, number), verb)
 
-    def unpark_all(self, process: SimProcess) -> None:
-        """The desk is cleared: what a person parked, a person must unpark."""
-        for route in self.parks.ever:
-            click = Click("unpark", route, 1)
-            self._loop.spawn(process.actor, self._click(process, click, 0), "unpark")
+    def resume_all(self, process: SimProcess) -> None:
+        """The desk is cleared: what a person paused, a person must resume."""
+        for route in self.pauses.ever:
+            click = Click("resume", route, 1)
+            self._loop.spawn(process.actor, self._click(process, click, 0), "resume")
 
     def _subject(self, verb: str) -> str | None:
-        if verb in PARK_VERBS:
+        if verb in PAUSE_VERBS:
             return self._rng.choice(self._options.routes)
         found = self._candidates(verb)
         return self._rng.choice(found) if found else None
@@ -117,10 +117,10 @@ class Operators:
         has_it = {address for entry in entries for address in entry.recipients}
         return has_it.issuperset([r.address for r in delivery.recipients] or NO_ADDRESS)
 
-    def park_for(self, route: str, for_s: float) -> None:
-        """Somebody parks a route, and unparks it after a while."""
-        self._send_click(Click("park", route, 1))
-        self._loop.call_outside(for_s, lambda: self._send_click(Click("unpark", route, 1)))
+    def pause_for(self, route: str, for_s: float) -> None:
+        """Somebody pauses a route, and resumes it after a while."""
+        self._send_click(Click("pause", route, 1))
+        self._loop.call_outside(for_s, lambda: self._send_click(Click("resume", route, 1)))
 
     def _send_click(self, click: Click) -> None:
         process = self._any_process()
@@ -128,12 +128,12 @@ class Operators:
             self._loop.spawn(process.actor, self._click(process, click, 0), click.verb)
 
     async def _click(self, process: SimProcess, click: Click, number: int) -> None:
-        if click.verb not in PARK_VERBS:
+        if click.verb not in PAUSE_VERBS:
             await self._try(process, click, number)
             return
-        self.parks.clicks(click.subject)
+        self.pauses.clicks(click.subject)
         await self._try(process, click, number)
-        self.parks.clicked(click.subject, parked=click.verb == "park" and bool(click.done))
+        self.pauses.clicked(click.subject, paused=click.verb == "pause" and bool(click.done))
 
     async def _try(self, process: SimProcess, click: Click, number: int) -> None:
         engine = process.engine

@@ -16,7 +16,7 @@ from tests.simulation.simulator.route_kinds import ROUTE_KINDS
 
 Family: TypeAlias = Literal[
     "store", "full", "crash", "freeze", "deploy", "clock", "answers", "doubt", "outage", "handler",
-    "operator", "notice", "provider", "park",
+    "operator", "notice", "provider", "pause",
 ]  # fmt: skip
 StoreName: TypeAlias = Literal["memory", "sqlite"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
@@ -72,7 +72,7 @@ class Options(Struct, frozen=True, kw_only=True):
     answer_none: float = 0.0
     answer_garbage: float = 0.0
     outages: int = 0
-    parks: int = 0
+    pauses: int = 0
     handler_failed: float = 0.0
     handler_useless: float = 0.0
     handler_hung: float = 0.0
@@ -198,6 +198,6 @@ _RATES: dict[Family, Callable[[random.Random], dict[str, object]]] = {
         "answer_none": _some(c, 0.002, 0.02),
         "answer_garbage": _some(c, 0.002, 0.02),
     },
-    "park": lambda c: {"parks": c.randint(1, 3)},
+    "pause": lambda c: {"pauses": c.randint(1, 3)},
     "notice": lambda c: {"notice_refused": _rate(c, 0.05, 0.7)},
 }

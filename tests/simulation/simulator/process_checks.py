@@ -38,15 +38,15 @@ def _tasks(world: World) -> None:
 
 
 def _alarms(world: World) -> None:
-    """A parked route is told of, and not again and again (I19)."""
+    """A paused route is told of, and not again and again (I19)."""
     told = world.notice_log
     troubled = world.options.has(*INTERRUPTING, "notice")
-    for route, times in told.parked.items():
-        given = told.alarms["route_parked", route]
+    for route, times in told.paused.items():
+        given = told.alarms["route_paused", route]
         if told.longest_s.get(route, 0.0) > TOLD_WITHIN_S and not given and not troubled:
-            world.findings.breach("I19", route, f"parked {times} times, and nobody was told")
+            world.findings.breach("I19", route, f"paused {times} times, and nobody was told")
         if given > times * len(world.hosts) * AGAIN and not troubled:
-            world.findings.breach("I19", route, f"parked {times} times, told {given} times")
+            world.findings.breach("I19", route, f"paused {times} times, told {given} times")
 
 
 def _clicks(world: World) -> None:

@@ -60,13 +60,13 @@ def _end_faults(world: World) -> None:
 async def _settle(world: World, bound_s: float, *, until_ms: int) -> None:
     """Let time pass until nothing due before `until_ms` is open, or the bound is over."""
     end_s = world.loop.time() + bound_s
-    unparked = False
+    resumed = False
     while world.loop.time() < end_s and not world.findings.is_full:
         await asyncio.sleep(LOOK_EVERY_S)
         process = world.any_process()
-        if process is not None and not unparked:
-            world.operators.unpark_all(process)
-            unparked = True
+        if process is not None and not resumed:
+            world.operators.resume_all(process)
+            resumed = True
         unfinished = _overdue(world, until_ms) or world.clients.unsettled or _notices_due(world)
         if not unfinished:
             return

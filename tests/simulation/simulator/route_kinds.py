@@ -26,7 +26,7 @@ class RouteKind(Struct, frozen=True, kw_only=True):
     ladder_s: tuple[float, ...] = (1.0, 4.0, 10.0)
     max_attempts: int = 4
     on_doubt: OnDoubt = "resend"
-    on_route_fault: OnRouteFault = "park"
+    on_route_fault: OnRouteFault = "pause"
     inline_counts: bool = True
     interrupted_counts: bool = False
     keep_delivered: bool = True

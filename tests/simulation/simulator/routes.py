@@ -26,7 +26,7 @@ from tests.simulation.simulator.route_kinds import (
 )
 
 SEND = "send"
-MAIL_LANE = "mail"
+MAIL_QUEUE = "mail"
 # Three handlers for one type, one for each other one.
 EVENT_HANDLERS: dict[str, tuple[str, ...]] = {
     "ping": ("only",),
@@ -162,8 +162,8 @@ def _digests(name: str, route_kind: RouteKind, send: SendStep | None) -> Route:
     return Route(
         name=name,
         plan=_plan(route_kind, _stage(route_kind, "spread")),
-        plans={MAIL_LANE: mail},
-        lanes=("", MAIL_LANE),
+        plans={MAIL_QUEUE: mail},
+        queues=("", MAIL_QUEUE),
         steps=_steps(spread=_spread, send=send),
     )
 
@@ -174,7 +174,7 @@ async def _spread(work: Work) -> Outcome:
     return FanOut(
         tuple(
             work.child(
-                lane=MAIL_LANE,
+                queue=MAIL_QUEUE,
                 payload=b"digest",
                 stage=SEND,
                 intent=f"{work.delivery.id}/{reader}",

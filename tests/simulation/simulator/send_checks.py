@@ -16,7 +16,7 @@ from homing.ports import Accepted, Envelope
 from tests.simulation.simulator.findings import Findings
 from tests.simulation.simulator.hosts import SimProcess
 from tests.simulation.simulator.options import Options
-from tests.simulation.simulator.parks import Parks
+from tests.simulation.simulator.pauses import Pauses
 from tests.simulation.simulator.route_kinds import LEASE_S, TIMEOUT_S
 from tests.simulation.simulator.watched_disk import WatchedDisk
 from tests.simulation.virtualtime import VirtualTimeLoop
@@ -43,9 +43,9 @@ class SendChecks:
         disk: WatchedDisk,
         findings: Findings,
         loop: VirtualTimeLoop,
-        parks: Parks,
+        pauses: Pauses,
     ) -> None:
-        self._parks = parks
+        self._pauses = pauses
         self._disk = disk
         self._breach = findings.breach
         self._loop = loop
@@ -99,7 +99,7 @@ class SendChecks:
                 "I12", delivery_id, f"{process.holder} sends without its mark: it is {state}"
             )
             return
-        self._parks.sent(process, stored.route, delivery_id)
+        self._pauses.sent(process, stored.route, delivery_id)
         leased_at_s = self._leased_at_s.get(delivery_id, self._loop.now_s)
         spare_s = leased_at_s + LEASE_S - TIMEOUT_S - self._loop.now_s
         if spare_s <= 0.0:

@@ -1,4 +1,4 @@
-"""The lane over the real SQLite store, beside the reference store: both must answer the same.
+"""The queue over the real SQLite store, beside the reference store: both must answer the same.
 
 Every request goes to both, and each difference breaks I25 (store equivalence). The engine gets
 SQLite's answers; the checks look at the reference's disk. The threads of the SQLite store decide
@@ -133,10 +133,10 @@ class ComparedStore:
         self._breach = findings.breach
 
     async def open(self) -> None:
-        """The lane has opened it."""
+        """The queue has opened it."""
 
     async def close(self) -> None:
-        """The lane closes it."""
+        """The queue closes it."""
 
     async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
         return await self._both(lambda store: store.add(new, facts), "add")
@@ -181,8 +181,8 @@ class ComparedStore:
     ) -> list[Fact]:
         return await self._both(lambda store: store.facts(kind, prefix, limit, **more), "facts")
 
-    async def next_due_ms(self, lanes: Sequence[str]) -> int | None:
-        return await self._both(lambda store: store.next_due_ms(lanes), "next_due_ms")
+    async def next_due_ms(self, queues: Sequence[str]) -> int | None:
+        return await self._both(lambda store: store.next_due_ms(queues), "next_due_ms")
 
     async def wait(self, timeout_s: float) -> None:
         """In virtual time, so by the reference: when a wait ends decides nothing but delays."""

@@ -28,7 +28,7 @@ from tests.simulation.simulator.key_checks import KeyChecks
 from tests.simulation.simulator.notice_log import NoticeLog, RecordingAlarm, RecordingNotifier
 from tests.simulation.simulator.operators import Operators
 from tests.simulation.simulator.options import Options
-from tests.simulation.simulator.parks import Parks
+from tests.simulation.simulator.pauses import Pauses
 from tests.simulation.simulator.presence import MachineLocks
 from tests.simulation.simulator.random_streams import RandomStreams
 from tests.simulation.simulator.recovery_phase import recover
@@ -60,14 +60,14 @@ class World:
         self.crashed: set[str] = set()
         self.findings = Findings(self.loop.time, self.loop.stop)
         self.disk = WatchedDisk()
-        self.parks = Parks(options, self.loop, self.findings)
-        self.sends = SendChecks(options, self.disk, self.findings, self.loop, self.parks)
+        self.pauses = Pauses(options, self.loop, self.findings)
+        self.sends = SendChecks(options, self.disk, self.findings, self.loop, self.pauses)
         self.keys = KeyChecks(self.disk, self.findings)
         self.sqlite = SqliteLane(self.disk, self.findings) if options.store == "sqlite" else None
         self._locks = MachineLocks(self._runs)
         self._watchers = Watchers(self.disk, self.trace, self.keys, self.sends, self.reach)
         self.writes = WriteChecks(
-            self.disk, self.sends, self.parks, self.findings, self._process_of
+            self.disk, self.sends, self.pauses, self.findings, self._process_of
         )
         self.conditions = StoreConditions(options, self.streams.named("store"), self.fault)
         self.notice_log = NoticeLog(
@@ -102,7 +102,7 @@ class World:
             self.loop,
             self.disk,
             self.services,
-            self.parks,
+            self.pauses,
             self.any_process,
         )
         self.fault_schedule = FaultSchedule(self)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from homing.domain.delivery import TERMINAL_STATES, Delivery
 from tests.simulation.simulator.findings import Findings
 from tests.simulation.simulator.hosts import SimProcess
-from tests.simulation.simulator.parks import Parks
+from tests.simulation.simulator.pauses import Pauses
 from tests.simulation.simulator.route_kinds import ROUTE_KINDS, STAGES, RouteKind
 from tests.simulation.simulator.send_checks import SendChecks
 from tests.simulation.simulator.watched_disk import WatchedDisk
@@ -40,14 +40,14 @@ class WriteChecks:
         self,
         disk: WatchedDisk,
         sends: SendChecks,
-        parks: Parks,
+        pauses: Pauses,
         findings: Findings,
         _process_of: Callable[[str], SimProcess | None],
     ) -> None:
         self._disk = disk
         self._process_of = _process_of
         self._sends = sends
-        self._parks = parks
+        self._pauses = pauses
         self._breach = findings.breach
         self.births = 0
         self.deaths: Counter[str] = Counter()
@@ -132,7 +132,7 @@ class WriteChecks:
         elif before.holder is not None:
             self._taken_over(before, operation.process)
         if operation is not None:
-            self._parks.claimed(operation.process, after.route, after.id)
+            self._pauses.claimed(operation.process, after.route, after.id)
 
     def _taken_over(self, before: Delivery, by: SimProcess) -> None:
         """Whatever the clocks say, nobody takes it from a living holder (I15)."""
@@ -181,7 +181,7 @@ class WriteChecks:
         if after.attempts_spent >= budget and not after.maybe_sent:
             self._breach("I16", after.id, f"put back after {after.attempts_spent} of {budget}")
         by_route = after.failure is not None and after.failure.disposition == "route_fault"
-        if by_route and route_kind.on_route_fault == "park":
+        if by_route and route_kind.on_route_fault == "pause":
             self._breach("I19", after.id, "a fault of the route was counted")
         self._check_due(before, after, route_kind)
 
@@ -213,7 +213,11 @@ class WriteChecks:
         if because == "poison":
             self._sends.is_poison(after.id)
         by_route = failure is not None and failure.disposition == "route_fault"
-        if by_route and because == "rejected" and ROUTE_KINDS[after.route].on_route_fault == "park":
+        if (
+            by_route
+            and because == "rejected"
+            and ROUTE_KINDS[after.route].on_route_fault == "pause"
+        ):
             self._breach("I19", after.id, "dead by a fault of the route")
 
     def _joined(self, after: Delivery) -> None:

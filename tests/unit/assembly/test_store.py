@@ -1,4 +1,4 @@
-"""What an assembly keeps in the store: its SQL files, applied once, and the records of Shapes."""
+"""What an assembly keeps in the store: its SQL files, applied once, and its record layouts."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ def test_a_file_without_its_time_is_refused(tmp_path: Path, package: Path) -> No
         )
 
 
-async def test_records_of_a_shape_are_written_with_the_delivery() -> None:
-    chosen = program("memory:", shapes={"queue": FOREIGN})
+async def test_records_of_a_layout_are_written_with_the_delivery() -> None:
+    chosen = program("memory:", layouts={"queue": FOREIGN})
     async with assemble(chosen, worker=False) as homing:
         ticket = await homing.submit(Job("queue", {"n": 1}))
         store = homing.store

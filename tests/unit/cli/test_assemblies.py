@@ -77,14 +77,14 @@ def test_settings_of_any_known_route_are_accepted(
 
 @pytest.fixture
 def twin_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
-    """Installs a second assembly with the same lane; returns its problem."""
+    """Installs a second assembly with the same queue; returns its problem."""
 
     def install(name: str) -> str:
         installed = all_installed()
         [first] = [each for each in installed.assemblies if each.name == name]
         two = Installed((*installed.assemblies, replace(first, name="twin")), ())
         monkeypatch.setattr("homing.plugins.known.all_installed", lambda: two)
-        return f"the assemblies {name} and twin both own the lane "
+        return f"the assemblies {name} and twin both own the queue "
 
     return install
 
@@ -100,7 +100,7 @@ def never_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Homing, "start", start)
 
 
-def test_a_lane_of_two_assemblies_is_told_to_who_reads(
+def test_a_queue_of_two_assemblies_is_told_to_who_reads(
     cli: Cli, twin_of: Callable[[str], str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """By `doctor` as a finding, by the other commands as a warning."""
@@ -128,7 +128,7 @@ def test_a_lane_of_two_assemblies_is_told_to_who_reads(
         ("worker", "--processes", "2"),
     ],
 )
-def test_a_lane_of_two_assemblies_is_refused_to_who_works_on_it(
+def test_a_queue_of_two_assemblies_is_refused_to_who_works_on_it(
     cli: Cli, twin_of: Callable[[str], str], words: tuple[str, ...], tmp_path: Path
 ) -> None:
     """One would handle the deliveries of the other."""
@@ -138,7 +138,7 @@ def test_a_lane_of_two_assemblies_is_refused_to_who_works_on_it(
 
 
 @pytest.mark.usefixtures("never_started")
-def test_a_service_that_only_accepts_is_refused_a_shared_lane(
+def test_a_service_that_only_accepts_is_refused_a_shared_queue(
     cli: Cli, twin_of: Callable[[str], str]
 ) -> None:
     problem = twin_of("default") + "'mail'"
@@ -148,7 +148,7 @@ def test_a_service_that_only_accepts_is_refused_a_shared_lane(
 
 
 @pytest.mark.usefixtures("never_started")
-def test_the_worker_of_an_application_is_refused_the_shared_lane_of_its_assembly(
+def test_the_worker_of_an_application_is_refused_the_shared_queue_of_its_assembly(
     cli: Cli, twin_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     problem = twin_of("events") + "'events'"

@@ -99,7 +99,7 @@ def test_dead_has_the_filters_of_list(
         (["list", "--since", "bogus"], "--since: 'bogus' is not a time; write 2h, 7d or "),
         (["dead", "--until", "31.12."], "--until: '31.12.' is not a time"),
         (["errors", "--route", "bogus"], "there are bookings, events, mail"),
-        (["park", "bogus", "-r", "x"], "there is no route 'bogus' here; there are bookings, "),
+        (["pause", "bogus", "-r", "x"], "there is no route 'bogus' here; there are bookings, "),
         (["watch", "--every", "often"], "--every: 'often' is not a duration; write 30, 1.5s"),
         (["replay", "--filter", "colour=red", "-r", "x"], "the names are because, error-class, "),
         (["replay", "--filter", "route", "-r", "x"], "--filter route: write NAME=VALUE"),

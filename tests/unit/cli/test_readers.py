@@ -24,7 +24,7 @@ def test_status_counts_by_route_and_word(cli: Cli, letters: dict[str, str]) -> N
         ("mail", "suppressed"): 1,
     }
     text = cli("status").out
-    assert "no worker is running; parked routes: none" in text
+    assert "no worker is running; paused routes: none" in text
 
 
 def test_a_status_word_finds_only_what_is_shown_by_it(cli: Cli, letters: dict[str, str]) -> None:
@@ -134,20 +134,20 @@ def test_why_names_the_search_for_what_is_neither_id_nor_address(
     assert letters["ok"] in cli("search", "key-ok").out
 
 
-def test_health_is_bad_without_a_worker_and_with_a_parked_route(
+def test_health_is_bad_without_a_worker_and_with_a_paused_route(
     cli: Cli, letters: dict[str, str]
 ) -> None:
     assert cli("health", code=1).out == (
         "no worker process is alive\nno live worker serves mail: 1 waiting\n"
     )
 
-    cli("park", "mail", "--reason", "maintenance")
+    cli("pause", "mail", "--reason", "maintenance")
 
     found = cli("health", "--json", code=1).json
-    assert found["problems"][2] == "route mail is parked: maintenance"
-    assert "parked routes: mail" in cli("status").out
-    cli("unpark", "mail", "--reason", "done")
-    assert "parked routes: none" in cli("status").out
+    assert found["problems"][2] == "route mail is paused: maintenance"
+    assert "paused routes: mail" in cli("status").out
+    cli("resume", "mail", "--reason", "done")
+    assert "paused routes: none" in cli("status").out
 
 
 def test_nothing_of_others_is_obeyed_by_the_terminal(cli: Cli) -> None:

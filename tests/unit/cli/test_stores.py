@@ -34,8 +34,8 @@ READERS = [
     ["confirm", "x", "--evidence", "e", *WHY],
     ["annotate", "x", "--note", "n"],
     ["amend", "x", "--to", "ann@example.org", *WHY],
-    ["park", "mail", *WHY],
-    ["unpark", "mail", *WHY],
+    ["pause", "mail", *WHY],
+    ["resume", "mail", *WHY],
     ["token", "list"],
     ["token", "revoke", "x"],
 ]

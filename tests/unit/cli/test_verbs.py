@@ -91,7 +91,7 @@ def test_an_empty_reason_and_an_unknown_route_are_refused(
     cli: Cli, letters: dict[str, str]
 ) -> None:
     assert "reason: must not be empty" in cli("dismiss", letters["ok"], "-r", " ", code=2).err
-    assert "no route 'post' here; there are " in cli("park", "post", *WHY, code=2).err
+    assert "no route 'post' here; there are " in cli("pause", "post", *WHY, code=2).err
 
 
 def test_amend_corrects_the_address_and_keeps_the_rest(cli: Cli, letters: dict[str, str]) -> None:

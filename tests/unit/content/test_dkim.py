@@ -111,7 +111,7 @@ def test_the_signature_covers_the_notice_of_a_possible_duplicate() -> None:
     delivery = Delivery(
         id="1",
         route="mail",
-        lane="mail",
+        queue="mail",
         stage="send",
         created_at_ms=0,
         updated_at_ms=0,
@@ -129,7 +129,7 @@ def test_all_that_is_signed_is_packed_in_a_thread() -> None:
     step = SendStep(StubProvider(), lambda delivery, content: written(), sign=SIGN)
     assert step.slow is not None
     assert step.slow(
-        Delivery(id="1", route="m", lane="m", stage="s", created_at_ms=0, updated_at_ms=0)
+        Delivery(id="1", route="m", queue="m", stage="s", created_at_ms=0, updated_at_ms=0)
     )
 
 

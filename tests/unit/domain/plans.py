@@ -88,7 +88,7 @@ def any_refusals(chance: Random) -> dict[str, Refusal]:
 def any_plan(chance: Random) -> Plan:
     return Plan(
         stages=tuple(_any_stage(chance, name) for name in chance.choice(STAGE_NAMES)),
-        on_route_fault=chance.choice(("park", "fail", "retry")),
+        on_route_fault=chance.choice(("pause", "fail", "retry")),
         inline_counts=_coin(chance),
         interrupted_counts=_coin(chance),
         max_crashes=chance.randint(1, 5),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from homing.domain.failure import Failure
 from homing.domain.policy import LONGEST_DELAY_S, Exponential, FullJitter, Ladder, Retry, Schedule
-from homing.testing.dice import LoadedDice
+from homing.testing.random_numbers import SeededRandom
 
 VERDICTS = Ladder((0.0, 300.0, 1800.0, 7200.0), first=1)
 MAIL = Ladder((60.0, 300.0, 1800.0))
@@ -93,10 +93,10 @@ def test_waits_never_grow_shorter(schedule: Exponential, attempt: int) -> None:
 
 @pytest.mark.parametrize("attempt", [2, 3, 6, 8])
 def test_c_024_e_010_full_jitter_is_uniform_below_the_ceiling(attempt: int) -> None:
-    schedule, dice = FullJitter(REVIEWS), LoadedDice(seed=attempt)
+    schedule, rng = FullJitter(REVIEWS), SeededRandom(seed=attempt)
     ceiling_s = REVIEWS.ceiling_s(attempt)
 
-    draws = [schedule.delay_s(attempt, dice.roll()) for _ in range(10_000)]
+    draws = [schedule.delay_s(attempt, rng.roll()) for _ in range(10_000)]
 
     assert 0 <= min(draws) <= max(draws) <= ceiling_s
     assert len(set(draws)) > 9_900
@@ -108,8 +108,8 @@ def test_c_024_e_010_full_jitter_is_uniform_below_the_ceiling(attempt: int) -> N
 
 def test_the_same_seed_draws_the_same_waits() -> None:
     def draws(seed: int) -> list[float]:
-        dice = LoadedDice(seed=seed)
-        return [FullJitter(EVENTS).delay_s(5, dice.roll()) for _ in range(20)]
+        rng = SeededRandom(seed=seed)
+        return [FullJitter(EVENTS).delay_s(5, rng.roll()) for _ in range(20)]
 
     assert draws(1) == draws(1) != draws(2)
 
@@ -124,6 +124,6 @@ def test_jitter_keeps_to_its_floor_and_its_ceiling(roll: float, floor_s: float, 
     assert FullJitter(REVIEWS).ceiling_s(n) == ceiling_s
 
 
-def test_ladder_and_doubling_take_no_notice_of_the_dice() -> None:
+def test_ladder_and_doubling_take_no_notice_of_the_rng() -> None:
     assert {schedule.delay_s(3, roll) for schedule in (MAIL,) for roll in (0.0, 0.5, 0.99)} == {300}
     assert {BOOKINGS.delay_s(3, roll) for roll in (0.0, 0.5, 0.99)} == {120}

@@ -88,9 +88,9 @@ def test_every_replay_adds_one_cycle_to_the_history() -> None:
     assert (after.cycle, after.attempts_ended) == (4, 4)
 
 
-def test_a_replay_may_hand_it_to_another_lane() -> None:
-    assert replay(failed(), lane="mail@2").lane == "mail@2"
-    assert replay(failed()).lane == failed().lane
+def test_a_replay_may_hand_it_to_another_queue() -> None:
+    assert replay(failed(), queue="mail@2").queue == "mail@2"
+    assert replay(failed()).queue == failed().queue
 
 
 def test_a_notice_still_owed_survives_the_replay() -> None:

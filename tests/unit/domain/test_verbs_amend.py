@@ -15,7 +15,7 @@ def test_an_amended_envelope_keeps_whoever_has_it_already() -> None:
     delivery = Delivery(
         id="d",
         route="mail",
-        lane="mail",
+        queue="mail",
         stage="send",
         created_at_ms=1,
         updated_at_ms=1,

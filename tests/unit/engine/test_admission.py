@@ -278,17 +278,17 @@ async def test_what_is_skipped_on_purpose_is_stored_as_such_and_never_tried() ->
     assert not (await submit(world, paid(key="a"))).created
 
 
-async def test_the_lane_and_the_recipients_are_the_routes_to_say() -> None:
+async def test_the_queue_and_the_recipients_are_the_routes_to_say() -> None:
     world = World(
         route(
             generation=0,
-            admit=lambda e: Admitted.of(e, lane=e.type, recipients=("ann@example.org",)),
+            admit=lambda e: Admitted.of(e, queue=e.type, recipients=("ann@example.org",)),
         )
     )
 
     ticket = await submit(world, paid(generation=3))
 
-    assert ticket.delivery.lane == "event/paid@3"
+    assert ticket.delivery.queue == "event/paid@3"
     assert ticket.delivery.recipients == (Recipient("ann@example.org"),)
 
 
@@ -302,7 +302,7 @@ async def test_of_those_submitted_at_one_moment_each_has_its_own_generation() ->
         )
     )
 
-    assert [(t.delivery.generation, t.delivery.lane) for t in tickets] == [
+    assert [(t.delivery.generation, t.delivery.queue) for t in tickets] == [
         (3, "event@3"),
         (4, "event@4"),
         (3, "event@3"),
@@ -327,7 +327,7 @@ async def test_a_generation_says_nothing_where_the_route_has_none() -> None:
 
     delivery = (await submit(world, paid(generation=3))).delivery
 
-    assert (delivery.lane, delivery.generation) == ("event", 3)
+    assert (delivery.queue, delivery.generation) == ("event", 3)
 
 
 async def test_a_message_may_ask_for_a_plan_of_its_route() -> None:
@@ -344,7 +344,7 @@ async def test_a_message_may_ask_for_a_plan_of_its_route() -> None:
     often = (await submit(world, paid(2))).delivery
     await world.run()
 
-    assert (once.plan, once.lane, once.key_term_s) == ("once", often.lane, 60.0)
+    assert (once.plan, once.queue, once.key_term_s) == ("once", often.queue, 60.0)
     assert ((await world.get(once.id)).state, (await world.get(often.id)).state) == (
         "failed",
         "pending",

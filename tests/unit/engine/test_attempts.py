@@ -344,7 +344,7 @@ async def test_a_fan_out_is_joined_when_its_children_have_ended() -> None:
     assert world.names == ["fan_out", "succeed", "succeed", "succeed"]
 
 
-async def test_two_children_of_one_lane_are_two() -> None:
+async def test_two_children_of_one_queue_are_two() -> None:
     async def step(work: Work) -> Outcome:
         if work.delivery.parent_id is not None:
             return SOFT
@@ -378,7 +378,7 @@ async def test_a_failed_required_child_fails_its_parent_and_an_optional_one_does
     assert outcomes == {True: ("failed", "rejected"), False: ("delivered", None)}
 
 
-async def test_i19_a_fault_of_the_route_parks_it_and_costs_the_message_nothing() -> None:
+async def test_i19_a_fault_of_the_route_pauses_it_and_costs_the_message_nothing() -> None:
     step = Script(FAULT)
     world = World(route(step=step))
     accepted = await world.submit()
@@ -388,6 +388,6 @@ async def test_i19_a_fault_of_the_route_parks_it_and_costs_the_message_nothing()
 
     after = await world.get(accepted.id)
     assert (after.state, after.attempts_spent) == ("pending", 0)
-    assert world.engine.parking.is_parked("event")
-    [fact] = await world.store.facts("parked")
+    assert world.engine.pausing.is_paused("event")
+    [fact] = await world.store.facts("paused")
     assert (fact.value or {})["reason"] == "bad credentials"

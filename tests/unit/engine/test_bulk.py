@@ -14,7 +14,7 @@ from homing.domain.failure import Failure
 from homing.engine.ops import bulk
 from homing.engine.ops.bulk import BulkActions, BulkProgress
 from homing.ports import Done, Facet, Query
-from homing.testing.dice import LoadedDice
+from homing.testing.random_numbers import SeededRandom
 from tests.unit.engine.world import Script, World, route
 
 GONE = Failure("gone", "reject")
@@ -24,7 +24,7 @@ SIGNED: dict[str, Any] = {"actor": "ann", "reason": "x"}
 
 
 def actions(world: World, seed: str = "r") -> BulkActions:
-    return BulkActions(world.store, world.engine.desk, world.clock, LoadedDice(seed))
+    return BulkActions(world.store, world.engine.desk, world.clock, SeededRandom(seed))
 
 
 async def with_dead(*failures: Failure, pending: int = 0) -> World:

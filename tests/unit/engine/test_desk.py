@@ -236,7 +236,7 @@ async def test_amend_takes_a_message_as_submit_does() -> None:
 
 
 async def test_amend_refuses_what_is_no_message_or_belongs_elsewhere() -> None:
-    world, letter = await dead(admit=admit_event, lanes=("paid", "refunded"))
+    world, letter = await dead(admit=admit_event, queues=("paid", "refunded"))
     wrong: Any = {"order": 2}
 
     with pytest.raises(InvalidRequest, match="must be an Email, an Event or a Job, not dict"):
@@ -350,20 +350,20 @@ async def test_confirming_a_child_makes_its_failed_parent_look_again() -> None:
     assert (await world.get(parent.id)).state == "delivered"
 
 
-async def test_a_route_parked_by_hand_takes_nothing_until_it_is_unparked() -> None:
+async def test_a_route_paused_by_hand_takes_nothing_until_it_is_resumed() -> None:
     world = World(route(stage()))
     desk = world.engine.desk
 
-    await desk.park("event", **WHY)
+    await desk.pause("event", **WHY)
     accepted = await world.submit()
     request = Request(message=Event("paid"), key="order-2")
     ticket = await world.engine.admission.send(world.route, request)
     assert ticket.delivery.state == "pending"
-    await desk.unpark("event", **WHY)
+    await desk.resume("event", **WHY)
     await world.run()
 
     assert (await world.get(accepted.id)).state == "delivered"
     verbs = [(fact.value or {})["verb"] for fact in await desk.audit("route:event")]
-    assert sorted(map(str, verbs)) == ["park", "unpark"]
+    assert sorted(map(str, verbs)) == ["pause", "resume"]
     with pytest.raises(NotFound, match="no route 'nowhere'"):
-        await desk.park("nowhere", **WHY)
+        await desk.pause("nowhere", **WHY)

@@ -106,7 +106,7 @@ async def test_a_delivery_that_is_not_kept_goes_once_its_line_is_written() -> No
     assert await world.store.get(accepted.id) is None
 
 
-async def test_i19_a_parked_route_is_told_once() -> None:
+async def test_i19_a_paused_route_is_told_once() -> None:
     world, bell = ringing(FAULT)
     await world.submit()
     worker = world.engine.workers["event"]
@@ -114,10 +114,10 @@ async def test_i19_a_parked_route_is_told_once() -> None:
 
     for _ in range(3):
         await world.engine.give_notices()
-        await world.engine.parking.refresh()
+        await world.engine.pausing.refresh()
 
     [alert] = bell.alerts
-    assert (alert.kind, alert.key) == ("route_parked", "event")
+    assert (alert.kind, alert.key) == ("route_paused", "event")
     assert "bad credentials" in alert.text
 
 
@@ -323,7 +323,7 @@ def claim_of(world: World) -> Claim:
         now_ms=world.now_ms,
         lease_until_ms=world.now_ms + 10**6,
         limit=1,
-        lanes=("event",),
+        queues=("event",),
     )
 
 
@@ -398,7 +398,7 @@ async def test_old_notes_are_purged_and_audits_stay() -> None:
 async def test_work_that_no_worker_serves_raises_one_alert_at_the_second_look() -> None:
     world, bell = ringing()
     accepted = await world.submit()
-    world.store.disk.put(replace(await world.get(accepted.id), lane="event/unknown"))
+    world.store.disk.put(replace(await world.get(accepted.id), queue="event/unknown"))
 
     assert await world.engine.alerts.alert_unserved() == {"event/unknown"}
     assert bell.alerts == [], "its worker may just be restarting"
@@ -459,7 +459,7 @@ async def test_two_workers_raise_one_alert_of_unserved_work() -> None:
     second = World(route(), store=store, clock=first.clock, name="w2", alarm=bells[1])
     third = World(route(), store=store, clock=first.clock, name="w0")
     accepted = await first.submit()
-    store.disk.put(replace(await first.get(accepted.id), lane="event/unknown"))
+    store.disk.put(replace(await first.get(accepted.id), queue="event/unknown"))
     worlds = (first, second, third)
     for world in worlds:
         await world.engine.liveness.beat()
@@ -480,7 +480,7 @@ async def test_two_workers_raise_one_alert_of_unserved_work() -> None:
 async def test_what_the_last_worker_held_when_it_died_waits_too() -> None:
     dead = World(route(), name="dead")
     await dead.submit()
-    dead.engine.liveness.lanes = ("event",)
+    dead.engine.liveness.queues = ("event",)
     await dead.engine.liveness.beat()
     [_] = await dead.engine.workers["event"]._claim(1)
     watcher = World(route(concurrency=0), store=dead.store, clock=dead.clock, name="watcher")
@@ -505,16 +505,16 @@ async def test_an_inline_attempt_of_a_live_process_does_not_wait() -> None:
     assert await watcher.engine.alerts.alert_unserved() == frozenset()
 
 
-async def test_what_a_person_unparks_in_another_process_goes_on_here() -> None:
+async def test_what_a_person_resumes_in_another_process_goes_on_here() -> None:
     world = World(route(poll_s=3600.0))
     other = World(route(), store=world.store, clock=world.clock, name="other")
-    await other.engine.parking.park("event", actor="ann", reason="migration")
+    await other.engine.pausing.pause("event", actor="ann", reason="migration")
     await world.submit()
     await world.engine.start()
     await quiet()
     assert world.names == []
 
-    await other.engine.parking.unpark("event")
+    await other.engine.pausing.resume("event")
 
     await world.until_told("succeed")
     await world.engine.stop()
@@ -547,7 +547,7 @@ class LoudBell(Bell):
         return await super().sound(alert)
 
 
-async def test_a_beat_names_only_lanes_that_are_worked_off_here() -> None:
+async def test_a_beat_names_only_queues_that_are_worked_off_here() -> None:
     routes = route(), route(name="mail", concurrency=0)
     working, sending = World(*routes), World(*routes, name="sender")
 
@@ -557,5 +557,5 @@ async def test_a_beat_names_only_lanes_that_are_worked_off_here() -> None:
     for world in (working, sending):
         await world.engine.stop()
 
-    assert (own.value or {})["lanes"] == "event"
-    assert (none.value or {})["lanes"] == ""
+    assert (own.value or {})["queues"] == "event"
+    assert (none.value or {})["queues"] == ""

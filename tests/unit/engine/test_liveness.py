@@ -311,7 +311,7 @@ async def test_who_could_not_beat_itself_gives_the_others_time_to(tmp_path: Path
 async def test_only_those_that_work_something_off_are_workers() -> None:
     store, clock = MemoryStore(), ManualClock()
     one, worker, sender = (process(store, clock, name) for name in ("w1", "w2", "w3"))
-    worker.lanes = ("mail", "event/paid")
+    worker.queues = ("mail", "event/paid")
     await worker.beat()
     await sender.beat()
 
@@ -324,11 +324,11 @@ async def test_only_those_that_work_something_off_are_workers() -> None:
 
 
 async def test_a_worker_that_runs_and_does_not_beat_serves_nothing(tmp_path: Path) -> None:
-    """A stopped worker keeps what it holds, but what waits in its lanes waits for no one."""
+    """A stopped worker keeps what it holds, but what waits in its queues waits for no one."""
     store, clock = MemoryStore(), ManualClock()
     one = process(store, clock, "w1", ProcessLocks(tmp_path))
     other = process(store, clock, "w2", ProcessLocks(tmp_path))
-    other.lanes = ("mail",)
+    other.queues = ("mail",)
     await other.beat()
 
     clock.advance(PATIENCE_S)
@@ -347,7 +347,7 @@ async def test_a_worker_that_runs_and_does_not_beat_serves_nothing(tmp_path: Pat
 async def test_whoever_looks_once_does_not_count_a_worker_that_died_elsewhere_long_ago() -> None:
     store, here, there = MemoryStore(), ManualClock(), ManualClock(boot="boot-2")
     one, other = process(store, here, "w1"), process(store, there, "w2")
-    other.lanes = ("mail",)
+    other.queues = ("mail",)
     await other.beat()
     here.advance(OLD_BEAT_S)
 

@@ -1,4 +1,4 @@
-"""Routes own their lanes, choose plans by name, and judge what went wrong."""
+"""Routes own their queues, choose plans by name, and judge what went wrong."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from homing.domain.failure import Failure
 from homing.domain.message import Email, Event, Job
 from homing.domain.policy import Plan, Retention, Stage
 from homing.engine.intake.admitted import Admitted
-from homing.engine.lanes import lane_in_generation, lane_name, lane_part
+from homing.engine.queues import queue_in_generation, queue_name, queue_part
 from homing.engine.route import judge_as_is, routes_by_name
-from homing.engine.work.handlers import Handlers, event_lane
+from homing.engine.work.handlers import Handlers, event_queue
 from homing.ports import Done
 from homing.testing import samples
 from tests.unit.engine.providers import Provider, sending
@@ -26,51 +26,51 @@ names = st.text(st.sampled_from("ab/@%1"), min_size=1, max_size=4)
 
 
 @given(st.lists(st.tuples(names, names, st.integers(0, 11)), min_size=2, max_size=6, unique=True))
-def test_no_two_kinds_of_work_share_a_lane(kinds: list[tuple[str, str, int]]) -> None:
-    lanes = [lane_name(route, lane_part(kind), number) for route, kind, number in kinds]
+def test_no_two_kinds_of_work_share_a_queue(kinds: list[tuple[str, str, int]]) -> None:
+    queues = [queue_name(route, queue_part(kind), number) for route, kind, number in kinds]
 
-    assert len(set(lanes)) == len(kinds)
+    assert len(set(queues)) == len(kinds)
 
 
 @given(names, names)
-def test_a_lane_starts_with_the_name_of_its_route(one: str, suffix: str) -> None:
-    main = lane_name(one)
+def test_a_queue_starts_with_the_name_of_its_route(one: str, suffix: str) -> None:
+    main = queue_name(one)
 
     assert main.count("/") == 0
-    assert lane_name(one, suffix).startswith(f"{main}/")
-    assert lane_name(one, "", 3) == f"{main}@3"
+    assert queue_name(one, suffix).startswith(f"{main}/")
+    assert queue_name(one, "", 3) == f"{main}@3"
 
 
 @given(names, st.integers(0, 11), st.integers(0, 11))
 def test_work_is_moved_to_another_generation(kind: str, before: int, after: int) -> None:
-    delivery = samples.delivery("d1", lane=event_lane(kind, before), generation=before)
+    delivery = samples.delivery("d1", queue=event_queue(kind, before), generation=before)
 
-    assert lane_in_generation(delivery, after) == event_lane(kind, after)
-
-
-def test_a_route_serves_its_lanes_for_all_and_for_its_own_generation() -> None:
-    old = route(name="events", lanes=("paid", "sent"), generation=0)
-    new = route(name="events", lanes=("paid",), generation=3)
-
-    assert route(name="mail").served_lanes == ("mail",)
-    assert old.served_lanes == ("events/paid", "events/sent")
-    assert new.served_lanes == ("events/paid", "events/paid@3")
+    assert queue_in_generation(delivery, after) == event_queue(kind, after)
 
 
-def test_two_routes_of_one_lane_are_refused_at_the_start() -> None:
+def test_a_route_serves_its_queues_for_all_and_for_its_own_generation() -> None:
+    old = route(name="events", queues=("paid", "sent"), generation=0)
+    new = route(name="events", queues=("paid",), generation=3)
+
+    assert route(name="mail").served_queues == ("mail",)
+    assert old.served_queues == ("events/paid", "events/sent")
+    assert new.served_queues == ("events/paid", "events/paid@3")
+
+
+def test_two_routes_of_one_queue_are_refused_at_the_start() -> None:
     events = Handlers()
     events.add("paid", print, name="book", retry=None, timeout_s=1.0, terminal_errors=())
-    one, other = events.route(), route(name="events", lanes=("paid", "sent"))
+    one, other = events.route(), route(name="events", queues=("paid", "sent"))
 
     with pytest.raises(SettingsError) as refusal:
         World(one, other)
 
-    assert "'events' and 'events' both own the lane 'events/paid'" in str(refusal.value)
+    assert "'events' and 'events' both own the queue 'events/paid'" in str(refusal.value)
 
 
-def test_two_routes_of_one_name_are_refused_even_with_other_lanes() -> None:
-    with pytest.raises(SettingsError, match="both own the lane 'a'"):
-        routes_by_name([route(name="a", lanes=("x",)), route(name="a", lanes=("y",))])
+def test_two_routes_of_one_name_are_refused_even_with_other_queues() -> None:
+    with pytest.raises(SettingsError, match="both own the queue 'a'"):
+        routes_by_name([route(name="a", queues=("x",)), route(name="a", queues=("y",))])
 
 
 def test_a_stage_that_sends_has_a_send_step_and_no_other_has_one() -> None:
@@ -95,7 +95,7 @@ def test_the_plans_of_a_route_keep_their_records_for_the_same_time() -> None:
 
 
 def test_routes_that_share_nothing_stand_side_by_side() -> None:
-    routes = [route(name="a"), route(name="a/b"), route(name="a@1", lanes=("", "b"))]
+    routes = [route(name="a"), route(name="a/b"), route(name="a@1", queues=("", "b"))]
 
     assert list(routes_by_name(routes)) == ["a", "a/b", "a@1"]
 
@@ -106,20 +106,20 @@ MAIN, TEMPLATE = Plan(stages=(stage(),)), Plan(stages=(stage(timeout_s=90.0),))
 @pytest.mark.parametrize(
     ("fields", "plan"),
     [
-        ({"lane": "mail"}, MAIN),
-        ({"lane": "mail", "plan": "template"}, TEMPLATE),
-        # The plan named like the lane.
-        ({"lane": "mail/template"}, TEMPLATE),
-        ({"lane": "mail/template@5", "generation": 5}, TEMPLATE),
-        ({"lane": "mail/other"}, MAIN),
+        ({"queue": "mail"}, MAIN),
+        ({"queue": "mail", "plan": "template"}, TEMPLATE),
+        # The plan named like the queue.
+        ({"queue": "mail/template"}, TEMPLATE),
+        ({"queue": "mail/template@5", "generation": 5}, TEMPLATE),
+        ({"queue": "mail/other"}, MAIN),
         # No longer there: what is left of it follows the main plan.
-        ({"lane": "mail", "plan": "gone"}, MAIN),
+        ({"queue": "mail", "plan": "gone"}, MAIN),
     ],
 )
-def test_a_delivery_follows_the_plan_that_it_names_or_that_of_its_lane(
+def test_a_delivery_follows_the_plan_that_it_names_or_that_of_its_queue(
     fields: dict[str, object], plan: Plan
 ) -> None:
-    mail = route(name="mail", lanes=("", "template"), plans={"template": TEMPLATE}, generation=1)
+    mail = route(name="mail", queues=("", "template"), plans={"template": TEMPLATE}, generation=1)
 
     assert mail.plan_of(samples.delivery("d1", **fields)) == plan
 
@@ -144,7 +144,7 @@ def test_an_ordinary_message_is_taken_as_it_is() -> None:
         metadata={"a": "b"},
     )
     assert Admitted.of(Event("paid")).topic == "paid"
-    assert Admitted.of(Job("review"), topic="cl-1", lane="big").topic == "cl-1"
+    assert Admitted.of(Job("review"), topic="cl-1", queue="big").topic == "cl-1"
     with pytest.raises(InvalidRequest, match="to: must name"):
         Admitted.of(Email(to=()))
 
@@ -163,8 +163,8 @@ def test_the_events_route_takes_nothing_but_events() -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), list(itertools.permutations(("a/b", "a%2Fb"), 2)))
-def test_types_that_look_alike_have_lanes_of_their_own(one: str, other: str) -> None:
-    assert event_lane(one) != event_lane(other)
+def test_types_that_look_alike_have_queues_of_their_own(one: str, other: str) -> None:
+    assert event_queue(one) != event_queue(other)
 
 
 async def test_each_failed_attempt_is_judged_once() -> None:

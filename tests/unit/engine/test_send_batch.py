@@ -284,7 +284,7 @@ async def test_a_refusal_in_prepare_is_settled_without_a_mark() -> None:
 
     async with running(world, *names(3)) as accepted:
         await world.until_told("fail", 3)
-        assert world.engine.parking.is_parked("mail")
+        assert world.engine.pausing.is_paused("mail")
 
     assert store.saves[0] == ["pending"] * 3
     assert (await world.get(accepted[0].id)).attempts_spent == 0

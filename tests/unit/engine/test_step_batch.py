@@ -88,7 +88,7 @@ async def test_no_more_calls_than_slots_have_begun_and_are_not_stored() -> None:
     assert len(begun) == 9
 
 
-async def test_once_one_has_parked_the_route_the_rest_of_its_list_is_not_tried() -> None:
+async def test_once_one_has_paused_the_route_the_rest_of_its_list_is_not_tried() -> None:
     step = Script(Failure("no_database", "route_fault"))
     world = World(route(step=step, concurrency=1))
     accepted = [await world.submit(str(number)) for number in range(5)]
@@ -96,7 +96,7 @@ async def test_once_one_has_parked_the_route_the_rest_of_its_list_is_not_tried()
     async with running(world):
         await world.until_told("fail")
         await quiet()
-        assert world.engine.parking.is_parked(world.route.name)
+        assert world.engine.pausing.is_paused(world.route.name)
 
     assert [delivery.key for delivery in step.seen] == ["0"]
     stored = [await world.get(one.id) for one in accepted]

@@ -162,20 +162,20 @@ async def test_a_stop_gives_back_suspects_that_wait() -> None:
 
 
 def test_a_proved_crash_is_always_tried_alone() -> None:
-    healthy = Delivery(id="d", route="r", lane="r", stage="s", created_at_ms=1, updated_at_ms=1)
+    healthy = Delivery(id="d", route="r", queue="r", stage="s", created_at_ms=1, updated_at_ms=1)
 
     assert permits_for(healthy) == 0
     assert permits_for(replace(healthy, crashes=1)) == SUSPECT_PERMITS
 
 
-async def test_suspects_of_a_parked_route_hold_no_permits() -> None:
+async def test_suspects_of_a_paused_route_hold_no_permits() -> None:
     world = World(route(step=Crowd()))
     for number in range(3):
         await suspect(world, f"suspect {number}")
     [worker] = world.engine.workers.values()
     worker._start_slots()
     worker._hand_out(await worker._claim(3))
-    await world.engine.parking.park("event", actor="ann", reason="maintenance")
+    await world.engine.pausing.pause("event", actor="ann", reason="maintenance")
 
     await quiet()
 

@@ -52,9 +52,9 @@ async def test_what_was_claimed_starts_before_the_store_is_asked_what_comes_next
     started_before: list[int] = []
 
     class Asked(MemoryStore):
-        async def next_due_ms(self, lanes: Sequence[str]) -> int | None:
+        async def next_due_ms(self, queues: Sequence[str]) -> int | None:
             started_before.append(len(step.seen))
-            return await super().next_due_ms(lanes)
+            return await super().next_due_ms(queues)
 
     world = World(route(step=step), store=Asked())
     await world.submit("a")
@@ -326,7 +326,7 @@ async def test_a_store_that_is_down_for_a_while_stops_nobody() -> None:
     assert (await world.get(accepted.id)).state == "delivered"
 
 
-async def test_i19_a_route_stays_parked_whatever_its_messages_met_before() -> None:
+async def test_i19_a_route_stays_paused_whatever_its_messages_met_before() -> None:
     step = Script(SOFT, FAULT)
     world = World(route(step=step, concurrency=1))
     accepted = await world.submit()
@@ -337,7 +337,7 @@ async def test_i19_a_route_stays_parked_whatever_its_messages_met_before() -> No
         world.engine.wakeup.tell()
         await world.until_told("fail", 2)
         await quiet()
-        assert world.engine.parking.may_probe("event")
+        assert world.engine.pausing.may_probe("event")
 
     after = await world.get(accepted.id)
     assert (after.state, after.attempts_spent, len(step.seen)) == ("pending", 1, 2)
@@ -359,13 +359,13 @@ async def test_i19_one_probe_at_a_time_and_the_first_good_answer_opens_the_route
             world.engine.wakeup.tell()
         await world.until_told("succeed", 5)
 
-    assert not world.engine.parking.is_parked("event")
-    assert await world.store.facts("parked") == []
+    assert not world.engine.pausing.is_paused("event")
+    assert await world.store.facts("paused") == []
 
 
 @pytest.mark.parametrize("answer", [FAULT, Failure("connect_failed"), Failure("timed_out")])
-async def test_a_probe_that_shows_nothing_new_leaves_the_park_as_it_is(answer: Failure) -> None:
-    """Neither what the probed message met before, nor a silent server, ends the park."""
+async def test_a_probe_that_shows_nothing_new_leaves_the_pause_as_it_is(answer: Failure) -> None:
+    """Neither what the probed message met before, nor a silent server, ends the pause."""
     provider = Provider(SOFT, FAULT, answer)
     world = World(replace(sending(provider), concurrency=1, probe_every_s=30.0))
     await world.submit("met another failure before")
@@ -375,12 +375,12 @@ async def test_a_probe_that_shows_nothing_new_leaves_the_park_as_it_is(answer: F
         await world.submit("finds the fault")
         await world.until_told("fail", 2)
         await quiet()
-        before = await world.store.facts("parked")
+        before = await world.store.facts("paused")
         world.clock.advance(60)
         world.engine.wakeup.tell()
         await world.until_told("fail", 3)
         await quiet()
-        after = await world.store.facts("parked")
+        after = await world.store.facts("paused")
 
     assert len(before) == 1
     assert after == before
@@ -405,12 +405,12 @@ async def test_a_probe_of_a_stage_before_the_send_does_not_open_the_route() -> N
         await world.until_told("fail", 1)
         await world.submit("is rendered by a probe")
         await quiet()
-        before = await world.store.facts("parked")
+        before = await world.store.facts("paused")
         world.clock.advance(30)
         world.engine.wakeup.tell()
         await world.until_told("advance", 2)
         await quiet()
-        assert await world.store.facts("parked") == before
+        assert await world.store.facts("paused") == before
         assert len(before) == 1
         assert len(provider.sent) == 1
 

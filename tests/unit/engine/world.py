@@ -27,7 +27,7 @@ from homing.ports import (
 )
 from homing.stores.memory import MemoryDisk, MemoryStore
 from homing.testing.clocks import ManualClock
-from homing.testing.dice import LoadedDice
+from homing.testing.random_numbers import SeededRandom
 
 T = TypeVar("T")
 
@@ -155,7 +155,7 @@ class World:
             self.store,
             routes,
             clock=self.clock,
-            dice=LoadedDice(name),
+            rng=SeededRandom(name),
             holder=name,
             observers=(self,),
             **ports,

@@ -91,13 +91,13 @@ async def test_without_the_permission_the_last_lost_answer_ends_it_at_once(tmp_p
         assert (after.state, after.failed_because) == ("failed", "uncertain")
 
 
-async def test_a_revoked_token_parks_the_route_and_shows_in_its_health(tmp_path: Path) -> None:
+async def test_a_revoked_token_pauses_the_route_and_shows_in_its_health(tmp_path: Path) -> None:
     async with world(tmp_path, Behaviour(token_script="revoked")) as (here, _):
         accepted = await here.submit()
         await here.run()
 
         assert (await here.get(accepted.id)).state == "pending"
-        assert here.engine.parking.holds_back("mail", is_probe=False)
+        assert here.engine.pausing.holds_back("mail", is_probe=False)
         assert "mail" in here.engine.liveness.problems
 
 

@@ -15,7 +15,7 @@ def delivery(**fields: object) -> Delivery:
     given: dict[str, object] = {
         "id": DELIVERY_ID,
         "route": "mail",
-        "lane": "mail",
+        "queue": "mail",
         "stage": "send",
         "created_at_ms": T0_MS,
         "updated_at_ms": T0_MS + 250,

@@ -12,7 +12,7 @@ from homing.observers.alert_log import AlertLog
 from homing.ports import Alert
 from tests.unit.observers.events import CANARY, DELIVERY_ID, T0_MS, dead_letter
 
-PARKED = Alert("route_parked", "mail", "route mail is parked: bad credentials", T0_MS)
+PAUSED = Alert("route_paused", "mail", "route mail is paused: bad credentials", T0_MS)
 
 
 @pytest.fixture
@@ -52,20 +52,20 @@ async def test_a_notice_that_is_asked_for_again_is_not_written_again(tmp_path: P
 
     for _ in range(2):
         assert await log.notify("alert", dead_letter(), ())
-        assert await log.sound(PARKED)
+        assert await log.sound(PAUSED)
     assert await log.notify("alert", dead_letter(cycle=2), ())
 
     kinds = [line.split("] ")[1].split(":")[0] for line in path.read_text().splitlines()]
-    assert kinds == ["DEAD LETTER", "ROUTE_PARKED", "DEAD LETTER"]
+    assert kinds == ["DEAD LETTER", "ROUTE_PAUSED", "DEAD LETTER"]
 
 
 async def test_an_alert_of_a_hostile_text_stays_one_line_without_addresses(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "alerts"
-    text = "route mail is parked: \x1b[2Jno\nFAKE LINE for ann@example.org"
+    text = "route mail is paused: \x1b[2Jno\nFAKE LINE for ann@example.org"
 
-    await AlertLog(path).sound(Alert("route_parked", "mail", text, T0_MS))
+    await AlertLog(path).sound(Alert("route_paused", "mail", text, T0_MS))
 
     assert path.read_text().count("\n") == 1
     assert "\x1b" not in path.read_text()
@@ -83,8 +83,8 @@ async def test_without_the_file_the_journal_gets_it(
 
 
 async def test_a_full_disk_goes_to_the_journal_too(journal: Callable[[], str]) -> None:
-    assert await AlertLog(Path("/dev/full")).sound(PARKED)
-    assert "ROUTE_PARKED" in journal()
+    assert await AlertLog(Path("/dev/full")).sound(PAUSED)
+    assert "ROUTE_PAUSED" in journal()
 
 
 @pytest.mark.parametrize("script", ["exit 1", "sleep 60"])
@@ -108,7 +108,7 @@ async def test_without_a_logger_it_is_asked_for_again(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    assert not await AlertLog(tmp_path / "none" / "alerts").sound(PARKED)
+    assert not await AlertLog(tmp_path / "none" / "alerts").sound(PAUSED)
 
 
 async def test_where_no_file_is_set_the_log_is_the_alert_log(

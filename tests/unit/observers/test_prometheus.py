@@ -92,7 +92,7 @@ def test_the_gauges_show_how_things_stand() -> None:
     assert page.value("homing_deliveries", route="mail", state="delivered") == 0
     assert page.value("homing_deliveries", route="old", state="delivered") == 9
     assert page.value("homing_oldest_due_seconds", route="mail") == 12.5
-    assert page.value("homing_route_parked", route="mail") == 1
+    assert page.value("homing_route_paused", route="mail") == 1
     assert page.value("homing_workers") == 2
 
 
@@ -115,7 +115,7 @@ async def test_the_standing_is_the_stores() -> None:
             await homing.submit(Email(to=f"{name}@stub.test", subject="S", text="t"))
         await homing.engine.run_until_idle()
         await homing.submit(Email(to="ok@stub.test", subject="S", text="t"))
-        await homing.desk.park("mail", actor="ann", reason="maintenance")
+        await homing.desk.pause("mail", actor="ann", reason="maintenance")
         clock.advance(30)
 
         found = await store_snapshot(homing.store, homing.engine.routes, clock, workers=3)
@@ -124,5 +124,5 @@ async def test_the_standing_is_the_stores() -> None:
     assert found.counts["mail", "failed"] == 1
     assert found.counts["mail", "pending"] == 1
     assert found.overdue_s["mail"] == 30.0
-    assert found.parked["mail"] is True
+    assert found.paused["mail"] is True
     assert found.workers == 3

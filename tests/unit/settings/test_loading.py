@@ -68,7 +68,7 @@ def test_the_routes_of_the_issue_are_read(tmp_path: Path) -> None:
     retry = {ladder = ["1s", "2s"]}
     max_attempts = 3
     on_doubt = "resend"
-    on_route_fault = "park"
+    on_route_fault = "pause"
     retention = {delivered = "30d"}
     """
 
@@ -76,7 +76,7 @@ def test_the_routes_of_the_issue_are_read(tmp_path: Path) -> None:
 
     assert mail.retry is not None
     assert mail.retry.ladder == (Seconds(1.0), Seconds(2.0))
-    assert (mail.max_attempts, mail.on_doubt, mail.on_route_fault) == (3, "resend", "park")
+    assert (mail.max_attempts, mail.on_doubt, mail.on_route_fault) == (3, "resend", "pause")
     assert mail.retention is not None
     assert mail.retention.delivered == Seconds(30 * 86400.0)
 

@@ -17,7 +17,7 @@ TIMES = st.integers(0, 9)
 SHARED = st.fixed_dictionaries(
     {},
     optional={
-        "lane": st.just("mail/slow"),
+        "queue": st.just("mail/slow"),
         "stage": st.just("render"),
         "source": st.just("desk"),
         "topic": st.just("paid"),

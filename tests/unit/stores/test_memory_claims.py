@@ -14,7 +14,7 @@ from homing.testing import samples
 
 STATES: tuple[State, ...] = ("pending", "in_flight", "waiting", "delivered")
 HOLDERS = ("w1", "w2")
-LANES = ("a", "b")
+QUEUES = ("a", "b")
 TIMES = st.integers(0, 5)
 
 
@@ -24,7 +24,7 @@ def records(draw: st.DrawFn) -> Delivery:
     return samples.delivery(
         f"d{draw(st.integers(0, 9))}",
         state=state,
-        lane=draw(st.sampled_from(LANES)),
+        queue=draw(st.sampled_from(QUEUES)),
         priority=draw(st.sampled_from((1, 2))),
         due_at_ms=draw(st.none() | TIMES),
         holder=draw(st.sampled_from(HOLDERS)) if state == "in_flight" else None,
@@ -42,7 +42,7 @@ def claims(draw: st.DrawFn) -> Claim:
         now_ms=now_ms,
         lease_until_ms=now_ms + draw(st.integers(0, 3)),
         limit=draw(st.integers(0, 4)),
-        lanes=draw(st.sampled_from((("a",), ("b", "a"), ("a", "a"), ("none",)))),
+        queues=draw(st.sampled_from((("a",), ("b", "a"), ("a", "a"), ("none",)))),
         alive_holders=frozenset(draw(st.sampled_from(((), ("w1",), HOLDERS)))),
         limit_bytes=draw(st.none() | st.integers(0, 30)),
     )
@@ -51,7 +51,7 @@ def claims(draw: st.DrawFn) -> Claim:
 def _is_due(delivery: Delivery, claim: Claim) -> bool:
     return (
         delivery.state in CLAIMABLE_STATES
-        and delivery.lane in claim.lanes
+        and delivery.queue in claim.queues
         and delivery.due_at_ms is not None
         and delivery.due_at_ms <= claim.now_ms
         and not (delivery.state == "in_flight" and delivery.holder in claim.alive_holders)
@@ -79,13 +79,13 @@ def expected(disk: MemoryDisk, claim: Claim) -> list[Delivery]:
     ]
 
 
-def next_due_ms(disk: MemoryDisk, lane: str) -> int | None:
+def next_due_ms(disk: MemoryDisk, queue: str) -> int | None:
     return min(
         (
             delivery.due_at_ms
             for delivery in disk.deliveries.values()
             if delivery.due_at_ms is not None
-            and delivery.lane == lane
+            and delivery.queue == queue
             and delivery.state in CLAIMABLE_STATES
         ),
         default=None,
@@ -100,15 +100,15 @@ async def test_a_claim_takes_what_a_look_at_every_record_finds(
     disk = store.disk
     for step in steps:
         if isinstance(step, Delivery):
-            disk.contents[step.id] = Content(b"x" * (len(step.lane) + step.priority * 5))
+            disk.contents[step.id] = Content(b"x" * (len(step.queue) + step.priority * 5))
             disk.put(step)
         elif isinstance(step, Claim):
             wanted = expected(disk, step)
             assert [one.delivery for one in await store.claim(step)] == wanted
         elif step in disk.deliveries:
             disk.remove(step)
-        for lane in LANES:
-            assert await store.next_due_ms((lane,)) == next_due_ms(disk, lane)
+        for queue in QUEUES:
+            assert await store.next_due_ms((queue,)) == next_due_ms(disk, queue)
         for holder in HOLDERS:
             held = {d.id for d in disk.deliveries.values() if d.holder == holder}
             assert {d.id for d in disk.candidates(Query(holder=holder))} == held

@@ -11,7 +11,7 @@ from homing.stores.sql.postgres.low_water import (
     LowWater,
 )
 from homing.testing import samples
-from homing.testing.samples import LANE, NOW_MS
+from homing.testing.samples import NOW_MS, QUEUE
 
 QUICK_S, SLOW_S = 0.01, 0.5
 BIG = samples.claim(limit=256)
@@ -36,7 +36,7 @@ def marks(steady: Steady) -> LowWater:
 
 
 def claim(marks: LowWater, took_s: float, *due_at_ms: int) -> None:
-    taken = [(LANE, 2, at_ms) for at_ms in due_at_ms]
+    taken = [(QUEUE, 2, at_ms) for at_ms in due_at_ms]
     marks.learn(BIG, taken, took_s, looked_at_all=marks.looks_at_all(BIG))
 
 
@@ -45,7 +45,7 @@ def test_quick_claims_look_at_everything(marks: LowWater) -> None:
     claim(marks, QUICK_S, NOW_MS + 1)
 
     assert marks.looks_at_all(BIG)
-    assert marks.starts([LANE], 2) == [FROM_THE_START]
+    assert marks.starts([QUEUE], 2) == [FROM_THE_START]
 
 
 def test_slow_ones_begin_where_the_last_one_began(marks: LowWater) -> None:
@@ -53,12 +53,12 @@ def test_slow_ones_begin_where_the_last_one_began(marks: LowWater) -> None:
     claim(marks, SLOW_S, NOW_MS + 2000, NOW_MS + 1000)
 
     assert not marks.looks_at_all(BIG)
-    assert marks.starts([LANE, "other"], 2) == [NOW_MS + 1000 - MARGIN_MS, FROM_THE_START]
-    assert marks.starts([LANE], 1) == [FROM_THE_START]
+    assert marks.starts([QUEUE, "other"], 2) == [NOW_MS + 1000 - MARGIN_MS, FROM_THE_START]
+    assert marks.starts([QUEUE], 1) == [FROM_THE_START]
     assert marks.leases_from_ms == BIG.now_ms - MARGIN_MS
 
     claim(marks, QUICK_S, NOW_MS + 3000)
-    assert marks.starts([LANE], 2) == [NOW_MS + 3000 - MARGIN_MS]
+    assert marks.starts([QUEUE], 2) == [NOW_MS + 3000 - MARGIN_MS]
     claim(marks, QUICK_S)  # nothing was due: that is no reason to look at everything
     assert not marks.looks_at_all(BIG)
 
@@ -71,7 +71,7 @@ def test_everything_is_looked_at_every_few_seconds(marks: LowWater, steady: Stea
     assert marks.looks_at_all(BIG)
     claim(marks, QUICK_S, NOW_MS)
     assert marks.looks_at_all(BIG)  # the way is free again
-    assert marks.starts([LANE], 2) == [FROM_THE_START]
+    assert marks.starts([QUEUE], 2) == [FROM_THE_START]
 
 
 def test_a_small_claim_looks_at_everything(marks: LowWater) -> None:
@@ -97,4 +97,4 @@ def test_a_look_at_everything_forgets_the_marks_of_what_it_did_not_find(
     marks.learn(BIG, [("other", 2, NOW_MS)], SLOW_S, looked_at_all=True)
 
     assert not marks.looks_at_all(BIG)
-    assert marks.starts([LANE, "other"], 2) == [FROM_THE_START, NOW_MS - MARGIN_MS]
+    assert marks.starts([QUEUE, "other"], 2) == [FROM_THE_START, NOW_MS - MARGIN_MS]

@@ -118,7 +118,7 @@ def test_what_only_the_record_says_is_written_there(fields: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     "fields",
     [
-        {"lane": "other"},
+        {"queue": "other"},
         {"priority": 1},
         {"notices_due": ("alert",)},
         {"failure": Failure("timed_out")},

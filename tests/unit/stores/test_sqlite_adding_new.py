@@ -80,7 +80,7 @@ def many_new(draw: st.DrawFn) -> list[New]:
         expires_at_ms = draw(st.none() | st.integers(1, 9))
         addresses = draw(st.lists(st.sampled_from("ab"), max_size=most_recipients, unique=True))
         fields: dict[str, Any] = {
-            "lane": draw(st.sampled_from(("mail", "mail/slow"))),
+            "queue": draw(st.sampled_from(("mail", "mail/slow"))),
             "topic": draw(st.none() | st.just("paid")),
             "priority": draw(st.integers(1, 4)),
             "due_at_ms": draw(st.integers(0, 9)),

@@ -65,7 +65,7 @@ async def test_while_the_store_refuses_writes_workers_are_told_from_what_is_know
     assert worker["beat_at_ms"] == beat_at_ms
 
 
-@pytest.mark.parametrize("path", ["check", "test", "park", "unpark"])
+@pytest.mark.parametrize("path", ["check", "test", "pause", "resume"])
 async def test_a_route_that_is_not_known_is_refused_with_those_that_are(
     api: Api, path: str
 ) -> None:
@@ -79,7 +79,7 @@ async def test_a_route_that_is_not_known_is_refused_with_those_that_are(
 
 async def test_a_process_that_is_silent_is_shown_as_such(api: Api) -> None:
     beaten_ms = api.clock.now_ms()
-    beat = {"host": "elsewhere", "pid": "7", "lanes": "mail\n"}
+    beat = {"host": "elsewhere", "pid": "7", "queues": "mail\n"}
     await api.homing.store.save([], [Fact(WORKER, "other", beaten_ms, {**beat})])
     await api.homing.engine.liveness.look()
     api.clock.advance(600)
@@ -90,7 +90,7 @@ async def test_a_process_that_is_silent_is_shown_as_such(api: Api) -> None:
         "name": "other",
         "host": "elsewhere",
         "pid": 7,
-        "lanes": ["mail"],
+        "queues": ["mail"],
         "beat_at_ms": beaten_ms,
         "alive": False,
         "here": False,
@@ -111,7 +111,7 @@ async def test_stats_say_since_when_the_oldest_is_due(api: Api) -> None:
     await api.post("k-2")
     assert (await api.client.get(f"{API}/stats")).json()["oldest_due_at_ms"] == due_ms
     who = {"actor": "ann", "reason": "holiday"}
-    await api.client.post(f"{API}/routes/mail/park", json=who)
+    await api.client.post(f"{API}/routes/mail/pause", json=who)
     assert (await api.client.get(f"{API}/stats")).json()["oldest_due_at_ms"] is None
 
 

@@ -241,7 +241,7 @@ async def test_stats_and_the_first_page_show_the_counts(api: Api) -> None:
     assert by_route["mail"] == {
         "route": "mail",
         "states": {"failed": 1, "pending": 1},
-        "parked": False,
+        "paused": False,
     }
     page = await api.client.get("/")
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -253,7 +253,7 @@ async def test_stats_and_the_first_page_show_the_counts(api: Api) -> None:
 async def test_the_first_page_asks_only_for_numbers_that_a_store_keeps(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a million deliveries none is read: by route, lane and state stores keep the numbers."""
+    """Of a million deliveries none is read: by route, queue and state stores keep the numbers."""
     await api.dead()
     asked: list[tuple[Query, tuple[str, ...]]] = []
     count = api.homing.store.count
@@ -267,7 +267,7 @@ async def test_the_first_page_asks_only_for_numbers_that_a_store_keeps(
         assert (await api.client.get(path)).status_code == 200
     assert len(asked) >= 3
     for query, by in asked:
-        assert set(by) <= {"route", "lane", "state"}
+        assert set(by) <= {"route", "queue", "state"}
         states = None if query.facets is None else tuple(Facet(state=f.state) for f in query.facets)
         assert query == Query(facets=states)
 
@@ -276,7 +276,7 @@ async def test_metrics_show_the_counts(api: Api) -> None:
     await api.dead()
     text = (await api.client.get("/metrics")).text
     assert 'homing_deliveries{route="mail",state="failed"} 1\n' in text
-    assert 'homing_route_parked{route="mail"} 0\n' in text
+    assert 'homing_route_paused{route="mail"} 0\n' in text
 
 
 async def test_counters_are_shown_by_span_and_route(api: Api) -> None:

@@ -23,7 +23,7 @@ async def test_the_payload_and_the_results_are_shown(api: Api) -> None:
 
 async def test_the_audit_has_all_acts_newest_first(api: Api) -> None:
     delivery_id = await api.dead()
-    for path in (f"deliveries/{delivery_id}/dismiss", "routes/mail/park", "routes/mail/unpark"):
+    for path in (f"deliveries/{delivery_id}/dismiss", "routes/mail/pause", "routes/mail/resume"):
         assert (await api.client.post(f"/api/v1/{path}", json=SIGNED)).is_success
         api.clock.advance(1)
     await api.homing.desk.note_access("add user", "user:bob", **SIGNED)
@@ -36,8 +36,8 @@ async def test_the_audit_has_all_acts_newest_first(api: Api) -> None:
         cursor = page["next_cursor"]
     assert seen == [
         ("add user", "user:bob"),
-        ("unpark", "route:mail"),
-        ("park", "route:mail"),
+        ("resume", "route:mail"),
+        ("pause", "route:mail"),
         ("dismiss", delivery_id),
     ]
 

@@ -194,11 +194,11 @@ async def test_the_words_of_a_verb_are_checked(
     assert (answer.status_code, answer.json()["field"]) == (422, field)
 
 
-async def test_a_route_is_parked_and_unparked(api: Api) -> None:
-    parked = await api.client.post("/api/v1/routes/mail/park", json=WHO)
-    assert parked.json() == {"route": "mail", "parked": True, "within_s": 1.0, "under_way": 0}
-    assert 'homing_route_parked{route="mail"} 1\n' in (await api.client.get("/metrics")).text
-    assert "parked" in (await api.client.get("/")).text
-    unparked = await api.client.post("/api/v1/routes/mail/unpark", json=WHO)
-    assert unparked.json() == {"route": "mail", "parked": False, "within_s": 1.0, "under_way": 0}
-    assert (await api.client.post("/api/v1/routes/none/park", json=WHO)).status_code == 404
+async def test_a_route_is_paused_and_resumed(api: Api) -> None:
+    paused = await api.client.post("/api/v1/routes/mail/pause", json=WHO)
+    assert paused.json() == {"route": "mail", "paused": True, "within_s": 1.0, "under_way": 0}
+    assert 'homing_route_paused{route="mail"} 1\n' in (await api.client.get("/metrics")).text
+    assert "paused" in (await api.client.get("/")).text
+    resumed = await api.client.post("/api/v1/routes/mail/resume", json=WHO)
+    assert resumed.json() == {"route": "mail", "paused": False, "within_s": 1.0, "under_way": 0}
+    assert (await api.client.post("/api/v1/routes/none/pause", json=WHO)).status_code == 404

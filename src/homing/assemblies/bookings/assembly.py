@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from homing.assemblies.bookings.app.serving import serve
 from homing.assemblies.bookings.app.settings import BookingsSettings
-from homing.assemblies.bookings.record import SHAPE
+from homing.assemblies.bookings.record import LAYOUT
 from homing.assemblies.bookings.route import NAME, bookings_route
 from homing.engine.route import Route
 from homing.plugins.value import Assembly, Setup
@@ -21,7 +21,7 @@ ASSEMBLY = Assembly(
     settings=BookingsSettings,
     prefixes=("BOOKINGS_",),
     routes=routes,
-    shapes={NAME: SHAPE},
+    layouts={NAME: LAYOUT},
     commands={"serve": serve},
     sql_files={"sqlite": "homing.assemblies.bookings.sqlite"},
     log_fields={"SourceContext": "Michael.EmailOutbox"},

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from homing.assemblies.bookings.payloads import EmailPayload
-from homing.assemblies.bookings.record import SHAPE, OutboxEntry
+from homing.assemblies.bookings.record import LAYOUT, OutboxEntry
 from homing.assemblies.bookings.route import FIRST_DELAY_S, LABELS, NAME, PLAN
 from homing.domain import transitions
 from homing.domain.delivery import Change, Content, Delivery
@@ -25,7 +25,7 @@ from homing.engine.intake.adopting import adopt
 from homing.plugins.store import read_view
 from homing.plugins.value import Service
 from homing.ports import Added
-from homing.stores.shape import HIDDEN, Stored, iso_utc
+from homing.stores.layout import HIDDEN, Stored, iso_utc
 
 HOST = "host"
 
@@ -59,7 +59,7 @@ select
     (select count(*) from homing_deliveries indexed by idx_email_outbox_pending
         where route = 'bookings' and state = 'pending' and due_at_ms >= 0)
     + (select count(*) from homing_deliveries
-        where lane = 'bookings' and state = 'in_flight' and phase <> 'inline') as pending,
+        where queue = 'bookings' and state = 'in_flight' and phase <> 'inline') as pending,
     (select count(*) from homing_deliveries
         where route = 'bookings' and state = 'failed') as failed
 """
@@ -111,7 +111,7 @@ def as_result(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T | 
 async def insert_outbox_entry(service: Service[Any], entry: OutboxEntry) -> None:
     """Store a row as it is given, with its times and attempts."""
     engine = service.homing.engine
-    foreign = SHAPE.parse(msgspec.to_builtins(entry))
+    foreign = LAYOUT.parse(msgspec.to_builtins(entry))
     new = adopt(engine.admission.prepare(engine.routes[NAME], foreign.request), foreign.state)
     [answer] = await service.homing.store.add([new])
     if not isinstance(answer, Added):
@@ -174,7 +174,7 @@ async def retry_outbox_entry(service: Service[Any], entry_id: str) -> OutboxEntr
     # Read before, because the worker may send and remove it right after the replay.
     content = await service.homing.store.content(entry_id) or Content()
     replayed = await service.homing.desk.replay(entry_id, actor=HOST, reason="retried by the host")
-    return msgspec.convert(SHAPE.record(Stored(replayed, content)), OutboxEntry)
+    return msgspec.convert(LAYOUT.record(Stored(replayed, content)), OutboxEntry)
 
 
 @as_result

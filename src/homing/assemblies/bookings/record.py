@@ -14,7 +14,7 @@ from homing.domain.failure import Failure
 from homing.domain.message import Invitation, decode_email
 from homing.engine.intake.adopting import Foreign, ForeignState
 from homing.engine.intake.request import Request
-from homing.stores.shape import Record, Shape, Stored, iso_utc, ms_from_iso
+from homing.stores.layout import Record, RecordLayout, Stored, iso_utc, ms_from_iso
 
 
 class OutboxStatus(StrEnum):
@@ -78,7 +78,7 @@ def _read(row: Record) -> Foreign:
         ics_attachment=None if ics is None else Invitation(ics, row["ics_method"] or "REQUEST"),
     )
     status = row["status"]
-    if status not in SHAPE.words:
+    if status not in LAYOUT.words:
         raise InvalidRequest("status", f"{status!r} is neither pending nor failed")
     next_retry_at_ms = ms_from_iso(row["next_retry_at"], "next_retry_at")
     error, budget = row["last_error"], row["max_attempts"]
@@ -95,7 +95,7 @@ def _read(row: Record) -> Foreign:
     return Foreign(Request(message=payload.email, delivery_id=row["id"]), foreign_state)
 
 
-SHAPE = Shape(
+LAYOUT = RecordLayout(
     names={"table": "email_outbox", "due_index": "idx_email_outbox_pending"},
     fields=OutboxEntry.__struct_fields__,
     labels=LABELS,

@@ -14,7 +14,7 @@ from homing.engine.work.steps import SendStep
 from homing.plugins.value import Sign
 from homing.ports import Provider
 from homing.runtime.mail_route import EmailComposer
-from homing.stores.shape import HIDDEN
+from homing.stores.layout import HIDDEN
 
 NAME = "bookings"
 SEND = "send"

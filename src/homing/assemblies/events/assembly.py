@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from homing.assemblies.events.alerts import work_for_app
 from homing.assemblies.events.dlq import dlq
-from homing.assemblies.events.record import SHAPE
+from homing.assemblies.events.record import LAYOUT
 from homing.assemblies.events.route import events_route
 from homing.engine.route import Route
 from homing.engine.work.handlers import EVENT_ROUTE, Handlers
@@ -21,7 +21,7 @@ ASSEMBLY = Assembly(
     about="An event outbox: events written with the producer's own change, replayed in place.",
     settings=NoSettings,
     routes=routes,
-    shapes={EVENT_ROUTE: SHAPE},
+    layouts={EVENT_ROUTE: LAYOUT},
     commands={"dlq": dlq},
     sql_files={"postgresql": "homing.assemblies.events.postgres"},
     work_for_app=work_for_app,

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from homing.assemblies.events.record import SHAPE
+from homing.assemblies.events.record import LAYOUT
 from homing.assemblies.events.route import replay
 from homing.domain.delivery import Delivery
 from homing.domain.errors import NotFound
@@ -18,7 +18,7 @@ from homing.engine.work.handler_names import names_of
 from homing.engine.work.handlers import EVENT_ROUTE
 from homing.ports import Facet, Query
 from homing.runtime.app import Homing
-from homing.stores.shape import Record, Stored
+from homing.stores.layout import Record, Stored
 
 MOST_HANDLERS = 1000
 
@@ -74,7 +74,7 @@ async def _row(homing: Homing, delivery: Delivery) -> Record:
     content = await homing.store.content(delivery.id)
     if content is None:
         raise NotFound(f"no event {delivery.id}")
-    row = SHAPE.record(Stored(delivery, content, ())) or {}
+    row = LAYOUT.record(Stored(delivery, content, ())) or {}
     history = row["failure_history"]
     return {
         **row,

@@ -20,7 +20,7 @@ from homing.domain.redaction import visible
 from homing.plugins.discovery import load
 from homing.plugins.value import Service
 from homing.runtime.app import Homing
-from homing.stores.shape import Record, iso_utc_or_none
+from homing.stores.layout import Record, iso_utc_or_none
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from homing.domain.message import Event, Json, decode_message
 from homing.engine.intake.adopting import Foreign, ForeignState
 from homing.engine.work.function_step import event_id
 from homing.events import failure_cycle
-from homing.stores.shape import Record, Shape, Stored, iso_utc, iso_utc_or_none, ms_from_iso
+from homing.stores.layout import Record, RecordLayout, Stored, iso_utc, iso_utc_or_none, ms_from_iso
 
 _MILLISECONDS = re.compile("[0-9]{1,14}")
 
@@ -100,7 +100,7 @@ def _last_error(delivery: Delivery) -> str | None:
     return (failure.detail or failure.error_class) if failure else None
 
 
-SHAPE = Shape(
+LAYOUT = RecordLayout(
     names={
         "table": "core.outbox",
         "handled": "core.event_handled",

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Struct
 
 from homing.assemblies.mail.login_codes import TEMPLATE as LOGIN_CODE
-from homing.assemblies.mail.record import SHAPE
+from homing.assemblies.mail.record import LAYOUT
 from homing.assemblies.mail.rendering import Render
 from homing.assemblies.mail.route import DAY_S, NAME, MailRules, mail_route
 from homing.domain.failure import Failure
@@ -89,5 +89,5 @@ ASSEMBLY = Assembly(
     settings=MailSettings,
     routes=routes,
     prefixes=("MAIL_",),
-    shapes={NAME: SHAPE},
+    layouts={NAME: LAYOUT},
 )

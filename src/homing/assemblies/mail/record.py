@@ -7,7 +7,7 @@ from homing.assemblies.mail.rendering import RENDER, rendered_in
 from homing.assemblies.mail.route import LABELS
 from homing.domain.delivery import Attempt, AttemptStatus
 from homing.domain.message import Email, decode_email
-from homing.stores.shape import Record, Shape, Stored
+from homing.stores.layout import Record, RecordLayout, Stored
 
 STALE_CLAIM = "stale_claim"
 
@@ -112,7 +112,7 @@ def _email(stored: Stored) -> Email:
     return Email(to=people, template_id=stored.delivery.topic)
 
 
-SHAPE = Shape(
+LAYOUT = RecordLayout(
     names=KEYS,
     fields=(
         "delivery_id",

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from homing.assemblies.reviews.record import JOB_SHAPE, ROW_SHAPE
+from homing.assemblies.reviews.record import JOB_LAYOUT, ROW_LAYOUT
 from homing.assemblies.reviews.route import NAME, RECIPIENT, reviews_route
 from homing.domain.delivery import Content
 from homing.domain.errors import HomingError
-from homing.engine.lanes import lane_name
+from homing.engine.queues import queue_name
 from homing.engine.route import Route
 from homing.plugins.value import Assembly, NoSettings, Setup
 from homing.ports import Outcome, Work
@@ -34,5 +34,5 @@ ASSEMBLY = Assembly(
     about="Reviews of changelists: fetched, judged by a model, sent to each recipient once.",
     settings=NoSettings,
     routes=routes,
-    shapes={NAME: JOB_SHAPE, lane_name(NAME, RECIPIENT): ROW_SHAPE},
+    layouts={NAME: JOB_LAYOUT, queue_name(NAME, RECIPIENT): ROW_LAYOUT},
 )

@@ -7,7 +7,7 @@ from homing.assemblies.reviews.route import LABELS, NOTIFY, RECIPIENT
 from homing.domain.delivery import Delivery
 from homing.domain.failure import CHILDREN_FAILED
 from homing.domain.redaction import digest, redact
-from homing.stores.shape import Record, Shape, Stored, iso_utc, iso_utc_or_none
+from homing.stores.layout import Record, RecordLayout, Stored, iso_utc, iso_utc_or_none
 
 RECIPIENTS_FAILED = "RECIPIENTS_FAILED"
 
@@ -112,7 +112,7 @@ def _write_row(stored: Stored) -> Record:
     }
 
 
-JOB_SHAPE = Shape(
+JOB_LAYOUT = RecordLayout(
     names={"table": "jobs", "key": "jobs_idempotency_key"},
     fields=(
         "id",
@@ -131,7 +131,7 @@ JOB_SHAPE = Shape(
     labels=LABELS,
     write=_write_job,
 )
-ROW_SHAPE = Shape(
+ROW_LAYOUT = RecordLayout(
     names={"table": "review_outbox", "key": "review_outbox_intent"},
     fields=(
         "changelist_id",

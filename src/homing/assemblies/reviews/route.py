@@ -24,7 +24,7 @@ from homing.runtime.mail_route import SEND_TIMEOUT_S
 
 NAME = "reviews"
 FETCH, LLM, NOTIFY = "fetch", "llm", "notify"
-# The stage of a recipient's own row, below `notify`; its lane and its plan have the same name.
+# The stage of a recipient's own row, below `notify`; its queue and its plan have the same name.
 RECIPIENT = "recipient"
 
 RETRY = Retry(
@@ -89,7 +89,7 @@ def reviews_route(
             RECIPIENT: SendStep(provider, _as_written),
         },
         provider=provider,
-        lanes=("", RECIPIENT),
+        queues=("", RECIPIENT),
         needs_key=True,
         on_mismatch="return_existing",
         admit=admit_review,
@@ -114,7 +114,7 @@ class NotifyStep:
         return FanOut(
             tuple(
                 work.child(
-                    lane=RECIPIENT,
+                    queue=RECIPIENT,
                     stage=RECIPIENT,
                     payload=self._write(work.content, recipient.address),
                     intent=recipient_intent(review, recipient.address),

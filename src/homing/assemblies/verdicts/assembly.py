@@ -7,7 +7,7 @@ from homing.assemblies.verdicts.mail import composer
 from homing.assemblies.verdicts.notices import notices
 from homing.assemblies.verdicts.presence import files
 from homing.assemblies.verdicts.programs import health, replay, serve, webhook
-from homing.assemblies.verdicts.record import SHAPE
+from homing.assemblies.verdicts.record import LAYOUT
 from homing.assemblies.verdicts.route import NAME, verdict_plan, verdicts_route
 from homing.assemblies.verdicts.settings import (
     PREFIXES,
@@ -47,7 +47,7 @@ ASSEMBLY = Assembly(
     prefixes=PREFIXES,
     environ=environ_with_file,
     defaults=defaults,
-    shapes={NAME: SHAPE},
+    layouts={NAME: LAYOUT},
     notices=notices,
     web=SERVICE,
     commands={"serve": serve, "webhook": webhook, "health": health, "replay": replay},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from homing.assemblies.verdicts.graph_answers import error_code
 from homing.domain.delivery import Delivery
 from homing.domain.redaction import visible
-from homing.stores.shape import iso_utc
+from homing.stores.layout import iso_utc
 
 ALERT_MARK = "[ALERT][oracle-email-retry]"
 

@@ -23,7 +23,7 @@ from homing.observers.alert_log import AlertFile
 from homing.observers.lines import LineFile
 from homing.plugins.value import Notices, Setup
 from homing.ports import Store
-from homing.stores.shape import Stored
+from homing.stores.layout import Stored
 
 log = logging.getLogger("homing.verdicts")
 

@@ -9,7 +9,7 @@ from typing import Any
 from homing.assemblies.verdicts.delivering import alert
 from homing.assemblies.verdicts.route import NAME
 from homing.engine.process.store_report import why_not_writable
-from homing.engine.process.unserved import unserved_lanes
+from homing.engine.process.unserved import unserved_queues
 from homing.plugins.value import Service
 from homing.ports import Finding
 
@@ -19,9 +19,9 @@ async def alert_if_absent(service: Service[Any]) -> str | None:
     engine = service.homing.engine
     liveness = engine.liveness
     await liveness.look()
-    if liveness.is_served(NAME) or NAME in await liveness.lanes_of_timers():
+    if liveness.is_served(NAME) or NAME in await liveness.queues_of_timers():
         return None
-    waiting = (await unserved_lanes(service.homing.store, liveness)).get(NAME, 0)
+    waiting = (await unserved_queues(service.homing.store, liveness)).get(NAME, 0)
     text = f"no worker is running, {waiting} waiting: start `homing {NAME} worker`"
     await alert(service, "WORKER ABSENT", text)
     return text

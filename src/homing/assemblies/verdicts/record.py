@@ -14,7 +14,7 @@ from homing.domain.delivery import Attempt
 from homing.domain.errors import InvalidRequest
 from homing.domain.failure import Failure
 from homing.engine.intake.adopting import Foreign, ForeignState
-from homing.stores.shape import Record, Shape, Stored, iso_utc, iso_utc_or_none, ms_from_iso
+from homing.stores.layout import Record, RecordLayout, Stored, iso_utc, iso_utc_or_none, ms_from_iso
 
 FIELDS = (
     "retry_id",
@@ -113,7 +113,7 @@ def _with_status(word: str, foreign_state: ForeignState) -> ForeignState:
     raise InvalidRequest("status", f"{word!r} is not a status of this queue")
 
 
-SHAPE = Shape(
+LAYOUT = RecordLayout(
     names={
         "queue": "oracle_email_retry_queue.jsonl",
         "dead_letters": "oracle_email_dead_letter.jsonl",

@@ -12,10 +12,10 @@ from homing.domain.errors import NotAllowed
 from homing.domain.message import Message
 from homing.engine.process.engine import Engine
 from homing.engine.route import Route
-from homing.ports import Clock, Dice, Provider, Store
+from homing.ports import Clock, Provider, Random, Store
 from homing.providers.stub import StubProvider
 from homing.runtime.app import Homing
-from homing.runtime.clock import SystemClock, SystemDice
+from homing.runtime.clock import SystemClock, SystemRandom
 from homing.stores.memory.disk import MemoryDisk
 from homing.testing.store import OutboxStore
 
@@ -58,12 +58,12 @@ class ProjectHoming(Homing):
 
     @contextmanager
     def replaced(
-        self, *, store: Store, provider: Provider, clock: Clock, dice: Dice
+        self, *, store: Store, provider: Provider, clock: Clock, rng: Random
     ) -> Iterator[None]:
         self._avoid_project_store()
         if self.store is self._test_store and self.running_in is not None:
             self.sync.stop()  # an earlier test started it
-        with super().replaced(store=store, provider=provider, clock=clock, dice=dice):
+        with super().replaced(store=store, provider=provider, clock=clock, rng=rng):
             yield
 
     def _avoid_project_store(self) -> None:
@@ -79,7 +79,7 @@ class ProjectHoming(Homing):
             self._test_parts = ExitStack()
             self._test_parts.enter_context(
                 super().replaced(
-                    store=store, provider=StubProvider(), clock=SystemClock(), dice=SystemDice()
+                    store=store, provider=StubProvider(), clock=SystemClock(), rng=SystemRandom()
                 )
             )
             self._test_store = store

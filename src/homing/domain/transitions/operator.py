@@ -33,7 +33,7 @@ def replay(
     reason: str,
     now_ms: int,
     generation: int | None = None,
-    lane: str | None = None,
+    queue: str | None = None,
 ) -> Change:
     """Try again from the failed stage, in place, with a new budget; the old cycle is kept."""
     cycle = Cycle(
@@ -69,7 +69,7 @@ def replay(
         recipients=recipients.reopen_refused(delivery.recipients),
         failure_history=(*delivery.failure_history, cycle),
         generation=delivery.generation if generation is None else generation,
-        lane=lane or delivery.lane,
+        queue=queue or delivery.queue,
         stage=delivery.restart_at or delivery.stage,
         fanned_out=delivery.fanned_out and delivery.restart_at is None,
         restart_at=None,
@@ -194,7 +194,7 @@ def clone(
     delivery = Delivery(
         id=new_id,
         route=original.route,
-        lane=original.lane,
+        queue=original.queue,
         plan=original.plan,
         stage=plan.first_stage.name,
         created_at_ms=now_ms,

@@ -166,7 +166,7 @@ def _failed(
 ) -> Change:
     disposition = failure.disposition
     if disposition == "route_fault":
-        if plan.on_route_fault == "park":
+        if plan.on_route_fault == "pause":
             return _back_to_route(delivery, failure, now_ms)
         fails = plan.on_route_fault == "fail" and failure.error_class != RATE_LIMITED
         disposition = "reject" if fails else "retry"

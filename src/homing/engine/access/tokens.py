@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from homing.domain.delivery import Fact
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound, StoreError
-from homing.ports import Clock, Dice, Store
+from homing.ports import Clock, Random, Store
 
 TOKEN = "token"  # noqa: S105 - the kind of the fact, not a secret
 # By the hash of a token: when it was last used.
@@ -43,10 +43,10 @@ class Token(Struct, frozen=True):
 class Tokens:
     """Makes, lists, revokes and checks the tokens of one store."""
 
-    def __init__(self, store: Store, clock: Clock, dice: Dice) -> None:
+    def __init__(self, store: Store, clock: Clock, rng: Random) -> None:
         self._store = store
         self._clock = clock
-        self._dice = dice
+        self._rng = rng
 
     async def make(self, name: str, role: str) -> str:
         """Make a token. It is returned only here; the store keeps its hash."""
@@ -56,7 +56,7 @@ class Tokens:
             raise InvalidRequest("name", "must not be empty")
         if any(token.name == name for token in await self.all()):
             raise NotAllowed(f"a token named {name!r} exists")
-        secret = PREFIX + self._dice.entropy(24).hex()
+        secret = PREFIX + self._rng.entropy(24).hex()
         fact = Fact(TOKEN, digest_of(secret), self._clock.now_ms(), {"name": name, "role": role})
         await self._store.save([], [fact])
         return secret

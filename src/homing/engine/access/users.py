@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from homing.domain.delivery import Fact, FactValue
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.engine.access import passwords
-from homing.ports import Clock, Dice, Store
+from homing.ports import Clock, Random, Store
 
 USER = "user"
 MAX_NAME_CHARS = 200
@@ -35,10 +35,10 @@ class User(Struct, frozen=True, kw_only=True):
 class Users:
     """Adds, lists, removes and checks the people of one store."""
 
-    def __init__(self, store: Store, clock: Clock, dice: Dice) -> None:
+    def __init__(self, store: Store, clock: Clock, rng: Random) -> None:
         self.store = store
         self.clock = clock
-        self.dice = dice
+        self.rng = rng
 
     async def add(self, name: str, role: str, password: str | None) -> User:
         if role not in get_args(PersonRole):
@@ -110,11 +110,11 @@ class Users:
             raise InvalidRequest(
                 "password", f"must have {passwords.MIN_CHARS} to {passwords.MAX_CHARS} characters"
             )
-        salt = self.dice.entropy(passwords.SALT_BYTES)
+        salt = self.rng.entropy(passwords.SALT_BYTES)
         return await asyncio.to_thread(passwords.hashed, password, salt)
 
     def _new_stamp(self) -> str:
-        return self.dice.entropy(12).hex()
+        return self.rng.entropy(12).hex()
 
 
 def _user(fact: Fact) -> User:

@@ -14,7 +14,7 @@ from homing.domain.errors import IdempotencyConflict, InvalidRequest
 from homing.engine.commit.add_batcher import AddBatcher
 from homing.engine.intake.preparing import prepare
 from homing.engine.intake.request import Request, Ticket
-from homing.engine.process.parking import Parking
+from homing.engine.process.pausing import Pausing
 from homing.engine.route import Route
 from homing.engine.work.attempt import AttemptRunner
 from homing.engine.work.claimed_work import ClaimedWork, works_of
@@ -51,13 +51,13 @@ class Admission:
     def __init__(
         self,
         runner: AttemptRunner,
-        parking: Parking,
+        pausing: Pausing,
         takers: Mapping[str, Taker],
         tell: Callable[[str, Sequence[Delivery]], None],
     ) -> None:
         self._runner = runner
         self._process = runner.process
-        self._parking = parking
+        self._pausing = pausing
         self._takers = takers
         self._tell = tell
         self._adds = AddBatcher(runner.process.store, self._prepare_all, self._tell_accepted)
@@ -194,7 +194,7 @@ class Admission:
         return (
             delivery.state == "pending"
             and (delivery.due_at_ms or 0) <= self._process.clock.now_ms()
-            and not self._parking.is_parked(route.name)
+            and not self._pausing.is_paused(route.name)
         )
 
     def _claimed(self, route: Route, new: New, phase: Phase, holder: str) -> New:

@@ -18,8 +18,8 @@ class Admitted(Struct, frozen=True, kw_only=True, gc=False):
 
     `message` is stored, and the fingerprint is computed from it: bring it into a normal form, so
     that harmless differences of spelling are not a conflict. `recipients` is the envelope.
-    `intent` names the business fact that may be delivered only once, whatever the key. `lane` is
-    the suffix of the lane under the route's name, `plan` one of the route's `plans` by name.
+    `intent` names the business fact that may be delivered only once, whatever the key. `queue` is
+    the suffix of the queue under the route's name, `plan` one of the route's `plans` by name.
     `topic` is what deliveries are listed by. With `suppressed_because` it is stored as skipped on
     purpose and never tried.
     """
@@ -27,7 +27,7 @@ class Admitted(Struct, frozen=True, kw_only=True, gc=False):
     message: Message
     recipients: tuple[str, ...] = ()
     intent: str | None = None
-    lane: str = ""
+    queue: str = ""
     plan: str = ""
     topic: str | None = None
     suppressed_because: str | None = None

@@ -1,6 +1,6 @@
 """From requests to new deliveries: checked, frozen and identified, many in one pass.
 
-What is the same for all requests of one kind (lane, stage, term of the key, the beginning of the
+What is the same for all requests of one kind (queue, stage, term of the key, the beginning of the
 fingerprint) is found once a batch, and the ids of a batch are made together.
 """
 
@@ -38,7 +38,7 @@ def prepare(process: Process, requests: Sequence[tuple[Route, Request]]) -> list
         request = plain_request(given)
         admitted = route.admit(request.message)
         _check(route, request)
-        name = (route.name, admitted.lane, admitted.plan, request.generation)
+        name = (route.name, admitted.queue, admitted.plan, request.generation)
         if name not in kinds:
             kinds[name] = _kind(route, admitted, request.generation, now_ms)
         prepared.append(_new(kinds[name], request, admitted, new_id))
@@ -52,7 +52,7 @@ def _kind(route: Route, admitted: Admitted, generation: int, now_ms: int) -> Kin
     delivery = Delivery(
         id="",
         route=route.name,
-        lane=route.lane(admitted.lane, generation),
+        queue=route.queue(admitted.queue, generation),
         plan=admitted.plan,
         stage=plan.first_stage.name,
         created_at_ms=now_ms,

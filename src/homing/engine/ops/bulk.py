@@ -17,7 +17,7 @@ from homing.domain.errors import HomingError, InvalidRequest, NotAllowed, NotFou
 from homing.engine.ops.bounded import count_up_to
 from homing.engine.ops.desk import Desk
 from homing.engine.ops.desk_writer import signed
-from homing.ports import Clock, Cursor, Dice, Facet, Query, Store
+from homing.ports import Clock, Cursor, Facet, Query, Random, Store
 
 log = logging.getLogger("homing.engine")
 
@@ -137,13 +137,13 @@ class BulkActions:
     """
 
     def __init__(
-        self, store: Store, desk: Desk, clock: Clock, dice: Dice, *, time_scale: float = 1.0
+        self, store: Store, desk: Desk, clock: Clock, rng: Random, *, time_scale: float = 1.0
     ) -> None:
         self._silent_after_ms = SILENT_AFTER_S * 1000 * time_scale
         self._store = store
         self._desk = desk
         self._clock = clock
-        self._dice = dice
+        self._rng = rng
         self._running: dict[str, _Run] = {}
 
     async def count(
@@ -189,7 +189,7 @@ class BulkActions:
             raise Overloaded(f"{MOST_AT_ONCE} bulk actions are running already")
         matched = await self._count(chosen)
         progress = BulkProgress(
-            self._dice.entropy(8).hex(),
+            self._rng.entropy(8).hex(),
             verb,
             matched,
             uncertain_left_out=await self.count_left_out(verb, query),

@@ -17,7 +17,7 @@ from homing.engine.ops.bounded import page_within
 from homing.engine.ops.desk_children import DeskChildren
 from homing.engine.ops.desk_writer import AUDIT, DeskWriter, Signed, checked_text, signed
 from homing.engine.ops.error_groups import ErrorGroup, error_groups
-from homing.engine.process.parking import Parking
+from homing.engine.process.pausing import Pausing
 from homing.engine.process.process import Process
 from homing.engine.route import Route, Verb
 from homing.engine.work.family import is_current, pages_of_children
@@ -34,14 +34,14 @@ class Desk:
     def __init__(
         self,
         process: Process,
-        parking: Parking,
+        pausing: Pausing,
         routes: Mapping[str, Route],
         tell: Callable[[Sequence[Transitioned]], None],
     ) -> None:
         self._process = process
         self._store = process.store
         self._clock = process.clock
-        self._parking = parking
+        self._pausing = pausing
         self._writer = DeskWriter(process, routes, tell)
         self._children = DeskChildren(process, self._writer)
         self.route_owners = self._writer.route_owners
@@ -260,9 +260,10 @@ class Desk:
         message = plain_message(message)
         request = Request(message=message, key=before.key, generation=before.generation)
         [new] = prepare(self._process, [(self._writer.route(before.route), request)])
-        if new.delivery.lane != before.lane and before.parent_id is None:
+        if new.delivery.queue != before.queue and before.parent_id is None:
             raise InvalidRequest(
-                "message", f"is for {new.delivery.lane!r}; delivery {before.id} is {before.lane!r}"
+                "message",
+                f"is for {new.delivery.queue!r}; delivery {before.id} is {before.queue!r}",
             )
         return new.payload, tuple(recipient.address for recipient in new.delivery.recipients)
 
@@ -297,23 +298,23 @@ class Desk:
         await self._writer.checked("annotate", delivery_id)
         await self._writer.note("annotate", delivery_id, by)
 
-    async def park(self, route: str, *, actor: str, reason: str) -> int:
-        """Stop a route; nothing of it is tried until it is unparked.
+    async def pause(self, route: str, *, actor: str, reason: str) -> int:
+        """Stop a route; nothing of it is tried until it is resumed.
 
-        All processes know of it within a second (`parking.KNOWN_WITHIN_S`). Returns how many are
+        All processes know of it within a second (`pausing.KNOWN_WITHIN_S`). Returns how many are
         claimed: those that are being sent are finished, the others are released.
         """
         self._writer.route(route)
-        await self._writer.note("park", f"route:{route}", signed(actor, reason))
-        await self._parking.park(route, actor=actor, reason=reason)
+        await self._writer.note("pause", f"route:{route}", signed(actor, reason))
+        await self._pausing.pause(route, actor=actor, reason=reason)
         under_way = Query(route=route, facets=(Facet(state="in_flight"),))
         return sum((await self._store.count(under_way)).values())
 
-    async def unpark(self, route: str, *, actor: str, reason: str) -> None:
-        """Start a parked route again."""
+    async def resume(self, route: str, *, actor: str, reason: str) -> None:
+        """Start a paused route again."""
         self._writer.route(route)
-        await self._writer.note("unpark", f"route:{route}", signed(actor, reason))
-        await self._parking.unpark(route)
+        await self._writer.note("resume", f"route:{route}", signed(actor, reason))
+        await self._pausing.resume(route)
 
     async def _try_again(
         self,

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 
 from homing.domain import transitions
 from homing.domain.delivery import Change, Delivery, State
-from homing.engine.lanes import lane_in_generation
 from homing.engine.ops.desk_writer import DeskWriter, Signed
 from homing.engine.process.process import Process
+from homing.engine.queues import queue_in_generation
 from homing.engine.work import family
 from homing.engine.work.family import is_current, pages_of_children
 from homing.ports import Facet, Query
@@ -101,16 +101,16 @@ class DeskChildren:
         await self._writer.write("replay", [parent], replayed, by, child=child.id)
 
     def replayed(self, delivery: Delivery, by: Signed, generation: int | None) -> Change:
-        lane = None
+        queue = None
         if generation is not None and self._writer.route(delivery.route).generation is not None:
-            lane = lane_in_generation(delivery, generation)
+            queue = queue_in_generation(delivery, generation)
         return transitions.replay(
             delivery,
             actor=by.actor,
             reason=by.reason,
             now_ms=self._clock.now_ms(),
             generation=generation,
-            lane=lane,
+            queue=queue,
         )
 
     def dismissed(self, delivery: Delivery) -> Change:

@@ -206,5 +206,5 @@ class DeskWriter:
         now_ms = self._process.clock.now_ms()
         value: FactValue = {"verb": verb, "actor": by.actor, "reason": by.reason, **more}
         # The random end makes the keys of two verbs in one millisecond different.
-        unique = self._process.dice.entropy(4).hex()
+        unique = self._process.rng.entropy(4).hex()
         return Fact(AUDIT, f"{subject}/{now_ms:015d}-{unique}", now_ms, value)

@@ -21,16 +21,16 @@ async def explain_delivery(
     Without `personal` data addresses are masked, and what operators wrote is left out.
     """
     delivery = await engine.desk.show(delivery_id)
-    await engine.parking.refresh()
+    await engine.pausing.refresh()
     await engine.liveness.look_if_fresh()
-    parked = engine.parking.fact(delivery.route)
+    paused = engine.pausing.fact(delivery.route)
     handlers = await names_of(engine.process.store, [delivery])
     lines = explain(
         delivery if personal else without_addresses(delivery),
         await engine.desk.attempts(delivery_id),
         engine.routes.get(delivery.route),
         now_ms=engine.process.clock.now_ms(),
-        parked=parked if parked is None or personal else without_persons_reason(parked),
+        paused=paused if paused is None or personal else without_persons_reason(paused),
         audit=[
             fact if personal else without_reason(fact)
             for fact in await engine.desk.audit(delivery_id)
@@ -39,7 +39,7 @@ async def explain_delivery(
         handler=handlers.get(delivery.id),
         start_with=(
             None
-            if engine.liveness.is_served(delivery.lane)
+            if engine.liveness.is_served(delivery.queue)
             else worker_commands.get(delivery.route, APP_WORKER)
         ),
     )

@@ -15,7 +15,7 @@ class WorkerView(Struct, frozen=True, kw_only=True):
     name: str
     host: str
     pid: int | None
-    lanes: tuple[str, ...]
+    queues: tuple[str, ...]
     beat_at_ms: int
     alive: bool
     here: bool
@@ -29,13 +29,13 @@ async def list_workers(engine: Engine) -> list[WorkerView]:
         value = fact.value or {}
         here = fact.key == engine.holder
         pid = str(value.get("pid") or "")
-        lanes = str(value.get("lanes") or "").split("\n")
+        queues = str(value.get("queues") or "").split("\n")
         found.append(
             WorkerView(
                 name=fact.key,
                 host=str(value.get("host") or ""),
                 pid=int(pid) if pid.isdecimal() else None,
-                lanes=tuple(sorted(lane for lane in lanes if lane)),
+                queues=tuple(sorted(queue for queue in queues if queue)),
                 beat_at_ms=fact.at_ms,
                 alive=here or fact.key in engine.liveness.beating,
                 here=here,
@@ -51,12 +51,12 @@ async def known_routes(engine: Engine) -> list[str]:
 
 
 async def oldest_due_ms(engine: Engine) -> int | None:
-    """The due time of the delivery that waits longest, on routes that are not parked."""
-    lanes = [
-        lane
+    """The due time of the delivery that waits longest, on routes that are not paused."""
+    queues = [
+        queue
         for route in engine.routes.values()
-        if not engine.parking.is_parked(route.name)
-        for lane in route.served_lanes
+        if not engine.pausing.is_paused(route.name)
+        for queue in route.served_queues
     ]
-    due_ms = await engine.store.next_due_ms(lanes)
+    due_ms = await engine.store.next_due_ms(queues)
     return due_ms if due_ms is not None and due_ms <= engine.clock.now_ms() else None

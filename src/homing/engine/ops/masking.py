@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from homing.domain.delivery import Delivery, Fact
 from homing.domain.redaction import mask_address, mask_addresses
 from homing.engine.ops.views import AttemptView, AuditView, DeliveryView, ReceiptView
-from homing.engine.process.parking import BY_FAULT
+from homing.engine.process.pausing import BY_FAULT
 
 HIDDEN = "[hidden]"
 
@@ -62,10 +62,10 @@ def without_reason(fact: Fact) -> Fact:
     return replace(fact, value={**(fact.value or {}), "reason": HIDDEN})
 
 
-def without_persons_reason(parked: Fact) -> Fact:
+def without_persons_reason(paused: Fact) -> Fact:
     """A fault's own reason stays: it is not a person's text."""
-    by_person = (parked.value or {}).get("by") != BY_FAULT
-    return without_reason(parked) if by_person else parked
+    by_person = (paused.value or {}).get("by") != BY_FAULT
+    return without_reason(paused) if by_person else paused
 
 
 def _masked(text: str | None) -> str | None:

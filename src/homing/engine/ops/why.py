@@ -11,7 +11,7 @@ from homing.domain.policy import Plan
 from homing.engine.ops.advice import setup_advice
 from homing.engine.ops.views import budget_of
 from homing.engine.ops.why_words import EVIDENCE, PARTS_FAILED, RECIPIENT, SENT, words_for
-from homing.engine.process.parking import BY_FAULT
+from homing.engine.process.pausing import BY_FAULT
 from homing.engine.route import Route
 
 # Due for longer than this and not claimed: perhaps no worker is running.
@@ -26,7 +26,7 @@ def explain(  # noqa: PLR0913 - all that is known of a delivery
     route: Route | None,
     *,
     now_ms: int,
-    parked: Fact | None = None,
+    paused: Fact | None = None,
     audit: Sequence[Fact] = (),
     children: Sequence[Delivery] = (),
     handler: str | None = None,
@@ -53,9 +53,9 @@ def explain(  # noqa: PLR0913 - all that is known of a delivery
     if _is_damaged(delivery):
         lines += _damaged(delivery, attempts, route)
     else:
-        lines += _stands(delivery, route, now_ms, parked, handler)
+        lines += _stands(delivery, route, now_ms, paused, handler)
     if start_with is not None and not delivery.is_terminal:
-        lines.append(f"No live worker serves {delivery.lane!r}: start one ({start_with}).")
+        lines.append(f"No live worker serves {delivery.queue!r}: start one ({start_with}).")
     if delivery.maybe_duplicate:
         lines.append(_copies(delivery, attempts, plan))
     return lines
@@ -141,11 +141,11 @@ def _error(delivery: Delivery) -> str:
 
 
 def _stands(
-    delivery: Delivery, route: Route | None, now_ms: int, parked: Fact | None, handler: str | None
+    delivery: Delivery, route: Route | None, now_ms: int, paused: Fact | None, handler: str | None
 ) -> list[str]:
     word = route.word(delivery) if route is not None else delivery.state
     if delivery.state == "pending":
-        return _pending(delivery, route, now_ms, parked, word)
+        return _pending(delivery, route, now_ms, paused, word)
     if delivery.state == "in_flight":
         return [_in_flight(delivery, now_ms, word)]
     if delivery.state == "waiting":
@@ -239,11 +239,11 @@ def _in_flight(delivery: Delivery, now_ms: int, word: str) -> str:
 
 
 def _pending(
-    delivery: Delivery, route: Route | None, now_ms: int, parked: Fact | None, word: str
+    delivery: Delivery, route: Route | None, now_ms: int, paused: Fact | None, word: str
 ) -> list[str]:
-    if parked is not None:
-        step = setup_advice(str((parked.value or {}).get("error_class")))
-        return [_parked(parked, word), *([] if step is None else [step])]
+    if paused is not None:
+        step = setup_advice(str((paused.value or {}).get("error_class")))
+        return [_paused(paused, word), *([] if step is None else [step])]
     number, budget = delivery.attempts_spent + 1, budget_of(delivery, route)
     left_s = ((delivery.due_at_ms or now_ms) - now_ms) / 1000
     when = f"at {_clock(delivery.due_at_ms or now_ms)}, in {_span(left_s)}"
@@ -291,12 +291,12 @@ def _doubt_ahead(delivery: Delivery, route: Route | None) -> str:
     return ": it is sent again while the provider recognises repeats, and held for a person after"
 
 
-def _parked(fact: Fact, word: str) -> str:
+def _paused(fact: Fact, word: str) -> str:
     value = fact.value or {}
-    since = f"It is {word}. Its route is parked since {_clock(fact.at_ms)}: {value.get('reason')}."
+    since = f"It is {word}. Its route is paused since {_clock(fact.at_ms)}: {value.get('reason')}."
     if value.get("by") == BY_FAULT:
         return f"{since} It keeps its place; from time to time one message is tried."
-    return f"{since} It keeps its place until an operator unparks the route."
+    return f"{since} It keeps its place until an operator resumes the route."
 
 
 def _span(time_s: float) -> str:

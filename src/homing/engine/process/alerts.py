@@ -1,4 +1,4 @@
-"""Alerts that concern no single delivery: parked routes, unserved work, the store's health."""
+"""Alerts that concern no single delivery: paused routes, unserved work, the store's health."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Mapping
 
 from homing.domain.delivery import Fact
 from homing.engine.process.liveness import Liveness
-from homing.engine.process.parking import Parking
-from homing.engine.process.unserved import unserved_lanes, unserved_text
+from homing.engine.process.pausing import Pausing
+from homing.engine.process.unserved import unserved_queues, unserved_text
 from homing.engine.route import Route
 from homing.ports import Alarm, Alert, Clock, Facet, Query, Store
 
 log = logging.getLogger("homing.engine")
 
 SOUND_WITHIN_S = 10.0
-# Facts by lane: the alert was raised, by whichever process.
+# Facts by queue: the alert was raised, by whichever process.
 UNSERVED_ALERT = "unserved_alert"
 # Facts by route: that it has more dead letters than it should have was told.
 MANY_FAILED = "many_failed"
@@ -34,14 +34,14 @@ class Alerts:
         self,
         store: Store,
         clock: Clock,
-        parking: Parking,
+        pausing: Pausing,
         liveness: Liveness,
         alarm: Alarm | None,
         routes: Mapping[str, Route],
     ) -> None:
         self._store = store
         self._clock = clock
-        self._parking = parking
+        self._pausing = pausing
         self._liveness = liveness
         self._alarm = alarm
         self._routes = routes
@@ -61,15 +61,15 @@ class Alerts:
     async def sound_now(self, kind: str, key: str, text: str) -> bool:
         return await self.sound(Alert(kind, key, text, self._clock.now_ms()))
 
-    async def alert_parked_routes(self) -> None:
-        """Alert once for each route that a fault has parked."""
-        if not self._is_mine() or not self._parking.unalerted():
+    async def alert_paused_routes(self) -> None:
+        """Alert once for each route that a fault has paused."""
+        if not self._is_mine() or not self._pausing.unalerted():
             return
-        await self._parking.refresh()
-        for fact in self._parking.unalerted():
-            text = f"route {fact.key} is parked: {(fact.value or {}).get('reason')}"
-            if await self.sound(Alert("route_parked", fact.key, text, fact.at_ms)):
-                await self._parking.mark_alerted(fact)
+        await self._pausing.refresh()
+        for fact in self._pausing.unalerted():
+            text = f"route {fact.key} is paused: {(fact.value or {}).get('reason')}"
+            if await self.sound(Alert("route_paused", fact.key, text, fact.at_ms)):
+                await self._pausing.mark_alerted(fact)
 
     async def alert_noticed(self) -> None:
         """Alert once for what the store has noticed when it was opened."""
@@ -105,24 +105,24 @@ class Alerts:
             await self._store.save([], facts)
 
     async def alert_unserved(self) -> frozenset[str]:
-        """Alert once for each lane with waiting work that no live process serves.
+        """Alert once for each queue with waiting work that no live process serves.
 
         Only at the second check in a row: a worker that is being restarted needs no alert.
         """
-        unserved = await unserved_lanes(self._store, self._liveness)
+        unserved = await unserved_queues(self._store, self._liveness)
         again, self._unserved = unserved.keys() & self._unserved, frozenset(unserved)
         if self._is_mine():
-            await self._update_alerts({lane: unserved[lane] for lane in sorted(again)}, unserved)
+            await self._update_alerts({queue: unserved[queue] for queue in sorted(again)}, unserved)
         return self._unserved
 
     async def _update_alerts(self, again: Mapping[str, int], all_: Mapping[str, int]) -> None:
         told = {fact.key for fact in await self._store.facts(UNSERVED_ALERT)}
         now_ms = self._clock.now_ms()
-        facts = [Fact(UNSERVED_ALERT, lane, now_ms, None) for lane in sorted(told - all_.keys())]
-        for lane, number in again.items():
-            alert = Alert("unserved", lane, unserved_text(lane, number), now_ms)
-            if lane not in told and await self.sound(alert):
-                facts.append(Fact(UNSERVED_ALERT, lane, now_ms))
+        facts = [Fact(UNSERVED_ALERT, queue, now_ms, None) for queue in sorted(told - all_.keys())]
+        for queue, number in again.items():
+            alert = Alert("unserved", queue, unserved_text(queue, number), now_ms)
+            if queue not in told and await self.sound(alert):
+                facts.append(Fact(UNSERVED_ALERT, queue, now_ms))
         if facts:
             await self._store.save([], facts)
 

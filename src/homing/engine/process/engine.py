@@ -17,7 +17,7 @@ from homing.engine.process.counters import FLUSH_EVERY_S
 from homing.engine.process.housekeeping import Housekeeping
 from homing.engine.process.liveness import LOOK_EVERY_S, Liveness
 from homing.engine.process.notices import notices_of
-from homing.engine.process.parking import KNOWN_WITHIN_S, Parking
+from homing.engine.process.pausing import KNOWN_WITHIN_S, Pausing
 from homing.engine.process.process import Process
 from homing.engine.process.store_health import StoreHealth
 from homing.engine.process.timed_runs import note_timed_run
@@ -30,10 +30,10 @@ from homing.ports import (
     Alarm,
     ClaimObserver,
     Clock,
-    Dice,
     Journal,
     Notifier,
     Observer,
+    Random,
     SharedOnHost,
     Store,
     Transitioned,
@@ -45,7 +45,7 @@ PURGE_EVERY_S = 60.0
 # An alert needs two looks in a row.
 LOOK_FOR_UNSERVED_EVERY_S = 6.0
 COUNT_FAILED_EVERY_S = 60.0
-LOOK_AT_PARKS_EVERY_S = KNOWN_WITHIN_S / 2
+LOOK_AT_PAUSES_EVERY_S = KNOWN_WITHIN_S / 2
 LOOK_FOR_LINES_EVERY_S = 15.0
 REVIVE_AFTER_S = 1.0
 STOP_GRACE_S = 20.0
@@ -62,7 +62,7 @@ class Engine:
         routes: Sequence[Route],
         *,
         clock: Clock,
-        dice: Dice,
+        rng: Random,
         holder: str | None = None,
         journal: Journal | None = None,
         observers: Sequence[Observer] = (),
@@ -79,14 +79,14 @@ class Engine:
         self.clock = clock
         worked = routes_by_name(routes)
         self.routes = {**{route.name: route for route in known}, **worked}
-        self.holder = holder or f"worker-{dice.entropy(6).hex()}"
+        self.holder = holder or f"worker-{rng.entropy(6).hex()}"
         self._observers: list[Observer] = []
         self._claim_observers: list[Observer] = []
         for observer in observers:
             self.add_observer(observer)
         self._has_alarm = alarm is not None
         self.wakeup = WakeUp(store)
-        self.parking = Parking(store, clock, on_end=self.wakeup.tell)
+        self.pausing = Pausing(store, clock, on_end=self.wakeup.tell)
         self.liveness = Liveness(
             store,
             clock,
@@ -97,7 +97,7 @@ class Engine:
             has_alarm=self._has_alarm,
             time_scale=time_scale,
         )
-        self.alerts = Alerts(store, clock, self.parking, self.liveness, alarm, worked)
+        self.alerts = Alerts(store, clock, self.pausing, self.liveness, alarm, worked)
         self.health = StoreHealth(store, clock, self.alerts.sound)
         self.saves = SaveBatcher(
             store,
@@ -112,27 +112,27 @@ class Engine:
         self.process = Process(
             store,
             clock,
-            dice,
+            rng,
             self.holder,
             self.saves,
             routes=routes,
             refresh_if_stale=self._refresh_if_stale,
             is_fresh=lambda: self.liveness.is_fresh,
             read_back=self._read_back,
-            on_route_fault=self.parking.by_fault,
+            on_route_fault=self.pausing.by_fault,
             on_answer=self._providers.learn,
-            holds_back=self.parking.holds_back,
+            holds_back=self.pausing.holds_back,
             health=self.health,
             time_scale=time_scale,
         )
         self.runner = AttemptRunner(self.process)
-        self.desk = Desk(self.process, self.parking, self.routes, self._tell_repaired)
+        self.desk = Desk(self.process, self.pausing, self.routes, self._tell_repaired)
         self.housekeeping = Housekeeping(
             store, clock, worked, self.liveness, self.health, journal=journal
         )
         self.notices = notices_of(notifiers, store, clock, worked)
         self.workers = {route.name: self._worker(route) for route in routes}
-        self.admission = Admission(self.runner, self.parking, self.workers, self._tell_of)
+        self.admission = Admission(self.runner, self.pausing, self.workers, self._tell_of)
         self._lease_s = min((route.lease_s for route in routes), default=60.0)
         self._tasks: list[asyncio.Task[None]] = []
         self._starting = asyncio.Lock()
@@ -140,14 +140,14 @@ class Engine:
 
     def _worker(self, route: Route) -> RouteWorker:
         return RouteWorker(
-            route, self.runner, self.parking, self.liveness, self.wakeup, self._tell_claimed
+            route, self.runner, self.pausing, self.liveness, self.wakeup, self._tell_claimed
         )
 
     @property
-    def _worked_lanes(self) -> tuple[str, ...]:
-        """The lanes that this process serves."""
+    def _worked_queues(self) -> tuple[str, ...]:
+        """The queues that this process serves."""
         worked = (worker.route for worker in self.workers.values())
-        return tuple(lane for each in worked if each.concurrency for lane in each.served_lanes)
+        return tuple(queue for each in worked if each.concurrency for queue in each.served_queues)
 
     def _running(self) -> int:
         return sum([worker.running for worker in self.workers.values()])
@@ -165,13 +165,13 @@ class Engine:
     async def recover(self) -> None:
         """First: store journaled outcomes of the previous run, find the live processes."""
         await self.housekeeping.read_back()
-        await self.parking.refresh()
+        await self.pausing.refresh()
         await self.liveness.first_beat()
 
     async def start(self) -> None:
         """Work in the background until stopped."""
         # Not those of `known` routes: work that only they could take must show as unserved.
-        self.liveness.lanes = self._worked_lanes
+        self.liveness.queues = self._worked_queues
         await self.recover()
         self._start_beating()
         self._start_looking()
@@ -194,8 +194,8 @@ class Engine:
             self._start_beating()
 
     async def watch(self) -> None:
-        """In a process without workers: know what is parked, and raise alerts if it can."""
-        await self.parking.refresh()
+        """In a process without workers: know what is paused, and raise alerts if it can."""
+        await self.pausing.refresh()
         self._start_looking()
 
     def _start_beating(self) -> None:
@@ -206,15 +206,15 @@ class Engine:
         self._repeat("leases", self._renew_leases, rest, rests_first=True)
 
     def _start_looking(self) -> None:
-        """Watch processes, parked routes and the store's health, and raise alerts about them."""
+        """Watch processes, paused routes and the store's health, and raise alerts about them."""
         self._spawn("health of the store", self.health.watch)
         self._repeat("housekeeping", self.housekeeping.look_around, _rest(LOOK_EVERY_S))
-        self._repeat("parked routes", self._look_at_parks, self._until_parks_may_differ)
+        self._repeat("paused routes", self._look_at_pauses, self._until_pauses_may_differ)
         rest = _rest(FLUSH_EVERY_S)
         self._repeat("counters", self.process.counters.flush, rest, rests_first=True)
         if self._has_alarm:
             rest = _rest(LOOK_EVERY_S)
-            self._repeat("alerts of parked routes", self.alerts.alert_parked_routes, rest)
+            self._repeat("alerts of paused routes", self.alerts.alert_paused_routes, rest)
             rest = _rest(LOOK_FOR_UNSERVED_EVERY_S)
             self._repeat("unserved", self.alerts.alert_unserved, rest, rests_first=True)
             self._repeat("notices of the store", self.alerts.alert_noticed, rest)
@@ -224,7 +224,7 @@ class Engine:
     async def live_workers(self) -> list[str]:
         """The processes that run workers now, this one included."""
         await self.liveness.look_if_fresh()
-        own = [self.holder] if self.liveness.lanes and self._tasks else []
+        own = [self.holder] if self.liveness.queues and self._tasks else []
         return sorted([*self.liveness.workers, *own])
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
@@ -274,13 +274,13 @@ class Engine:
         if self._take_lines is not None:
             await self._take_lines()
         attempted = await self.run_until_idle()
-        await note_timed_run(self.store, self.clock, self._worked_lanes)
+        await note_timed_run(self.store, self.clock, self._worked_queues)
         return attempted
 
     async def give_notices(self) -> int:
         """Read all due notices and deliver them; returns how many were accepted."""
         given = sum([await notices.give_all() for notices in self.notices])
-        await self.alerts.alert_parked_routes()
+        await self.alerts.alert_paused_routes()
         return given
 
     def _spawn(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
@@ -331,16 +331,16 @@ class Engine:
     async def _until_next_beat(self) -> None:
         await asyncio.sleep(self.liveness.next_beat_in_s)
 
-    async def _look_at_parks(self) -> None:
-        if await self.parking.refresh():
+    async def _look_at_pauses(self) -> None:
+        if await self.pausing.refresh():
             self.wakeup.tell()
 
-    async def _until_parks_may_differ(self) -> None:
-        """A commit of another process wakes this one; a person's park then holds at once."""
+    async def _until_pauses_may_differ(self) -> None:
+        """A commit of another process wakes this one; a person's pause then holds at once."""
         began_s = self.clock.steady_s()
-        await self.wakeup.after(self.wakeup.moment, LOOK_AT_PARKS_EVERY_S)
+        await self.wakeup.after(self.wakeup.moment, LOOK_AT_PAUSES_EVERY_S)
         # A busy store wakes all the time. An idle one takes one timer a look.
-        early_s = LOOK_AT_PARKS_EVERY_S / 2 - (self.clock.steady_s() - began_s)
+        early_s = LOOK_AT_PAUSES_EVERY_S / 2 - (self.clock.steady_s() - began_s)
         if early_s > 0:
             await asyncio.sleep(early_s)
 

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Mapping
 
 from homing.domain.delivery import Fact, FactValue
-from homing.engine.process.timed_runs import lanes_of_timed_runs
+from homing.engine.process.timed_runs import queues_of_timed_runs
 from homing.ports import Clock, Presence, Store
 
 WORKER = "worker"
@@ -53,8 +53,8 @@ class Liveness:
         self._patience_s = patience_s
         self._runs_patience_s = max(patience_s, runs_patience_s or 0.0)
         self._time_scale = time_scale
-        # The lanes that this process serves; its beats name them.
-        self.lanes: tuple[str, ...] = ()
+        # The queues that this process serves; its beats name them.
+        self.queues: tuple[str, ...] = ()
         # By route, what is wrong with its provider here, as the beats tell.
         self.problems: Mapping[str, str] = {}
         # The same of the other processes that are alive.
@@ -76,7 +76,7 @@ class Liveness:
         # Dead processes that certainly cannot come back.
         self.proved_dead: frozenset[str] = frozenset()
         self._with_alarm: frozenset[str] = frozenset()
-        # The lanes of each beating process that runs workers, as far as is known without waiting.
+        # The queues of each beating process that runs workers, as far as is known without waiting.
         self.workers: Mapping[str, frozenset[str]] = {}
 
     @property
@@ -157,7 +157,7 @@ class Liveness:
         self._beats += 1
         value: FactValue = {
             **self._about,
-            "lanes": "\n".join(self.lanes),
+            "queues": "\n".join(self.queues),
             "problems": "\n".join(f"{route}\t{text}" for route, text in self.problems.items()),
             "beats": self._beats,
             "boot": self._clock.boot,
@@ -182,9 +182,9 @@ class Liveness:
         beating = [fact for fact in living if self._is_alive(fact, now_s, runs=None)]
         self.beating = frozenset(fact.key for fact in beating)
         self.workers = {
-            fact.key: lanes
+            fact.key: queues
             for fact in beating
-            if self._is_recent(fact) and (lanes := _lanes_of(fact))
+            if self._is_recent(fact) and (queues := _queues_of(fact))
         }
         self.problems_elsewhere = {
             route: text
@@ -235,13 +235,13 @@ class Liveness:
         age_s = (self._looked_at_ms - fact.at_ms) / 1000 / self._time_scale
         return age_s < OLD_BEAT_S
 
-    def is_served(self, lane: str) -> bool:
-        """Whether a process with a heartbeat, including this one, serves the lane."""
-        return lane in self.lanes or any(lane in lanes for lanes in self.workers.values())
+    def is_served(self, queue: str) -> bool:
+        """Whether a process with a heartbeat, including this one, serves the queue."""
+        return queue in self.queues or any(queue in queues for queues in self.workers.values())
 
-    async def lanes_of_timers(self) -> set[str]:
+    async def queues_of_timers(self) -> set[str]:
         """Served by workers that a timer starts."""
-        return await lanes_of_timed_runs(self._store, self._clock, self._time_scale)
+        return await queues_of_timed_runs(self._store, self._clock, self._time_scale)
 
     @property
     def is_first_with_alarm(self) -> bool:
@@ -270,8 +270,8 @@ class Liveness:
             self._presence.forget(name)
 
 
-def _lanes_of(fact: Fact) -> frozenset[str]:
-    return frozenset(str((fact.value or {}).get("lanes") or "").split("\n")) - {""}
+def _queues_of(fact: Fact) -> frozenset[str]:
+    return frozenset(str((fact.value or {}).get("queues") or "").split("\n")) - {""}
 
 
 def _problems_of(fact: Fact) -> dict[str, str]:

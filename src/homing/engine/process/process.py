@@ -14,7 +14,7 @@ from homing.engine.process.store_health import StoreHealth
 from homing.engine.route import Route
 from homing.engine.work.permits import Permits, SendPermits, SharedPermits
 from homing.engine.work.suspects import SUSPECT_PERMITS
-from homing.ports import Clock, Dice, Provider, Store
+from homing.ports import Clock, Provider, Random, Store
 
 # How many accepted sends may wait for their save: one kill can repeat at most this many.
 MAX_UNSAVED_SENDS = 64
@@ -40,14 +40,14 @@ class Process:
     and the others was checked recently. `read_back` stores the outcomes of the emergency journal.
     `on_route_fault` returns the facts to write with an outcome that met a fault of its route.
     `on_answer` receives a provider's answers to sends.
-    `holds_back` returns whether a route is parked, for a probe or for any other message.
+    `holds_back` returns whether a route is paused, for a probe or for any other message.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of a process
         self,
         store: Store,
         clock: Clock,
-        dice: Dice,
+        rng: Random,
         holder: str,
         saves: SaveBatcher,
         *,
@@ -63,7 +63,7 @@ class Process:
     ) -> None:
         self.store = store
         self.clock = clock
-        self.dice = dice
+        self.rng = rng
         self.holder = holder
         self.saves = saves
         self.refresh_if_stale = refresh_if_stale
@@ -95,7 +95,7 @@ class Process:
         """Ids that sort by time and, within this process, by order."""
         first = max(self.clock.now_ms() << identity.ORDER_BITS, self._next_id)
         self._next_id = first + count
-        return identity.ids_from(first, self.dice.entropy(identity.ID_CHANCE_BYTES * count))
+        return identity.ids_from(first, self.rng.entropy(identity.ID_CHANCE_BYTES * count))
 
     def lease_until_ms(self, route: Route) -> int:
         return self.clock.now_ms() + round(route.lease_s * 1000 * self.time_scale)

@@ -1,4 +1,4 @@
-"""Work that waits in lanes which no live process serves."""
+"""Work that waits in queues which no live process serves."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ PENDING = Query(facets=(Facet(state="pending"),))
 IN_FLIGHT = Query(facets=(Facet(state="in_flight"),))
 
 
-async def unserved_lanes(store: Store, liveness: Liveness) -> dict[str, int]:
-    """How many wait in each such lane, by the last check of liveness.
+async def unserved_queues(store: Store, liveness: Liveness) -> dict[str, int]:
+    """How many wait in each such queue, by the last check of liveness.
 
     A delivery in flight waits, too, unless a process with a heartbeat holds it.
     """
     waiting: Counter[str] = Counter()
     for query in (PENDING, IN_FLIGHT):
-        for (lane,), number in (await store.count(query, by=("lane",))).items():
-            if not liveness.is_served(lane):
-                waiting[lane] += number
+        for (queue,), number in (await store.count(query, by=("queue",))).items():
+            if not liveness.is_served(queue):
+                waiting[queue] += number
     if waiting:
-        for lane in await liveness.lanes_of_timers():
-            waiting.pop(lane, None)
+        for queue in await liveness.queues_of_timers():
+            waiting.pop(queue, None)
         for holder in liveness.beating | {liveness.name}:
             held = Query(holder=holder, facets=IN_FLIGHT.facets)
-            for (lane,), number in (await store.count(held, by=("lane",))).items():
-                waiting[lane] -= number
-    return {lane: number for lane, number in sorted(waiting.items()) if number > 0}
+            for (queue,), number in (await store.count(held, by=("queue",))).items():
+                waiting[queue] -= number
+    return {queue: number for queue, number in sorted(waiting.items()) if number > 0}
 
 
-def unserved_text(lane: str, number: int) -> str:
-    return f"no live worker serves {lane}: {number} waiting"
+def unserved_text(queue: str, number: int) -> str:
+    return f"no live worker serves {queue}: {number} waiting"

@@ -177,7 +177,7 @@ class ClaimedWork(Struct, eq=False):
         self,
         *,
         payload: bytes,
-        lane: str = "",
+        queue: str = "",
         plan: str = "",
         stage: str | None = None,
         topic: str | None = None,
@@ -191,7 +191,7 @@ class ClaimedWork(Struct, eq=False):
         child = Delivery(
             id=self.process.new_id(),
             route=parent.route,
-            lane=self.route.lane(lane, parent.generation),
+            queue=self.route.queue(queue, parent.generation),
             plan=plan,
             stage=stage or parent.stage,
             created_at_ms=now_ms,
@@ -213,7 +213,7 @@ class ClaimedWork(Struct, eq=False):
         )
         # Without an intent of its own, a child is one of a kind under its parent: fanning out
         # again after a crash or a restart finds it and makes no second one.
-        name = intent or f"{parent.id}/{child.fingerprint}/{child.lane}"
+        name = intent or f"{parent.id}/{child.fingerprint}/{child.queue}"
         name = identity.child_intent(parent, name)
         taken = identity.intent_key(parent.route, name)
         key = Key(identity.INTENT_SOURCE, taken, child.id, child.fingerprint)
@@ -235,13 +235,13 @@ def works_of(
     claimed_at_s: float,
     owner: Owner | None = None,
 ) -> list[ClaimedWork]:
-    """Plan and stage are looked up once for all of one lane."""
+    """Plan and stage are looked up once for all of one queue."""
     lease_end_s = claimed_at_s + route.lease_s
     known: dict[tuple[str, str, str], tuple[Plan, Stage, bool]] = {}
     works: list[ClaimedWork] = []
     for one in claimed:
         delivery, content = one.delivery, one.content
-        course = delivery.lane, delivery.plan, delivery.stage
+        course = delivery.queue, delivery.plan, delivery.stage
         if course not in known:
             plan = route.plan_of(delivery)
             known[course] = (plan, *stage_in(plan, delivery.stage))

@@ -44,7 +44,7 @@ class DueWork:
                 lease_until_ms=process.lease_until_ms(route),
                 limit=limit,
                 limit_bytes=limit_bytes,
-                lanes=route.served_lanes,
+                queues=route.served_queues,
                 # Never our own: housekeeping finds claims of ours that no task knows.
                 alive_holders=self._liveness.alive | {process.holder},
                 durable=self._counts_interruptions,
@@ -69,7 +69,7 @@ class DueWork:
             return 0.0
         # What was claimed starts first: the question takes a turn of another thread.
         await asyncio.sleep(0)
-        due_at_ms = await self._process.store.next_due_ms(self._route.served_lanes)
+        due_at_ms = await self._process.store.next_due_ms(self._route.served_queues)
         if due_at_ms is not None and due_at_ms <= self._claimed_up_to_ms:
             # Due at the claim and not given to us: a live process holds it.
             return self._route.poll_s / 10

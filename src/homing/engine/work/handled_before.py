@@ -10,16 +10,16 @@ from homing.engine.work.claimed_work import ClaimedWork
 AnyStep = TypeVar("AnyStep")
 
 
-def lane_step(step: AnyStep, work: ClaimedWork) -> AnyStep:
-    """The step for all deliveries of this one's lane; the same step where lanes do not differ."""
-    # A check of the Protocol LaneStep would cost 40 calls.
-    if (for_lane := getattr(step, "for_lane", None)) is None:
+def queue_step(step: AnyStep, work: ClaimedWork) -> AnyStep:
+    """The step for all deliveries of this one's queue; the same step where queues do not differ."""
+    # A check of the Protocol QueueStep would cost 40 calls.
+    if (for_queue := getattr(step, "for_queue", None)) is None:
         return step
     try:
-        lane: AnyStep = for_lane(work.delivery)
+        queue: AnyStep = for_queue(work.delivery)
     except Exception:
         return step  # then each of them fails by itself
-    return lane
+    return queue
 
 
 async def note_handled(works: Sequence[ClaimedWork]) -> None:
@@ -28,15 +28,15 @@ async def note_handled(works: Sequence[ClaimedWork]) -> None:
     unasked = [work for work in works if work.is_handled is None]
     if not unasked:
         return
-    by_lane: dict[tuple[str, str], list[ClaimedWork]] = {}
+    by_queue: dict[tuple[str, str], list[ClaimedWork]] = {}
     for work in unasked:
-        lane = work.stage.name, work.delivery.lane
-        if lane in by_lane:
-            by_lane[lane].append(work)
+        queue = work.stage.name, work.delivery.queue
+        if queue in by_queue:
+            by_queue[queue].append(work)
         else:
-            by_lane[lane] = [work]
-    for group in by_lane.values():
-        step = lane_step(group[0].route.steps.get(group[0].stage.name), group[0])
+            by_queue[queue] = [work]
+    for group in by_queue.values():
+        step = queue_step(group[0].route.steps.get(group[0].stage.name), group[0])
         handled_before = getattr(step, "handled_before", None)
         known: Collection[str] = ()
         if handled_before is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from homing.domain.delivery import Delivery, Fact
-from homing.engine.lanes import lane_part
+from homing.engine.queues import queue_part
 from homing.engine.work.handlers import EVENT_ROUTE
 from homing.ports import Store
 
@@ -25,7 +25,7 @@ async def store_names(store: Store, alone: Mapping[str, str], now_ms: int) -> No
     told = [
         Fact(HANDLER, key, now_ms, {"name": name})
         for event_type, name in alone.items()
-        if (key := f"{lane_part(event_type)}/{lane_part(name)}") not in known
+        if (key := f"{queue_part(event_type)}/{queue_part(name)}") not in known
     ]
     if told:
         await store.save([], told)
@@ -41,7 +41,7 @@ async def names_of(store: Store, deliveries: Iterable[Delivery]) -> dict[str, st
         name, topic = delivery.metadata.get("handler"), delivery.topic
         if name is None and topic is not None:
             if topic not in by_topic:
-                facts = await store.facts(HANDLER, f"{lane_part(topic)}/")
+                facts = await store.facts(HANDLER, f"{queue_part(topic)}/")
                 by_topic[topic] = " or ".join(str((fact.value or {})["name"]) for fact in facts)
             name = by_topic[topic]
         if name:

@@ -15,7 +15,7 @@ from homing.domain.message import Event
 from homing.domain.policy import Plan, Retry, Stage
 from homing.engine.intake.admitted import Admitted
 from homing.engine.intake.request_checks import plain_text
-from homing.engine.lanes import lane_name, lane_part
+from homing.engine.queues import queue_name, queue_part
 from homing.engine.route import DEFAULT_CONCURRENCY, Route
 from homing.engine.work.function_step import Assignment, Function, FunctionStep, TerminalErrors
 from homing.engine.work.handler_retry import DEFAULT_RETRY_POLICY, RetryPolicy, judge
@@ -152,44 +152,44 @@ class Handlers:
         `store` is that of the route; it knows which events were handled.
         """
         plans: dict[str, Plan] = {}
-        lanes: list[str] = []
+        queues: list[str] = []
         steps = {
             event_type: {name: handler.step(store) for name, handler in handlers.items()}
             for event_type, handlers in self._by_type.items()
         }
         for event_type, handlers in self._by_type.items():
-            lane = lane_part(event_type)
-            lanes.append(lane)
+            queue = queue_part(event_type)
+            queues.append(queue)
             if len(handlers) == 1:
-                plans[lane] = next(iter(handlers.values())).plan
+                plans[queue] = next(iter(handlers.values())).plan
                 continue
             for handler in handlers.values():
-                of_handler = f"{lane}/{lane_part(handler.name)}"
-                lanes.append(of_handler)
+                of_handler = f"{queue}/{queue_part(handler.name)}"
+                queues.append(of_handler)
                 plans[of_handler] = handler.plan
         return Route(
             name=EVENT_ROUTE,
             plan=Plan(stages=(Stage(name=HANDLE, retry=DEFAULT_RETRY),)),
             plans=plans,
             steps={HANDLE: EventStep(steps)},
-            lanes=tuple(lanes) or ("",),
+            queues=tuple(queues) or ("",),
             generation=generation,
-            concurrency=DEFAULT_CONCURRENCY if lanes else 0,
+            concurrency=DEFAULT_CONCURRENCY if queues else 0,
             admit=admit_event,
             judge=judge,
         )
 
 
 class EventStep:
-    """The step of all events: each lane belongs to one handler, or to one event with several."""
+    """The step of all events: each queue belongs to one handler, or to one event with several."""
 
     def __init__(self, by_type: Mapping[str, Mapping[str, Step]]) -> None:
         self._by_type = by_type
 
     def __call__(self, work: Work) -> Coroutine[Any, Any, Outcome]:
-        return self.for_lane(work.delivery)(work)
+        return self.for_queue(work.delivery)(work)
 
-    def for_lane(self, delivery: Delivery) -> Step:
+    def for_queue(self, delivery: Delivery) -> Step:
         handlers = self._by_type[delivery.topic or ""]
         chosen = delivery.metadata.get("handler")
         if chosen is not None:
@@ -200,11 +200,11 @@ class EventStep:
 
 
 async def _one_for_each(work: Work, handlers: Iterable[str]) -> Outcome:
-    lane = lane_part(work.delivery.topic or "")
+    queue = queue_part(work.delivery.topic or "")
     return FanOut(
         tuple(
             work.child(
-                lane=f"{lane}/{lane_part(name)}",
+                queue=f"{queue}/{queue_part(name)}",
                 payload=work.content.payload,
                 metadata={"handler": name},
             )
@@ -214,20 +214,20 @@ async def _one_for_each(work: Work, handlers: Iterable[str]) -> Outcome:
 
 
 def admit_event(event: Event) -> Admitted:
-    """An event belongs to the lane of its type."""
+    """An event belongs to the queue of its type."""
     if not isinstance(event, Event):
         raise InvalidRequest("message", "this route takes events")
     kind = event.type
-    return Admitted(message=event, lane=lane_part(kind), topic=kind, metadata=event.metadata)
+    return Admitted(message=event, queue=queue_part(kind), topic=kind, metadata=event.metadata)
 
 
-def event_lane(event_type: str, generation: int = 0) -> str:
-    return lane_name(EVENT_ROUTE, lane_part(event_type), generation)
+def event_queue(event_type: str, generation: int = 0) -> str:
+    return queue_name(EVENT_ROUTE, queue_part(event_type), generation)
 
 
-def is_lane_of_handler(lane: str) -> bool:
+def is_queue_of_handler(queue: str) -> bool:
     """Whether it contains the rows of one of several handlers, and not events themselves."""
-    return lane.startswith(f"{EVENT_ROUTE}/") and lane.count("/") > 1
+    return queue.startswith(f"{EVENT_ROUTE}/") and queue.count("/") > 1
 
 
 def job_route(

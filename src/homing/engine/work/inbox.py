@@ -75,9 +75,9 @@ class Inbox:
 
 
 def batches(works: Sequence[ClaimedWork], most: int = MAX_BATCH) -> Iterator[list[ClaimedWork]]:
-    """Batches of one plan, stage and lane, limited in number and in bytes.
+    """Batches of one plan, stage and queue, limited in number and in bytes.
 
-    More urgent work comes first. Sends of all lanes share batches. A delivery that needs a check
+    More urgent work comes first. Sends of all queues share batches. A delivery that needs a check
     first (in doubt, with children) is a batch of its own.
     """
     alike: dict[object, list[ClaimedWork]] = {}
@@ -91,7 +91,7 @@ def batches(works: Sequence[ClaimedWork], most: int = MAX_BATCH) -> Iterator[lis
             or work.stage is not first.stage
             or work.plan is not first.plan
             or delivery.priority != first.delivery.priority
-            or delivery.lane != first.delivery.lane
+            or delivery.queue != first.delivery.queue
             or delivery.maybe_sent_at_ms is not None
             or delivery.fanned_out
             or work.is_probe
@@ -109,7 +109,7 @@ def _kind(work: ClaimedWork) -> object:
     delivery, stage = work.delivery, work.stage
     if delivery.maybe_sent_at_ms is not None or delivery.fanned_out or work.is_probe:
         return work
-    return delivery.priority, id(work.plan), stage.name, None if stage.sends else delivery.lane
+    return delivery.priority, id(work.plan), stage.name, None if stage.sends else delivery.queue
 
 
 def _bounded(group: list[ClaimedWork], most: int) -> Iterator[list[ClaimedWork]]:

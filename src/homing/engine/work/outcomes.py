@@ -144,7 +144,7 @@ def finish_stage(work: ClaimedWork, done: Done, now_ms: int) -> tuple[str, Chang
             delivery,
             plan=plan,
             now_ms=now_ms,
-            roll=process.dice.roll() if done.refused else 0.0,
+            roll=process.rng.roll() if done.refused else 0.0,
             receipt=done.receipt,
             refused=done.refused,
             result=done.result,
@@ -169,14 +169,14 @@ def _failed(work: ClaimedWork, failure: Failure) -> Change:
         failure,
         plan=work.plan,
         now_ms=now_ms,
-        roll=process.dice.roll(),
+        roll=process.rng.roll(),
         can_look=work.route.lookup is not None,
     )
     after = change.delivery
     if delivery.phase == "inline" and work.plan.inline_retries_at_once:
         due_at_ms = after.due_at_ms
-        parks = bool(change.ended) and change.ended[-1].status == "route_fault"
-        if due_at_ms is not None and due_at_ms <= now_ms + AT_ONCE_MS and not parks:
+        pauses = bool(change.ended) and change.ended[-1].status == "route_fault"
+        if due_at_ms is not None and due_at_ms <= now_ms + AT_ONCE_MS and not pauses:
             kept = transitions.keep_claim(
                 after,
                 holder=delivery.holder,

@@ -174,7 +174,7 @@ class SendBatch:
         await self._process.refresh_if_stale()
         first = next(iter(self._prepared))
         if first.owner is not None and self._process.holds_back(first.route.name, first.is_probe):
-            await self._put_back_prepared(list(self._prepared))  # parked since they were claimed
+            await self._put_back_prepared(list(self._prepared))  # paused since they were claimed
             return []
         for work in [work for work in self._prepared if work.delivery.maybe_sent_at_ms is not None]:
             # An earlier owner may have stored the outcome since the first check.
@@ -215,7 +215,7 @@ class SendBatch:
             return
         process = self._process
         change = transitions.release(
-            work.delivery, plan=work.plan, now_ms=process.clock.now_ms(), roll=process.dice.roll()
+            work.delivery, plan=work.plan, now_ms=process.clock.now_ms(), roll=process.rng.roll()
         )
         process.saves.put(PendingSave("release", change, work.delivery, work.lease_end_s))
 

@@ -99,7 +99,7 @@ def _note_for(work: ClaimedWork) -> PendingSave | None:
     delivery, now_ms = work.delivery, work.now_ms
     alone = is_tried_alone(delivery)
     if delivery.unsettled_claims > 1:
-        roll = work.process.dice.roll()
+        roll = work.process.rng.roll()
         change = transitions.note_interruption(
             delivery, plan=work.plan, now_ms=now_ms, roll=roll, alone=alone
         )

@@ -14,7 +14,7 @@ from typing import Any
 from homing.engine.commit.settling import Ended, hand_over, hand_over_and_wait, settle
 from homing.engine.work.claimed_work import ClaimedWork, put_back
 from homing.engine.work.function_step import NOTHING_TO_KEEP
-from homing.engine.work.handled_before import lane_step, note_handled
+from homing.engine.work.handled_before import note_handled, queue_step
 from homing.engine.work.outcomes import conclude, conclude_done, timed_out
 from homing.engine.work.starting import leave_out_what_may_not_start
 from homing.engine.work.time_limits import TimeLimits
@@ -51,7 +51,7 @@ class StepBatch:
         if not works:
             return
         returned = self._returned
-        step = lane_step(self._step, works[0])
+        step = queue_step(self._step, works[0])
         await note_handled(works)
         for place, work in enumerate(works):
             if work.is_handled:
@@ -65,16 +65,16 @@ class StepBatch:
                 if outcome.__class__ is Done:
                     returned.append((work, outcome))
                     continue
-                has_parked = self._end(work, outcome)
+                has_paused = self._end(work, outcome)
             except BaseException as error:
-                has_parked = self._raised(work, error)
+                has_paused = self._raised(work, error)
             else:
                 put_back(works[place + 1 :], self._works)
                 await self._settle()
                 await self._wait_for(work, call, first)
                 await self._settle_waited()
                 return
-            if has_parked:
+            if has_paused:
                 put_back(works[place + 1 :], self._works)
                 return
 
@@ -99,7 +99,7 @@ class StepBatch:
         raise error
 
     def _end(self, work: ClaimedWork, outcome: Outcome | BaseException) -> bool:
-        """Whether the outcome has parked the route: then the rest is not tried."""
+        """Whether the outcome has paused the route: then the rest is not tried."""
         save = conclude(work, outcome)
         self._ended.append((work, save))
         return bool(save.facts)

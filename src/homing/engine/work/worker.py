@@ -13,7 +13,7 @@ from homing.domain.errors import StoreError
 from homing.domain.failure import TIMED_OUT
 from homing.engine.commit.save_batcher import PendingSave
 from homing.engine.process.liveness import Liveness
-from homing.engine.process.parking import Parking
+from homing.engine.process.pausing import Pausing
 from homing.engine.route import Route
 from homing.engine.work.attempt import AttemptRunner
 from homing.engine.work.claimed_work import ClaimedWork, works_of
@@ -45,7 +45,7 @@ LAST_CLAIM_S = 1.0
 WORTH_OF_ROOM = 7 / 8
 # A batch of steps that never wait runs for about this long before other tasks run.
 TURN_S = 0.02
-# Failures that leave open whether a parked route works again.
+# Failures that leave open whether a paused route works again.
 NO_ANSWER = frozenset({"connect_failed", TIMED_OUT})
 
 
@@ -56,7 +56,7 @@ class RouteWorker:
         self,
         route: Route,
         runner: AttemptRunner,
-        parking: Parking,
+        pausing: Pausing,
         liveness: Liveness,
         wakeup: WakeUp,
         tell_claimed: Callable[[Sequence[Delivery]], None] | None = None,
@@ -65,7 +65,7 @@ class RouteWorker:
         self.holder = runner.process.holder
         self._process = runner.process
         self._runner = runner
-        self._parking = parking
+        self._pausing = pausing
         self._wakeup = wakeup
         self._tell_claimed = tell_claimed
         self._due = DueWork(route, runner.process, liveness)
@@ -168,7 +168,7 @@ class RouteWorker:
             bool(self._slots)
             and not self._stopping
             and len(self._held) < self.route.most_at_once
-            and not self._parking.is_parked(self.route.name)
+            and not self._pausing.is_paused(self.route.name)
         )
 
     @property
@@ -306,8 +306,8 @@ class RouteWorker:
             for work in batch:
                 work.room = self._room
         is_probe = batch[0].is_probe
-        if self._stopping or self._parking.holds_back(self.route.name, is_probe):
-            self._give_back_all(batch)  # it was claimed before the route was parked
+        if self._stopping or self._pausing.holds_back(self.route.name, is_probe):
+            self._give_back_all(batch)  # it was claimed before the route was paused
             self._freed.set()
             return 0
         began_s = self._process.clock.steady_s()
@@ -330,7 +330,7 @@ class RouteWorker:
         self._slowest_s = max(took_s, self._slowest_s * 0.99)
 
     async def _after_probe(self, work: ClaimedWork) -> None:
-        """On a parked route, any answer but another route fault shows that it works again.
+        """On a paused route, any answer but another route fault shows that it works again.
 
         A stage before the send asks no provider, so that its outcome shows nothing.
         """
@@ -344,11 +344,11 @@ class RouteWorker:
         ):
             return
         if name in ("fail", "succeed", "advance", "suppress", "fan_out"):
-            await self._parking.end_fault(self.route.name)
+            await self._pausing.end_fault(self.route.name)
 
     async def _claim_once(self) -> float:
         """Claim what there is room for; returns how long to wait before the next claim."""
-        if self._parking.is_parked(self.route.name):
+        if self._pausing.is_paused(self.route.name):
             return await self._probe()
         # The delivery that finds a fault is its first probe: the next one comes later.
         self._last_probe_s = self._process.clock.steady_s()
@@ -360,7 +360,7 @@ class RouteWorker:
         """Try one message from time to time, to see whether the route works again."""
         now_s = self._process.clock.steady_s()
         rest_s = self._last_probe_s + self.route.probe_every_s - now_s
-        if not self._parking.may_probe(self.route.name):
+        if not self._pausing.may_probe(self.route.name):
             return self.route.poll_s
         if rest_s > 0:
             return rest_s
@@ -433,7 +433,7 @@ class RouteWorker:
             work.delivery,
             plan=work.plan,
             now_ms=self._process.clock.now_ms(),
-            roll=self._process.dice.roll(),
+            roll=self._process.rng.roll(),
         )
         self._process.saves.put(PendingSave("release", change, work.delivery, work.lease_end_s))
 

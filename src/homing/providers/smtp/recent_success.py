@@ -11,7 +11,7 @@ from homing.domain.failure import Failure
 from homing.ports import Accepted
 from homing.providers.smtp.rules import RELAY_DENIED, SENDER_REFUSED
 
-# Longer than a route that is parked waits for its next probe.
+# Longer than a route that is paused waits for its next probe.
 RECENT_S = 600.0
 # Blamed on the route, and possibly the fault of one message: a domain that the relay does not
 # serve, one sender out of several.

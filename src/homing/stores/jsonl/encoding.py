@@ -7,7 +7,7 @@ from msgspec import json
 from homing.domain.delivery import Delivery
 from homing.domain.shown import Projection
 from homing.stores.codec import encode
-from homing.stores.jsonl.default_shape import default_line
+from homing.stores.jsonl.default_layout import default_line
 from homing.stores.jsonl.index import Changes, LogIndex
 from homing.stores.jsonl.lines import JournalRecord, QueueRecord, opened, seal_last, sealed
 from homing.stores.jsonl.places import emptied_place, packed_place
@@ -115,7 +115,7 @@ class CommitGroup:
         return number_of_lines
 
     def _put_line(self, delivery: Delivery, record: QueueRecord, head: bytes | None) -> int:
-        """The length of its head; a line without a Shape has none."""
+        """The length of its head; a line without a RecordLayout has none."""
         start, found = len(self.queue), None
         if self._projection is not None:
             found = self._shown(self._projection, delivery, head)
@@ -139,7 +139,7 @@ class CommitGroup:
         except Exception:
             if contents[delivery.id].payload:
                 raise
-            # Its payload is gone, and a Shape may show what was in it.
+            # Its payload is gone, and a RecordLayout may show what was in it.
             return None
 
     def _head(self, delivery_id: str) -> bytes | None:

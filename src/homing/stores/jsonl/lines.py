@@ -27,7 +27,7 @@ _ZEROS = bytes(16)
 
 
 class QueueRecord(Struct, omit_defaults=True, gc=False):
-    """What Homing keeps of a delivery in its line, beside the fields that its Shape shows.
+    """What Homing keeps of a delivery in its line, beside the fields that its RecordLayout shows.
 
     All lines of a commit have its number, and `more` of them follow. The first `head` bytes of
     the line follow from the request and are the same in its later lines. Payload and results are
@@ -47,7 +47,7 @@ class IndexedDelivery(Struct, gc=False):
     """Of a delivery, what the indexes look at: it takes half the time to decode."""
 
     id: str
-    lane: str
+    queue: str
     source: str = ""
     key: str | None = None
     priority: int = DEFAULT_PRIORITY

@@ -177,7 +177,7 @@ class Log:
             self._set_aside(replay)
         if self._lacks_journal and self.index.records:
             self._damage.tell(
-                f"{JOURNAL} is missing beside {self.path.name}: attempts, parks and keys that were"
+                f"{JOURNAL} is missing beside {self.path.name}: attempts, pauses and keys that were"
                 " in it are forgotten"
             )
         self._lacks_journal = False

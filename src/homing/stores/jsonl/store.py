@@ -217,8 +217,8 @@ class JsonlStore:
         )
         return answer
 
-    async def next_due_ms(self, lanes: Sequence[str]) -> int | None:
-        answer: int | None = await self._read(lambda index: index.due.next_due_ms(lanes))
+    async def next_due_ms(self, queues: Sequence[str]) -> int | None:
+        answer: int | None = await self._read(lambda index: index.due.next_due_ms(queues))
         return answer
 
     async def wait(self, timeout_s: float) -> None:

@@ -57,7 +57,7 @@ def _take(disk: MemoryDisk, claim: Claim) -> list[Delivery]:
     taken: list[Delivery] = []
     left: list[Delivery] = []
     while len(taken) < claim.limit:
-        ids = disk.due.take(claim.lanes, claim.now_ms, claim.limit - len(taken))
+        ids = disk.due.take(claim.queues, claim.now_ms, claim.limit - len(taken))
         found = [disk.deliveries[delivery_id] for delivery_id in ids]
         held = [
             delivery

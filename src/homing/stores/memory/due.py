@@ -1,4 +1,4 @@
-"""What is due next, without looking at everything: a line per lane and priority, and the leases."""
+"""What is due next, without looking at everything: a line per queue and priority, and leases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SPARE_ENTRIES = 1024
 
 
 class DueQueue:
-    """Claimable deliveries by lane, priority, due time and id.
+    """Claimable deliveries by queue, priority, due time and id.
 
     Most leases never expire: they are kept separately, by their ends, and are put into the lines
     only when they have ended. A delivery that moves leaves its old entry in its line; an entry
@@ -21,7 +21,7 @@ class DueQueue:
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
         self._lines: dict[str, dict[int, Line]] = {}
-        # By lane and end: the ids with their priorities.
+        # By queue and end: the ids with their priorities.
         self._leases: dict[str, dict[int, dict[str, int]]] = {}
         # Entries in the lines, with those that no longer count.
         self.size = 0
@@ -36,16 +36,16 @@ class DueQueue:
         if delivery.state == "in_flight":
             self.lease((delivery,), due_at_ms)
         else:
-            self._push(delivery.lane, delivery.priority, (due_at_ms, delivery.id))
+            self._push(delivery.queue, delivery.priority, (due_at_ms, delivery.id))
 
     def lease(self, deliveries: Sequence[Delivery], until_ms: int) -> None:
         """All of them, which are not in here, are due at the end of the lease."""
         leased: dict[str, int] = {}
-        lane: str | None = None
+        queue: str | None = None
         for delivery in deliveries:
-            if delivery.lane != lane:
-                lane = delivery.lane
-                leased = self._leases.setdefault(lane, {}).setdefault(until_ms, {})
+            if delivery.queue != queue:
+                queue = delivery.queue
+                leased = self._leases.setdefault(queue, {}).setdefault(until_ms, {})
             leased[delivery.id] = delivery.priority
 
     def remove(self, delivery: Delivery) -> None:
@@ -56,29 +56,29 @@ class DueQueue:
         if delivery_id in self._entries:
             del self._entries[delivery_id]
             return
-        leases = self._leases[delivery.lane]
+        leases = self._leases[delivery.queue]
         leased = leases[due_at_ms]
         del leased[delivery_id]
         if not leased:
             del leases[due_at_ms]
 
-    def take(self, lanes: Iterable[str], now_ms: int, limit: int) -> list[str]:
+    def take(self, queues: Iterable[str], now_ms: int, limit: int) -> list[str]:
         """Take out what is due, in the order of a claim; the caller must add each again."""
-        lanes = tuple(dict.fromkeys(lanes))
-        self._end_leases(lanes, now_ms)
+        queues = tuple(dict.fromkeys(queues))
+        self._end_leases(queues, now_ms)
         taken: list[str] = []
-        for priority in sorted({p for lane in lanes for p in self._lines.get(lane, ())}):
-            lines = [self._lines.get(lane, {}).get(priority) for lane in lanes]
+        for priority in sorted({p for queue in queues for p in self._lines.get(queue, ())}):
+            lines = [self._lines.get(queue, {}).get(priority) for queue in queues]
             taken += self._take([line for line in lines if line], now_ms, limit - len(taken))
             if len(taken) >= limit:
                 break
         return taken
 
-    def next_due_ms(self, lanes: Iterable[str]) -> int | None:
+    def next_due_ms(self, queues: Iterable[str]) -> int | None:
         ends: list[int] = []
-        for lane in dict.fromkeys(lanes):
-            ends += self._leases.get(lane, ())
-            for line in self._lines.get(lane, {}).values():
+        for queue in dict.fromkeys(queues):
+            ends += self._leases.get(queue, ())
+            for line in self._lines.get(queue, {}).values():
                 self.size -= line.drop_gone(self._entries)
                 if (first := line.first) is not None:
                     ends.append(first[0])
@@ -98,19 +98,19 @@ class DueQueue:
             taken += ids
         return taken
 
-    def _end_leases(self, lanes: Iterable[str], now_ms: int) -> None:
-        for lane in lanes:
-            leases = self._leases.get(lane, {})
+    def _end_leases(self, queues: Iterable[str], now_ms: int) -> None:
+        for queue in queues:
+            leases = self._leases.get(queue, {})
             for end_ms in [end_ms for end_ms in leases if end_ms <= now_ms]:
                 for delivery_id, priority in leases.pop(end_ms).items():
-                    self._push(lane, priority, (end_ms, delivery_id))
+                    self._push(queue, priority, (end_ms, delivery_id))
 
-    def _push(self, lane: str, priority: int, entry: Entry) -> None:
+    def _push(self, queue: str, priority: int, entry: Entry) -> None:
         self._entries[entry[1]] = entry
         try:
-            line = self._lines[lane][priority]
+            line = self._lines[queue][priority]
         except KeyError:
-            line = self._lines.setdefault(lane, {}).setdefault(priority, Line())
+            line = self._lines.setdefault(queue, {}).setdefault(priority, Line())
         line.push(entry)
         self.size += 1
         if self.size > self._size_allowed:

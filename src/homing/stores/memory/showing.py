@@ -1,4 +1,4 @@
-"""The records of Shapes, as other programs read them in the store."""
+"""The records of a RecordLayout, as other programs read them in the store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from homing.domain.shown import CLAIM_ISO, CLAIM_MS, ShownRecord
 from homing.ports import Seen
-from homing.stores.shape import iso_utc
+from homing.stores.layout import iso_utc
 
 
 class _Entry(Struct):

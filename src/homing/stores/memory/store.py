@@ -125,8 +125,8 @@ class MemoryStore:
     async def purge(self, rule: PurgeRule) -> int:
         return purge(self.disk, rule)
 
-    async def next_due_ms(self, lanes: Sequence[str]) -> int | None:
-        return self.disk.due.next_due_ms(lanes)
+    async def next_due_ms(self, queues: Sequence[str]) -> int | None:
+        return self.disk.due.next_due_ms(queues)
 
     async def wait(self, timeout_s: float) -> None:
         """A change since this handle's last wait counts, so that none is missed."""

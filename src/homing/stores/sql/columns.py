@@ -38,7 +38,7 @@ COLUMNS = (
     Column("id", "text", fixed=True),
     Column("created_at_ms", "integer", fixed=True),
     Column("route", "text"),
-    Column("lane", "text"),
+    Column("queue", "text"),
     Column("priority", "integer"),
     Column("stage", "text"),
     Column("phase", "text"),

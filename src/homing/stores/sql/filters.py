@@ -50,7 +50,7 @@ def _group_word(column: Column) -> str:
 GROUPS: dict[GroupBy, str] = {
     name: _group_word(COLUMNS[PLACES[name]]) for name in get_args(GroupBy)
 }
-_COUNTED: frozenset[GroupBy] = frozenset({"route", "lane", "state"})
+_COUNTED: frozenset[GroupBy] = frozenset({"route", "queue", "state"})
 _COUNTED_OF_FAILED: frozenset[GroupBy] = _COUNTED | {"error_class", "failed_because"}
 BELOW = "(d.created_at_ms, d.id) < (:seen_at_ms, :seen_id)"
 ABOVE = "(d.created_at_ms, d.id) > (:seen_at_ms, :seen_id)"
@@ -127,7 +127,7 @@ def _facet(number: int, facet: Facet, values: dict[str, Any]) -> str:
 
 
 def is_counted(query: Query, by: tuple[GroupBy, ...]) -> bool:
-    """Whether the maintained numbers answer it: by route, lane and state, and for dead letters by
+    """Whether the maintained numbers answer it: by route, queue and state, and for dead letters by
     error class and reason, too."""
     of_failed = is_of_failed(query)
     facets = [

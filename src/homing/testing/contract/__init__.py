@@ -139,4 +139,4 @@ class BoundedReadsContract(Bounding):
 
 @pytest.mark.asyncio
 class ShowingStoreContract(ShowingContract):
-    """Further cases for a store that writes the records of Shapes (capability `Showing`)."""
+    """Further cases for a store that writes records by a RecordLayout (capability `Showing`)."""

@@ -1,4 +1,4 @@
-"""Claiming: what is due, of the worker's lanes, in order; leases, and who may end them."""
+"""Claiming: what is due, of the worker's queues, in order; leases, and who may end them."""
 
 from __future__ import annotations
 
@@ -74,30 +74,30 @@ class Claiming(Opened):
         assert await claimed_ids(store, samples.claim(limit=3)) == ["a", "b", "c"]
         assert await claimed_ids(store, samples.claim()) == ["d", "e"]
 
-    async def test_the_order_holds_across_lanes(self, store: Store) -> None:
+    async def test_the_order_holds_across_queues(self, store: Store) -> None:
         await store.add(
             [
-                samples.new("c", lane="x", due_at_ms=NOW_MS - 1),
-                samples.new("b", lane="y", due_at_ms=NOW_MS - 2),
-                samples.new("d", lane="y", due_at_ms=NOW_MS),
-                samples.new("a", lane="x", due_at_ms=NOW_MS, priority=1),
+                samples.new("c", queue="x", due_at_ms=NOW_MS - 1),
+                samples.new("b", queue="y", due_at_ms=NOW_MS - 2),
+                samples.new("d", queue="y", due_at_ms=NOW_MS),
+                samples.new("a", queue="x", due_at_ms=NOW_MS, priority=1),
             ]
         )
 
-        assert await claimed_ids(store, samples.claim(lanes=("x", "y"))) == ["a", "b", "c", "d"]
+        assert await claimed_ids(store, samples.claim(queues=("x", "y"))) == ["a", "b", "c", "d"]
 
-    async def test_the_order_holds_across_very_many_lanes(self, store: Store) -> None:
-        lanes = [f"lane {number:03}" for number in range(150)]
+    async def test_the_order_holds_across_very_many_queues(self, store: Store) -> None:
+        queues = [f"queue {number:03}" for number in range(150)]
         due_ms = [NOW_MS - (number * 37) % 150 for number in range(150)]
         await store.add(
             [
-                samples.new(f"d{number:03}", lane=lane, due_at_ms=due_ms[number])
-                for number, lane in enumerate(lanes)
+                samples.new(f"d{number:03}", queue=queue, due_at_ms=due_ms[number])
+                for number, queue in enumerate(queues)
             ]
         )
 
         first = sorted((due_ms[number], f"d{number:03}") for number in range(150))[:60]
-        claim = samples.claim(lanes=tuple(lanes), limit=60)
+        claim = samples.claim(queues=tuple(queues), limit=60)
         assert await claimed_ids(store, claim) == [delivery_id for _, delivery_id in first]
 
     async def test_payloads_come_back_byte_for_byte(self, store: Store) -> None:
@@ -117,13 +117,13 @@ class Claiming(Opened):
 
         assert tuple(one.content.payload for one in claimed) == payloads
 
-    async def test_only_the_lanes_asked_for(self, store: Store) -> None:
-        await store.add([samples.new(lane, lane=lane) for lane in ("x", "y", "xy", "X")])
+    async def test_only_the_queues_asked_for(self, store: Store) -> None:
+        await store.add([samples.new(queue, queue=queue) for queue in ("x", "y", "xy", "X")])
 
-        assert await claimed_ids(store, samples.claim(lanes=())) == []
-        assert await claimed_ids(store, samples.claim(lanes=("z",))) == []
-        assert await claimed_ids(store, samples.claim(lanes=("x", "x"))) == ["x"]
-        assert await claimed_ids(store, samples.claim(lanes=("xy", "y"))) == ["xy", "y"]
+        assert await claimed_ids(store, samples.claim(queues=())) == []
+        assert await claimed_ids(store, samples.claim(queues=("z",))) == []
+        assert await claimed_ids(store, samples.claim(queues=("x", "x"))) == ["x"]
+        assert await claimed_ids(store, samples.claim(queues=("xy", "y"))) == ["xy", "y"]
 
     async def test_a_limit_of_none_takes_none(self, store: Store) -> None:
         await store.add(samples.many(1))
@@ -149,7 +149,7 @@ class Claiming(Opened):
         await store.add([samples.new("d1", state=state, ended_at_ms=NOW_MS, due_at_ms=NOW_MS)])
 
         assert await store.claim(samples.claim()) == []
-        assert await store.next_due_ms((samples.LANE,)) is None
+        assert await store.next_due_ms((samples.QUEUE,)) is None
 
     async def test_an_ended_lease_is_due_again_and_counted(self, store: Store) -> None:
         await store.add(samples.many(1))

@@ -14,7 +14,7 @@ from homing.ports import Facet, GroupBy, PurgeRule, Query, Store
 from homing.testing import samples
 from homing.testing.contract.opening import Opened
 from homing.testing.contract.population import GROUPS, expected, population
-from homing.testing.samples import LANE, NOW_MS
+from homing.testing.samples import NOW_MS, QUEUE
 
 
 class Counting(Opened):
@@ -51,7 +51,7 @@ class Counting(Opened):
         assert await store.count(Query(route="other")) == {(): 0}
 
     async def test_counts_follow_every_change(self, store: Store) -> None:
-        """By route, lane and state, which a store may keep as numbers of their own."""
+        """By route, queue and state, which a store may keep as numbers of their own."""
 
         async def counted() -> dict[tuple[str, ...], int]:
             return await store.count(Query(), by=("state",))
@@ -60,21 +60,21 @@ class Counting(Opened):
         held = await store.claim(samples.claim(limit=3))
         assert await counted() == {("pending",): 2, ("in_flight",): 3}
         held += await store.claim(samples.claim(limit=2))
-        assert await store.count(_in_state("pending"), by=("lane",)) == {}
+        assert await store.count(_in_state("pending"), by=("queue",)) == {}
 
         first, second, third, *rest = (claimed.delivery for claimed in held)
         parent = replace(first, state="waiting", holder=None, due_at_ms=None)
-        moved = replace(third, state="pending", holder=None, lane=f"{LANE}/slow")
+        moved = replace(third, state="pending", holder=None, queue=f"{QUEUE}/slow")
         changes = [Change(parent), samples.ended(second), Change(moved)]
         changes += [samples.retry(each, due_at_ms=NOW_MS) for each in rest]
         assert await store.save(changes) == [True] * 5
 
         assert await counted() == {("pending",): 3, ("waiting",): 1, ("delivered",): 1}
-        assert await store.count(_in_state("pending"), by=("lane",)) == {
-            (LANE,): 2,
-            (f"{LANE}/slow",): 1,
+        assert await store.count(_in_state("pending"), by=("queue",)) == {
+            (QUEUE,): 2,
+            (f"{QUEUE}/slow",): 1,
         }
-        assert await store.count(_in_state("in_flight"), by=("lane",)) == {}
+        assert await store.count(_in_state("in_flight"), by=("queue",)) == {}
         assert await store.save([samples.ended(second)]) == [False]
         assert await store.purge(PurgeRule(what="delivery", before_ms=NOW_MS + 1)) == 1
         assert await counted() == {("pending",): 3, ("waiting",): 1}

@@ -18,7 +18,7 @@ class Draft(Struct, frozen=True):
 
     slot: int
     state: State
-    lane: int
+    queue: int
     priority: int
     due_in_ms: int
     key: int | None
@@ -46,7 +46,7 @@ class Draft(Struct, frozen=True):
         return samples.delivery(
             history.id_of(self.slot),
             route=history.name,
-            lane=history.lane(self.lane),
+            queue=history.queue(self.queue),
             priority=self.priority,
             state=self.state,
             source=history.name,
@@ -75,7 +75,7 @@ class Take(Struct, frozen=True):
     handle: int
     worker: str
     limit: int
-    lanes: tuple[int, ...]
+    queues: tuple[int, ...]
     lease_ms: int
     protects_w1: bool
     renews: bool
@@ -86,7 +86,7 @@ class Take(Struct, frozen=True):
             now_ms=history.now_ms,
             lease_until_ms=history.now_ms + self.lease_ms,
             limit=self.limit,
-            lanes=tuple(history.lane(number) for number in self.lanes),
+            queues=tuple(history.queue(number) for number in self.queues),
             alive_holders=frozenset({"w1"} if self.protects_w1 else ()),
         )
         taken = await history.same(self.handle, "claim", wish)

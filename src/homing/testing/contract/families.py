@@ -8,13 +8,13 @@ from homing.domain.delivery import Change, Delivery, New
 from homing.ports import Added, Existing, Query, Store
 from homing.testing import samples
 from homing.testing.contract.opening import Opened
-from homing.testing.samples import LANE, LEASE_MS, NOW_MS, SOURCE
+from homing.testing.samples import LEASE_MS, NOW_MS, QUEUE, SOURCE
 
-CHILD_LANE = "mail/notify"
+CHILD_QUEUE = "mail/notify"
 
 
 def children_of(parent_id: str, *names: str) -> tuple[New, ...]:
-    return tuple(samples.child(name, parent_id, lane=CHILD_LANE) for name in names)
+    return tuple(samples.child(name, parent_id, queue=CHILD_QUEUE) for name in names)
 
 
 async def fan_out(store: Store, *names: str) -> Delivery:
@@ -108,8 +108,8 @@ class FanningOut(Opened):
 
         assert (parent.state, parent.open_children, parent.due_at_ms) == ("waiting", 2, None)
         assert await store.claim(samples.claim(at_ms=NOW_MS + 9 * LEASE_MS)) == []
-        assert await store.next_due_ms((LANE,)) is None
-        taken = await store.claim(samples.claim(lanes=(CHILD_LANE,)))
+        assert await store.next_due_ms((QUEUE,)) is None
+        taken = await store.claim(samples.claim(queues=(CHILD_QUEUE,)))
         assert [c.delivery.id for c in taken] == ["a", "b"]
 
     async def test_taken_children_are_left_out_and_not_counted(self, store: Store) -> None:

@@ -31,11 +31,11 @@ class Filtering(Opened):
     async def test_every_pair_of_filters_holds_together(self, store: Store) -> None:
         lot = population()
         await store.add(lot)
-        dice = random.Random(7)  # noqa: S311 - as above
+        rng = random.Random(7)  # noqa: S311 - as above
         some_found = 0
         for one, other in itertools.combinations(CONDITIONS, 2):
             for _ in range(3):
-                conditions = {name: dice.choice(CONDITIONS[name][0]) for name in (one, other)}
+                conditions = {name: rng.choice(CONDITIONS[name][0]) for name in (one, other)}
                 found = expected(lot, conditions)
                 some_found += bool(found)
 

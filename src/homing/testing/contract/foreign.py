@@ -1,4 +1,4 @@
-"""A Shape that no design has: its words, times and kinds of record differ from the engine's."""
+"""A RecordLayout that no design has: its words, times and kinds differ from the engine's."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from homing.domain.delivery import Attempt, Delivery, Fact, Key
 from homing.domain.policy import Retention
 from homing.engine.ops.labels import Label, LabelTable
-from homing.stores.projecting import ShapeProjection
-from homing.stores.shape import (
+from homing.stores.layout import (
     HIDDEN,
     Record,
     RecordKind,
-    Shape,
+    RecordLayout,
     Stored,
     iso_utc,
     iso_utc_or_none,
 )
+from homing.stores.projecting import LayoutProjection
 
 LABELS = LabelTable(
     (
@@ -75,7 +75,7 @@ def _malformed(fact: Fact) -> Record:
     return {"entry": fact.key, "says": fact.value}
 
 
-FOREIGN = Shape(
+FOREIGN = RecordLayout(
     names={"queue": "queue/"},
     fields=(
         "number",
@@ -122,14 +122,14 @@ FOREIGN = Shape(
 )
 
 
-class _OfEveryRoute(dict[str, Shape]):
+class _OfEveryRoute(dict[str, RecordLayout]):
     """The cases of the suite name routes as they like."""
 
-    def get(self, _route: str, _default: Any = None) -> Shape:
+    def get(self, _route: str, _default: Any = None) -> RecordLayout:
         return FOREIGN
 
 
-def foreign_projection(retention: Retention | None = None) -> ShapeProjection:
-    """For a store that is to show the foreign Shape for whatever it holds."""
+def foreign_projection(retention: Retention | None = None) -> LayoutProjection:
+    """For a store that is to show the foreign RecordLayout for whatever it holds."""
     kept = Retention() if retention is None else retention
-    return ShapeProjection(_OfEveryRoute({"any": FOREIGN}), lambda _: kept)
+    return LayoutProjection(_OfEveryRoute({"any": FOREIGN}), lambda _: kept)

@@ -21,7 +21,7 @@ _fresh = itertools.count()
 class History:
     """Every answer is compared at once, and all that is stored at the end.
 
-    Its ids, lanes and kinds are its own: many histories may be run on one store.
+    Its ids, queues and kinds are its own: many histories may be run on one store.
     """
 
     def __init__(self, handles: Sequence[Store]) -> None:
@@ -33,8 +33,8 @@ class History:
     def id_of(self, slot: int) -> str:
         return f"{self.name}/{slot}"
 
-    def lane(self, number: int) -> str:
-        return f"{self.name}/lane{number}"
+    def queue(self, number: int) -> str:
+        return f"{self.name}/queue{number}"
 
     def fact(self, key: str) -> Fact:
         return Fact(self.name, key, self.now_ms, {"at": self.now_ms})
@@ -54,8 +54,8 @@ class History:
         for worker in WORKERS:
             await self.same(0, "count", Query(route=self.name, holder=worker), ("state",))
         await self.same(0, "facts", self.name)
-        await self.same(0, "count", Query(route=self.name, notices_due=True), ("state", "lane"))
-        await self.same(0, "next_due_ms", (self.lane(0), self.lane(1)))
+        await self.same(0, "count", Query(route=self.name, notices_due=True), ("state", "queue"))
+        await self.same(0, "next_due_ms", (self.queue(0), self.queue(1)))
 
     async def compare_records(self) -> None:
         cursor: Cursor | None = None

@@ -152,12 +152,12 @@ class Naming(Opened):
             assert [d.id for d in page.items] == [f"d{n:03}"], name
         assert await store.count(Query(recipient="everyone")) == {(): len(ODD_NAMES)}
 
-    async def test_odd_lanes_are_apart(self, store: Store) -> None:
-        await store.add([samples.new(f"d{n:03}", lane=name) for n, name in enumerate(ODD_NAMES)])
+    async def test_odd_queues_are_apart(self, store: Store) -> None:
+        await store.add([samples.new(f"d{n:03}", queue=name) for n, name in enumerate(ODD_NAMES)])
 
         for n, name in enumerate(ODD_NAMES):
             assert await store.next_due_ms((name,)) == samples.NOW_MS
-            taken = await store.claim(samples.claim(lanes=(name,)))
+            taken = await store.claim(samples.claim(queues=(name,)))
             assert [c.delivery.id for c in taken] == [f"d{n:03}"], name
 
     async def test_odd_result_names_are_apart(self, store: Store) -> None:

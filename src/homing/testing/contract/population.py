@@ -67,30 +67,30 @@ GROUPS: dict[GroupBy, Callable[[Delivery], str]] = {
     "error_class": lambda d: d.failure.error_class if d.failure else "",
     "stage": lambda d: d.stage,
     "required": lambda d: {True: "true", False: "false"}[d.required],
-    "lane": lambda d: d.lane,
+    "queue": lambda d: d.queue,
     "source": lambda d: d.source,
 }
 
 
 def population(size: int = 150) -> list[New]:
     """A mixed lot, the same each time."""
-    dice = random.Random(25)  # noqa: S311 - a lot drawn for tests
-    return [_one(dice, number) for number in range(size)]
+    rng = random.Random(25)  # noqa: S311 - a lot drawn for tests
+    return [_one(rng, number) for number in range(size)]
 
 
-def _one(dice: random.Random, number: int) -> New:
-    pick = dice.choice
+def _one(rng: random.Random, number: int) -> New:
+    pick = rng.choice
     state = pick(("pending", "pending", "in_flight", "failed", "delivered", "dismissed"))
-    has_failed = state == "failed" or dice.random() < 0.3
+    has_failed = state == "failed" or rng.random() < 0.3
     return samples.new(
         f"d{number:03}",
         route=pick(("mail", "jobs")),
-        lane=pick(("x", "y")),
+        queue=pick(("x", "y")),
         stage=pick(("render", "send")),
         source=pick(ODD),
         key=pick((None, *ODD)),
         topic=pick((None, *ODD)),
-        recipients=tuple(Recipient(name) for name in dice.sample(ODD, dice.randrange(4))),
+        recipients=tuple(Recipient(name) for name in rng.sample(ODD, rng.randrange(4))),
         failure=Failure(pick(("timed_out", "a_b", "axb", ""))) if has_failed else None,
         failed_because=pick(("exhausted", "uncertain")) if state == "failed" else None,
         state=state,
@@ -101,8 +101,8 @@ def _one(dice: random.Random, number: int) -> New:
         holder=pick(("w1", "w2")) if state == "in_flight" else None,
         notices_due=pick(((), (), ("alert",), ("alert", "log"))),
         required=pick((True, True, False)),
-        created_at_ms=NOW_MS + dice.randrange(5),
-        updated_at_ms=NOW_MS + dice.randrange(5),
+        created_at_ms=NOW_MS + rng.randrange(5),
+        updated_at_ms=NOW_MS + rng.randrange(5),
     )
 
 

@@ -14,7 +14,7 @@ from homing.domain.delivery import TERMINAL_STATES, State
 from homing.ports import Existing, PurgeKind, PurgeRule, Query, Store
 from homing.testing import samples
 from homing.testing.contract.opening import Opened
-from homing.testing.samples import LANE, NOW_MS, SOURCE
+from homing.testing.samples import NOW_MS, QUEUE, SOURCE
 
 EVERY_STATE: tuple[State, ...] = (
     "pending",
@@ -133,7 +133,7 @@ class PurgingDeliveries(Opened):
 
         await store.purge(rule("delivery"))
 
-        assert await store.next_due_ms((LANE,)) is None
+        assert await store.next_due_ms((QUEUE,)) is None
         for query in (Query(), Query(notices_due=True), Query(holder="w1"), Query(route="mail")):
             assert await store.count(query) == {(): 0}
 

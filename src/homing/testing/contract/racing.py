@@ -162,13 +162,13 @@ class RacingHandles(Opened):
         self, store: Store, other: Store
     ) -> None:
         for number in range(10):
-            delivery_id, lane = f"d{number}", f"lane{number}"
-            await store.add([samples.new(delivery_id, lane=lane)])
-            (held,) = await store.claim(samples.claim("w1", lanes=(lane,)))
+            delivery_id, queue = f"d{number}", f"queue{number}"
+            await store.add([samples.new(delivery_id, queue=queue)])
+            (held,) = await store.claim(samples.claim("w1", queues=(queue,)))
             late_ms = NOW_MS + LEASE_MS
             (renewed,), taken = await asyncio.gather(
                 store.renew("w1", [(delivery_id, held.delivery.version)], late_ms + 1),
-                other.claim(samples.claim("w2", at_ms=late_ms, lanes=(lane,))),
+                other.claim(samples.claim("w2", at_ms=late_ms, queues=(queue,))),
             )
 
             assert renewed is not bool(taken)

@@ -8,7 +8,7 @@ from homing.domain.delivery import Change, Content
 from homing.ports import Added, Existing, Query, Store
 from homing.testing import samples
 from homing.testing.contract.opening import Opened, Opener
-from homing.testing.samples import LANE, LEASE_MS, NOW_MS, SOURCE
+from homing.testing.samples import LEASE_MS, NOW_MS, QUEUE, SOURCE
 
 
 class Reopening(Opened):
@@ -31,7 +31,7 @@ class Reopening(Opened):
         assert await again.find(SOURCE, "order-1") == new.keys[0]
         assert await again.attempts("d1") == [samples.attempt("d1")]
         assert await again.facts("note") == [samples.fact("k", n=1)]
-        assert await again.next_due_ms((LANE,)) == NOW_MS + 5
+        assert await again.next_due_ms((QUEUE,)) == NOW_MS + 5
         assert await again.count(Query()) == {(): 2}
         assert await again.add([new]) == [Existing("d1", new.keys[0])]
 

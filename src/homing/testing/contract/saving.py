@@ -157,16 +157,16 @@ class Saving(Opened):
         assert await store.claim(samples.claim("w2", at_ms=NOW_MS + 4)) == []
         assert len(await store.claim(samples.claim("w2", at_ms=NOW_MS + 5))) == 1
 
-    async def test_lane_and_priority_may_change(self, store: Store) -> None:
+    async def test_queue_and_priority_may_change(self, store: Store) -> None:
         held = await one_claimed(store)
         moved = samples.changed(
-            held, state="pending", holder=None, due_at_ms=NOW_MS, lane="fast", priority=1
+            held, state="pending", holder=None, due_at_ms=NOW_MS, queue="fast", priority=1
         )
         await store.save([Change(moved)])
-        await store.add([samples.new("d0", lane="fast")])
+        await store.add([samples.new("d0", queue="fast")])
 
         assert await store.claim(samples.claim()) == []
-        taken = await store.claim(samples.claim(lanes=("fast",)))
+        taken = await store.claim(samples.claim(queues=("fast",)))
         assert [c.delivery.id for c in taken] == ["d1", "d0"]
 
     async def test_a_big_batch_is_saved_whole(self, store: Store) -> None:

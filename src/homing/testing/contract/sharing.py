@@ -17,10 +17,10 @@ class Sharing(Opened):
         """Whatever a store gathers into one commit, each caller gets its own answer."""
 
         async def live(number: int) -> str | None:
-            delivery_id, lane = f"d{number}", f"lane{number}"
-            new = samples.keyed(delivery_id, delivery_id, lane=lane)
+            delivery_id, queue = f"d{number}", f"queue{number}"
+            new = samples.keyed(delivery_id, delivery_id, queue=queue)
             assert await store.add([new]) == [Added(delivery_id)]
-            (held,) = await store.claim(samples.claim(lanes=(lane,)))
+            (held,) = await store.claim(samples.claim(queues=(queue,)))
             assert held.delivery.id == delivery_id
             assert await store.save([samples.ended(held.delivery)]) == [True]
             assert await store.save([samples.ended(held.delivery)]) == [False]

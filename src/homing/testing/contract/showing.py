@@ -1,4 +1,4 @@
-"""Records of a foreign Shape: always what the Shape says of what is stored, in the same commit."""
+"""Records of a foreign RecordLayout: always what it says of what is stored, in the same commit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from homing.domain.delivery import Change, Fact
 from homing.domain.failure import Failure
 from homing.domain.policy import Retention
 from homing.ports import PurgeRule, Seen, Showing, Store
-from homing.stores.shape import Stored, iso_utc
+from homing.stores.layout import Stored, iso_utc
 from homing.testing import samples
 from homing.testing.contract.events import Event
 from homing.testing.contract.foreign import FOREIGN, foreign_projection
@@ -45,7 +45,7 @@ async def under(store: Store, name: str) -> list[str]:
 
 
 async def is_true(store: Store, delivery_id: str) -> bool:
-    """What is shown of a delivery is what the Shape makes of what is stored."""
+    """What is shown of a delivery is what the RecordLayout makes of what is stored."""
     delivery, content = await store.get(delivery_id), await store.content(delivery_id)
     shown = await record(store, f"queue/{delivery_id}")
     if delivery is None or content is None:

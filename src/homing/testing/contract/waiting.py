@@ -8,7 +8,7 @@ from homing.domain.delivery import Change
 from homing.ports import Store
 from homing.testing import samples
 from homing.testing.contract.opening import Opened
-from homing.testing.samples import LANE, LEASE_MS, NOW_MS
+from homing.testing.samples import LEASE_MS, NOW_MS, QUEUE
 
 LONG_S = 60.0
 SOON_S = 10.0
@@ -77,17 +77,17 @@ class Waiting(Opened):
 
 class KnowingWhen(Opened):
     async def test_with_nothing_to_do_there_is_no_next_time(self, store: Store) -> None:
-        assert await store.next_due_ms((LANE,)) is None
+        assert await store.next_due_ms((QUEUE,)) is None
         assert await store.next_due_ms(()) is None
 
-    async def test_the_next_time_is_the_earliest_of_the_lanes(self, store: Store) -> None:
+    async def test_the_next_time_is_the_earliest_of_the_queues(self, store: Store) -> None:
         await store.add(
             [
-                samples.new("a", lane="x", due_at_ms=NOW_MS + 5),
-                samples.new("b", lane="x", due_at_ms=NOW_MS + 9, priority=1),
-                samples.new("c", lane="y", due_at_ms=NOW_MS + 3, priority=4),
-                samples.new("d", lane="z", due_at_ms=NOW_MS - 1),
-                samples.new("e", lane="n", due_at_ms=None),
+                samples.new("a", queue="x", due_at_ms=NOW_MS + 5),
+                samples.new("b", queue="x", due_at_ms=NOW_MS + 9, priority=1),
+                samples.new("c", queue="y", due_at_ms=NOW_MS + 3, priority=4),
+                samples.new("d", queue="z", due_at_ms=NOW_MS - 1),
+                samples.new("e", queue="n", due_at_ms=None),
             ]
         )
 
@@ -99,13 +99,13 @@ class KnowingWhen(Opened):
     async def test_the_end_of_a_lease_counts(self, store: Store) -> None:
         await store.add(samples.many(1))
         (held,) = await store.claim(samples.claim())
-        assert await store.next_due_ms((LANE,)) == NOW_MS + LEASE_MS
+        assert await store.next_due_ms((QUEUE,)) == NOW_MS + LEASE_MS
 
         await store.renew("w1", [(held.delivery.id, held.delivery.version)], NOW_MS + 99_000)
-        assert await store.next_due_ms((LANE,)) == NOW_MS + 99_000
+        assert await store.next_due_ms((QUEUE,)) == NOW_MS + 99_000
 
         await store.save([samples.ended(held.delivery)])
-        assert await store.next_due_ms((LANE,)) is None
+        assert await store.next_due_ms((QUEUE,)) is None
 
     async def test_it_moves_with_what_is_saved(self, store: Store) -> None:
         await store.add(samples.many(1))
@@ -114,4 +114,4 @@ class KnowingWhen(Opened):
 
         await store.save([Change(retry)])
 
-        assert await store.next_due_ms((LANE,)) == NOW_MS + 1234
+        assert await store.next_due_ms((QUEUE,)) == NOW_MS + 1234

@@ -23,13 +23,13 @@ class Sessions:
         self._users = users
         self._store = users.store
         self._clock = users.clock
-        self._dice = users.dice
+        self._rng = users.rng
         self._idle_ms = round(idle_s * 1000)
         self._max_ms = round(max_s * 1000)
 
     async def begin(self, user: User) -> str:
         """A new session. Its secret is returned only here."""
-        secret = self._dice.entropy(SECRET_BYTES).hex()
+        secret = self._rng.entropy(SECRET_BYTES).hex()
         now_ms = self._clock.now_ms()
         value: FactValue = {"user": user.name, "stamp": user.stamp, "began_at_ms": now_ms}
         await self._store.save([], [Fact(SESSION, digest_of(secret), now_ms, value)])

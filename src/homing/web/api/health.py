@@ -64,9 +64,9 @@ class Health:
                 f'homing_deliveries{{route="{_label(route.route)}",state="{state}"}} {number}'
                 for state, number in sorted(route.states.items())
             ]
-        lines.append("# TYPE homing_route_parked gauge")
+        lines.append("# TYPE homing_route_paused gauge")
         lines += [
-            f'homing_route_parked{{route="{_label(route.route)}"}} {int(route.parked)}'
+            f'homing_route_paused{{route="{_label(route.route)}"}} {int(route.paused)}'
             for route in stats.routes
         ]
         lines += ["# TYPE homing_workers gauge", f"homing_workers {len(stats.workers)}", ""]

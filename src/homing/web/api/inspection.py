@@ -16,7 +16,7 @@ from homing.domain.message import Email
 from homing.domain.redaction import mask_addresses
 from homing.engine.ops.advice import with_advice
 from homing.engine.ops.inspecting import list_workers
-from homing.engine.process.unserved import unserved_lanes
+from homing.engine.process.unserved import unserved_queues
 from homing.plugins.doctor import examine_running
 from homing.plugins.programs import Program, settings_in_force
 from homing.ports import Checked, Finding
@@ -120,7 +120,9 @@ class Inspection:
         query_of(call.scope, NO_FIELDS)
         engine = self._homing.engine
         workers = await list_workers(engine)
-        return json_answer(WorkersOut(workers, await unserved_lanes(engine.store, engine.liveness)))
+        return json_answer(
+            WorkersOut(workers, await unserved_queues(engine.store, engine.liveness))
+        )
 
     async def get_settings(self, call: Call) -> Response:
         query_of(call.scope, NO_FIELDS)

@@ -12,7 +12,7 @@ from homing.engine.ops.masking import masked_attempt, masked_audit, masked_deliv
 from homing.engine.ops.request_counts import count_requests
 from homing.engine.ops.views import DeliveryView, attempt_view, audit_view, delivery_view
 from homing.engine.process.counters import Span, history
-from homing.engine.process.unserved import unserved_lanes
+from homing.engine.process.unserved import unserved_queues
 from homing.ports import Query
 from homing.runtime.app import Homing
 from homing.web.api.filters import from_query, to_query
@@ -88,13 +88,13 @@ class Listing:
         }
         for (route, state), number in counts.items():
             states.setdefault(route, {})[state] = number
-        await engine.parking.refresh()
+        await engine.pausing.refresh()
         workers = await engine.live_workers()
         routes = [
-            RouteStats(name, by_state, engine.parking.is_parked(name))
+            RouteStats(name, by_state, engine.pausing.is_paused(name))
             for name, by_state in sorted(states.items())
         ]
-        unserved = await unserved_lanes(engine.store, engine.liveness)
+        unserved = await unserved_queues(engine.store, engine.liveness)
         oldest_ms = await oldest_due_ms(engine)
         return StatsOut(routes, workers, engine.clock.now_ms(), unserved, oldest_ms)
 

@@ -36,7 +36,7 @@ from homing.web.api.schemas import (
     ListOut,
     MeOut,
     NothingIn,
-    ParkedOut,
+    PausedOut,
     SearchOut,
     SettingsOut,
     SignInIn,
@@ -290,12 +290,12 @@ OPERATIONS: tuple[Operation, ...] = (
             about=about,
             takes=VerbIn,
             example=WHO,
-            gives={200: ParkedOut},
+            gives={200: PausedOut},
             refuses=(*BODY_REFUSALS, 404),
         )
         for name, about in (
-            ("park", "Stop a route: none of its deliveries is tried until it is unparked."),
-            ("unpark", "Start a parked route again."),
+            ("pause", "Stop a route: none of its deliveries is tried until it is resumed."),
+            ("resume", "Start a paused route again."),
         )
     ),
     Operation(
@@ -324,7 +324,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _reading(
         "workers",
         f"{API}/workers",
-        "Processes with a heartbeat, and the lanes they serve.",
+        "Processes with a heartbeat, and the queues they serve.",
         WorkersOut,
         refuses=(400,),
     ),

@@ -326,12 +326,12 @@ class SearchOut(Struct, frozen=True):
 class RouteStats(Struct, frozen=True):
     route: str
     states: dict[str, int]
-    parked: bool
+    paused: bool
 
 
 class StatsOut(Struct, frozen=True):
-    """Deliveries by route and state, live workers, work in lanes that no worker serves, and since
-    when the delivery is due that waits longest on a route that is not parked."""
+    """Deliveries by route and state, live workers, work in queues that no worker serves, and since
+    when the delivery is due that waits longest on a route that is not paused."""
 
     routes: list[RouteStats]
     workers: list[str]
@@ -341,8 +341,8 @@ class StatsOut(Struct, frozen=True):
 
 
 class WorkersOut(Struct, frozen=True):
-    """Processes with a heartbeat, the one that answers first, and how many deliveries wait in lanes
-    that no live worker serves."""
+    """Processes with a heartbeat, the one that answers first, and how many deliveries wait in
+    queues that no live worker serves."""
 
     items: list[WorkerView]
     unserved: dict[str, int]
@@ -397,12 +397,12 @@ class CountersOut(Struct, frozen=True):
     points: list[Point]
 
 
-class ParkedOut(Struct, frozen=True):
+class PausedOut(Struct, frozen=True):
     """All workers know of it after `within_s`. Of the `under_way` ones, those that are being sent
     already are finished, and the others are given back."""
 
     route: str
-    parked: bool
+    paused: bool
     within_s: float
     under_way: int
 

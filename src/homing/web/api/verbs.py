@@ -9,7 +9,7 @@ from starlette.responses import Response
 from homing.content.characters import check_label
 from homing.domain.delivery import Delivery
 from homing.domain.errors import InvalidRequest
-from homing.engine.process.parking import KNOWN_WITHIN_S
+from homing.engine.process.pausing import KNOWN_WITHIN_S
 from homing.runtime.app import Homing
 from homing.web.api.intake import Intake, email_of, takes_emails
 from homing.web.api.listing import Listing, id_of
@@ -17,7 +17,7 @@ from homing.web.api.schemas import (
     AmendIn,
     ConfirmIn,
     CycleVerbIn,
-    ParkedOut,
+    PausedOut,
     ReplayIn,
     VerbIn,
 )
@@ -96,28 +96,28 @@ class Verbs:
         except InvalidRequest as error:
             raise type(error)(f"email.{error.field}", error.problem) from error
 
-    async def park(self, call: Call) -> Response:
-        return await self._set_parked(call, parked=True)
+    async def pause(self, call: Call) -> Response:
+        return await self._set_paused(call, paused=True)
 
-    async def unpark(self, call: Call) -> Response:
-        return await self._set_parked(call, parked=False)
+    async def resume(self, call: Call) -> Response:
+        return await self._set_paused(call, paused=False)
 
-    async def _set_parked(self, call: Call, *, parked: bool) -> Response:
+    async def _set_paused(self, call: Call, *, paused: bool) -> Response:
         given = await self._intake.read(call, VerbIn, MAX_VERB_BYTES)
         route = str(call.path_params["route"])
-        return json_answer(await self.set_parked(call, route, given, parked=parked))
+        return json_answer(await self.set_paused(call, route, given, paused=paused))
 
-    async def set_parked(self, call: Call, route: str, given: VerbIn, *, parked: bool) -> ParkedOut:
+    async def set_paused(self, call: Call, route: str, given: VerbIn, *, paused: bool) -> PausedOut:
         """Stop a route, or start it again."""
         signed = who(call, given.actor, given.reason)
         await self._listing.demand_route(route, refusal=404)
         desk = self._homing.desk
         under_way = 0
-        if parked:
-            under_way = await desk.park(route, **signed)
+        if paused:
+            under_way = await desk.pause(route, **signed)
         else:
-            await desk.unpark(route, **signed)
-        return ParkedOut(route, parked, KNOWN_WITHIN_S, under_way)
+            await desk.resume(route, **signed)
+        return PausedOut(route, paused, KNOWN_WITHIN_S, under_way)
 
 
 def who(call: Call, actor: str | None, reason: str) -> Signed:

@@ -50,7 +50,7 @@ class Row(Struct, frozen=True):
     view: DeliveryView
     what: str
     color: str
-    # It waits for its route, which is parked.
+    # It waits for its route, which is paused.
     held: bool = False
 
 
@@ -94,13 +94,13 @@ class Deliveries:
             what = await self._summaries.of(found)
         else:
             what = {each.id: each.topic or f"{each.route}, {each.id[-6:]}" for each in found}
-        is_parked = self._homing.engine.parking.is_parked
+        is_paused = self._homing.engine.pausing.is_paused
         return [
             Row(
                 self._listing.view(visit.call, each),
                 what[each.id],
                 words.color(each.state),
-                held=each.state == "pending" and is_parked(each.route),
+                held=each.state == "pending" and is_paused(each.route),
             )
             for each in found
         ]

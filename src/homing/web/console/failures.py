@@ -37,5 +37,5 @@ class Failures:
             advice=advice,
             fixed_elsewhere=FIXED_ELSEWHERE,
             known=frozenset(engine.routes),
-            parkable=[name for name in engine.routes if engine.parking.fact(name) is None],
+            pausable=[name for name in engine.routes if engine.pausing.fact(name) is None],
         )

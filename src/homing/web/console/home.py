@@ -11,7 +11,7 @@ from starlette.responses import Response
 from homing.domain.delivery import Fact
 from homing.engine.ops.inspecting import list_workers
 from homing.engine.process.counters import RESOLUTIONS, Point, Span, history
-from homing.engine.process.parking import BY_FAULT
+from homing.engine.process.pausing import BY_FAULT
 from homing.engine.process.store_report import store_warnings
 from homing.engine.process.unserved import unserved_text
 from homing.runtime.app import Homing
@@ -118,18 +118,18 @@ class Home:
         ]
         reasons += [
             Reason(
-                _parked(visit, route, engine.parking.fact(route.route)),
+                _paused(visit, route, engine.pausing.fact(route.route)),
                 ("routes", route.route),
                 f"Route {route.route}",
             )
             for route in stats.routes
-            if route.parked
+            if route.paused
         ]
-        # A parked route has its reason already.
+        # A paused route has its reason already.
         problems = {
             route: problem
             for route, problem in engine.provider_problems.items()
-            if not engine.parking.is_parked(route)
+            if not engine.pausing.is_paused(route)
         }
         if not stats.workers:
             reasons.append(
@@ -137,8 +137,8 @@ class Home:
             )
         else:
             reasons += [
-                Reason(f"{upper_first(unserved_text(lane, number))}.", ("workers",), "Workers")
-                for lane, number in stats.unserved.items()
+                Reason(f"{upper_first(unserved_text(queue, number))}.", ("workers",), "Workers")
+                for queue, number in stats.unserved.items()
             ]
         late_s = 0.0 if oldest_ms is None else (engine.clock.now_ms() - oldest_ms) / 1000
         if late_s > LATE_AFTER_S:
@@ -161,10 +161,10 @@ class Home:
         return reasons
 
 
-def _parked(visit: Visit, route: RouteStats, fact: Fact | None) -> str:
+def _paused(visit: Visit, route: RouteStats, fact: Fact | None) -> str:
     by = ((fact.value if fact is not None else None) or {}).get("by")
-    how = "is parked because of a fault" if by == BY_FAULT else f"is parked by {by}"
-    text = f"Route {route.route} {how}: {visit.parked_because(fact)}"
+    how = "is paused because of a fault" if by == BY_FAULT else f"is paused by {by}"
+    text = f"Route {route.route} {how}: {visit.paused_because(fact)}"
     waiting = route.states.get("pending", 0)
     return f"{text} ({plural(waiting, 'delivery', 'deliveries')} waiting)" if waiting else text
 

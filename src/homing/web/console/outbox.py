@@ -21,7 +21,7 @@ from homing.web.http.reading import cursor_of, encode_cursor
 
 PAGE = 20
 FIELDS = frozenset({"cursor", "did"})
-# It would park the route until a person unparks it.
+# It would pause the route until a person resumes it.
 NOT_SAMPLED = "auth@"
 
 

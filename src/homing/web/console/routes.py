@@ -1,4 +1,4 @@
-"""Routes: when attempts come, what is allowed, whether the provider answers; park and unpark."""
+"""Routes: when attempts come, what is allowed, whether the provider answers; pause and resume."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from homing.web.http.problems import BadRequest
 DEFAULT_OUTAGE = "1h"
 FIELDS = frozenset({"outage", "did"})
 DID = {
-    "park": "The route is parked. All workers know of it within a second.",
-    "unpark": "The route runs again.",
+    "pause": "The route is paused. All workers know of it within a second.",
+    "resume": "The route runs again.",
     "check": "The provider was asked; see below.",
 }
 
@@ -63,8 +63,8 @@ class Routes:
         return (
             Page("GET", "/routes", "read", self.list),
             Page("GET", one, "read", self.show),
-            Page("POST", f"{one}/park", "operate", self.park),
-            Page("POST", f"{one}/unpark", "operate", self.unpark),
+            Page("POST", f"{one}/pause", "operate", self.pause),
+            Page("POST", f"{one}/resume", "operate", self.resume),
             Page("POST", f"{one}/check", "operate", self.check),
             Page("POST", f"{one}/test", "send", self.test),
         )
@@ -81,7 +81,7 @@ class Routes:
                 (
                     each,
                     route := engine.routes.get(each.route),
-                    engine.parking.fact(each.route),
+                    engine.pausing.fact(each.route),
                     _described(route),
                 )
                 for each in stats.routes
@@ -94,12 +94,13 @@ class Routes:
         """The routes that a live worker of any process works on."""
         engine = self._homing.engine
         await engine.liveness.look_if_fresh()
-        by_timer = await engine.liveness.lanes_of_timers()
+        by_timer = await engine.liveness.queues_of_timers()
         return frozenset(
             name
             for name, route in engine.routes.items()
             if any(
-                lane in by_timer or engine.liveness.is_served(lane) for lane in route.served_lanes
+                queue in by_timer or engine.liveness.is_served(queue)
+                for queue in route.served_queues
             )
         )
 
@@ -112,16 +113,16 @@ class Routes:
         if route is None and counts is None:
             raise NotFound(f"there is no route {name}")
         outage = fields.get("outage", DEFAULT_OUTAGE)
-        parked = self._homing.engine.parking.fact(name)
+        paused = self._homing.engine.pausing.fact(name)
         return self._rendering.page(
             visit,
             "route.html",
             place="routes",
             name=name,
             route=route,
-            counts=counts or RouteStats(name, {}, parked=False),
-            parked=parked,
-            advice=None if parked is None else advice(str((parked.value or {}).get("error_class"))),
+            counts=counts or RouteStats(name, {}, paused=False),
+            paused=paused,
+            advice=None if paused is None else advice(str((paused.value or {}).get("error_class"))),
             plans=[] if route is None else _plans(route, _outage_s(outage)),
             outage=outage,
             problem=self._homing.engine.provider_problems.get(name),
@@ -132,13 +133,13 @@ class Routes:
             done=DID.get(fields.get("did", "")),
         )
 
-    async def park(self, visit: Visit) -> Response:
-        return await self._set(visit, parked=True)
+    async def pause(self, visit: Visit) -> Response:
+        return await self._set(visit, paused=True)
 
-    async def unpark(self, visit: Visit) -> Response:
-        return await self._set(visit, parked=False)
+    async def resume(self, visit: Visit) -> Response:
+        return await self._set(visit, paused=False)
 
-    async def _set(self, visit: Visit, *, parked: bool) -> Response:
+    async def _set(self, visit: Visit, *, paused: bool) -> Response:
         form = await visit.form()
         body = {"actor": visit.person, "reason": form.get("reason").strip()}
         try:
@@ -146,8 +147,8 @@ class Routes:
         except msgspec.ValidationError:
             raise BadRequest("say why: the reason is kept in the audit", "reason", 422) from None
         name = visit.param("route")
-        await self._verbs.set_parked(visit.call, name, given, parked=parked)
-        return visit.see("routes", name, did="park" if parked else "unpark")
+        await self._verbs.set_paused(visit.call, name, given, paused=paused)
+        return visit.see("routes", name, did="pause" if paused else "resume")
 
     async def check(self, visit: Visit) -> Response:
         """Ask the provider: reachable, trusted, logged in. Nothing is sent."""

@@ -21,14 +21,14 @@ from homing.web.http.reading import whole_number
 
 PAGE = 50
 AUDIT_FIELDS = frozenset({"after", "at_ms"})
-DOES = {**DONE, "park": "parked the route", "unpark": "unparked the route"}
+DOES = {**DONE, "pause": "paused the route", "resume": "resumed the route"}
 
 
 # What each right allows, in the order in which they are named.
 MAY = {
     "read": "sees deliveries and routes",
     "send": "submits deliveries",
-    "operate": "replays, dismisses, amends and parks",
+    "operate": "replays, dismisses, amends and pauses",
     "administer": "sees access, settings and doctor",
 }
 

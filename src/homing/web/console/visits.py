@@ -13,7 +13,7 @@ from homing.domain.delivery import Fact
 from homing.domain.redaction import mask_addresses
 from homing.engine.access.tokens import Right
 from homing.engine.ops.masking import HIDDEN
-from homing.engine.process.parking import BY_FAULT
+from homing.engine.process.pausing import BY_FAULT
 from homing.web.access.auth import is_csrf_token
 from homing.web.access.forms import CSRF_FIELD, is_form
 from homing.web.http.answers import Answer
@@ -63,9 +63,9 @@ class Visit:
         """What an operator or a server has said, as the visitor may see it."""
         return said if self.sees_personal_data else mask_addresses(said)
 
-    def parked_because(self, parked: Fact | None) -> str:
-        """Why a route is parked. What an operator wrote is for those who see personal data."""
-        value = (None if parked is None else parked.value) or {}
+    def paused_because(self, paused: Fact | None) -> str:
+        """Why a route is paused. What an operator wrote is for those who see personal data."""
+        value = (None if paused is None else paused.value) or {}
         if value.get("by") != BY_FAULT and not self.sees_personal_data:
             return HIDDEN
         return self.text(str(value.get("reason") or value.get("error_class") or "no reason given"))

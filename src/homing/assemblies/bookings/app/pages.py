@@ -24,7 +24,7 @@ from homing.assemblies.bookings.app.desk import BookingDesk
 from homing.assemblies.bookings.app.slots import hours_of, offered_days, slots_of
 from homing.assemblies.bookings.outbox import OutboxCounts, OutboxError
 from homing.assemblies.bookings.payloads import Booking
-from homing.stores.shape import iso_utc
+from homing.stores.layout import iso_utc
 
 HERE = Path(__file__).parent
 STATIC = frozenset({"app.css", "app.js", "icon.svg"})

@@ -1,6 +1,6 @@
 -- The outbox as its document describes it, over the tables of Homing. A mail is seen from the
 -- failure of its inline call until it is sent or dismissed. A test compares every row with the
--- Shape (record.py). Where a column of homing_deliveries and the record differ, the column is right.
+-- RecordLayout (record.py). Where a column of homing_deliveries and the record differ, the column is right.
 create view email_outbox as
 with shown as (
     select

@@ -1,6 +1,6 @@
 -- `core.outbox` becomes a view over the tables of Homing: it gains failure_history, attempts,
 -- last_error and first_failed_at, and the rows of the table that was there are taken over. A test
--- compares every row of the view with the Shape (record.py), and what the functions write with what
+-- compares every row of the view with the RecordLayout (record.py), and what the functions write with what
 -- Python writes. Applying this file again changes nothing.
 --
 -- The functions run with the rights of their owner, so that a producer needs none on the tables of
@@ -32,14 +32,14 @@ return case
     when id ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' then id::uuid
 end;
 
--- A text as one part of a lane (engine/lanes.py).
-create or replace function core.homing_lane_part(part text) returns text
+-- A text as one part of a queue (engine/queues.py).
+create or replace function core.homing_queue_part(part text) returns text
 language sql immutable strict parallel safe
 return replace(replace(replace(part, '%', '%25'), '/', '%2F'), '@', '%40');
 
-create or replace function core.homing_lane(event_type text, generation bigint) returns text
+create or replace function core.homing_queue(event_type text, generation bigint) returns text
 language sql immutable strict parallel safe
-return 'events/' || core.homing_lane_part(event_type)
+return 'events/' || core.homing_queue_part(event_type)
 || case when generation > 0 then '@' || generation else '' end;
 
 -- A number as the encoder of Python writes it. Whole numbers of up to 64 bits are integers, all
@@ -135,7 +135,7 @@ declare
         placing lpad(to_hex(v_now), 12, '0') || '7' from 1 for 13
     )::uuid);
     v_taken homing_keys;
-    v_lane text;
+    v_queue text;
     v_payload bytea;
     v_fingerprint text;
     v_state text;
@@ -160,7 +160,7 @@ begin
             'status: %L is not one of pending, in_flight, delivered, failed', p_status
         );
     end if;
-    v_lane := core.homing_lane(p_event_type, p_generation);
+    v_queue := core.homing_queue(p_event_type, p_generation);
     v_payload := convert_to(core.homing_event(p_event_type, p_payload, false), 'UTF8');
     v_fingerprint := core.homing_fingerprint(p_event_type, p_payload);
 
@@ -207,7 +207,7 @@ begin
         v_ended := coalesce(core.homing_ms(p_deleted_at), v_created);
     end if;
     v_record := jsonb_strip_nulls(jsonb_build_object(
-        'id', v_id, 'route', 'events', 'lane', v_lane, 'stage', 'handle',
+        'id', v_id, 'route', 'events', 'queue', v_queue, 'stage', 'handle',
         'created_at_ms', v_created, 'updated_at_ms', coalesce(v_ended, v_created),
         'source', p_source, 'key', p_idempotency_key, 'fingerprint', v_fingerprint,
         'topic', p_event_type, 'generation', p_generation, 'state', v_state,
@@ -423,7 +423,7 @@ declare
     v_record jsonb;
     v_failure jsonb;
     v_generation bigint;
-    v_lane text;
+    v_queue text;
     v_stage text;
     v_sent boolean;
     v_cycle integer;
@@ -438,9 +438,9 @@ begin
     v_cycle := coalesce((v_record ->> 'cycle')::integer, 1);
     v_stage := coalesce(v_record ->> 'restart_at', v_row.stage);
     v_sent := v_record ? 'maybe_sent_at_ms';
-    v_lane := case
-        when v_generation > 0 then regexp_replace(v_row.lane, '@' || v_generation || '$', '')
-        else v_row.lane
+    v_queue := case
+        when v_generation > 0 then regexp_replace(v_row.queue, '@' || v_generation || '$', '')
+        else v_row.queue
     end || case when p_new_generation > 0 then '@' || p_new_generation else '' end;
     v_record := (v_record - array[
         'failed_because', 'max_attempts', 'crashes', 'failure', 'first_failed_at_ms',
@@ -450,7 +450,7 @@ begin
     || jsonb_build_object(
         'cycle', v_cycle + 1,
         'generation', p_new_generation,
-        'lane', v_lane,
+        'queue', v_queue,
         'stage', v_stage,
         'doubt_waived', v_sent,
         'maybe_duplicate', v_sent
@@ -481,7 +481,7 @@ begin
         'state', 'pending', 'version', v_row.version + 1, 'unsettled_claims', 0,
         'updated_at_ms', p_now, 'attempts_spent', 0, 'holder', null, 'due_at_ms', p_now,
         'claimed_at_ms', null, 'ended_at_ms', null, 'committing', 0, 'failed_because', null,
-        'error_class', null, 'lane', v_lane, 'stage', v_stage, 'phase', 'worker', 'is_stale', 1,
+        'error_class', null, 'queue', v_queue, 'stage', v_stage, 'phase', 'worker', 'is_stale', 1,
         'open_children', p_open_children
     ));
     insert into homing_open select v_open.*;
@@ -573,8 +573,8 @@ from (
         from homing_facts as f
         where
             f.kind = 'handler'
-            and f.key >= core.homing_lane_part(d.topic) || '/'
-            and f.key < core.homing_lane_part(d.topic) || '0'
+            and f.key >= core.homing_queue_part(d.topic) || '/'
+            and f.key < core.homing_queue_part(d.topic) || '0'
             and f.at_ms <= d.ended_at_ms
         order by f.at_ms desc
         limit 1

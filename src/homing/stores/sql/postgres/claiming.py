@@ -51,10 +51,10 @@ def claim_statement(
 
     With `fact_kind` it looks for facts of this kind, too.
     """
-    lanes, from_ms = _from_the_start(tuple(claim.lanes))
+    queues, from_ms = _from_the_start(tuple(claim.queues))
     leases_from_ms = FROM_THE_START
     if low_water is not None:
-        of = tuple(dict.fromkeys(claim.lanes))
+        of = tuple(dict.fromkeys(claim.queues))
         starts = [start for each in PRIORITIES for start in low_water.starts(of, each)]
         from_ms, leases_from_ms = pack(Array("bigint", starts)), low_water.leases_from_ms
     return bind(
@@ -68,24 +68,24 @@ def claim_statement(
             "lease_until_ms": claim.lease_until_ms,
             "limit": claim.limit,
             "limit_bytes": claim.limit_bytes,
-            "lanes": lanes,
+            "queues": queues,
             "alive_holders": Array("text", sorted(claim.alive_holders)),
         },
     )
 
 
 @lru_cache(maxsize=64)
-def _from_the_start(lanes: tuple[str, ...]) -> tuple[Packed, Packed]:
-    """Each lane once, and where it starts: the same in every claim of a worker."""
-    names = tuple(dict.fromkeys(lanes))
+def _from_the_start(queues: tuple[str, ...]) -> tuple[Packed, Packed]:
+    """Each queue once, and where it starts: the same in every claim of a worker."""
+    names = tuple(dict.fromkeys(queues))
     starts = [FROM_THE_START] * (len(names) * len(PRIORITIES))
     return pack(Array("text", names)), pack(Array("bigint", starts))
 
 
 def taken_of(rows: Sequence[Row], claimed: Sequence[Claimed]) -> Iterator[tuple[str, int, int]]:
-    """Lane, priority and due time of what was claimed."""
+    """Queue, priority and due time of what was claimed."""
     for row, one in zip(rows, claimed, strict=True):
-        yield one.delivery.lane, one.delivery.priority, row[_WAS_DUE]
+        yield one.delivery.queue, one.delivery.priority, row[_WAS_DUE]
 
 
 def results_statement(rows: Sequence[Row]) -> Statement | None:

@@ -27,7 +27,7 @@ SMALLEST_CLAIM = 128
 
 
 class LowWater:
-    """The marks of one process, by lane and priority."""
+    """The marks of one process, by queue and priority."""
 
     def __init__(self, steady_s: Callable[[], float]) -> None:
         self._steady_s = steady_s
@@ -41,8 +41,8 @@ class LowWater:
         is_old = self._steady_s() >= self._looked_at_all_s + LOOK_AT_ALL_EVERY_S
         return not self._is_slow or is_old or claim.limit < SMALLEST_CLAIM
 
-    def starts(self, lanes: Iterable[str], priority: int) -> list[int]:
-        return [self._marks.get((lane, priority), FROM_THE_START) for lane in lanes]
+    def starts(self, queues: Iterable[str], priority: int) -> list[int]:
+        return [self._marks.get((queue, priority), FROM_THE_START) for queue in queues]
 
     @property
     def leases_from_ms(self) -> int:
@@ -57,7 +57,7 @@ class LowWater:
         *,
         looked_at_all: bool,
     ) -> None:
-        """`taken` has lane, priority and due time of what was claimed."""
+        """`taken` has queue, priority and due time of what was claimed."""
         if looked_at_all:
             self._is_slow = took_s > max(SLOW_LOOK_S, SLOW_RATIO * self._quick_s)
             if claim.limit >= SMALLEST_CLAIM:
@@ -68,8 +68,8 @@ class LowWater:
         if not self._is_slow:
             return
         lowest: dict[tuple[str, int], int] = {}
-        for lane, priority, due_at_ms in taken:
-            place = lane, priority
+        for queue, priority, due_at_ms in taken:
+            place = queue, priority
             lowest[place] = min(lowest.get(place, due_at_ms), due_at_ms)
         for place, due_at_ms in lowest.items():
             self._marks[place] = due_at_ms - MARGIN_MS

@@ -116,9 +116,9 @@ def _behind(prefix: str) -> str | None:
     return None
 
 
-async def next_due_ms(connection: Connection, lanes: Sequence[str]) -> int | None:
+async def next_due_ms(connection: Connection, queues: Sequence[str]) -> int | None:
     [(due_at_ms,)] = await connection.run(
-        bind(_SQL["next_due"], {"lanes": Array("text", list(dict.fromkeys(lanes)))})
+        bind(_SQL["next_due"], {"queues": Array("text", list(dict.fromkeys(queues)))})
     )
     found: int | None = due_at_ms
     return found

@@ -166,7 +166,7 @@ class PostgresStore:
 
     async def claim(self, claim: Claim) -> list[Claimed]:
         self._news.look()
-        if claim.limit <= 0 or not claim.lanes:
+        if claim.limit <= 0 or not claim.queues:
             return []
         connection, low_water = self._open.claims, self._open.low_water
         looks_at_all = low_water.looks_at_all(claim)
@@ -248,8 +248,8 @@ class PostgresStore:
     def once(self, fact: Fact) -> AbstractAsyncContextManager[object | None]:
         return self._open.for_handlers.begin(fact)
 
-    async def next_due_ms(self, lanes: Sequence[str]) -> int | None:
-        return await self._read(reading.next_due_ms, lanes)
+    async def next_due_ms(self, queues: Sequence[str]) -> int | None:
+        return await self._read(reading.next_due_ms, queues)
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
         return await self._kept(listing.page(self._open.listings, query, cursor, limit))

@@ -35,7 +35,7 @@ WIDEST = 256
 _SQL = load(__package__, "add_new.sql", PARTS)
 _ADD = Bulk(_SQL["add_new"], widest=WIDEST)
 _FILLER = ("", *[0] * (VARYING + 4))
-_ROUTE, _LANE = NAMES.index("route"), NAMES.index("lane")
+_ROUTE, _QUEUE = NAMES.index("route"), NAMES.index("queue")
 _SOURCE, _KEY = NAMES.index("source"), NAMES.index("key")
 
 
@@ -82,14 +82,14 @@ def _fingerprint(delivery: Delivery, keys: Sequence[Key]) -> Any:
 
 def add_new(session: Session, rows: Sequence[Row]) -> None:
     """Up to `WIDEST` they are one statement. More are written table by table, which costs less."""
-    places = [(row[_ROUTE], row[_LANE]) for row in rows]
+    places = [(row[_ROUTE], row[_QUEUE]) for row in rows]
     with assuming_free:
         if len(rows) <= WIDEST:
             session.write_filled(_ADD, _with_counts(rows, places), _FILLER)
         else:
             _write_tables(session, rows)
-            for (route, lane), number in Counter(places).items():
-                session.counts.add_open(route, lane, number)
+            for (route, queue), number in Counter(places).items():
+                session.counts.add_open(route, queue, number)
     session.news = True
 
 

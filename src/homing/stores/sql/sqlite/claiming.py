@@ -1,4 +1,4 @@
-"""Claims read the front of the due index, of every lane and priority, and no more."""
+"""Claims read the front of the due index, of every queue and priority, and no more."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from homing.stores.sql.statements import load
 _SQL = load(__package__, "claim.sql", PARTS)
 PRIORITIES = range(FIRST_PRIORITY, LAST_PRIORITY + 1)
 LONG_PAYLOAD_BYTES = 65_536
-# Lanes times priorities are merged two by two, each merge on top of the other: no more than 32.
-LANES_AT_ONCE = 32 // len(PRIORITIES)
+# Queues times priorities are merged two by two, each merge on top of the other: no more than 32.
+QUEUES_AT_ONCE = 32 // len(PRIORITIES)
 
 
 class Due(Struct, frozen=True, array_like=True, order=True, gc=False):
@@ -106,37 +106,37 @@ def _affordable(claim: Claim, due: list[Due]) -> list[Due]:
 
 def _due(session: Session, claim: Claim) -> list[Due]:
     """By priority, and those due first."""
-    lanes = tuple(dict.fromkeys(claim.lanes))
-    expired = _expired(session, claim, lanes)
+    queues = tuple(dict.fromkeys(claim.queues))
+    expired = _expired(session, claim, queues)
     ready: list[Due] = []
-    for start in range(0, len(lanes), LANES_AT_ONCE):
-        ready += _ready(session, claim, lanes[start : start + LANES_AT_ONCE])
-    if expired or len(lanes) > LANES_AT_ONCE:
+    for start in range(0, len(queues), QUEUES_AT_ONCE):
+        ready += _ready(session, claim, queues[start : start + QUEUES_AT_ONCE])
+    if expired or len(queues) > QUEUES_AT_ONCE:
         return sorted(ready + expired)[: claim.limit]
     return ready
 
 
-def _expired(session: Session, claim: Claim, lanes: Sequence[str]) -> list[Due]:
+def _expired(session: Session, claim: Claim, queues: Sequence[str]) -> list[Due]:
     """Leases that have ended, except those of live holders."""
     alive = encode(sorted(claim.alive_holders)).decode()
-    found = session.ask(_SQL["expired"], (encode(lanes).decode(), claim.now_ms, alive))
+    found = session.ask(_SQL["expired"], (encode(queues).decode(), claim.now_ms, alive))
     return [Due(*one) for one in found]
 
 
-def _ready(session: Session, claim: Claim, lanes: Sequence[str]) -> list[Due]:
+def _ready(session: Session, claim: Claim, queues: Sequence[str]) -> list[Due]:
     ranges = [
         value
-        for lane in lanes
+        for queue in queues
         for priority in PRIORITIES
-        for value in (lane, priority, claim.now_ms)
+        for value in (queue, priority, claim.now_ms)
     ]
-    [(picked,)] = session.ask(_pick(len(lanes)), (*ranges, claim.limit))
+    [(picked,)] = session.ask(_pick(len(queues)), (*ranges, claim.limit))
     return _decode_due(picked)
 
 
 @functools.cache
-def _pick(lanes: int) -> str:
-    places = [_SQL["ready"]] * (lanes * len(PRIORITIES))
+def _pick(queues: int) -> str:
+    places = [_SQL["ready"]] * (queues * len(PRIORITIES))
     return _SQL["pick"].replace(":places:", "\nunion all\n".join(places))
 
 

@@ -1,4 +1,4 @@
-"""How many deliveries there are by route, lane and state, and of those that failed by error class
+"""How many deliveries there are by route, queue and state, and of those that failed by error class
 and reason, kept in the commit of each change.
 
 Triggers would do the same row by row; they cost a third of the whole way of a delivery. Here the
@@ -27,19 +27,19 @@ class Counts:
 
     def add(self, delivery: Delivery, number: int = 1) -> None:
         state = delivery.state
-        place: tuple[str, ...] = delivery.route, delivery.lane, _COUNTED_AS.get(state, state)
+        place: tuple[str, ...] = delivery.route, delivery.queue, _COUNTED_AS.get(state, state)
         if state == "failed":
             place += _kind(delivery)
         self._changes[place] = self._changes.get(place, 0) + number
 
-    def add_open(self, route: str, lane: str, number: int) -> None:
-        place = route, lane, OPEN
+    def add_open(self, route: str, queue: str, number: int) -> None:
+        place = route, queue, OPEN
         self._changes[place] = self._changes.get(place, 0) + number
 
     def move(self, before: Delivery, after: Delivery) -> None:
         if (
             before.state != after.state
-            or before.lane != after.lane
+            or before.queue != after.queue
             or before.route != after.route
             or (after.state == "failed" and _kind(before) != _kind(after))
         ):

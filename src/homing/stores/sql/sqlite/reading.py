@@ -130,10 +130,10 @@ def _facts_in_order(
     return rows, takewhile(lambda row: row[1].startswith(prefix), behind)
 
 
-def next_due_ms(connection: sqlite3.Connection, lanes: Sequence[str]) -> int | None:
+def next_due_ms(connection: sqlite3.Connection, queues: Sequence[str]) -> int | None:
     found: list[tuple[int]] = []
-    for lane in dict.fromkeys(lanes):
+    for queue in dict.fromkeys(queues):
         for priority in PRIORITIES:
-            found += connection.execute(_SQL["next_ready"], (lane, priority))
-        found += connection.execute(_SQL["next_lease_end"], (lane,))
+            found += connection.execute(_SQL["next_ready"], (queue, priority))
+        found += connection.execute(_SQL["next_lease_end"], (queue,))
     return min((due_at_ms for (due_at_ms,) in found), default=None)

@@ -27,7 +27,7 @@ _OF_NEW = (
     "updated_at_ms",
     "due_at_ms",
     "route",
-    "lane",
+    "queue",
     "priority",
     "stage",
     "source",
@@ -45,7 +45,7 @@ delivery_row = row_maker(ABSENT, COLUMNS)
 varying_row = row_maker(ABSENT, COLUMNS[:VARYING])
 """The values in which a new delivery differs from others."""
 
-_NEW = Delivery(id="", route="", lane="", stage="", created_at_ms=0, updated_at_ms=0, due_at_ms=0)
+_NEW = Delivery(id="", route="", queue="", stage="", created_at_ms=0, updated_at_ms=0, due_at_ms=0)
 # The fields from which the other columns are made.
 _other_fields: Callable[[Delivery], Row] = attrgetter(
     *(

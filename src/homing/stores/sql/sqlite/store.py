@@ -240,8 +240,8 @@ class SqliteStore:
     ) -> list[Fact]:
         return await self._open.quick.ask(reading.facts, kind, prefix, limit, after, order)
 
-    async def next_due_ms(self, lanes: Sequence[str]) -> int | None:
-        return await self._open.quick.ask(reading.next_due_ms, lanes)
+    async def next_due_ms(self, queues: Sequence[str]) -> int | None:
+        return await self._open.quick.ask(reading.next_due_ms, queues)
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
         return await self._reader(query).ask(listing.page, query, cursor, limit)

@@ -29,7 +29,7 @@ create table homing_open (
     is_stale smallint not null, -- 1: a save has changed columns and left the record as it was
     id text collate "C" not null,
     route text collate "C" not null,
-    lane text collate "C" not null,
+    queue text collate "C" not null,
     stage text collate "C" not null,
     phase text collate "C" not null,
     source text collate "C" not null,
@@ -55,11 +55,11 @@ alter table homing_open set (
 
 -- A claim reads its front alone; the id is the last word between equals.
 create index homing_open_ready
-on homing_open (lane, priority, due_at_ms, id)
+on homing_open (queue, priority, due_at_ms, id)
 where state in ('pending', 'waiting') and due_at_ms is not null;
 
 create index homing_open_leases
-on homing_open (lane, due_at_ms) where state = 'in_flight';
+on homing_open (queue, due_at_ms) where state = 'in_flight';
 
 create index homing_open_parent
 on homing_open (parent_id, created_at_ms, id) where parent_id is not null;

@@ -5,7 +5,7 @@
 -- when it is asked for. Triggers, so that workers of the version before are counted too.
 create table homing_counts (
     route text collate "C" not null,
-    lane text collate "C" not null,
+    queue text collate "C" not null,
     state text collate "C" not null,
     number bigint not null
 );
@@ -24,12 +24,12 @@ create function homing_count_ended() returns trigger
 language plpgsql security definer set search_path from current as $$
 begin
     if tg_op <> 'INSERT' then
-        insert into homing_counts (route, lane, state, number)
-        select o.route, o.lane, o.state, -count(*) from gone as o group by o.route, o.lane, o.state;
+        insert into homing_counts (route, queue, state, number)
+        select o.route, o.queue, o.state, -count(*) from gone as o group by o.route, o.queue, o.state;
     end if;
     if tg_op <> 'DELETE' then
-        insert into homing_counts (route, lane, state, number)
-        select o.route, o.lane, o.state, count(*) from put as o group by o.route, o.lane, o.state;
+        insert into homing_counts (route, queue, state, number)
+        select o.route, o.queue, o.state, count(*) from put as o group by o.route, o.queue, o.state;
     end if;
     return null;
 end
@@ -58,8 +58,8 @@ for each statement execute function homing_count_ended();
 create trigger homing_ended_emptied after truncate on homing_ended
 for each statement execute function homing_count_none();
 
-insert into homing_counts (route, lane, state, number)
-select d.route, d.lane, d.state, count(*) from homing_ended as d group by d.route, d.lane, d.state;
+insert into homing_counts (route, queue, state, number)
+select d.route, d.queue, d.state, count(*) from homing_ended as d group by d.route, d.queue, d.state;
 
 -- A query for one state then reads one of the two tables.
 alter table homing_open add constraint homing_open_state

@@ -23,9 +23,9 @@ create or replace function homing_count_ended() returns trigger
 language plpgsql security definer set search_path from current as $$
 begin
     if tg_op <> 'INSERT' then
-        insert into homing_counts (route, lane, state, error_class, failed_because, number)
+        insert into homing_counts (route, queue, state, error_class, failed_because, number)
         select
-            o.route, o.lane, o.state,
+            o.route, o.queue, o.state,
             case when o.state = 'failed' then coalesce(o.error_class, '') else '' end,
             case when o.state = 'failed' then coalesce(o.failed_because, '') else '' end,
             -count(*)
@@ -33,9 +33,9 @@ begin
         group by 1, 2, 3, 4, 5;
     end if;
     if tg_op <> 'DELETE' then
-        insert into homing_counts (route, lane, state, error_class, failed_because, number)
+        insert into homing_counts (route, queue, state, error_class, failed_because, number)
         select
-            o.route, o.lane, o.state,
+            o.route, o.queue, o.state,
             case when o.state = 'failed' then coalesce(o.error_class, '') else '' end,
             case when o.state = 'failed' then coalesce(o.failed_because, '') else '' end,
             count(*)
@@ -48,8 +48,8 @@ $$;
 
 delete from homing_counts where state = 'failed';
 
-insert into homing_counts (route, lane, state, error_class, failed_because, number)
-select d.route, d.lane, d.state, coalesce(d.error_class, ''), coalesce(d.failed_because, ''), count(*)
+insert into homing_counts (route, queue, state, error_class, failed_because, number)
+select d.route, d.queue, d.state, coalesce(d.error_class, ''), coalesce(d.failed_because, ''), count(*)
 from homing_ended as d
 where d.state = 'failed'
 group by 1, 2, 3, 4, 5;

@@ -1,7 +1,7 @@
--- What is due of the lanes asked for, by priority, then due time, then id: what is ready, and leases
+-- What is due of the queues asked for, by priority, then due time, then id: what is ready, and leases
 -- that have ended, but for those of holders known to be alive. A row that another transaction has
 -- locked is skipped. The next priority is looked at only while the limit is not reached: the loop over
--- priorities ends with the limit after it. `from_ms` has a start for each lane, priority by priority.
+-- priorities ends with the limit after it. `from_ms` has a start for each queue, priority by priority.
 -- The caller puts the answer in order: to sort it here would copy all payloads once more.
 -- name: claim
 with due as materialized (
@@ -17,16 +17,16 @@ with due as materialized (
                 from generate_series(1, :priorities:) as p (priority)
                 cross join lateral (
                     select x.*
-                    from unnest(@lanes::text[]) with ordinality as l (lane, nth)
+                    from unnest(@queues::text[]) with ordinality as l (queue, nth)
                     cross join lateral (
                         select
                             o.ctid as place, o.priority, o.due_at_ms, o.id,
                             o.payload_bytes::integer as payload_bytes
                         from homing_open as o
                         where
-                            o.lane = l.lane and o.priority = p.priority
+                            o.queue = l.queue and o.priority = p.priority
                             and o.due_at_ms >= (@from_ms::bigint[])[
-                                (p.priority - 1) * cardinality(@lanes::text[]) + l.nth
+                                (p.priority - 1) * cardinality(@queues::text[]) + l.nth
                             ]
                             and o.due_at_ms <= @now_ms::bigint
                             and o.state in ('pending', 'waiting') and o.due_at_ms is not null
@@ -41,14 +41,14 @@ with due as materialized (
             )
             union all
             select x.*
-            from unnest(@lanes::text[]) as l (lane)
+            from unnest(@queues::text[]) as l (queue)
             cross join lateral (
                 select
                     o.ctid as place, o.priority, o.due_at_ms, o.id,
                     o.payload_bytes::integer as payload_bytes
                 from homing_open as o
                 where
-                    o.lane = l.lane and o.state = 'in_flight'
+                    o.queue = l.queue and o.state = 'in_flight'
                     and o.due_at_ms >= @leases_from_ms::bigint and o.due_at_ms <= @now_ms::bigint
                     and (o.holder is null or o.holder <> all(@alive_holders::text[]))
                 order by o.priority, o.due_at_ms, o.id

@@ -153,10 +153,10 @@ with gone as (
     where
         ctid = any(array(select ctid from homing_counts limit 100000 for update skip locked))
         and (select count(*) from (select from homing_counts limit 200) as few) = 200
-    returning route, lane, state, error_class, failed_because, number
+    returning route, queue, state, error_class, failed_because, number
 )
-insert into homing_counts (route, lane, state, error_class, failed_because, number)
-select g.route, g.lane, g.state, g.error_class, g.failed_because, sum(g.number)
+insert into homing_counts (route, queue, state, error_class, failed_because, number)
+select g.route, g.queue, g.state, g.error_class, g.failed_because, sum(g.number)
 from gone as g
-group by g.route, g.lane, g.state, g.error_class, g.failed_because
+group by g.route, g.queue, g.state, g.error_class, g.failed_because
 having sum(g.number) <> 0;

@@ -62,14 +62,14 @@ limit @limit::bigint;
 
 -- name: next_due
 select min(x.due_at_ms)
-from unnest(@lanes::text[]) as l (lane)
+from unnest(@queues::text[]) as l (queue)
 cross join lateral (
     select o.due_at_ms from (values (1), (2), (3), (4)) as p (priority)
     cross join lateral (
         select o.due_at_ms
         from homing_open as o
         where
-            o.lane = l.lane and o.priority = p.priority
+            o.queue = l.queue and o.priority = p.priority
             and o.state in ('pending', 'waiting') and o.due_at_ms is not null
         order by o.due_at_ms
         limit 1
@@ -78,7 +78,7 @@ cross join lateral (
     (
         select o.due_at_ms
         from homing_open as o
-        where o.lane = l.lane and o.state = 'in_flight' and o.due_at_ms is not null
+        where o.queue = l.queue and o.state = 'in_flight' and o.due_at_ms is not null
         order by o.due_at_ms
         limit 1
     )
@@ -86,11 +86,11 @@ cross join lateral (
 
 -- name: standing
 from (
-    select c.route, c.lane, c.state, c.error_class, c.failed_because, c.number
+    select c.route, c.queue, c.state, c.error_class, c.failed_because, c.number
     from homing_counts as c
     union all
-    select o.route, o.lane, o.state, '', '', count(*) from homing_open as o
-    group by o.route, o.lane, o.state
+    select o.route, o.queue, o.state, '', '', count(*) from homing_open as o
+    group by o.route, o.queue, o.state
 ) as d
 
 -- name: numbers_ended

@@ -9,7 +9,7 @@ create table homing_deliveries (
     id text not null unique,
     created_at_ms integer not null,
     route text not null,
-    lane text not null,
+    queue text not null,
     priority integer not null check (priority between 1 and 4),
     stage text not null,
     phase text not null,
@@ -44,12 +44,12 @@ create table homing_deliveries (
 
 -- A claim reads its front alone; the id is the last word between equals.
 create index homing_deliveries_ready
-on homing_deliveries (lane, priority, due_at_ms, id)
+on homing_deliveries (queue, priority, due_at_ms, id)
 where state in ('pending', 'waiting') and due_at_ms is not null;
 
 -- Only what is in flight: few, however many are stored.
 create index homing_deliveries_leases
-on homing_deliveries (lane, due_at_ms, holder) where state = 'in_flight';
+on homing_deliveries (queue, due_at_ms, holder) where state = 'in_flight';
 
 create index homing_deliveries_created
 on homing_deliveries (created_at_ms, id);
@@ -72,7 +72,7 @@ create index homing_deliveries_notices_due_since
 on homing_deliveries (updated_at_ms) where has_notices_due = 1;
 
 create index homing_deliveries_waiting
-on homing_deliveries (route, lane, state) where state = 'waiting';
+on homing_deliveries (route, queue, state) where state = 'waiting';
 
 create index homing_deliveries_parent
 on homing_deliveries (parent_id, created_at_ms, id) where parent_id is not null;
@@ -90,10 +90,10 @@ on homing_deliveries (route, state, carries, ended_at_ms) where ended_at_ms is n
 -- counted when they are asked for (see queries/read.sql).
 create table homing_counts (
     route text not null,
-    lane text not null,
+    queue text not null,
     state text not null,
     number integer not null,
-    primary key (route, lane, state)
+    primary key (route, queue, state)
 ) strict, without rowid;
 
 create table homing_records (

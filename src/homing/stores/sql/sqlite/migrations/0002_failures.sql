@@ -3,22 +3,22 @@
 -- however many there are. Only what fails, or is no longer failed, has such a row.
 create table homing_counts_by_kind (
     route text not null,
-    lane text not null,
+    queue text not null,
     state text not null,
     error_class text not null, -- empty but for dead letters
     failed_because text not null,
     number integer not null,
-    primary key (route, lane, state, error_class, failed_because)
+    primary key (route, queue, state, error_class, failed_because)
 ) strict, without rowid;
 
-insert into homing_counts_by_kind (route, lane, state, error_class, failed_because, number)
-select c.route, c.lane, c.state, '', '', c.number from homing_counts as c where c.state <> 'failed';
+insert into homing_counts_by_kind (route, queue, state, error_class, failed_because, number)
+select c.route, c.queue, c.state, '', '', c.number from homing_counts as c where c.state <> 'failed';
 
-insert into homing_counts_by_kind (route, lane, state, error_class, failed_because, number)
-select d.route, d.lane, 'failed', coalesce(d.error_class, ''), coalesce(d.failed_because, ''), count(*)
+insert into homing_counts_by_kind (route, queue, state, error_class, failed_because, number)
+select d.route, d.queue, 'failed', coalesce(d.error_class, ''), coalesce(d.failed_because, ''), count(*)
 from homing_deliveries as d
 where d.state = 'failed'
-group by d.route, d.lane, coalesce(d.error_class, ''), coalesce(d.failed_because, '');
+group by d.route, d.queue, coalesce(d.error_class, ''), coalesce(d.failed_because, '');
 
 drop table homing_counts;
 

@@ -81,7 +81,7 @@ on conflict (kind, key) do update set
 delete from homing_facts where kind = ? and key = ?;
 
 -- name: put_counts
-insert into homing_counts (route, lane, state, error_class, failed_because, number)
+insert into homing_counts (route, queue, state, error_class, failed_because, number)
 values (?, ?, ?, ?, ?, ?)
-on conflict (route, lane, state, error_class, failed_because)
+on conflict (route, queue, state, error_class, failed_because)
 do update set number = number + excluded.number;

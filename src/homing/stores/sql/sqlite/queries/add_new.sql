@@ -25,14 +25,14 @@ begin
     select new.source, new.key, new.id, new.fingerprint where new.key is not null;
 end;
 
--- `counted` is how many deliveries of its route and lane are inserted together, said by one of them
+-- `counted` is how many deliveries of its route and queue are inserted together, said by one of them
 -- and 0 in the others.
 -- name: make_counting_trigger
 create temp trigger homing_count_new instead of insert on homing_new when new.counted > 0
 begin
-    insert into homing_counts (route, lane, state, error_class, failed_because, number)
-    values (new.route, new.lane, 'open', '', '', new.counted)
-    on conflict (route, lane, state, error_class, failed_because)
+    insert into homing_counts (route, queue, state, error_class, failed_because, number)
+    values (new.route, new.queue, 'open', '', '', new.counted)
+    on conflict (route, queue, state, error_class, failed_because)
     do update set number = number + excluded.number;
 end;
 

@@ -1,9 +1,9 @@
--- Those due first of one lane and priority; `pick` has one of these for each.
+-- Those due first of one queue and priority; `pick` has one of these for each.
 -- name: ready
 select d.priority, d.due_at_ms, d.id, d.seq
 from homing_deliveries as d indexed by homing_deliveries_ready
 where
-    d.lane = ? and d.priority = ? and d.due_at_ms <= ?
+    d.queue = ? and d.priority = ? and d.due_at_ms <= ?
     and d.state in ('pending', 'waiting') and d.due_at_ms is not null
 
 -- They are read side by side and no further than the limit; `picked` is no longer than that.
@@ -25,7 +25,7 @@ from (select * from (:places:) as merged order by priority, due_at_ms, id limit 
 select d.priority, d.due_at_ms, d.id, d.seq, coalesce(length(c.payload), 0)
 from json_each(?) as w
 cross join homing_deliveries as d indexed by homing_deliveries_leases
-    on d.lane = w.value and d.state = 'in_flight' and d.due_at_ms <= ?
+    on d.queue = w.value and d.state = 'in_flight' and d.due_at_ms <= ?
 left join homing_contents as c on c.seq = d.seq
 where d.holder is null or d.holder not in (select value from json_each(?));
 

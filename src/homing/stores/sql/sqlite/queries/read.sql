@@ -49,7 +49,7 @@ order by at_ms desc, key desc;
 select d.due_at_ms
 from homing_deliveries as d indexed by homing_deliveries_ready
 where
-    d.lane = ? and d.priority = ?
+    d.queue = ? and d.priority = ?
     and d.state in ('pending', 'waiting') and d.due_at_ms is not null
 order by d.due_at_ms
 limit 1;
@@ -57,33 +57,33 @@ limit 1;
 -- name: next_lease_end
 select d.due_at_ms
 from homing_deliveries as d indexed by homing_deliveries_leases
-where d.lane = ? and d.state = 'in_flight' and d.due_at_ms is not null
+where d.queue = ? and d.state = 'in_flight' and d.due_at_ms is not null
 order by d.due_at_ms
 limit 1;
 
--- All deliveries by route, lane and state, for counts that ask for no more than these; dead letters
+-- All deliveries by route, queue and state, for counts that ask for no more than these; dead letters
 -- also by error class and reason. Those in flight and waiting are part of what `homing_counts` calls
 -- open; the rest of it is pending.
 -- name: standing
 from (
     select
-        c.route, c.lane, iif(c.state = 'open', 'pending', c.state) as state,
+        c.route, c.queue, iif(c.state = 'open', 'pending', c.state) as state,
         c.error_class, c.failed_because, c.number
     from homing_counts as c
     union all
-    select b.route, b.lane, 'pending', '', '', -1
+    select b.route, b.queue, 'pending', '', '', -1
     from homing_deliveries as b indexed by homing_deliveries_leases
     where b.state = 'in_flight'
     union all
-    select b.route, b.lane, 'in_flight', '', '', 1
+    select b.route, b.queue, 'in_flight', '', '', 1
     from homing_deliveries as b indexed by homing_deliveries_leases
     where b.state = 'in_flight'
     union all
-    select b.route, b.lane, 'pending', '', '', -1
+    select b.route, b.queue, 'pending', '', '', -1
     from homing_deliveries as b indexed by homing_deliveries_waiting
     where b.state = 'waiting'
     union all
-    select b.route, b.lane, 'waiting', '', '', 1
+    select b.route, b.queue, 'waiting', '', '', 1
     from homing_deliveries as b indexed by homing_deliveries_waiting
     where b.state = 'waiting'
     limit -1 -- without it, conditions from outside are moved inside, past the chosen indexes

@@ -7,15 +7,15 @@ from collections import deque
 from collections.abc import Iterable
 
 
-class LoadedDice:
-    """Pass it to the engine instead of the system's dice.
+class SeededRandom:
+    """Pass it to the engine instead of the system's rng.
 
     `rolls` come first, one for each call of `roll`; then, and for `entropy`, the seed decides.
     """
 
     def __init__(self, seed: int | str = 0, rolls: Iterable[float] = ()) -> None:
         # A text seeds by its digest, never by `hash()`: PYTHONHASHSEED plays no part.
-        self._random = random.Random(f"dice {seed}")  # noqa: S311 - repeatable, not secret
+        self._random = random.Random(f"rng {seed}")  # noqa: S311 - repeatable, not secret
         self._rolls = deque(rolls)
 
     def roll(self) -> float:

@@ -1,7 +1,7 @@
-"""Shapes: the layout of an assembly's own records. Values and pure functions; stores do the I/O.
+"""Record layouts: how an assembly's own records look. Values and pure functions without I/O.
 
-A store keeps its own record of a delivery. A Shape turns that into the record which the assembly's
-design specifies (its columns, fields, keys and words), and back where that is possible.
+A store keeps its own record of a delivery. A RecordLayout turns that into the record which the
+assembly's design specifies (its columns, fields, keys and words), and back where that is possible.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class RecordKind(Struct, Generic[T], frozen=True, kw_only=True):
         return None if record is None else _checked(record, self.fields)
 
 
-class Shape(Struct, frozen=True, kw_only=True):
+class RecordLayout(Struct, frozen=True, kw_only=True):
     """The records that a design specifies. `names` are its tables, keys and files.
 
     The delivery's own record has exactly `fields`; those in `optional` may also occur in one that
@@ -98,7 +98,7 @@ class Shape(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.write is None and self.tail is None:
-            raise ValueError("a Shape needs `write`, or `tail` (and `head`)")
+            raise ValueError("a RecordLayout needs `write`, or `tail` (and `head`)")
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -119,7 +119,7 @@ class Shape(Struct, frozen=True, kw_only=True):
     def parse(self, record: Record) -> Foreign:
         """The request and the state in a record that another program wrote."""
         if self.read is None:
-            raise InvalidRequest("record", "cannot be adopted: this Shape has no `read`")
+            raise InvalidRequest("record", "cannot be adopted: this RecordLayout has no `read`")
         for name in self.fields:
             if name not in record:
                 raise InvalidRequest(name, "is missing")

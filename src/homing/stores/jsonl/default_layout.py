@@ -1,4 +1,4 @@
-"""The fields of a line whose route has no Shape of its own: what a person looks for first."""
+"""The fields of a line whose route has no RecordLayout: what a person looks for first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from homing.domain.delivery import Delivery
 from homing.stores.jsonl.lines import QueueRecord
-from homing.stores.shape import iso_utc
+from homing.stores.layout import iso_utc
 
 # Records written together have few different times.
 _iso = lru_cache(maxsize=1024)(iso_utc)

@@ -1,4 +1,4 @@
-"""A park by a person holds in all processes within a second, and only a person ends it."""
+"""A pause by a person holds in all processes within a second, and only a person ends it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from homing.domain.failure import Failure
-from homing.engine.process.parking import KNOWN_WITHIN_S
+from homing.engine.process.pausing import KNOWN_WITHIN_S
 from homing.ports import Envelope
 from tests.simulation.virtualtime import run
 from tests.unit.engine.providers import Flock, GroupSending, sending
@@ -36,7 +36,7 @@ async def answer_all(provider: Flock, every_s: float) -> None:
         provider.answer(len(provider.waiting))
 
 
-def test_a_park_and_its_end_in_another_process_hold_within_a_second() -> None:
+def test_a_pause_and_its_end_in_another_process_hold_within_a_second() -> None:
     async def scene() -> None:
         provider = Flock(room=1)
         worker = World(replace(sending(provider), concurrency=1))
@@ -48,7 +48,7 @@ def test_a_park_and_its_end_in_another_process_hold_within_a_second() -> None:
         await asyncio.sleep(2)
         assert 5 < len(provider.sent) < 50
 
-        under_way = await other.engine.desk.park("mail", **HOLD)
+        under_way = await other.engine.desk.pause("mail", **HOLD)
         assert under_way > 1
         await asyncio.sleep(KNOWN_WITHIN_S)
         sent = len(provider.sent)
@@ -57,7 +57,7 @@ def test_a_park_and_its_end_in_another_process_hold_within_a_second() -> None:
         states = {delivery.state for delivery in worker.store.disk.deliveries.values()}
         assert states == {"pending", "delivered"}, "what is not sent is given back, not held"
 
-        await other.engine.desk.unpark("mail", **HOLD)
+        await other.engine.desk.resume("mail", **HOLD)
         await asyncio.sleep(KNOWN_WITHIN_S)
         assert len(provider.sent) > sent
         server.cancel()
@@ -75,7 +75,7 @@ def test_what_is_prepared_and_not_yet_marked_is_given_back() -> None:
         await worker.engine.start()
         await asyncio.sleep(1)
 
-        await other.engine.desk.park("mail", **HOLD)
+        await other.engine.desk.pause("mail", **HOLD)
         await asyncio.sleep(KNOWN_WITHIN_S)
         provider.may_prepare.set()
         await asyncio.sleep(5)
@@ -93,15 +93,15 @@ def test_a_fault_and_a_probe_of_another_process_do_not_end_a_legal_hold() -> Non
         provider = SlowFlock()
         worker = World(sending(provider))
         other = World(sending(Flock()), store=worker.store, clock=worker.clock, name="cli")
-        await worker.store.save([], worker.engine.parking.by_fault(worker.route, FAULT))
+        await worker.store.save([], worker.engine.pausing.by_fault(worker.route, FAULT))
         await worker.submit()
         await worker.engine.start()
         while not worker.engine.workers["mail"].held_ids:
             worker.clock.advance(worker.route.probe_every_s)
             await asyncio.sleep(worker.route.probe_every_s)
 
-        # A probe is under way when a person parks the route.
-        await other.engine.desk.park("mail", **HOLD)
+        # A probe is under way when a person pauses the route.
+        await other.engine.desk.pause("mail", **HOLD)
         await asyncio.sleep(KNOWN_WITHIN_S)
         provider.may_prepare.set()
         for _ in range(20):
@@ -110,17 +110,17 @@ def test_a_fault_and_a_probe_of_another_process_do_not_end_a_legal_hold() -> Non
         assert provider.sent == []
 
         # Even a probe that gets through, or a further fault, changes nothing.
-        await worker.engine.parking.end_fault("mail")
-        await worker.store.save([], worker.engine.parking.by_fault(worker.route, FAULT))
-        await worker.engine.parking.end_fault("mail")
+        await worker.engine.pausing.end_fault("mail")
+        await worker.store.save([], worker.engine.pausing.by_fault(worker.route, FAULT))
+        await worker.engine.pausing.end_fault("mail")
         for world in (worker, other):
-            await world.engine.parking.refresh()
-            assert world.engine.parking.is_parked("mail")
-            assert not world.engine.parking.may_probe("mail")
+            await world.engine.pausing.refresh()
+            assert world.engine.pausing.is_paused("mail")
+            assert not world.engine.pausing.may_probe("mail")
         await asyncio.sleep(120)
         assert provider.sent == []
 
-        await other.engine.desk.unpark("mail", **HOLD)
+        await other.engine.desk.resume("mail", **HOLD)
         await asyncio.sleep(KNOWN_WITHIN_S)
         assert len(provider.sent) == 1
         await worker.engine.stop(grace_s=0.0)
@@ -128,17 +128,17 @@ def test_a_fault_and_a_probe_of_another_process_do_not_end_a_legal_hold() -> Non
     run(scene())
 
 
-def test_the_end_of_a_park_wakes_the_workers_of_its_own_process() -> None:
+def test_the_end_of_a_pause_wakes_the_workers_of_its_own_process() -> None:
     async def scene() -> None:
         provider = Flock()
         worker = World(sending(provider))
-        await worker.engine.desk.park("mail", **HOLD)
+        await worker.engine.desk.pause("mail", **HOLD)
         await worker.engine.start()
         await worker.submit()
         await asyncio.sleep(5)
         assert provider.sent == []
 
-        await worker.engine.desk.unpark("mail", **HOLD)
+        await worker.engine.desk.resume("mail", **HOLD)
         await asyncio.sleep(KNOWN_WITHIN_S)
         assert len(provider.sent) == 1
         await worker.engine.stop(grace_s=0.0)

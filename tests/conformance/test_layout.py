@@ -1,4 +1,4 @@
-"""Shapes: times that sort as text, and records that are exactly what their design says."""
+"""record layouts: times that sort as text, and records that are exactly what their design says."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from homing.domain.errors import InvalidRequest
 from homing.engine.ops.labels import ENGINE_LABELS
-from homing.stores.shape import Shape, Stored, iso_utc, ms_from_iso
+from homing.stores.layout import RecordLayout, Stored, iso_utc, ms_from_iso
 from homing.testing.samples import delivery
 
-PLAIN = Shape(
+PLAIN = RecordLayout(
     names={"table": "t"},
     fields=("id",),
     labels=ENGINE_LABELS,

@@ -1,4 +1,4 @@
-"""The records of Shapes are written by a store that can, for the routes of this program."""
+"""The records of a RecordLayout are written by a store that can, for the routes of this program."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ async def test_what_the_engine_does_is_shown_with_the_retention_of_its_route() -
 
     store, clock = MemoryStore(), ManualClock()
     route = mail_route(stub_from_url("stub:"), sender="shop@example.org").with_plans(kept_a_minute)
-    homing = Homing(store, routes=(route,), shapes={route.name: FOREIGN}, worker=False, clock=clock)
+    homing = Homing(
+        store, routes=(route,), layouts={route.name: FOREIGN}, worker=False, clock=clock
+    )
 
     async with homing:
         waiting = await homing.submit(Email(to="ann@example.org", subject="Hi", text="Hello"))
@@ -36,12 +38,12 @@ async def test_what_the_engine_does_is_shown_with_the_retention_of_its_route() -
     assert await store.shown_under("status/SENT") == [f"queue/{sent.delivery_id}"]
 
 
-async def test_a_lane_may_have_a_shape_of_its_own() -> None:
+async def test_a_queue_may_have_a_layout_of_its_own() -> None:
     store = MemoryStore()
     route = mail_route(stub_from_url("stub:"), sender="shop@example.org")
-    [lane] = route.served_lanes
+    [queue] = route.served_queues
     other = replace(FOREIGN, key=lambda delivery: f"own/{delivery.id}")
-    homing = Homing(store, routes=(route,), shapes={lane: other}, worker=False)
+    homing = Homing(store, routes=(route,), layouts={queue: other}, worker=False)
 
     async with homing:
         ticket = await homing.submit(Email(to="ann@example.org", subject="Hi", text="Hello"))
@@ -51,7 +53,7 @@ async def test_a_lane_may_have_a_shape_of_its_own() -> None:
 
 async def test_other_routes_are_not_shown() -> None:
     store = MemoryStore()
-    homing = Homing(store, provider="stub:", shapes={"another": FOREIGN}, worker=False)
+    homing = Homing(store, provider="stub:", layouts={"another": FOREIGN}, worker=False)
 
     async with homing:
         ticket = await homing.submit(Email(to="ann@example.org", subject="Hi", text="Hello"))
