@@ -29,8 +29,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     for path in Path(sysconfig.get_path("purelib")).iterdir():
         if not OF_SYSTEMS.match(path.name):
             (packages / path.name).symlink_to(path)
-    path = f"{packages}:{PACKAGE.parent}"
-    return {"PYTHONPATH": path, "HOMING_STORE": "sqlite:///alone.db", "COLUMNS": "200"}
+    found = f"{packages}:{PACKAGE.parent}"
+    return {"PYTHONPATH": found, "HOMING_STORE": "sqlite:///alone.db", "COLUMNS": "200"}
 
 
 def test_no_source_names_a_system() -> None:
