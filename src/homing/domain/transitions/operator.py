@@ -95,8 +95,8 @@ def restart(delivery: Delivery, *, plan: Plan, actor: str, reason: str, now_ms: 
 
 @transition(sources=("failed",), targets=("dismissed",))
 def dismiss(delivery: Delivery, *, now_ms: int) -> Change:
-    """An operator closes a dead letter."""
-    return Change(end(delivery, "dismissed", now_ms))
+    """An operator closes a dead letter. `restore` brings back when it became one."""
+    return Change(replace(end(delivery, "dismissed", now_ms), resume_at_ms=delivery.ended_at_ms))
 
 
 @transition(sources=("pending", "waiting"), targets=("dismissed", "failed"))
@@ -115,7 +115,16 @@ def restore(delivery: Delivery, *, now_ms: int) -> Change:
     What waited for its children waits for them again.
     """
     if delivery.failed_because is not None:
-        return Change(replace(delivery, state="failed", updated_at_ms=now_ms))
+        failed_at_ms = delivery.resume_at_ms or delivery.ended_at_ms
+        return Change(
+            replace(
+                delivery,
+                state="failed",
+                updated_at_ms=now_ms,
+                ended_at_ms=failed_at_ms,
+                resume_at_ms=None,
+            )
+        )
     if delivery.fanned_out and delivery.resume_at_ms is None:
         after = to_state(delivery, due_at_ms=None, now_ms=now_ms, state="waiting")
     else:

@@ -57,10 +57,11 @@ def timeline(
     past = [_accepted(view)]
     past += [_attempt(each) for each in attempts if each.ended_at_ms is not None]
     past += [_act(each, delivery) for each in audit]
-    if delivery.state == "failed" and delivery.ended_at_ms is not None:
+    dead_at_ms = _dead_at_ms(delivery)
+    if dead_at_ms is not None:
         past.append(
             Moment(
-                at_ms=delivery.ended_at_ms,
+                at_ms=dead_at_ms,
                 title=f"became a dead letter: {because(delivery.failed_because or '')}",
                 color="bad",
             )
@@ -71,6 +72,15 @@ def timeline(
         mark = "marked: from here on it may have been sent"
         coming.append(Moment(at_ms=delivery.committed_at_ms, title=mark, color="move"))
     return [*past, *coming]
+
+
+def _dead_at_ms(delivery: Delivery) -> int | None:
+    """When it became a dead letter, if it is one or is one that was dismissed."""
+    if delivery.state == "failed":
+        return delivery.ended_at_ms
+    if delivery.state == "dismissed" and delivery.failed_because is not None:
+        return delivery.resume_at_ms
+    return None
 
 
 def _accepted(view: DeliveryView) -> Moment:
