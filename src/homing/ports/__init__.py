@@ -1,5 +1,15 @@
 """Ports: the interfaces that the engine needs. A capability is a Protocol, not a flag."""
 
+from homing.ports.commit import (
+    ONE_WRITER,
+    Answers,
+    Batch,
+    Commits,
+    Kind,
+    Put,
+    PutAnswer,
+    Renewal,
+)
 from homing.ports.observers import Alarm, Alert, ClaimObserver, Notifier, Observer, Transitioned
 from homing.ports.provider import (
     Absent,
@@ -66,6 +76,7 @@ from homing.ports.store_capabilities import (
 from homing.ports.surroundings import Clock, Journal, Random
 
 __all__ = [
+    "ONE_WRITER",
     "Absent",
     "Accepted",
     "AcceptedLog",
@@ -73,15 +84,18 @@ __all__ = [
     "AddsInParts",
     "Alarm",
     "Alert",
+    "Answers",
     "AsksLog",
     "AsyncTransaction",
     "AsyncTransactionalStore",
+    "Batch",
     "BoundedReads",
     "Checked",
     "Claim",
     "ClaimObserver",
     "Claimed",
     "Clock",
+    "Commits",
     "Compacting",
     "Cursor",
     "Described",
@@ -104,6 +118,7 @@ __all__ = [
     "InFile",
     "Journal",
     "JournalPath",
+    "Kind",
     "LimitedProvider",
     "Lookup",
     "Migrated",
@@ -118,12 +133,15 @@ __all__ = [
     "Provider",
     "PurgeKind",
     "PurgeRule",
+    "Put",
+    "PutAnswer",
     "Query",
     "QueueStep",
     "Random",
     "ReadsViews",
     "Ready",
     "Rehearsing",
+    "Renewal",
     "Seen",
     "SharedOnHost",
     "Showing",

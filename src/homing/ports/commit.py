@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Literal, Protocol, TypeAlias, cast, get_args
 
 from msgspec import Struct
 
-from homing.domain.delivery import Fact
-from homing.domain.writes import Write
+from homing.domain.delivery import Change, Fact, New
+from homing.domain.shown import Projection
+from homing.domain.writes import Write, write_of_change, write_of_new
 from homing.ports.queries import PurgeRule
 from homing.ports.records import Added, Claim, Claimed, Existing
 
 PutAnswer: TypeAlias = Added | Existing | bool
 """Of an add: stored, or what stands in its place. Of a save: false if the claim was lost."""
+
+Kind: TypeAlias = Literal["add", "save", "renew", "purge", "claim"]
+"""A put is an add if all its writes are; any other put is a save."""
+
+ONE_WRITER: tuple[frozenset[Kind], ...] = (frozenset(get_args(Kind)),)
+"""The `writers` of a store that executes requests of all kinds in one transaction."""
 
 
 class Put(Struct, frozen=True, gc=False):
@@ -52,3 +59,52 @@ class Answers(Struct, frozen=True):
     renewals: Sequence[Sequence[bool]] = ()
     purges: Sequence[int] = ()
     claims: Sequence[list[Claimed]] = ()
+
+
+class Commits(Protocol):
+    """Writes in batches. The calls below `commit` are single requests: batches of one.
+
+    `projection` makes the records of layouts that belong to a write, for a store that keeps them.
+    """
+
+    projection: Projection | None = None
+
+    async def commit(self, batch: Batch) -> Answers:
+        """Write all of it durably, or raise an error for the whole batch."""
+
+    async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
+        """Store each one with its keys, children and facts, unless a key or its id is taken.
+
+        A key that has expired by the new one's creation is free again. Children whose key or id
+        is taken are left out and not counted. Facts of the call are written in any case.
+        """
+        writes = [write_of_new(one, self.projection) for one in new]
+        answers = await self.commit(Batch(puts=(Put(writes, facts),)))
+        return cast("list[Added | Existing]", answers.puts[0])
+
+    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
+        """Write each change iff the stored version is the one read; raise it by one.
+
+        False means that the claim was lost, and nothing of that change is written. All changes
+        and facts of one call are one commit. A `waiting` delivery is due exactly while it has no
+        open children; the store itself keeps that count. A replaced payload stays readable
+        as the result `payload.<its number>`, which `drop_results` keeps.
+        """
+        writes = [write_of_change(change, self.projection) for change in changes]
+        answers = await self.commit(Batch(puts=(Put(writes, facts),)))
+        return cast("list[bool]", answers.puts[0])
+
+    async def claim(self, claim: Claim) -> list[Claimed]:
+        """Due work, which is now held by the claiming worker."""
+        return (await self.commit(Batch(claims=(claim,)))).claims[0]
+
+    async def renew(
+        self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
+    ) -> Sequence[bool]:
+        """Extend the leases of (id, version) pairs still held; the version stays."""
+        renewal = Renewal(holder, held, lease_until_ms)
+        return (await self.commit(Batch(renewals=(renewal,)))).renewals[0]
+
+    async def purge(self, rule: PurgeRule) -> int:
+        """Remove what the rule describes, up to its limit. Returns how many were removed."""
+        return (await self.commit(Batch(purges=(rule,)))).purges[0]

@@ -1,17 +1,20 @@
-"""The store: every call is one commit."""
+"""The store: one write call, and reads."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
-from homing.ports.queries import Cursor, FactCursor, FactOrder, GroupBy, Page, PurgeRule, Query
-from homing.ports.records import Added, Claim, Claimed, Existing
+from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
+from homing.ports.commit import ONE_WRITER, Commits, Kind
+from homing.ports.queries import Cursor, FactCursor, FactOrder, GroupBy, Page, Query
 
 
-class Store(Protocol):
-    """Keeps deliveries durably, in batches. `transitions` and `writes` make all decisions."""
+class Store(Commits, Protocol):
+    """Keeps deliveries durably, in batches. `transitions` and `writes` make all decisions.
+
+    A store is a subclass: it has `commit` and the reads, and inherits the single requests.
+    """
 
     async def open(self) -> None:
         """Connect, migrate, and check durability; refuse if it is weaker than Homing promises."""
@@ -19,29 +22,10 @@ class Store(Protocol):
     async def close(self) -> None:
         """Finish pending requests and close files and connections."""
 
-    async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        """Store each one with its keys, children and facts, unless a key or its id is taken.
-
-        A key that has expired by the new one's creation is free again. Children whose key or id
-        is taken are left out and not counted. Facts of the call are written in any case.
-        """
-
-    async def claim(self, claim: Claim) -> list[Claimed]:
-        """Due work, which is now held by the claiming worker."""
-
-    async def renew(
-        self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
-    ) -> list[bool]:
-        """Extend the leases of (id, version) pairs still held; the version stays."""
-
-    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        """Write each change iff the stored version is the one read; raise it by one.
-
-        False means that the claim was lost, and nothing of that change is written. All changes
-        and facts of one call are one commit. A `waiting` delivery is due exactly while it has no
-        open children; the store itself keeps that count. A replaced payload stays readable
-        as the result `payload.<its number>`, which `drop_results` keeps.
-        """
+    @property
+    def writers(self) -> tuple[frozenset[Kind], ...]:
+        """Which kinds of requests share a writer, and so may share a batch."""
+        return ONE_WRITER
 
     async def get(self, delivery_id: str) -> Delivery | None:
         """One delivery."""
@@ -78,9 +62,6 @@ class Store(Protocol):
         By key, or by (time, key) ascending (`oldest`) or descending (`newest`). A fact that is
         written again between two calls may be seen twice, or not at all, in time order.
         """
-
-    async def purge(self, rule: PurgeRule) -> int:
-        """Remove what the rule describes, up to its limit; how many were removed."""
 
     async def next_due_ms(self, queues: Sequence[str]) -> int | None:
         """When the next delivery of these queues is due; None if none is."""

@@ -52,26 +52,24 @@ class LayoutProjection:
     def of_new(self, new: New, keys: Sequence[Key]) -> tuple[ShownRecord, ...]:
         layout = self._layout_of(new.delivery)
         if layout is None:
-            return self.of_facts(new.facts)
+            return ()
         content = Content(new.payload, new.results)
         return (
             *self._of_delivery(layout, new.delivery, content),
             *self._of_keys(layout, keys),
-            *self.of_facts(new.facts),
         )
 
     def of_change(self, change: Change, keys: Sequence[Key]) -> tuple[ShownRecord, ...]:
         delivery = change.delivery
         layout = self._layout_of(delivery)
         if layout is None:
-            return self.of_facts(change.facts)
+            return ()
         kept = not change.forget
         content = None if change.payload is None else Content(change.payload)
         return (
             *(self._of_delivery(layout, delivery, content) if kept else ()),
             *(self._of_attempts(layout, delivery, change.ended) if kept else ()),
             *self._of_keys(layout, keys),
-            *self.of_facts(change.facts),
         )
 
     def line(

@@ -29,6 +29,7 @@ from homing.ports import (
     Page,
     PurgeRule,
     Query,
+    Renewal,
 )
 from homing.runtime import forks
 from homing.stores.host import ProcessLocks, WakePipes
@@ -161,7 +162,7 @@ class JsonlStore:
         self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
     ) -> list[bool]:
         answer: list[bool] = await self._change(
-            lambda index: renew_all(index, holder, held, lease_until_ms),
+            lambda index: renew_all(index, Renewal(holder, held, lease_until_ms)),
             size=len(held),
             # A lease that a power cut makes shorter ends earlier, and that is all.
             durable=False,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec.structs import replace
 
 from homing.domain.delivery import Delivery
-from homing.ports import Claim, Claimed
+from homing.ports import Claim, Claimed, Renewal
 from homing.stores.memory.disk import MemoryDisk
 
 
@@ -35,10 +33,8 @@ def claim_due(disk: MemoryDisk, claim: Claim) -> list[Claimed]:
     return [Claimed(delivery, contents[delivery.id]) for delivery in after]
 
 
-def renew_all(
-    disk: MemoryDisk, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
-) -> list[bool]:
-    return [_renew(disk, holder, *one, lease_until_ms) for one in held]
+def renew_all(disk: MemoryDisk, renewal: Renewal) -> list[bool]:
+    return [_renew(disk, renewal.holder, *one, renewal.lease_until_ms) for one in renewal.held]
 
 
 def _renew(

@@ -4,39 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
+from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.domain.shown import Projection
-from homing.domain.writes import write_of_change, write_of_new
 from homing.ports import (
-    Added,
+    Answers,
+    Batch,
     Claim,
     Claimed,
     Cursor,
-    Existing,
     FactCursor,
     FactOrder,
     Finding,
     GroupBy,
     Page,
-    PurgeRule,
     Query,
     Seen,
+    Store,
 )
 from homing.runtime import forks
+from homing.stores.judging import Known, judge
 from homing.stores.memory import reading
+from homing.stores.memory.applying import apply
 from homing.stores.memory.claiming import claim_due, renew_all
 from homing.stores.memory.disk import MemoryDisk
 from homing.stores.memory.purging import purge
-from homing.stores.memory.writing import add_one, save_one
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """Keeps everything in this process. No method awaits in the middle, so each is atomic."""
 
     def __init__(self, disk: MemoryDisk | None = None) -> None:
         self.disk = MemoryDisk() if disk is None else disk
         self._news_seen = self.disk.news
-        self._projection: Projection | None = None
         forks.forget_in_child(self)
 
     def forget_parent(self) -> None:
@@ -54,35 +53,24 @@ class MemoryStore:
     async def close(self) -> None:
         """The disk keeps what was stored."""
 
-    async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        writes = [write_of_new(one, self._projection) for one in new]
-        answers = [add_one(self.disk, write) for write in writes]
-        self._finish(facts)
-        return answers
+    async def commit(self, batch: Batch) -> Answers:
+        disk = self.disk
+        judged = judge(batch.puts, Known(disk.deliveries, disk.keys, is_complete=True))
+        apply(disk, judged)
+        if self.projection is not None:
+            disk.shown.put(self.projection.of_facts([*judged.facts.values()]))
+        renewed = [renew_all(disk, renewal) for renewal in batch.renewals]
+        purged = [purge(disk, rule) for rule in batch.purges]
+        claimed = [self._claim(claim) for claim in batch.claims]
+        disk.tell()
+        return Answers(judged.answers, renewed, purged, claimed)
 
-    async def claim(self, claim: Claim) -> list[Claimed]:
+    def _claim(self, claim: Claim) -> list[Claimed]:
         self.disk.shown.expire(claim.now_ms)
         return claim_due(self.disk, claim)
 
-    async def renew(
-        self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
-    ) -> list[bool]:
-        return renew_all(self.disk, holder, held, lease_until_ms)
-
-    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        writes = [write_of_change(change, self._projection) for change in changes]
-        answers = [save_one(self.disk, write) for write in writes]
-        self._finish(facts)
-        return answers
-
-    def _finish(self, facts: Sequence[Fact]) -> None:
-        self.disk.note(facts)
-        if self._projection is not None:
-            self.disk.shown.put(self._projection.of_facts(facts))
-        self.disk.tell()
-
     def show(self, projection: Projection) -> None:
-        self._projection = projection
+        self.projection = projection
 
     async def shown(self, key: str) -> Seen | None:
         return self.disk.shown.get(key)
@@ -121,9 +109,6 @@ class MemoryStore:
         order: FactOrder = "key",
     ) -> list[Fact]:
         return reading.facts(self.disk, kind, prefix, limit, after, order)
-
-    async def purge(self, rule: PurgeRule) -> int:
-        return purge(self.disk, rule)
 
     async def next_due_ms(self, queues: Sequence[str]) -> int | None:
         return self.disk.due.next_due_ms(queues)
