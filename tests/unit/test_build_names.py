@@ -73,6 +73,7 @@ BUILD = [
     "New",
     "NoSettings",
     "NoticeWriter",
+    "Notice",
     "Notices",
     "Notifier",
     "Observer",

@@ -1,6 +1,14 @@
 """Ports: the interfaces that the engine needs. A capability is a Protocol, not a flag."""
 
-from homing.ports.observers import Alarm, Alert, ClaimObserver, Notifier, Observer, Transitioned
+from homing.ports.observers import (
+    Alarm,
+    Alert,
+    ClaimObserver,
+    Notice,
+    Notifier,
+    Observer,
+    Transitioned,
+)
 from homing.ports.provider import (
     Absent,
     Accepted,
@@ -107,6 +115,7 @@ __all__ = [
     "LimitedProvider",
     "Lookup",
     "Migrated",
+    "Notice",
     "Notifier",
     "Observer",
     "OnceStore",

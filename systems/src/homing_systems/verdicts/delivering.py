@@ -144,10 +144,10 @@ def outcome_of(delivery: Delivery) -> Outcome:
 
 async def _give_notices(homing: Homing) -> None:
     """The log lines of what has ended are there when the caller is answered, worker or not."""
-    await asyncio.gather(*(notices.give_due() for notices in homing.engine.notices))
+    await asyncio.gather(*(notices.give_noted() for notices in homing.engine.notices))
 
 
 async def alert(service: Service[Any], kind: str, text: str) -> None:
     """A line in ALERT.log about something that is not a dead letter."""
     file = AlertFile(Path(service.settings.alert_log))
-    await file.add(other_alert(kind, text, service.homing.engine.clock.now_ms()))
+    await file.add([other_alert(kind, text, service.homing.engine.clock.now_ms())])
