@@ -33,6 +33,8 @@ class LineFile:
 
     def append(self, lines: Sequence[str]) -> None:
         """Add those that do not exist already (a repeated notice), in one write."""
+        if not lines:
+            return
         encoded = [line.encode("utf-8", "backslashreplace") for line in lines]
         with self._opened() as descriptor:
             size = os.fstat(descriptor).st_size

@@ -56,8 +56,8 @@ class Notifier(Protocol):
     async def notify(self, kind: str, group: Sequence[Notice]) -> Sequence[bool]:
         """Deliver notices of one kind; for each, True once that is safely done.
 
-        The others are asked for again later. A crash may repeat the call; an exception repeats it
-        for each notice of the group by itself.
+        The others are asked for again later, as is a group without an answer within 10 s. A crash
+        may repeat the call; an exception repeats it for each notice of the group by itself.
         """
 
 

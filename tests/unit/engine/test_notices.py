@@ -236,7 +236,9 @@ class Choosy(Bell):
 
 
 class Ledger(CountingStore):
-    """Counts reads of attempts and writes, and can be changed in between."""
+    """Counts reads of attempts and writes; `fails` makes those reads fail."""
+
+    fails = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -244,6 +246,8 @@ class Ledger(CountingStore):
 
     async def attempts_of_many(self, delivery_ids: Sequence[str]) -> list[list[Attempt]]:
         self.attempt_reads += 1
+        if self.fails:
+            raise StoreUnavailable("no answer")
         return await super().attempts_of_many(delivery_ids)
 
     async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
@@ -264,6 +268,20 @@ async def test_one_that_is_refused_stays_due_and_the_rest_of_its_group_does_not(
     bell.notified, bell.refuses = [], ""
     assert await pass_time(world, LOOK_THROUGH_EVERY_S) == 1
     assert bell.notified == [("alert", letters[2].id)]
+
+
+async def test_refused_ones_that_the_store_cannot_read_are_tried_again() -> None:
+    store, bell = Ledger(), Bell()
+    world = World(route(step=Script(*[HARD] * 3)), store=store, notifiers=(bell,))
+    bell.deaf = True
+    await dead_letters(world, 3)
+    await pass_time(world, CLOCKS_DIFFER_S + 1)
+    bell.deaf, store.fails = False, True
+    with pytest.raises(StoreUnavailable):
+        await pass_time(world, CLOCKS_DIFFER_S + 1)
+    store.fails = False
+
+    assert await pass_time(world, NOTICES_EVERY_S) == 3
 
 
 async def test_a_group_is_read_and_marked_at_once_and_is_as_large_as_its_notifier_takes() -> None:

@@ -114,8 +114,11 @@ async def test_without_a_logger_it_is_asked_for_again(
 async def test_where_no_file_is_set_the_log_is_the_alert_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert await AlertLog().notify("alert", [Notice(dead_letter())]) == [True]
+    alerts = AlertLog()
+
+    assert await alerts.notify("alert", [Notice(dead_letter())]) == [True]
 
     [record] = caplog.records
     assert record.levelno == logging.ERROR
     assert "DEAD LETTER" in record.getMessage()
+    assert not alerts.has_file

@@ -61,6 +61,14 @@ def test_only_the_newest_part_of_a_long_file_is_looked_at(tmp_path: Path) -> Non
     assert file.path.read_text().endswith("\nmark\n")
 
 
+def test_no_lines_make_no_file(tmp_path: Path) -> None:
+    file = LineFile(tmp_path / "log")
+
+    file.append([])
+
+    assert not file.path.exists()
+
+
 def test_a_torn_line_of_a_crash_does_not_swallow_the_next(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("whole\nto")

@@ -112,7 +112,8 @@ class Notices:
         while self._noted:
             async with self._giving:
                 group = dict(islice(self._noted.items(), GROUP))
-                given += await self._give(await self._store.get_many(list(group)))
+                found = await self._store.get_many(list(group)) if group else []
+                given += await self._give(found)
                 for delivery_id, version in group.items():
                     if self._noted.get(delivery_id) == version:
                         del self._noted[delivery_id]
@@ -126,9 +127,12 @@ class Notices:
             async with self._giving:
                 ids = waiting[start : start + MOST_REFUSALS]
                 found = await self._store.get_many(ids)
-                for delivery_id in ids:
-                    self._refused.pop(delivery_id, None)
-                accepted = await self._give(found)
+                tried = {each: self._refused.pop(each) for each in ids if each in self._refused}
+                try:
+                    accepted = await self._give(found)
+                except BaseException:
+                    self._refused.update(tried)
+                    raise
             given += accepted
             if not accepted:
                 break
