@@ -216,8 +216,8 @@ PLANTED: tuple[Planted, ...] = (
         "notices are ticked off and not given",
         "I20",
         "engine/process/notices.py",
-        "await notifier.notify(self.kind, delivery, attempts)",
-        "notifier is not None",
+        "await notifier.notify(self.kind, group)",
+        "[notifier is not None] * len(group)",
     ),
     Planted(
         "no alert is due for a dead letter",

@@ -172,6 +172,10 @@ class FaultyStore(Store):
         await self._before("attempts")
         return await self._inner.attempts(delivery_id)
 
+    async def attempts_of_many(self, delivery_ids: Sequence[str]) -> list[list[Attempt]]:
+        await self._before("attempts")
+        return await self._inner.attempts_of_many(delivery_ids)
+
     async def facts(
         self, kind: str, prefix: str = "", limit: int = 1000, **more: Any
     ) -> list[Fact]:

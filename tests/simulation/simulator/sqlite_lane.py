@@ -158,6 +158,9 @@ class ComparedStore(Store):
     async def attempts(self, delivery_id: str) -> list[Attempt]:
         return await self._both(lambda store: store.attempts(delivery_id), "attempts")
 
+    async def attempts_of_many(self, delivery_ids: Sequence[str]) -> list[list[Attempt]]:
+        return await self._both(lambda store: store.attempts_of_many(delivery_ids), "attempts")
+
     async def facts(
         self, kind: str, prefix: str = "", limit: int = 1000, **more: Any
     ) -> list[Fact]:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 from homing.domain import transitions
-from homing.domain.delivery import Attempt, Change, Content, Delivery
+from homing.domain.delivery import Change, Content, Delivery
 from homing.domain.message import Event
 from homing.domain.policy import Ladder, Plan, Retry, Stage
 from homing.engine.intake.admission import Request, Ticket
@@ -19,6 +19,7 @@ from homing.ports import (
     Answers,
     Batch,
     Done,
+    Notice,
     Outcome,
     Transitioned,
     Work,
@@ -119,18 +120,19 @@ class PaperJournal:
 
 
 class Bell:
-    """Takes notices and alerts; `deaf` ones are not taken."""
+    """Takes notices and alerts, in groups; `deaf` ones are not taken."""
 
     notices: Collection[str] = ("alert", "log")
+    most_at_once = 100
 
     def __init__(self) -> None:
         self.deaf = False
         self.notified: list[tuple[str, str]] = []
         self.alerts: list[Alert] = []
 
-    async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
-        self.notified.append((notice, delivery.id))
-        return not self.deaf
+    async def notify(self, kind: str, group: Sequence[Notice]) -> Sequence[bool]:
+        self.notified += [(kind, notice.delivery.id) for notice in group]
+        return [not self.deaf] * len(group)
 
     async def sound(self, alert: Alert) -> bool:
         self.alerts.append(alert)

@@ -131,7 +131,12 @@ class JsonlStore(Store):
         return answer
 
     async def attempts(self, delivery_id: str) -> list[Attempt]:
-        answer: list[Attempt] = await self._read(lambda index: reading.attempts(index, delivery_id))
+        return (await self.attempts_of_many([delivery_id]))[0]
+
+    async def attempts_of_many(self, delivery_ids: Sequence[str]) -> list[list[Attempt]]:
+        answer: list[list[Attempt]] = await self._read(
+            lambda index: [reading.attempts(index, delivery_id) for delivery_id in delivery_ids]
+        )
         return answer
 
     async def facts(
