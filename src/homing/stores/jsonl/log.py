@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from homing.domain.errors import StoreCorrupt, StoreError, StoreOutcomeUnknown
 from homing.domain.shown import Projection
@@ -23,6 +24,8 @@ from homing.stores.jsonl.locking import QueueLock
 from homing.stores.jsonl.replaying import Replay
 from homing.stores.jsonl.transaction import Transaction
 from homing.stores.syncing import sync_folder
+
+T = TypeVar("T")
 
 log = logging.getLogger("homing.stores")
 
@@ -74,11 +77,17 @@ class Log:
 
     @property
     def is_current(self) -> bool:
-        """Whether nothing was appended since; then reads need no lock."""
+        """Whether nothing was appended since."""
         try:
             return not self._is_stale and self._queue.is_current and self._journal.is_current
         except OSError:
             return False
+
+    def read(self, work: Callable[[LogIndex], T], until_s: float) -> T:
+        if self.is_current:
+            return work(self.index)
+        with self.locked(until_s):
+            return work(self.index)
 
     @contextmanager
     def locked(self, until_s: float) -> Iterator[None]:
@@ -136,7 +145,7 @@ class Log:
             self._queue.close()
             self._journal.close()
             self._open_files()
-        elif self.is_current:
+        elif self.is_current and not self._damage.facts:
             return
         self._is_stale = True
         replays: list[Replay] = []
@@ -160,7 +169,8 @@ class Log:
         self._is_stale = self._queue.size != self._queue.end
         if self._damage.facts:
             with self.transaction() as transaction:
-                self._note_damage(transaction)
+                transaction.put([Put(facts=self._damage.facts)])
+            self._damage.facts.clear()
 
     def _replay(self) -> Replay:
         replay = Replay(self.index, self._queue, self._journal, self._damage.mend)
@@ -169,7 +179,6 @@ class Log:
             if torn.is_damaged or torn.file is self._queue:
                 self._damage.keep_end(torn.file, torn.start)
             torn.file.cut(torn.start)
-            torn.file.end = torn.file.synced = torn.start
         return replay
 
     def _set_aside(self, replay: Replay) -> None:
@@ -191,7 +200,8 @@ class Log:
                 held += self._hold(transaction, about, now_ms)
                 self._damage.keep_damaged(file, start, end, _named(held))
                 held = []
-            self._note_damage(transaction)
+            transaction.put([Put(facts=self._damage.facts)])
+        self._damage.facts.clear()
         for file, start, end in damaged:
             file.overwrite(start, blank(end - start))
 
@@ -201,10 +211,6 @@ class Log:
         writes = writes_to_hold(transaction.index, about, now_ms)
         transaction.put([Put(writes)])
         return [write.delivery.id for write in writes if write.over is not None]
-
-    def _note_damage(self, transaction: Transaction) -> None:
-        transaction.put([Put(facts=self._damage.facts)])
-        self._damage.facts = []
 
     def _compact_journal(self) -> None:
         """Most of the journal is heartbeats and leases that later ones have replaced."""

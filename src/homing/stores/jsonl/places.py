@@ -72,7 +72,7 @@ class Contents(Mapping[str, Content]):
     def delivery(self, delivery_id: str) -> Delivery:
         """As its last line says."""
         place = self._place(delivery_id)
-        return kept_delivery(self._read_line(place.line, place.line_bytes))
+        return kept_delivery(self._read_line(place.line, place.line_bytes)).delivery
 
     def head(self, delivery_id: str) -> bytes:
         """Empty if its line has none, or if it has no line yet."""

@@ -134,7 +134,7 @@ class Replay:
         # It has the fields that the indexes look at, and takes half the time to decode.
         delivery = cast("Delivery", found)
         if before is not None or found.state == "in_flight":
-            delivery = kept_delivery(line)
+            delivery = kept_delivery(line).delivery
             self._suspect(delivery, None if before is None else record.versions)
         place = packed_place(
             offset,

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -19,20 +19,18 @@ from homing.stores.jsonl.index import LogIndex
 from homing.stores.jsonl.log import DamagedLine, Log
 from homing.stores.os_errors import store_error
 
+T = TypeVar("T")
+
 # Processes that commit signal the listeners; a look finds what other programs append.
 LOOK_EVERY_S = 0.25
 UNSIGNALLED_LOOK_EVERY_S = 0.02
 
 
 class Job(Struct, eq=False):
-    """A request on its way to the thread, and where the answer goes.
+    """A request on its way to the thread, and where the answer goes."""
 
-    `until_s`: how long it waits for the lock of the queue, by the monotonic clock.
-    """
-
-    work: Callable[[Log, float], Any]
+    work: Callable[[Log], Any]
     future: asyncio.Future[Any]
-    until_s: float
 
 
 class StoreThread:
@@ -75,29 +73,24 @@ class StoreThread:
             await asyncio.to_thread(self._thread.join)
             raise
 
-    def read(self, work: Callable[[LogIndex], Any]) -> asyncio.Future[Any]:
-        """Needs the lock only if others have appended."""
+    def read(self, work: Callable[[LogIndex], T]) -> asyncio.Future[T]:
+        until_s = time.monotonic() + self._lock_within_s
+        return self._submit(lambda log: log.read(work, until_s))
 
-        def run(log: Log, until_s: float) -> Any:
-            if log.is_current:
-                return work(log.index)
-            with log.locked(until_s):
-                return work(log.index)
+    def write(self, work: Callable[[Log], T]) -> asyncio.Future[T]:
+        until_s = time.monotonic() + self._lock_within_s
 
-        return self._submit(run)
-
-    def write(self, work: Callable[[Log], Any]) -> asyncio.Future[Any]:
-        def run(log: Log, until_s: float) -> Any:
+        def locked(log: Log) -> T:
             with log.locked(until_s):
                 return work(log)
 
-        return self._submit(run)
+        return self._submit(locked)
 
-    def _submit(self, work: Callable[[Log, float], Any]) -> asyncio.Future[Any]:
+    def _submit(self, work: Callable[[Log], T]) -> asyncio.Future[T]:
         if self._closing:
             raise StoreUnavailable(f"{self._path.name}: the store is closed")
         future = self._loop.create_future()
-        self._queue.put(Job(work, future, time.monotonic() + self._lock_within_s))
+        self._queue.put(Job(work, future))
         return future
 
     def listen(self, *, is_signalled: bool) -> None:
@@ -149,10 +142,10 @@ class StoreThread:
         refusal: Exception | None = None
         try:
             try:
-                answer = job.work(log, job.until_s)
+                answer = job.work(log)
             except DamagedLine:
                 # What is damaged is set aside before it runs again.
-                answer = job.work(log, job.until_s)
+                answer = job.work(log)
         except OSError as error:
             refusal = store_error(error, self._path)
         except Exception as error:
