@@ -84,7 +84,7 @@ class JournalRecord(Struct, omit_defaults=True):
     `gone` and `emptied` are ids of deliveries that were removed, or whose content was.
     """
 
-    commit: int
+    commit: int = 0
     lines: int = 0
     queue_bytes: int = 0
     keys: list[Key] = []

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
-
-from msgspec import Struct
+from typing import Any, TypeAlias, TypeVar
 
 from homing.domain.errors import StoreUnavailable
 from homing.stores.answering import call_in, settle
@@ -20,17 +19,12 @@ from homing.stores.jsonl.log import DamagedLine, Log
 from homing.stores.os_errors import store_error
 
 T = TypeVar("T")
+Job: TypeAlias = tuple[Callable[[Log], Any], asyncio.Future[Any]]
+"""A request, and where its answer goes."""
 
 # Processes that commit signal the listeners; a look finds what other programs append.
 LOOK_EVERY_S = 0.25
 UNSIGNALLED_LOOK_EVERY_S = 0.02
-
-
-class Job(Struct, eq=False):
-    """A request on its way to the thread, and where the answer goes."""
-
-    work: Callable[[Log], Any]
-    future: asyncio.Future[Any]
 
 
 class StoreThread:
@@ -90,7 +84,7 @@ class StoreThread:
         if self._closing:
             raise StoreUnavailable(f"{self._path.name}: the store is closed")
         future = self._loop.create_future()
-        self._queue.put(Job(work, future))
+        self._queue.put((work, future))
         return future
 
     def listen(self, *, is_signalled: bool) -> None:
@@ -108,21 +102,15 @@ class StoreThread:
 
     def _live(self) -> None:
         try:
-            log = self._open_log()
-        except BaseException as error:
-            self._call(settle, self._ready, None, error)
-            return
-        try:
-            with log.locked(time.monotonic() + self._lock_within_s):
-                pass
-            self._call(settle, self._ready)
-            self._serve(log)
+            with contextlib.closing(self._open_log()) as log:
+                with log.locked(time.monotonic() + self._lock_within_s):
+                    pass
+                self._call(settle, self._ready)
+                self._serve(log)
         except OSError as error:
             self._call(settle, self._ready, None, store_error(error, self._path))
         except BaseException as error:
             self._call(settle, self._ready, None, error)
-        finally:
-            log.close()
 
     def _serve(self, log: Log) -> None:
         while True:
@@ -131,26 +119,26 @@ class StoreThread:
             except queue.Empty:
                 job = None
             if job is not None:
-                self._run(log, job)
+                self._run(log, *job)
             elif self._look_every_s is not None and not log.is_current:
                 self._call(self._tell)
             if self._closing and self._queue.empty():
                 return
 
-    def _run(self, log: Log, job: Job) -> None:
+    def _run(self, log: Log, work: Callable[[Log], Any], future: asyncio.Future[Any]) -> None:
         answer: Any = None
         refusal: Exception | None = None
         try:
             try:
-                answer = job.work(log)
+                answer = work(log)
             except DamagedLine:
                 # What is damaged is set aside before it runs again.
-                answer = job.work(log)
+                answer = work(log)
         except OSError as error:
             refusal = store_error(error, self._path)
         except Exception as error:
             refusal = error
-        self._call(settle, job.future, answer, refusal)
+        self._call(settle, future, answer, refusal)
         if log.may_be_due:
             log.may_be_due = False
             self._wake_others()
