@@ -32,6 +32,7 @@ class QueueRecord(Struct, omit_defaults=True, gc=False):
     All lines of a commit have its number, and `more` of them follow. The first `head` bytes of
     the line follow from the request and are the same in its later lines. Payload and results are
     in the line that has changed them. `keyed`: it takes the delivery's own key, for ever.
+    `versions`: so many changes of the delivery are in this line.
     """
 
     commit: int
@@ -39,6 +40,7 @@ class QueueRecord(Struct, omit_defaults=True, gc=False):
     delivery: Delivery
     more: int = 0
     keyed: bool = False
+    versions: int = 1
     payload: bytes | None = None
     results: dict[str, bytes] | None = None
 
@@ -66,6 +68,7 @@ class IndexedRecord(Struct, gc=False):
     delivery: IndexedDelivery
     more: int = 0
     keyed: bool = False
+    versions: int = 1
     payload: Raw = Raw(b"")
     results: Raw = Raw(b"")
 

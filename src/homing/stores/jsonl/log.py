@@ -11,17 +11,17 @@ from pathlib import Path
 
 from homing.domain.errors import StoreCorrupt, StoreError, StoreOutcomeUnknown
 from homing.domain.shown import Projection
-from homing.stores.codec import encode
+from homing.ports import Put
 from homing.stores.jsonl.compacting import compact_journal, compact_queue
 from homing.stores.jsonl.damage import Damage
-from homing.stores.jsonl.damaged_deliveries import concerned, hold, named_in
-from homing.stores.jsonl.encoding import CommitGroup
+from homing.stores.jsonl.damaged_deliveries import Concerned, concerned, named_in, writes_to_hold
+from homing.stores.jsonl.encoding import LineEncoder, journal_line
 from homing.stores.jsonl.files import AppendFile
-from homing.stores.jsonl.index import Changes, LogIndex
-from homing.stores.jsonl.lines import JournalRecord, blank, is_whole, sealed
+from homing.stores.jsonl.index import LogIndex
+from homing.stores.jsonl.lines import JournalRecord, blank, is_whole
 from homing.stores.jsonl.locking import QueueLock
 from homing.stores.jsonl.replaying import Replay
-from homing.stores.os_errors import store_error
+from homing.stores.jsonl.transaction import Transaction
 from homing.stores.syncing import sync_folder
 
 log = logging.getLogger("homing.stores")
@@ -54,29 +54,23 @@ class Log:
             sync_folder(self._folder.parent)
         self._lock = QueueLock(path)
         self._is_stale = True
-        # So much of the queue the journal knows to be on the disk.
-        self._stated = 0
+        # Set by a commit after which something may be due; its reader takes it back.
+        self.may_be_due = False
         self._compact_journal_at = JOURNAL_BYTES
         self._damage = Damage(self._folder)
         self._lacks_journal = not (self._folder / JOURNAL).exists()
         self._open_files()
 
     def close(self) -> None:
-        self._state_size()
+        if self._queue.synced:
+            with contextlib.suppress(StoreError, OSError), self.locked(time.monotonic()):
+                # Most commits write no line to the journal, which says how long the queue was.
+                self.index.last_commit += 1
+                record = JournalRecord(self.index.last_commit, queue_bytes=self._queue.synced)
+                self._journal.append(journal_line(record))
         self._queue.close()
         self._journal.close()
         self._lock.close()
-
-    def _state_size(self) -> None:
-        """Write the size of the queue to the journal: most commits write no line there."""
-        if self._queue.synced <= self._stated:
-            return
-        with contextlib.suppress(StoreError, OSError), self.locked(time.monotonic()):
-            self.index.last_commit += 1
-            record = JournalRecord(self.index.last_commit, queue_bytes=self._queue.synced)
-            group = self.group()
-            group.journal += sealed(b"{", encode(record))
-            self.write(group, durable=False)
 
     @property
     def is_current(self) -> bool:
@@ -95,54 +89,33 @@ class Log:
             if self._journal.end > self._compact_journal_at:
                 self._compact_journal()
 
-    def group(self) -> CommitGroup:
-        return CommitGroup(self.index, self._projection, self._queue.end, self._queue.synced)
-
-    def forget(self) -> None:
-        """The index may not be what the files say: read them anew before the next use."""
-        self._is_stale = True
-
-    def write(self, group: CommitGroup, *, durable: bool) -> None:
-        """All of its commits, or none: then it raises, and the index still has them."""
-        if group.journal:
-            self._stated = self._queue.synced
+    @contextmanager
+    def transaction(self, *, durable: bool = True) -> Iterator[Transaction]:
+        """All of it is written when this ends, or nothing: then it raises."""
+        found = Transaction(
+            self.index, self._queue, self._journal, self._projection, durable=durable
+        )
         try:
-            # Most commits have nothing beside the queue, and need one sync.
-            if group.journal:
-                self._journal.append(group.journal)
-                if durable:
-                    self._journal.sync()
-            if group.queue:
-                self._queue.append(group.queue)
-                if durable:
-                    self._queue.sync()
-        except OSError as error:
-            raise self._backed_out(error) from error
-        self._journal.end += len(group.journal)
-        self._queue.end += len(group.queue)
-        if group.queue and durable:
-            self._queue.synced = self._queue.end
-        index = self.index
-        index.places.written(group.places)
-        index.records.written(group.places)
-        index.gone.update(group.gone)
-        index.emptied.update(group.emptied)
-        index.keys_gone.update(group.keys_gone)
-        index.journal_commit = index.last_commit
+            yield found
+            found.finish()
+        except Exception as error:
+            if not self._is_backed_out(found):
+                raise StoreOutcomeUnknown(f"{self.path.name}: {error}") from error
+            raise
+        self.may_be_due |= found.wakes
         if self._queue.size != self._queue.end:
             # A program that does not take the lock has appended.
             self._is_stale = True
 
-    def _backed_out(self, error: OSError) -> StoreError:
-        """Remove what was written. If that fails too, it is unknown what is stored."""
-        refused = store_error(error, self.path)
+    def _is_backed_out(self, transaction: Transaction) -> bool:
+        """Whether all that was written is removed. If not, it is unknown what is stored."""
         try:
-            self._queue.cut(self._queue.end)
-            self._journal.cut(self._journal.end)
+            is_removed = transaction.back_out()
         except OSError:
+            is_removed = False
+        if transaction.is_applied or not is_removed:
             self._is_stale = True
-            return StoreOutcomeUnknown(str(refused))
-        return refused
+        return is_removed
 
     def _open_files(self) -> None:
         self._queue = AppendFile(self.path)
@@ -152,8 +125,9 @@ class Log:
     def compact(self) -> tuple[int, int]:
         """Leave only the newest line of each delivery; the bytes before and after it."""
         before = self._queue.size
-        compact_queue(self.index, self.group(), self.path, self._folder / JOURNAL)
         self._is_stale = True
+        encoder = LineEncoder(self.index, self._projection)
+        compact_queue(self.index, encoder, self.path, self._folder / JOURNAL)
         self._refresh()
         return before, self._queue.size
 
@@ -183,9 +157,10 @@ class Log:
         self._lacks_journal = False
         if is_first and self.index.journal_entries <= 2 * self.index.entries_beside:
             self._compact_journal_at = max(JOURNAL_BYTES, 2 * self._journal.end)
-        self._is_stale = False
+        self._is_stale = self._queue.size != self._queue.end
         if self._damage.facts:
-            self._note_facts()
+            with self.transaction() as transaction:
+                self._note_damage(transaction)
 
     def _replay(self) -> Replay:
         replay = Replay(self.index, self._queue, self._journal, self._damage.mend)
@@ -204,24 +179,32 @@ class Log:
         if not damaged and not replay.suspects:
             return
         now_ms = time.time_ns() // 1_000_000
-        changes = self.index.begin()
-        held = hold(self.index, replay.suspects, now_ms)
-        if held and not damaged:
-            self._damage.tell(f"{self.path.name}: lines are missing; {_named(held)}")
-        for file, start, end in damaged:
-            data = file.read(start, end - start)
-            if file is self._queue:
-                ids = concerned(self.index, data, start)
-            else:
-                ids = named_in(self.index, data)
-            held += hold(self.index, ids, now_ms)
-            self._damage.keep_damaged(file, start, end, _named(held))
-            held = []
-        self.index.note(self._damage.facts)
-        self._commit(changes)
-        self._damage.facts.clear()
+        with self.transaction() as transaction:
+            held = self._hold(transaction, Concerned(replay.suspects), now_ms)
+            if held and not damaged:
+                self._damage.tell(f"{self.path.name}: lines are missing; {_named(held)}")
+            for file, start, end in damaged:
+                data, index = file.read(start, end - start), transaction.index
+                about = (
+                    concerned(index, data, start) if file is self._queue else named_in(index, data)
+                )
+                held += self._hold(transaction, about, now_ms)
+                self._damage.keep_damaged(file, start, end, _named(held))
+                held = []
+            self._note_damage(transaction)
         for file, start, end in damaged:
             file.overwrite(start, blank(end - start))
+
+    @staticmethod
+    def _hold(transaction: Transaction, about: Concerned, now_ms: int) -> list[str]:
+        """Those of them that are held now."""
+        writes = writes_to_hold(transaction.index, about, now_ms)
+        transaction.put([Put(writes)])
+        return [write.delivery.id for write in writes if write.over is not None]
+
+    def _note_damage(self, transaction: Transaction) -> None:
+        transaction.put([Put(facts=self._damage.facts)])
+        self._damage.facts = []
 
     def _compact_journal(self) -> None:
         """Most of the journal is heartbeats and leases that later ones have replaced."""
@@ -245,27 +228,6 @@ class Log:
         # Then the next request reads the files anew, and finds what is damaged.
         self._is_stale = True
         raise DamagedLine(f"{self.path.name}: the line at byte {start} is damaged")
-
-    def _note_facts(self) -> None:
-        changes = self.index.begin()
-        self.index.note(self._damage.facts)
-        self._commit(changes)
-        self._damage.facts.clear()
-
-    def _commit(self, changes: Changes) -> None:
-        group = self.group()
-        if self.add_commit(group, changes):
-            self.write(group, durable=True)
-        self.index.settle()
-
-    def add_commit(self, group: CommitGroup, changes: Changes) -> bool:
-        """Whether anything has changed. Only then a number is used up: the next one of another
-        process follows the last number in the files, and would be taken for known."""
-        number = self.index.last_commit + 1
-        has_changed = group.commit(changes, number)
-        if has_changed:
-            self.index.last_commit = number
-        return has_changed
 
 
 def _named(held: list[str]) -> str:

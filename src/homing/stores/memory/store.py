@@ -99,6 +99,9 @@ class MemoryStore(Store):
     async def attempts(self, delivery_id: str) -> list[Attempt]:
         return reading.attempts(self.disk, delivery_id)
 
+    async def attempts_of_many(self, delivery_ids: Sequence[str]) -> list[list[Attempt]]:
+        return [reading.attempts(self.disk, delivery_id) for delivery_id in delivery_ids]
+
     async def facts(
         self,
         kind: str,
