@@ -148,21 +148,24 @@ async def test_a_lone_add_whose_answer_is_lost(server: servers.Server) -> None:
 async def test_a_save_whose_answer_is_lost_is_found_by_its_version(
     server: servers.Server, *, is_held: bool
 ) -> None:
-    async with through_proxy(server) as (store, proxy), opened(server.url) as other:
-        await store.add(samples.many(3))
-        held = [one.delivery for one in await store.claim(samples.claim())]
-        if not is_held:  # a new handle knows nothing of the claims: it reads before it writes
-            await store.close()
-            await store.open()
-        await store.save([], [samples.fact("opens the connection")])
+    async with (
+        through_proxy(server) as (holder, proxy),
+        opened(holder._url) as reader,
+        opened(server.url) as other,
+    ):
+        await holder.add(samples.many(3))
+        held = [one.delivery for one in await holder.claim(samples.claim())]
+        # Another handle knows nothing of the claims: it reads before it writes.
+        store = holder if is_held else reader
+        assert await store.save([samples.ended(samples.delivery("unknown"))]) == [False]
         assert await other.save([Change(samples.changed(held[2], topic="taken over"))]) == [True]
-        proxy.cut_before_answer()
+        proxy.cut_before_answer(b"" if is_held else b"COMMIT")
 
         changes = [samples.ended(held[0]), samples.retry(held[1]), samples.ended(held[2])]
         assert await store.save(changes) == [True, True, False]
 
         assert proxy.has_cut
-        states = [one.state for one in await store.get_many([one.id for one in held]) if one]
+        states = [one.state for one in await other.get_many([one.id for one in held]) if one]
         assert states == ["delivered", "pending", "in_flight"]
 
 

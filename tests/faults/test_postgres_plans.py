@@ -11,7 +11,8 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from homing.ports import Facet, GroupBy, Query
+from homing.domain.writes import write_of_change
+from homing.ports import Facet, GroupBy, Put, Query
 from homing.stores.sql.postgres import PostgresStore
 from homing.stores.sql.postgres.adding import Adding, add_request
 from homing.stores.sql.postgres.changes import save_request
@@ -57,7 +58,7 @@ async def test_every_statement_of_the_hot_path_goes_by_the_indexes(store: Postgr
     await store.add(samples.many(BATCH))
     held = await store.claim(samples.claim(limit=BATCH))
     ended = [samples.ended(one.delivery) for one in held]
-    saving = save_request(ended, (), store._held)
+    saving = save_request(Put([write_of_change(one) for one in ended]), store._held)
     assert all(entry.is_held for entry in saving.entries)
     adding = Adding([add_request([samples.keyed("k", "k")])]).statement()
     settling = settle_statement(saving.entries, Facts(), wakes=True)
@@ -65,7 +66,7 @@ async def test_every_statement_of_the_hot_path_goes_by_the_indexes(store: Postgr
     assert settling is not None
 
     claim = await plan(parts.claims, claim_statement(samples.claim()))
-    others = await plan(parts._saving, settling) + await plan(parts.adding, adding)
+    others = await plan(parts.saving, settling) + await plan(parts.adding, adding)
 
     assert not [line for line in claim + others if "Seq Scan" in line]
     assert not [line for line in claim + others if "Hash Join" in line or "Merge Join" in line]

@@ -26,7 +26,6 @@ from homing.domain.writes import Write, write_of_new
 from homing.ports import Added, Existing
 from homing.stores.codec import encode_text
 from homing.stores.sql.columns import PLACES, Row
-from homing.stores.sql.postgres.adding_plainly import are_plain, plain_statement
 from homing.stores.sql.postgres.arrays import Array
 from homing.stores.sql.postgres.rows import (
     CARRIES_PAYLOAD,
@@ -123,16 +122,12 @@ class NewRows:
         self._keys = dict(keys)
         self._known_keys = keys
         self.wakes = False
-        self._begin()
-
-    def _begin(self) -> None:
         self._wanted_keys: dict[tuple[str, str], Row] = {}
         self._open: list[Row] = []
         self._ended: list[Row] = []
         self._records: list[Row] = []
         self._results: list[Row] = []
         self._recipients: list[Row] = []
-        self._plain: Sequence[New] = ()
         self.facts = Facts()
 
     def add(self, entry: NewEntry) -> Added | Existing:
@@ -169,26 +164,6 @@ class NewRows:
             self.facts.note(write.facts)
         return Added(delivery_id)
 
-    def add_plain(self, new: Sequence[New]) -> list[Added | Existing] | None:
-        """All of them as the next part, in one go; None if that does not do.
-
-        `statement_of_part` must follow.
-        """
-        if self._records or not are_plain(new):
-            return None
-        ids = [one.delivery.id for one in new]
-        keys = {(key.source, key.key): key for one in new for key in one.keys}
-        their_ids = set(ids)
-        if len(their_ids) < len(new) or len(keys) < len(new):
-            return None
-        if not their_ids.isdisjoint(self._ids) or not keys.keys().isdisjoint(self._keys):
-            return None
-        self._ids |= their_ids
-        self._keys |= keys
-        self._plain = new
-        self.wakes = True
-        return [Added(delivery_id) for delivery_id in ids]
-
     def add_children(self, children: Sequence[NewEntry]) -> int:
         """What they add to their parent's counter."""
         return sum(child.write.opens for child in children if isinstance(self.add(child), Added))
@@ -223,24 +198,6 @@ class NewRows:
             steps.append(_SQL["keys"])
         steps += self._steps(values)
         answer = _SQL["answer_and_notify" if self.wakes else "answer"]
-        return bind(f"with {_COMMA.join(steps)}\n{answer}", values)
-
-    def statement_of_part(self) -> Statement | None:
-        """Writes what was added since the last one, without a look at what is taken."""
-        if self._plain:
-            plain = self._plain
-            self._begin()
-            return plain_statement(plain)
-        if not self._records and not self.facts:
-            return None
-        values: dict[str, Any] = {}
-        steps = [_SQL["free_at_once"]]
-        put = [row for row in self._wanted_keys.values() if row[-1]]
-        if put:
-            steps.append(_part("keys_unseen", "key", _KEY_COLUMNS, put, values))
-        steps += self._steps(values)
-        answer = _SQL["notify" if self.wakes else "no_answer"]
-        self._begin()
         return bind(f"with {_COMMA.join(steps)}\n{answer}", values)
 
     def _steps(self, values: dict[str, Any]) -> Iterator[str]:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from homing.domain.delivery import Change, Delivery, Fact
-from homing.domain.writes import Write, write_of_change
+from homing.domain.delivery import Delivery, Fact
+from homing.domain.writes import Write
+from homing.ports import Put
 from homing.stores.codec import encode, encode_text
 from homing.stores.sql.columns import Row, column_change
 from homing.stores.sql.ledger import implies_attempt
@@ -83,11 +84,8 @@ class HeldRecords:
                 self._known.pop(delivery.id, None)
 
 
-def save_request(
-    changes: Sequence[Change], facts: Sequence[Fact], held: HeldRecords
-) -> SaveRequest:
-    writes = [write_of_change(change) for change in changes]
-    return SaveRequest([_entry(write, held.of(write)) for write in writes], facts)
+def save_request(put: Put, held: HeldRecords) -> SaveRequest:
+    return SaveRequest([_entry(write, held.of(write)) for write in put.writes], put.facts)
 
 
 def _entry(write: Write, before: Delivery | None) -> ChangeEntry:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
+from itertools import groupby
 from typing import Any, TypeVar
 
-from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
+from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.domain.errors import StoreError, StoreUnavailable
 from homing.ports import (
     Added,
+    Answers,
+    Batch,
     Claim,
     Claimed,
     Cursor,
@@ -20,17 +23,21 @@ from homing.ports import (
     FactOrder,
     Finding,
     GroupBy,
+    Kind,
     Page,
     PurgeRule,
+    Put,
+    PutAnswer,
     Query,
+    Renewal,
+    Store,
 )
 from homing.runtime import forks
 from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.sql.columns import Row
 from homing.stores.sql.postgres import listing, opening, reading
-from homing.stores.sql.postgres.adding import AddRequest, add_request
-from homing.stores.sql.postgres.adding_in_parts import AddInParts
-from homing.stores.sql.postgres.changes import HeldRecords, SaveRequest, save_request
+from homing.stores.sql.postgres.adding import AddRequest, new_entry
+from homing.stores.sql.postgres.changes import HeldRecords, save_request
 from homing.stores.sql.postgres.claimed_facts import ClaimedFacts
 from homing.stores.sql.postgres.claiming import (
     claim_statement,
@@ -43,7 +50,6 @@ from homing.stores.sql.postgres.claiming import (
 from homing.stores.sql.postgres.connection import SLOW_ANSWER_S, SLOW_LIMITS, Connection, connect
 from homing.stores.sql.postgres.executing import add_all, save_all
 from homing.stores.sql.postgres.faults import Meaning
-from homing.stores.sql.postgres.grouping import Groups
 from homing.stores.sql.postgres.listening import Listener
 from homing.stores.sql.postgres.low_water import LowWater
 from homing.stores.sql.postgres.once import OnceTransactions, known_facts
@@ -56,8 +62,15 @@ from homing.stores.store_signal import StoreSignal
 
 T = TypeVar("T")
 
+_WRITERS: tuple[frozenset[Kind], ...] = (
+    frozenset({"add"}),
+    frozenset({"save", "renew"}),
+    frozenset({"purge"}),
+    frozenset({"claim"}),
+)
 
-class PostgresStore:
+
+class PostgresStore(Store):
     """Durable in a database, which the processes of many hosts may share.
 
     Use it from the event loop in which it was opened. A call that is cancelled may or may not have
@@ -80,7 +93,6 @@ class PostgresStore:
         self._news = StoreSignal()
         self._held = HeldRecords()
         self._claimed_facts = ClaimedFacts()
-        self._looks_at_keys = False
         self.presence = PostgresPresence()
         self._parts: _Parts | None = None
 
@@ -96,7 +108,7 @@ class PostgresStore:
                     await opening.check_durability(connection)
                 await opening.migrate(connection, self._assembly_files)
                 self.presence.meet_in(await opening.database_id(connection))
-        self._parts = _Parts(self._url, self._news.tell, self.presence, self._asked)
+        self._parts = _Parts(self._url, self._news.tell, self.presence)
 
     async def close(self) -> None:
         """Requests that were made before are finished first."""
@@ -132,39 +144,51 @@ class PostgresStore:
     def within_async(self, connection: object) -> PostgresAsyncTransaction:
         return PostgresAsyncTransaction(connection, self._own_tables)
 
-    async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        return await self._add(add_request(new, facts))
+    @property
+    def writers(self) -> tuple[frozenset[Kind], ...]:
+        return _WRITERS
 
-    async def add_in_parts(self, parts: Iterable[Sequence[New]]) -> list[Added | Existing]:
-        adding = AddInParts(parts)
-        answers = None
-        if not self._looks_at_keys:
-            answers = await self._kept(adding.write(self._open.adding))
-        if answers is None:
-            answers = await self._add(adding.rest())
-            # Who repeats keys does so again: the next add need not fail first.
-            self._looks_at_keys = any(isinstance(answer, Existing) for answer in answers)
-            return answers
-        self._remember([one.delivery for one in adding.new], answers, wakes=adding.wakes)
-        return answers
+    async def commit(self, batch: Batch) -> Answers:
+        return await self._kept(self._commit(batch))
 
-    async def _add(self, request: AddRequest) -> list[Added | Existing]:
-        answers, wakes = await self._open.adds.submit(request)
-        deliveries = [entry.write.delivery for entry in request.entries]
-        self._remember(deliveries, answers, wakes=wakes)
-        return answers
+    async def _commit(self, batch: Batch) -> Answers:
+        puts: list[Sequence[PutAnswer]] = []
+        for are_adds, group in groupby(batch.puts, _is_add):
+            run = list(group)
+            puts += await (self._add(run) if are_adds else self._save(run))
+        return Answers(
+            puts,
+            [await self._renew(renewal) for renewal in batch.renewals],
+            [await self._purge(rule) for rule in batch.purges],
+            [await self._claim(claim) for claim in batch.claims],
+        )
 
-    def _remember(
-        self, deliveries: Sequence[Delivery], answers: Sequence[Added | Existing], *, wakes: bool
-    ) -> None:
-        for delivery, added in zip(deliveries, answers, strict=True):
-            # Stored already claimed: its outcome will be saved here.
-            if delivery.state == "in_flight" and isinstance(added, Added):
-                self._held.remember(delivery)
-        if wakes:
+    async def _add(self, puts: Sequence[Put]) -> list[list[Added | Existing]]:
+        requests = [
+            AddRequest([new_entry(write) for write in put.writes], put.facts) for put in puts
+        ]
+        async with self._open.adding.batches:
+            added = await add_all(self._open.adding, requests)
+        for put, (answers, _) in zip(puts, added, strict=True):
+            for write, answer in zip(put.writes, answers, strict=True):
+                # Stored already claimed: its outcome will be saved here.
+                if write.delivery.state == "in_flight" and isinstance(answer, Added):
+                    self._held.remember(write.delivery)
+        if any(wakes for _, wakes in added):
             self._news.tell()
+        return [answers for answers, _ in added]
 
-    async def claim(self, claim: Claim) -> list[Claimed]:
+    async def _save(self, puts: Sequence[Put]) -> list[list[bool]]:
+        requests = [save_request(put, self._held) for put in puts]
+        async with self._open.saving.batches:
+            wakes = await save_all(self._open.saving, requests)
+        for request in requests:
+            self._held.saved(request.entries)
+        if any(wakes):
+            self._news.tell()
+        return [[entry.kept for entry in request.entries] for request in requests]
+
+    async def _claim(self, claim: Claim) -> list[Claimed]:
         self._news.look()
         if claim.limit <= 0 or not claim.queues:
             return []
@@ -173,13 +197,13 @@ class PostgresStore:
         kind = self._claimed_facts.kind
         statement = claim_statement(claim, None if looks_at_all else low_water, kind)
         asked_at_s = time.monotonic()
-        rows = await self._kept(connection.run(statement, durable=claim.durable))
+        rows = await connection.run(statement, durable=claim.durable)
         took_s = time.monotonic() - asked_at_s
         rows.sort(key=in_order)
         results: list[Row] = []
         reading_results = results_statement(rows)
         if reading_results is not None:
-            results = await self._kept(connection.run(reading_results, durable=claim.durable))
+            results = await connection.run(reading_results, durable=claim.durable)
         claimed = list(claimed_of(rows, results))
         low_water.learn(claim, taken_of(rows, claimed), took_s, looked_at_all=looks_at_all)
         if kind is not None:
@@ -188,30 +212,16 @@ class PostgresStore:
             self._held.remember(one.delivery)
         return claimed
 
-    async def renew(
-        self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
-    ) -> list[bool]:
-        if not held:
+    async def _renew(self, renewal: Renewal) -> list[bool]:
+        if not renewal.held:
             return []
-        statement = renew_statement(holder, held, lease_until_ms)
         # A lease that was not renewed just ends earlier: that need not outlast a power cut.
-        renewed = {*await self._kept(self._open.claims.run(statement, durable=False))}
-        return [pair in renewed for pair in held]
+        renewed = {*await self._open.claims.run(renew_statement(renewal), durable=False)}
+        return [pair in renewed for pair in renewal.held]
 
-    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        request = save_request(changes, facts, self._held)
-        wakes = await self._open.saves.submit(request)
-        self._held.saved(request.entries)
-        if wakes:
-            self._news.tell()
-        return [entry.kept for entry in request.entries]
-
-    async def purge(self, rule: PurgeRule) -> int:
-        async def purge_once() -> int:
-            async with self._open.purges.transaction() as session:
-                return await purge(session, rule)
-
-        return await self._kept(purge_once())
+    async def _purge(self, rule: PurgeRule) -> int:
+        async with self._open.purges.transaction() as session:
+            return await purge(session, rule)
 
     async def get(self, delivery_id: str) -> Delivery | None:
         [found] = await self.get_many([delivery_id])
@@ -279,11 +289,8 @@ class PostgresStore:
 
     async def _kept(self, work: Coroutine[Any, Any, T]) -> T:
         """A caller that gives up leaves the connection in order: the work goes on without it."""
-        return await self._asked(asyncio.shield(asyncio.get_running_loop().create_task(work)))
-
-    async def _asked(self, work: Awaitable[T]) -> T:
         with self._meaning:
-            return await work
+            return await asyncio.shield(asyncio.get_running_loop().create_task(work))
 
     @property
     def _open(self) -> _Parts:
@@ -292,47 +299,31 @@ class PostgresStore:
         return self._parts
 
 
+def _is_add(put: Put) -> bool:
+    return all(write.over is None for write in put.writes)
+
+
 class _Parts:
     """What is there while the store is open. A connection is made when it is first used.
 
     Claims, saves and adds do not wait for each other; listings and counts may be slow.
     """
 
-    def __init__(
-        self,
-        url: str,
-        tell: Callable[[], None],
-        presence: PostgresPresence,
-        asked: Callable[[Awaitable[Any]], Awaitable[Any]],
-    ) -> None:
-        """`asked` turns the server's errors into those of stores."""
+    def __init__(self, url: str, tell: Callable[[], None], presence: PostgresPresence) -> None:
         self.claims = Connection(url)
         self.low_water = LowWater(time.monotonic)
         self.reads = Connection(url)
         self.purges = Connection(url)
         self.listings = Connection(url, SLOW_LIMITS, SLOW_ANSWER_S)
         self.adding = Connection(url)
-        self._saving = Connection(url)
+        self.saving = Connection(url)
         self.for_handlers = OnceTransactions(url)
         self.listener = Listener(url, tell, presence)
-        self.adds: Groups[AddRequest, tuple[list[Added | Existing], bool]] = Groups(
-            lambda requests: asked(add_all(self.adding, requests)), lambda one: len(one.entries)
-        )
-        self.saves: Groups[SaveRequest, bool] = Groups(
-            lambda requests: asked(save_all(self._saving, requests)), lambda one: len(one.entries)
-        )
 
     async def close(self) -> None:
-        await self.adds.finish()
-        await self.saves.finish()
         await self.listener.close()
         await self.for_handlers.close()
-        for connection in (
-            self.claims,
-            self.reads,
-            self.purges,
-            self.listings,
-            self.adding,
-            self._saving,
-        ):
-            await connection.close()
+        writing = (self.adding, self.saving, self.claims, self.purges)
+        for connection in (*writing, self.reads, self.listings):
+            async with connection.batches:
+                await connection.close()

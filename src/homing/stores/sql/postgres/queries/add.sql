@@ -86,39 +86,6 @@ put_keys as (
     where w.is_put = 1 and (select is_so from free) and (select count(*) from freed_keys) >= 0
 )
 
--- Without a look first, for an add in parts: a key that is taken is a unique violation.
--- name: keys_unseen
-put_keys as (
-    insert into homing_keys (hash, source, key, delivery_id, fingerprint, expires_at_ms)
-    select
-        homing_key_hash(w.source, w.name), w.source, w.name, w.delivery_id, w.fingerprint,
-        w.expires_at_ms
-    from :key_rows: as w (:key_columns:)
-)
-
--- A whole statement for an add in parts, of deliveries that differ in little (see adding_plainly.py).
--- name: plain
-with put_keys as (
-    insert into homing_keys (hash, source, key, delivery_id, fingerprint)
-    select
-        homing_key_hash(@key_source::text, w.name), @key_source::text, w.name, w.delivery_id,
-        w.fingerprint
-    from unnest(@keys::text[], @ids::text[], @fingerprints::text[])
-        as w (name, delivery_id, fingerprint)
-),
-put_records as (
-    insert into homing_records (id, record, payload)
-    select w.id, w.record, w.payload
-    from unnest(@ids::text[], @records::text[], @payloads::bytea[]) as w (id, record, payload)
-),
-put_open as (
-    insert into homing_open (:columns:)
-    select :plain_values:
-    from unnest(@ids::text[], @keys::text[], @payload_sizes::bigint[])
-        as o (id, key, payload_bytes)
-)
-select pg_notify('homing', '')::text
-
 -- A whole statement for one delivery with one key (see adding_alone.py).
 -- name: lone
 with put_keys as (
@@ -139,9 +106,6 @@ put_open as (
     select :lone_values: where exists (select from put_keys)
 )
 select pg_notify('homing', '')::text from put_keys
-
--- name: free_at_once
-free as materialized (select true as is_so)
 
 -- name: facts
 put_facts as (
@@ -168,9 +132,3 @@ select * from taken
 select * from taken
 union all
 select null, null, null, pg_notify('homing', '')::text, null from free where is_so
-
--- name: notify
-select pg_notify('homing', '')::text
-
--- name: no_answer
-select where false
