@@ -6,7 +6,7 @@ arrays. No kind of delivery is special: a batch of similar ones differs in few c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -24,7 +24,7 @@ class Block(Struct, gc=False):
     varying: dict[str, Sequence[Any]]
 
 
-def block(table: str, columns: dict[str, Sequence[Any]], **shared: Any) -> Block:
+def block(table: str, columns: Mapping[str, Sequence[Any]], **shared: Any) -> Block:
     """Of columns of equal length, at least one row."""
     number = len(next(iter(columns.values())))
     varying = {}
