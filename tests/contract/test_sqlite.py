@@ -8,7 +8,7 @@ import pytest
 
 from homing.ports import Store
 from homing.stores.sql.sqlite import SqliteStore
-from homing.testing.contract import AddsInPartsContract, BoundedReadsContract, StoreContract
+from homing.testing.contract import BoundedReadsContract, StoreContract
 
 
 class SqliteOpener:
@@ -29,7 +29,7 @@ class SqliteOpener:
             await store.close()
 
 
-class TestSqliteStore(StoreContract, BoundedReadsContract, AddsInPartsContract):
+class TestSqliteStore(StoreContract, BoundedReadsContract):
     @pytest.fixture
     def opener(self, tmp_path: Path) -> SqliteOpener:
         return SqliteOpener(tmp_path / "outbox.db")

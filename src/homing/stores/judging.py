@@ -114,8 +114,10 @@ class _Judging:
         for key in write.keys:
             stored = self._key((key.source, key.key))
             if stored is not None and not _is_expired(stored, write.free_by_ms):
+                self._look_for_keys(write)
                 return Existing(stored.delivery_id, stored)
         if self._is_taken(delivery_id):
+            self._look_for_keys(write)
             return Existing(delivery_id)
         for key in write.keys:
             self._keys[key.source, key.key] = key
@@ -133,7 +135,7 @@ class _Judging:
         delivery_id = delivery.id
         effect = self._effects.get(delivery_id)
         if effect is None:
-            held = self._known.held.get(delivery_id)
+            held = self._held(delivery_id)
             if held is not None and held.version == write.over and not _needs_record(write):
                 # Most saves: of a held record, with nothing but the record and its attempts.
                 effect = Effect(held, delivery, [write], held.version + 1, is_exact=False)
@@ -152,11 +154,17 @@ class _Judging:
         effect.writes.append(write)
         effect.version += 1
         if write.removes:
+            if effect.before is None and not self._knows(delivery_id):
+                self.judged.missing_ids.add(delivery_id)
             effect.after = None
         else:
             effect.after = _counted(write, open_children) if effect.is_exact else delivery
         self._conclude(write, self._put_terms(write) if write.terms else [])
         return True
+
+    def _held(self, delivery_id: str) -> Delivery | None:
+        """Not of one that was looked up, because another write of the batch needs the record."""
+        return None if delivery_id in self._known.deliveries else self._known.held.get(delivery_id)
 
     def note(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
@@ -224,6 +232,21 @@ class _Judging:
             self.judged.missing_keys.add(name)
         return None
 
+    def _look_for_keys(self, write: Write) -> None:
+        """What is not written is not proved: a key that was assumed to be free may be stored, and
+        be the reason to refuse the write."""
+        known = self._known
+        if not known.is_complete:
+            names = [(key.source, key.key) for key in write.keys]
+            self.judged.missing_keys.update(
+                [name for name in names if name not in self._keys and name not in known.keys]
+            )
+
+    def _knows(self, delivery_id: str) -> bool:
+        """Whether it is known if the id is taken, without writing it."""
+        known = self._known
+        return known.is_complete or delivery_id in known.deliveries or delivery_id in known.taken
+
     def _is_taken(self, delivery_id: str) -> bool:
         effect = self._effects.get(delivery_id)
         if effect is not None:
@@ -231,8 +254,6 @@ class _Judging:
         known = self._known
         if delivery_id in known.deliveries:
             return known.deliveries[delivery_id] is not None
-        if delivery_id in known.held:
-            return True
         if delivery_id in known.taken:
             return known.taken[delivery_id]
         if not self._assumes_free:

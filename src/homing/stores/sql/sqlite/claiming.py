@@ -10,10 +10,11 @@ from msgspec import Struct, json
 from msgspec.structs import force_setattr
 
 from homing.domain.delivery import FIRST_PRIORITY, LAST_PRIORITY, Content, Delivery
-from homing.ports import Claim, Claimed
+from homing.ports import Claim, Claimed, Renewal
 from homing.stores.codec import decode_deliveries, encode
 from homing.stores.sql.columns import overlay_columns
-from homing.stores.sql.sqlite.rows import CARRIES_RESULTS, PARTS
+from homing.stores.sql.ledger import CARRIES_RESULTS
+from homing.stores.sql.sqlite.rows import PARTS
 from homing.stores.sql.sqlite.session import Session
 from homing.stores.sql.statements import load
 
@@ -55,12 +56,6 @@ class Held(Struct):
     fresh: dict[int, list[Any]] = {}
 
 
-class RenewRequest(Struct):
-    holder: str
-    held: Sequence[tuple[str, int]]
-    lease_until_ms: int
-
-
 _decode_due = json.Decoder(list[Due]).decode
 _decode_heads = json.Decoder(list[Head]).decode
 
@@ -70,6 +65,8 @@ def claim_all(session: Session, claims: Sequence[Claim]) -> list[Held]:
 
 
 def _claim(session: Session, claim: Claim) -> Held:
+    if claim.limit <= 0:
+        return Held()
     due = _affordable(claim, _due(session, claim))
     if not due:
         return Held()
@@ -167,14 +164,14 @@ def _overlay_claim(delivery: Delivery, claim: Claim, head: Head) -> None:
     force_setattr(delivery, "open_children", head.open_children)
 
 
-def renew_all(session: Session, requests: Sequence[RenewRequest]) -> list[list[bool]]:
+def renew_all(session: Session, renewals: Sequence[Renewal]) -> list[list[bool]]:
     return [
         [
             session.run(
-                _SQL["renew"], (request.lease_until_ms, delivery_id, version, request.holder)
+                _SQL["renew"], (renewal.lease_until_ms, delivery_id, version, renewal.holder)
             )
             == 1
-            for delivery_id, version in request.held
+            for delivery_id, version in renewal.held
         ]
-        for request in requests
+        for renewal in renewals
     ]

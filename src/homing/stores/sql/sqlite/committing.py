@@ -1,53 +1,52 @@
-"""One group of requests, one transaction: what is answered together was committed together."""
+"""One batch, one transaction."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct
 
-from homing.domain.errors import StoreCorrupt, StoreOutcomeUnknown, StoreUnavailable
-from homing.stores.sql.sqlite import adding_new
-from homing.stores.sql.sqlite.adding import add_all, all_added, plain_rows
-from homing.stores.sql.sqlite.adding_in_parts import add_in_parts
-from homing.stores.sql.sqlite.claiming import claim_all, renew_all
+from homing.ports import Batch, Claim
+from homing.stores.sql.sqlite.claiming import Held, claim_all, renew_all
+from homing.stores.sql.sqlite.executing import Steps, execute
 from homing.stores.sql.sqlite.faults import store_error
 from homing.stores.sql.sqlite.high_water import HighWater
+from homing.stores.sql.sqlite.looking import NOTHING, Assumed, look
 from homing.stores.sql.sqlite.purging import purge_all
-from homing.stores.sql.sqlite.saving import save_all
 from homing.stores.sql.sqlite.session import KeyRepeated, NotAsAssumed, Session
-
-Work: TypeAlias = Callable[[Session, Sequence[Any]], Sequence[Any]]
-# Concurrent requests have no order among them, so kinds are done together; claims come last
-# because then they find what the others made due.
-ORDER: tuple[Work, ...] = (add_in_parts, add_all, save_all, renew_all, purge_all, claim_all)
 
 _TRY_AGAIN_S = 0.0003
 _CLOSING_PATIENCE_S = 0.5
 # Requests are often repeated in a burst: after one that was, so many commits look for keys first.
 LOOK_FOR_KEYS = 256
-# After these errors each request of the group would fail alone, too.
-HOPELESS = (StoreUnavailable, StoreOutcomeUnknown, StoreCorrupt)
+
+
+class Done(Struct):
+    """What was executed. `steps` is None if the batch puts nothing."""
+
+    steps: Steps | None = None
+    renewals: Sequence[Sequence[bool]] = ()
+    purges: Sequence[int] = ()
+    claims: Sequence[Held] = ()
 
 
 class Job(Struct, eq=False):
-    """A request on its way to the writer, and where the answer goes."""
+    """A batch on its way to the writer, and where the answer goes."""
 
-    work: Work
-    request: Any
-    size: int
+    batch: Batch
+    assumed: Assumed
     future: asyncio.Future[Any]
-    answer: Any = None
+    answer: Done | None = None
     error: BaseException | None = None
 
 
 class Committer:
-    """One group, one transaction. A request that fails does not make the others fail."""
+    """Commits one batch after the other, on one connection."""
 
     def __init__(
         self,
@@ -59,7 +58,6 @@ class Committer:
     ) -> None:
         """`wake_others` is called right after a commit that may have made something due."""
         connection.execute("pragma busy_timeout = 0")
-        adding_new.make_ready(connection)
         self._connection = connection
         self._busy_timeout_s = busy_timeout_s
         self._path = path
@@ -71,40 +69,49 @@ class Committer:
         # The store is being closed: a lock of the file is no longer waited for at length.
         self.is_closing = False
 
-    def commit(self, jobs: list[Job], *, exact: bool = False) -> bool:
-        """Every job has its answer or its error afterwards; true if something may be due."""
-        looks_for_keys = self._looks_for_keys > 0
-        session = Session(self._connection, exact=exact, looks_for_keys=looks_for_keys)
+    @property
+    def looks_for_keys(self) -> bool:
+        """Whether to read which keys are stored, instead of assuming that new ones are not."""
+        return self._looks_for_keys > 0
+
+    def commit(self, job: Job) -> bool:
+        """The job has its answer or its error afterwards. Returns whether something may be due."""
         try:
-            return self._transact(session, jobs)
+            return self._commit(job, job.assumed)
+        except KeyRepeated:
+            self._looks_for_keys = LOOK_FOR_KEYS
+        except NotAsAssumed:
+            pass
+        except Exception as error:
+            job.error = error
+            return False
+        try:
+            return self._commit(job, NOTHING)
+        except Exception as error:
+            job.error = error
+            return False
+
+    def _commit(self, job: Job, assumed: Assumed) -> bool:
+        session = Session(self._connection)
+        try:
+            return self._transact(session, job, assumed)
         except Exception as error:
             fault = self._back_out(error)
         finally:
             session.close()
-        if isinstance(fault, NotAsAssumed) and not exact:
-            if isinstance(fault, KeyRepeated):
-                self._looks_for_keys = LOOK_FOR_KEYS
-            return self.commit(jobs, exact=True)
-        if len(jobs) == 1:
-            jobs[0].error = fault
-            return False
-        if isinstance(fault, HOPELESS):
-            for job in jobs:
-                job.error = type(fault)(*fault.args)
-            return False
-        # What the group has noted in its requests is no longer valid: each reads again.
-        news = [self.commit([job], exact=True) for job in jobs]
-        return any(news)
+        raise fault
 
-    def _transact(self, session: Session, jobs: list[Job]) -> bool:
-        self._make_durable(durable=_must_last(jobs))
-        works = {job.work for job in jobs}
-        if works == {add_all} and self._added_by_one_statement(session, jobs):
-            return session.news
-        if works != {claim_all} or not self._claimed_without_waiting(session, jobs):
+    def _transact(self, session: Session, job: Job, assumed: Assumed) -> bool:
+        batch = job.batch
+        self._make_durable(durable=_must_last(batch))
+        has_only_claims = not (batch.puts or batch.renewals or batch.purges)
+        claims = self._claim_without_lock(session, batch.claims) if has_only_claims else None
+        if claims is not None:
+            job.answer = Done(claims=claims)
+        else:
             self._wait_for_lock(lambda: self._connection.execute("begin immediate"))
-            _run(session, jobs, works)
-        if works == {claim_all} and not any(job.answer.due for job in jobs):
+            job.answer = _execute(session, batch, assumed)
+        if has_only_claims and not any(held.due for held in job.answer.claims):
             self._connection.execute("rollback")  # nothing was written
             return False
         session.finish()
@@ -120,39 +127,23 @@ class Committer:
             self._high_water.committed()
         return session.news
 
-    def _added_by_one_statement(self, session: Session, jobs: list[Job]) -> bool:
-        """If all are plain new deliveries, and nothing else has to be written with them."""
-        if sum([job.size for job in jobs]) > adding_new.WIDEST or self._high_water.is_due:
-            return False
-        requests = [job.request for job in jobs]
-        rows = plain_rows(session, requests)
-        if rows is None:
-            return False
-        # It begins and commits by itself.
-        self._committing = True
-        self._wait_for_lock(lambda: adding_new.add_new(session, rows))
-        self._committing = False
-        self._wake_others()
-        self._high_water.has_commits = True
-        _answer(jobs, all_added(requests))
-        return True
-
-    def _claimed_without_waiting(self, session: Session, jobs: list[Job]) -> bool:
-        """False if another connection writes, or has written since this one began to read.
+    def _claim_without_lock(
+        self, session: Session, claims: Sequence[Claim]
+    ) -> Sequence[Held] | None:
+        """None if another connection writes, or has written since this one began to read.
 
         The lock of the file is taken once there is something to claim: most claims find nothing,
         and those do not disturb others.
         """
         self._connection.execute("begin")
         try:
-            _answer(jobs, claim_all(session, [job.request for job in jobs]))
+            return claim_all(session, claims)
         except sqlite3.OperationalError as error:
             if not _is_busy(error):
                 raise
             if self._connection.in_transaction:
                 self._connection.execute("rollback")
-            return False
-        return True
+            return None
 
     def _make_durable(self, *, durable: bool) -> None:
         """Whether the next commit waits for the disk. One that does not is durable with the next
@@ -194,16 +185,14 @@ class Committer:
         return fault
 
 
-def _run(session: Session, jobs: list[Job], works: Collection[Work]) -> None:
-    for work in ORDER:
-        if work in works:
-            group = [job for job in jobs if job.work is work]
-            _answer(group, work(session, [job.request for job in group]))
-
-
-def _answer(jobs: list[Job], answers: Sequence[Any]) -> None:
-    for job, answer in zip(jobs, answers, strict=True):
-        job.answer = answer
+def _execute(session: Session, batch: Batch, assumed: Assumed) -> Done:
+    steps = None
+    if batch.puts:
+        steps = assumed.steps or look(session, batch.puts, assumed)
+        execute(session, steps)
+    renewals = renew_all(session, batch.renewals)
+    purges = purge_all(session, batch.purges)
+    return Done(steps, renewals, purges, claim_all(session, batch.claims))
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:
@@ -211,12 +200,6 @@ def _is_busy(error: sqlite3.OperationalError) -> bool:
     return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
-def _must_last(jobs: list[Job]) -> bool:
-    """Whether a power cut must not undo them. A lease that was not renewed just ends earlier."""
-    for job in jobs:
-        if job.work is claim_all:
-            if job.request.durable:
-                return True
-        elif job.work is not renew_all:
-            return True
-    return False
+def _must_last(batch: Batch) -> bool:
+    """Whether a power cut must not undo it. A lease that was not renewed just ends earlier."""
+    return bool(batch.puts or batch.purges) or any(claim.durable for claim in batch.claims)

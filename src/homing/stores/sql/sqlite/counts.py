@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from homing.domain.delivery import Delivery
 from homing.stores.sql.columns import Row
+from homing.stores.sql.planning import Plan
 
 OPEN = "open"
 """Stands for pending, in flight and waiting together."""
@@ -32,10 +33,6 @@ class Counts:
             place += _kind(delivery)
         self._changes[place] = self._changes.get(place, 0) + number
 
-    def add_open(self, route: str, queue: str, number: int) -> None:
-        place = route, queue, OPEN
-        self._changes[place] = self._changes.get(place, 0) + number
-
     def move(self, before: Delivery, after: Delivery) -> None:
         if (
             before.state != after.state
@@ -45,6 +42,15 @@ class Counts:
         ):
             self.add(before, -1)
             self.add(after)
+
+    def add_plan(self, plan: Plan) -> None:
+        for effect in plan.new:
+            if effect.after is not None:
+                self.add(effect.after)
+        for one in plan.changed:
+            self.move(one.before, one.after)
+        for delivery in plan.removed:
+            self.add(delivery, -1)
 
     def rows(self) -> list[Row]:
         """In the order of the columns of `put_counts`."""

@@ -1,4 +1,4 @@
-"""One write transaction: it runs statements, and writes what was noted at its end."""
+"""One write transaction: it runs statements, and writes the changes of counts at its end."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
-from homing.domain.delivery import Fact
 from homing.domain.errors import StoreError
 from homing.stores.sql.columns import Row
 from homing.stores.sql.sqlite.counts import Counts
-from homing.stores.sql.sqlite.rows import PARTS, fact_row
+from homing.stores.sql.sqlite.rows import PARTS
 from homing.stores.sql.statements import Bulk, load
 
-_ADD = load(__package__, "add.sql", PARTS)
-_PUT_FACTS = Bulk(_ADD["put_facts"])
-_PUT_COUNTS = Bulk(_ADD["put_counts"])
-_DROP_FACT = _ADD["drop_fact"]
+_PUT_COUNTS = Bulk(load(__package__, "add.sql", PARTS)["put_counts"])
 
 
 class NotAsAssumed(StoreError):
@@ -58,19 +54,12 @@ class Session:
     """Statements inside a transaction that its maker begins and commits.
 
     It uses cursors of its own, so that a caller's row factory is neither used nor changed.
-    `news` becomes true when something may have become due. With `exact` it reads what is stored
-    before it writes; without it a session may end in NotAsAssumed. `looks_for_keys`: it reads
-    which keys are stored, whether or not it is `exact`.
+    `news` becomes true when something may have become due.
     """
 
-    def __init__(
-        self, connection: sqlite3.Connection, *, exact: bool = True, looks_for_keys: bool = True
-    ) -> None:
-        self.exact = exact
-        self.looks_for_keys = looks_for_keys
+    def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._cursor = sqlite3.Cursor(connection)
-        self._facts: dict[tuple[str, str], Fact] = {}
         self.counts = Counts()
         self.news = False
 
@@ -80,7 +69,7 @@ class Session:
         self._cursor.close()
 
     def run(self, statement: str, parameters: Sequence[Any] = ()) -> int:
-        """Run one statement; how many rows it changed."""
+        """Run one statement. Returns the number of changed rows."""
         return self._cursor.execute(statement, parameters).rowcount
 
     def run_each(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
@@ -101,16 +90,11 @@ class Session:
             yield cursors[0] if len(cursors) == 1 else heapq.merge(*cursors)
 
     def write(self, bulk: Bulk, rows: Sequence[Row]) -> int:
-        """Write many rows; how many were changed."""
+        """Write many rows. Returns the number of changed rows."""
         changed = 0
         for statement, parameters in bulk.whole(rows):
             changed += self._cursor.execute(statement, parameters).rowcount
         return changed
-
-    def write_filled(self, bulk: Bulk, rows: Sequence[Row], filler: Row) -> None:
-        """As `write`, if the statement passes over the filler."""
-        for statement, parameters in bulk.filled(rows, filler):
-            self._cursor.execute(statement, parameters)
 
     def prove(self, changed: int, assumed: int) -> None:
         if changed != assumed:
@@ -122,19 +106,7 @@ class Session:
             found += self._cursor.execute(statement, parameters).fetchall()
         return found
 
-    def note(self, facts: Iterable[Fact]) -> None:
-        """Facts are written at the end; the last value of a key counts."""
-        for fact in facts:
-            self._facts[fact.kind, fact.key] = fact
-
     def finish(self) -> None:
-        """Write what was only noted."""
+        """Write by how much the counts change."""
         if self.counts:
             self.write(_PUT_COUNTS, self.counts.rows())
-        if not self._facts:
-            return
-        facts = self._facts.values()
-        self.write(_PUT_FACTS, [fact_row(fact) for fact in facts if fact.value is not None])
-        gone = [(fact.kind, fact.key) for fact in facts if fact.value is None]
-        if gone:
-            self.run_each(_DROP_FACT, gone)

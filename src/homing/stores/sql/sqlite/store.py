@@ -4,50 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
+from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.domain.errors import StoreUnavailable
-from homing.domain.writes import write_of_change, write_of_new
 from homing.ports import (
-    Added,
+    Answers,
+    Batch,
     Claim,
     Claimed,
     Cursor,
-    Existing,
     FactCursor,
     FactOrder,
     Finding,
     GroupBy,
     Page,
-    PurgeRule,
     Query,
+    Store,
 )
 from homing.runtime import forks
 from homing.stores.host import ProcessLocks, WakePipes
 from homing.stores.host.pipes import DUE, SOON
 from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.sql.filters import is_counted
+from homing.stores.sql.held import HeldRecords
 from homing.stores.sql.sqlite import checks, listing, reading
-from homing.stores.sql.sqlite.adding import AddRequest, NewEntry, add_all, new_entry
-from homing.stores.sql.sqlite.adding_in_parts import PartsLate, PartsRequest, add_in_parts
 from homing.stores.sql.sqlite.assembly_files import apply_files, pending_files
-from homing.stores.sql.sqlite.changes import SaveRequest, change_entry
-from homing.stores.sql.sqlite.claiming import (
-    Held,
-    RenewRequest,
-    claim_all,
-    claimed_of,
-    renew_all,
-)
-from homing.stores.sql.sqlite.places import Places
-from homing.stores.sql.sqlite.purging import purge_all
+from homing.stores.sql.sqlite.claiming import Held, claimed_of
+from homing.stores.sql.sqlite.looking import NOTHING, assume
 from homing.stores.sql.sqlite.reader import Reader
-from homing.stores.sql.sqlite.saving import save_all
 from homing.stores.sql.sqlite.views import read_view
 from homing.stores.sql.sqlite.within import (
     SqliteAsyncTransaction,
@@ -61,7 +50,7 @@ from homing.stores.store_signal import StoreSignal
 BUSY_TIMEOUT_S = 5.0
 
 
-class SqliteStore:
+class SqliteStore(Store):
     """Durable in one file; several processes may share it.
 
     Use it from the event loop in which it was opened. A call that is cancelled may or may not
@@ -80,7 +69,7 @@ class SqliteStore:
 
     def _be_closed(self) -> None:
         self._news = StoreSignal()
-        self._places = Places()
+        self._held = HeldRecords()
         self._pipes = WakePipes(self._processes)
         self.presence = ProcessLocks(self._processes)
         self._threads: _Threads | None = None
@@ -148,71 +137,30 @@ class SqliteStore:
     def within_async(self, connection: object) -> SqliteAsyncTransaction:
         return join_async(connection, self.path, self._announce_commit)
 
-    async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        return await self._add(_entries(new), facts)
-
-    async def _add(
-        self, entries: list[NewEntry], facts: Sequence[Fact] = ()
-    ) -> list[Added | Existing]:
-        answer: list[Added | Existing] = await self._open.writer.submit(
-            add_all, AddRequest(entries, facts), len(entries)
-        )
-        self._remember_claimed(entries, answer)
-        return answer
-
-    async def add_in_parts(self, parts: Iterable[Sequence[New]]) -> list[Added | Existing]:
+    async def commit(self, batch: Batch) -> Answers:
         writer = self._open.writer
-        request = PartsRequest(map(_entries, parts))
-        answering = writer.submit(add_in_parts, request, 1)
-        try:
-            request.make_all()
-        except BaseException:
-            answering.cancel()
-            raise
-        try:
-            answer: list[Added | Existing] = await answering
-        except PartsLate:
-            return await self._add(request.made())
-        self._remember_claimed(request.made(), answer)
-        return answer
+        assumed = NOTHING
+        if batch.puts:
+            assumed = assume(batch.puts, self._held, looks_for_keys=writer.looks_for_keys)
+        if batch.claims:
+            self._news.look()
+        done = await writer.submit(batch, assumed)
+        claims = [
+            self._claimed(claim, held)
+            for claim, held in zip(batch.claims, done.claims, strict=True)
+        ]
+        if done.steps is None:
+            return Answers((), done.renewals, done.purges, claims)
+        judged = done.steps.plan.judged
+        self._held.learn(judged.effects, done.steps.rows)
+        return Answers(judged.answers, done.renewals, done.purges, claims)
 
-    def _remember_claimed(
-        self, entries: Sequence[NewEntry], answers: Sequence[Added | Existing]
-    ) -> None:
-        for entry, added in zip(entries, answers, strict=True):
-            # Stored already claimed: its outcome will be saved here.
-            if entry.write.delivery.state == "in_flight" and isinstance(added, Added):
-                self._places.remember(entry.write.delivery, entry.seq)
-
-    async def claim(self, claim: Claim) -> list[Claimed]:
-        self._news.look()
-        if claim.limit <= 0:
-            return []
-        held: Held = await self._open.writer.submit(claim_all, claim, claim.limit)
+    def _claimed(self, claim: Claim, held: Held) -> list[Claimed]:
         claimed: list[Claimed] = []
-        for one, seq in claimed_of(claim, held):
-            self._places.remember(one.delivery, seq)
+        for one, row in claimed_of(claim, held):
+            self._held.remember(one.delivery, row)
             claimed.append(one)
         return claimed
-
-    async def renew(
-        self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
-    ) -> list[bool]:
-        request = RenewRequest(holder, held, lease_until_ms)
-        answer: list[bool] = await self._open.writer.submit(renew_all, request, len(held))
-        return answer
-
-    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        writes = [write_of_change(change) for change in changes]
-        entries = [change_entry(write, self._places.of(write)) for write in writes]
-        request = SaveRequest(entries, facts)
-        answer: list[bool] = await self._open.writer.submit(save_all, request, len(changes))
-        self._places.saved(entries)
-        return answer
-
-    async def purge(self, rule: PurgeRule) -> int:
-        answer: int = await self._open.writer.submit(purge_all, rule, rule.limit)
-        return answer
 
     async def get(self, delivery_id: str) -> Delivery | None:
         return await self._open.quick.ask(reading.get, delivery_id)
@@ -290,10 +238,6 @@ class SqliteStore:
         if self._threads is None:
             raise StoreUnavailable(f"{self.path.name}: the store is not open")
         return self._threads
-
-
-def _entries(new: Sequence[New]) -> list[NewEntry]:
-    return [new_entry(write_of_new(one)) for one in new]
 
 
 class _Threads(Struct):

@@ -7,13 +7,12 @@ import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from homing.domain.delivery import Fact, New
 from homing.domain.errors import InvalidRequest, StoreUnavailable, StoreUnsafe
 from homing.domain.writes import write_of_new
-from homing.ports import Added, Existing
-from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
+from homing.ports import Added, Existing, Put
 from homing.stores.sql.sqlite.checkpoint import CHECKPOINTS_ARE_SAFE_SINCE
 from homing.stores.sql.sqlite.connection import (
     check_durability,
@@ -21,7 +20,9 @@ from homing.stores.sql.sqlite.connection import (
     migrate_within,
     pending_migrations,
 )
+from homing.stores.sql.sqlite.executing import execute
 from homing.stores.sql.sqlite.faults import store_error
+from homing.stores.sql.sqlite.looking import NOTHING, look
 from homing.stores.sql.sqlite.session import Session
 
 # Where other libraries keep the connection that they wrap, outermost first: the async sides of
@@ -42,10 +43,10 @@ class SqliteTransaction:
         self._added = added
 
     def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        request = AddRequest([new_entry(write_of_new(one)) for one in new], facts)
+        put = Put([write_of_new(one) for one in new], facts)
         try:
             self._begin()
-            answers = self._add(request)
+            answers = self._add(put)
         except sqlite3.Error as error:
             raise store_error(error, self._path) from error
         self._added()
@@ -60,14 +61,15 @@ class SqliteTransaction:
             raise InvalidRequest("within", "no transaction is open on this connection")
         sqlite3.Cursor(connection).execute("begin immediate")
 
-    def _add(self, request: AddRequest) -> list[Added | Existing]:
+    def _add(self, put: Put) -> list[Added | Existing]:
         session = Session(self.connection)
         session.run("savepoint homing")
         try:
             self._make_schema()
             # Writes nothing, but takes the write lock: no other connection can take a free key.
             session.run("update homing_pulse set beat = beat where false")
-            [answers] = add_all(session, [request])
+            steps = look(session, [put], NOTHING)
+            execute(session, steps)
             session.finish()
         except BaseException:
             # SQLite itself may have rolled back everything; then there is nothing to undo.
@@ -76,7 +78,7 @@ class SqliteTransaction:
                 session.run("release homing")
             raise
         session.run("release homing")
-        return answers
+        return cast("list[Added | Existing]", steps.plan.judged.answers[0])
 
     def _make_schema(self) -> None:
         """Only where there is none: other changes are made by a start, which looks who is alive."""

@@ -1,43 +1,39 @@
-"""The one thread that writes. Requests that arrive during a commit share one of the next."""
+"""The one thread that writes: batch after batch, each in one durable commit."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import queue
 import sqlite3
 import threading
 import time
-from bisect import bisect_left
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
 from homing.domain.errors import StoreError, StoreUnavailable
+from homing.ports import Batch
 from homing.stores.answering import answer_all, call_in, settle
-from homing.stores.sql.sqlite.adding import add_all
 from homing.stores.sql.sqlite.checkpoint import Checkpointer
-from homing.stores.sql.sqlite.committing import Committer, Job, Work
+from homing.stores.sql.sqlite.committing import Committer, Done, Job
 from homing.stores.sql.sqlite.connection import connect_to_write
 from homing.stores.sql.sqlite.faults import store_error
 from homing.stores.sql.sqlite.fork_pause import ForkPause
 from homing.stores.sql.sqlite.high_water import HighWater
+from homing.stores.sql.sqlite.looking import Assumed
 
-LARGEST_GROUP = 4096
 # Processes that commit signal the listeners; a look only finds what other programs commit.
 LOOK_EVERY_S = 0.25
 CLOSE_LOOK_EVERY_S = 0.004
 LOOK_CLOSELY_FOR_S = 1.0
 IDLE_EVERY_S = 1.0
-QUICK_COMMIT_S = 0.002
 
 
 class Writer:
-    """Runs requests in groups: one durable commit, then all their answers at once.
+    """Executes batches in the order in which they were submitted.
 
     `tell` is called in the event loop when something may have become due, be it by a commit of
     ours or by one of another connection or process. `wake_others` is called in the writer's
@@ -66,8 +62,6 @@ class Writer:
         self._is_signalled = False
         self._closely_until_s = 0.0
         self._closing = False
-        self._commit_s = 0.0
-        self._later: list[Job] = []
 
     async def start(self) -> None:
         """Open the database in the thread that will write to it."""
@@ -86,11 +80,16 @@ class Writer:
             await asyncio.to_thread(self._thread.join)
             raise
 
-    def submit(self, work: Work, request: Any, size: int) -> asyncio.Future[Any]:
+    @property
+    def looks_for_keys(self) -> bool:
+        """Whether new keys were repeated of late, so that it is better to look for them first."""
+        return self._committer is not None and self._committer.looks_for_keys
+
+    def submit(self, batch: Batch, assumed: Assumed) -> asyncio.Future[Done]:
         if self._closing:
             raise StoreUnavailable(f"{self._path.name}: the store is closed")
-        future = self._loop.create_future()
-        self._queue.put(Job(work, request, size, future))
+        future: asyncio.Future[Done] = self._loop.create_future()
+        self._queue.put(Job(batch, assumed, future))
         return future
 
     def listen(self, *, is_signalled: bool) -> None:
@@ -144,13 +143,11 @@ class Writer:
     def _serve(self) -> None:
         heard, looked_at_s = None, 0.0
         while True:
-            jobs = self._gather()
-            if jobs:
-                began_s = time.monotonic()
-                news = self._commit(jobs)
-                self._commit_s = time.monotonic() - began_s
-                self._call(answer_all, jobs, self._tell if news else None)
-            if self._closing and self._queue.empty() and not self._later:
+            job = self._next()
+            if job is not None:
+                news = self._commit(job)
+                self._call(answer_all, [job], self._tell if news else None)
+            if self._closing and self._queue.empty():
                 return
             now_s = time.monotonic()
             if now_s - looked_at_s < min(self._look_every_s(), LOOK_EVERY_S):
@@ -165,17 +162,15 @@ class Writer:
                     self._call(self._tell)
                 file.checkpointer.care(now_s)
 
-    def _commit(self, jobs: list[Job]) -> bool:
-        """True if something may be due. After a fork the file may fail to open again."""
+    def _commit(self, job: Job) -> bool:
+        """Returns whether something may be due. After a fork the file may fail to open again."""
         try:
             with self._file as file:
-                return file.committer.commit(jobs)
+                return file.committer.commit(job)
         except (sqlite3.Error, OSError) as error:
-            fault: StoreError = store_error(error, self._path)
+            job.error = store_error(error, self._path)
         except StoreError as error:
-            fault = error
-        for job in jobs:
-            job.error = fault
+            job.error = error
         return False
 
     def _look_every_s(self) -> float:
@@ -184,23 +179,11 @@ class Writer:
         is_close = not self._is_signalled or time.monotonic() < self._closely_until_s
         return CLOSE_LOOK_EVERY_S if is_close else LOOK_EVERY_S
 
-    def _gather(self) -> list[Job]:
-        """The next group of requests, or none when it is time to look for other commits."""
-        jobs, self._later = self._later, []
-        size = sum(job.size for job in jobs)
-        try:
-            first = self._queue.get(timeout=0 if jobs else self._look_every_s())
-            while first is not None:
-                jobs.append(first)
-                size += first.size
-                if size >= LARGEST_GROUP:
-                    break
-                first = self._queue.get_nowait()
-        except queue.Empty:
-            pass
-        number = number_in_turn(jobs, self._commit_s)
-        self._later = jobs[number:]
-        return jobs[:number]
+    def _next(self) -> Job | None:
+        """None when it is time to look for other commits."""
+        with contextlib.suppress(queue.Empty):
+            return self._queue.get(timeout=self._look_every_s())
+        return None
 
 
 class _File(Struct):
@@ -216,17 +199,3 @@ def _close(file: _File) -> None:
         file.checkpointer.close()
     finally:
         file.connection.close()
-
-
-def number_in_turn(jobs: list[Job], commit_s: float) -> int:
-    """How many of these requests are committed next, if the last commit took so long.
-
-    Two groups of adds take turns: one is committed while the event loop answers and prepares the
-    other. On a slow disk all go together, because there only the number of commits matters.
-    """
-    if len(jobs) < 2 or commit_s > QUICK_COMMIT_S:
-        return len(jobs)
-    if any(job.work is not add_all for job in jobs):
-        return len(jobs)
-    sizes = [*itertools.accumulate(job.size for job in jobs)]
-    return 1 + bisect_left(sizes, sizes[-1] / 2)

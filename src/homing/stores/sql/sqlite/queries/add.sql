@@ -1,5 +1,3 @@
--- Python binds None slowly, so rows say 0.5 for a value that is not there: `:row:` makes it null.
-
 -- What is read here may be read on a caller's connection, whose text factory and column
 -- converters are not ours: so text comes as blobs, and every column is an expression.
 
@@ -21,27 +19,17 @@ select
 from (values (?, ?)) as w
 cross join homing_keys as k on k.source = w.column1 and k.key = w.column2;
 
--- name: insert_deliveries
-insert into homing_deliveries (:columns:, open_children, carries, is_stale, seq)
-values (:row:, ?, ?, 0, ?);
-
--- Of a plain new delivery: what is the same for all of them stands here and is not bound.
--- name: insert_plain
-insert into homing_deliveries (:columns:, open_children, carries, is_stale, seq)
-values (:varying_row:, :usual_values:, 0, 1, 0, ?);
-
--- name: insert_records
-insert into homing_records (seq, record)
-values (?, ?);
+-- The end of an insert of keys that were looked up: only an expired one is ever replaced.
+-- name: replace_keys
+on conflict (source, key) do update set
+    delivery_id = excluded.delivery_id,
+    fingerprint = excluded.fingerprint,
+    expires_at_ms = excluded.expires_at_ms;
 
 -- name: put_records
 insert into homing_records (seq, record)
 values (?, ?)
 on conflict (seq) do update set record = excluded.record;
-
--- name: insert_payloads
-insert into homing_contents (seq, payload)
-values (?, ?);
 
 -- name: put_payloads
 insert into homing_contents (seq, payload)
@@ -53,22 +41,9 @@ insert into homing_results (seq, name, data)
 values (?, ?, ?)
 on conflict (seq, name) do update set data = excluded.data;
 
--- name: insert_recipients
+-- name: put_recipients
 insert or ignore into homing_recipients (address, seq)
 values (?, ?);
-
--- name: insert_keys
-insert into homing_keys (source, key, delivery_id, fingerprint, expires_at_ms)
-values (?, ?, ?, ?, nullif(?, 0.5));
-
--- Only an expired key is ever replaced.
--- name: put_keys
-insert into homing_keys (source, key, delivery_id, fingerprint, expires_at_ms)
-values (?, ?, ?, ?, nullif(?, 0.5))
-on conflict (source, key) do update set
-    delivery_id = excluded.delivery_id,
-    fingerprint = excluded.fingerprint,
-    expires_at_ms = excluded.expires_at_ms;
 
 -- name: put_facts
 insert into homing_facts (kind, key, at_ms, value)

@@ -1,8 +1,10 @@
+-- Python binds None slowly, so rows say 0.5 for a value that is not there: `:row:` makes it null.
+
 -- What is stored under these ids, for a save that has to read first.
 -- name: stored
-select w.column1, d.seq, d.carries, d.done_by, d.done_since_ms, r.record, :fresh:
-from (values (?, ?)) as w
-cross join homing_deliveries as d on d.id = w.column2
+select d.seq, d.carries, d.done_by, d.done_since_ms, r.record, :fresh:
+from (values (?)) as w
+cross join homing_deliveries as d on d.id = w.column1
 cross join homing_records as r on r.seq = d.seq;
 
 -- Rows of which only fresh columns change, and to the same values.
@@ -12,52 +14,49 @@ set
     :set_fresh:,
     carries = carries | ?,
     is_stale = ?,
-    version = version + 1,
+    version = ?,
     done_by = ?,
     done_since_ms = ?
 where seq in (select value from json_each(?)) and version = ?;
 
 -- As `update_fresh` for a change that keeps holder and lease, such as a mark: it writes no column
 -- of the index of leases. If the lease was renewed meanwhile, no row matches.
--- name: update_in_hand
+-- name: update_under_lease
 update homing_deliveries
 set
-    :set_in_hand:,
+    :set_under_lease:,
     carries = carries | ?,
     is_stale = ?,
-    version = version + 1
+    version = ?
 where seq in (select value from json_each(?)) and version = ? and due_at_ms is ?;
 
--- Open children are counted here alone; a waiting delivery is due exactly while there are none.
+-- A row whose record was read brings the counter of open children; of others it stays.
 -- name: update_deliveries
 update homing_deliveries
 set
     :set_all:,
-    due_at_ms = case
-        when w.due_at_zero_ms is null then w.due_at_ms
-        when homing_deliveries.open_children = 0 then w.due_at_zero_ms
-    end,
-    version = w.version + 1,
+    open_children = coalesce(w.counted, homing_deliveries.open_children),
+    version = w.next_version,
     carries = (homing_deliveries.carries & 3) | w.carries,
     done_by = w.done_by,
     done_since_ms = w.done_since_ms,
     is_stale = 0
 from (
     select :saved_columns:
-    from (values (:row:, nullif(?, 0.5), ?, nullif(?, 0.5), nullif(?, 0.5), ?)) as v
+    from (values (:row:, nullif(?, 0.5), ?, nullif(?, 0.5), nullif(?, 0.5), ?, ?, ?)) as v
 ) as w
-where homing_deliveries.seq = w.seq and homing_deliveries.version = w.version;
+where homing_deliveries.seq = w.seq and homing_deliveries.version = w.over;
 
 -- name: put_attempts
 insert into homing_attempts (delivery_id, number, route, ended_at_ms, record)
-values (?, ?, ?, nullif(?, 0.5), ?)
+values (?, ?, ?, ?, ?)
 on conflict (delivery_id, number) do update set
     route = excluded.route,
     ended_at_ms = excluded.ended_at_ms,
     record = excluded.record;
 
 -- The parent's version stays: its holder must not lose the claim because a child ended.
--- name: tell_parent
+-- name: count_child
 update homing_deliveries
 set
     open_children = max(open_children + ?1, 0),
@@ -67,8 +66,9 @@ set
     end
 where id = ?3;
 
--- name: count_children
-update homing_deliveries set open_children = open_children + ? where seq = ?;
+-- The same for a parent that was read.
+-- name: put_counter
+update homing_deliveries set open_children = ?, due_at_ms = ? where seq = ?;
 
 -- name: drop_results
 delete from homing_results where seq = ?1 and substr(name, 1, length(?2)) <> ?2;
