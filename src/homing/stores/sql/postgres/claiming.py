@@ -13,9 +13,9 @@ from homing.domain.delivery import LAST_PRIORITY, Content, Delivery
 from homing.ports import Claim, Claimed, Renewal
 from homing.stores.codec import decode_deliveries
 from homing.stores.sql.columns import FRESH, Row, overlay_columns
+from homing.stores.sql.ledger import CARRIES_RESULTS
 from homing.stores.sql.postgres.arrays import Array, Packed, pack
 from homing.stores.sql.postgres.low_water import FROM_THE_START, PRIORITIES, LowWater
-from homing.stores.sql.postgres.rows import CARRIES_RESULTS
 from homing.stores.sql.postgres.statement import Statement, bind
 from homing.stores.sql.statements import load
 

@@ -88,8 +88,6 @@ class Connection:
         self._settings = dict(settings)
         self._answer_s = answer_s
         self._turn = asyncio.Lock()
-        # Held while a batch is written by several statements, so that batches follow each other.
-        self.batches = asyncio.Lock()
         self._connection: Postgres | None = None
         self._cursor: AsyncCursor[Row] | None = None
         self._is_pooled = False

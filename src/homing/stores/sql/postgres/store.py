@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from itertools import groupby
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.domain.errors import StoreError, StoreUnavailable
 from homing.ports import (
-    Added,
     Answers,
     Batch,
     Claim,
     Claimed,
     Cursor,
-    Existing,
     FactCursor,
     FactOrder,
     Finding,
@@ -35,9 +33,8 @@ from homing.ports import (
 from homing.runtime import forks
 from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.sql.columns import Row
+from homing.stores.sql.held import HeldRecords
 from homing.stores.sql.postgres import listing, opening, reading
-from homing.stores.sql.postgres.adding import AddRequest, new_entry
-from homing.stores.sql.postgres.changes import HeldRecords, save_request
 from homing.stores.sql.postgres.claimed_facts import ClaimedFacts
 from homing.stores.sql.postgres.claiming import (
     claim_statement,
@@ -48,19 +45,27 @@ from homing.stores.sql.postgres.claiming import (
     taken_of,
 )
 from homing.stores.sql.postgres.connection import SLOW_ANSWER_S, SLOW_LIMITS, Connection, connect
-from homing.stores.sql.postgres.executing import add_all, save_all
+from homing.stores.sql.postgres.executing import (
+    Putting,
+    Repeating,
+    Stored,
+    exactly,
+    put_within,
+)
 from homing.stores.sql.postgres.faults import Meaning
 from homing.stores.sql.postgres.listening import Listener
 from homing.stores.sql.postgres.low_water import LowWater
 from homing.stores.sql.postgres.once import OnceTransactions, known_facts
 from homing.stores.sql.postgres.presence import PostgresPresence
 from homing.stores.sql.postgres.purging import purge
+from homing.stores.sql.postgres.statement import Statement
 from homing.stores.sql.postgres.url import parse_url
 from homing.stores.sql.postgres.within import PostgresAsyncTransaction, PostgresTransaction
 from homing.stores.sql.postgres.within_tables import OwnTables
 from homing.stores.store_signal import StoreSignal
 
 T = TypeVar("T")
+_Run: TypeAlias = Callable[[Statement], Awaitable[list[Row]]]
 
 _WRITERS: tuple[frozenset[Kind], ...] = (
     frozenset({"add"}),
@@ -152,58 +157,62 @@ class PostgresStore(Store):
         return await self._kept(self._commit(batch))
 
     async def _commit(self, batch: Batch) -> Answers:
-        puts: list[Sequence[PutAnswer]] = []
-        for are_adds, group in groupby(batch.puts, _is_add):
-            run = list(group)
-            puts += await (self._add(run) if are_adds else self._save(run))
-        return Answers(
-            puts,
-            [await self._renew(renewal) for renewal in batch.renewals],
-            [await self._purge(rule) for rule in batch.purges],
-            [await self._claim(claim) for claim in batch.claims],
-        )
+        parts = self._open
+        if not batch.renewals and not batch.purges and not batch.claims:
+            putting = parts.adds if all(map(_is_add, batch.puts)) else parts.saves
+            stored = await putting.put(batch.puts, self._held.records)
+            return Answers(self._learn(batch.puts, stored))
+        if not batch.puts and len(batch.renewals) + len(batch.purges) + len(batch.claims) == 1:
+            return Answers(
+                # A lease that was not renewed just ends earlier: a power cut may undo that.
+                renewals=[
+                    await _renew(partial(parts.claims.run, durable=False), one)
+                    for one in batch.renewals
+                ],
+                purges=[await self._purge(rule) for rule in batch.purges],
+                claims=[
+                    await self._claim(partial(parts.claims.run, durable=one.durable), one)
+                    for one in batch.claims
+                ],
+            )
+        async with parts.saves.turn:
+            return await Repeating().run(partial(self._transact, batch), again_if_lost=False)
 
-    async def _add(self, puts: Sequence[Put]) -> list[list[Added | Existing]]:
-        requests = [
-            AddRequest([new_entry(write) for write in put.writes], put.facts) for put in puts
-        ]
-        async with self._open.adding.batches:
-            added = await add_all(self._open.adding, requests)
-        for put, (answers, _) in zip(puts, added, strict=True):
-            for write, answer in zip(put.writes, answers, strict=True):
-                # Stored already claimed: its outcome will be saved here.
-                if write.delivery.state == "in_flight" and isinstance(answer, Added):
-                    self._held.remember(write.delivery)
-        if any(wakes for _, wakes in added):
+    async def _transact(self, batch: Batch) -> Answers:
+        """All of it in one transaction, whatever it consists of."""
+        async with exactly(self._open.saves.connection) as session:
+            stored = await put_within(session, batch.puts)
+            renewals = [await _renew(session.run, renewal) for renewal in batch.renewals]
+            purges = [await purge(session, rule) for rule in batch.purges]
+            claims = [await self._claim(session.run, claim) for claim in batch.claims]
+        return Answers(self._learn(batch.puts, stored), renewals, purges, claims)
+
+    def _learn(self, puts: Sequence[Put], stored: Stored) -> Sequence[Sequence[PutAnswer]]:
+        for put in puts:
+            for write in put.writes:
+                if write.over is not None and write.delivery.id not in stored.effects:
+                    self._held.forget(write.delivery.id)
+        self._held.learn(stored.effects)
+        if stored.wakes:
             self._news.tell()
-        return [answers for answers, _ in added]
+        return stored.answers
 
-    async def _save(self, puts: Sequence[Put]) -> list[list[bool]]:
-        requests = [save_request(put, self._held) for put in puts]
-        async with self._open.saving.batches:
-            wakes = await save_all(self._open.saving, requests)
-        for request in requests:
-            self._held.saved(request.entries)
-        if any(wakes):
-            self._news.tell()
-        return [[entry.kept for entry in request.entries] for request in requests]
-
-    async def _claim(self, claim: Claim) -> list[Claimed]:
+    async def _claim(self, run: _Run, claim: Claim) -> list[Claimed]:
         self._news.look()
         if claim.limit <= 0 or not claim.queues:
             return []
-        connection, low_water = self._open.claims, self._open.low_water
+        low_water = self._open.low_water
         looks_at_all = low_water.looks_at_all(claim)
         kind = self._claimed_facts.kind
         statement = claim_statement(claim, None if looks_at_all else low_water, kind)
         asked_at_s = time.monotonic()
-        rows = await connection.run(statement, durable=claim.durable)
+        rows = await run(statement)
         took_s = time.monotonic() - asked_at_s
         rows.sort(key=in_order)
         results: list[Row] = []
         reading_results = results_statement(rows)
         if reading_results is not None:
-            results = await connection.run(reading_results, durable=claim.durable)
+            results = await run(reading_results)
         claimed = list(claimed_of(rows, results))
         low_water.learn(claim, taken_of(rows, claimed), took_s, looked_at_all=looks_at_all)
         if kind is not None:
@@ -211,13 +220,6 @@ class PostgresStore(Store):
         for one in claimed:
             self._held.remember(one.delivery)
         return claimed
-
-    async def _renew(self, renewal: Renewal) -> list[bool]:
-        if not renewal.held:
-            return []
-        # A lease that was not renewed just ends earlier: that need not outlast a power cut.
-        renewed = {*await self._open.claims.run(renew_statement(renewal), durable=False)}
-        return [pair in renewed for pair in renewal.held]
 
     async def _purge(self, rule: PurgeRule) -> int:
         async with self._open.purges.transaction() as session:
@@ -299,6 +301,11 @@ class PostgresStore(Store):
         return self._parts
 
 
+async def _renew(run: _Run, renewal: Renewal) -> list[bool]:
+    renewed = {*await run(renew_statement(renewal))} if renewal.held else ()
+    return [pair in renewed for pair in renewal.held]
+
+
 def _is_add(put: Put) -> bool:
     return all(write.over is None for write in put.writes)
 
@@ -315,15 +322,16 @@ class _Parts:
         self.reads = Connection(url)
         self.purges = Connection(url)
         self.listings = Connection(url, SLOW_LIMITS, SLOW_ANSWER_S)
-        self.adding = Connection(url)
-        self.saving = Connection(url)
+        self.adds = Putting(Connection(url))
+        self.saves = Putting(Connection(url))
         self.for_handlers = OnceTransactions(url)
         self.listener = Listener(url, tell, presence)
 
     async def close(self) -> None:
         await self.listener.close()
         await self.for_handlers.close()
-        writing = (self.adding, self.saving, self.claims, self.purges)
-        for connection in (*writing, self.reads, self.listings):
-            async with connection.batches:
-                await connection.close()
+        for putting in (self.adds, self.saves):
+            async with putting.turn:
+                await putting.connection.close()
+        for connection in (self.claims, self.reads, self.purges, self.listings):
+            await connection.close()
