@@ -11,13 +11,14 @@ from typing import Self, get_args
 import pytest
 
 from homing.domain.delivery import Change, Key, Recipient, State
-from homing.domain.writes import write_of_change, write_of_new
-from homing.ports import Cursor, Facet, GroupBy, PurgeRule, Query
-from homing.stores.sql.sqlite.adding import AddRequest, add_all, new_entry
-from homing.stores.sql.sqlite.changes import SaveRequest, change_entry
-from homing.stores.sql.sqlite.claiming import RenewRequest, claim_all, renew_all
+from homing.domain.writes import Write, write_of_change, write_of_new
+from homing.ports import Cursor, Facet, GroupBy, PurgeRule, Put, Query, Renewal
+from homing.stores.sql.held import HeldRecords
+from homing.stores.sql.sqlite.claiming import claim_all, claimed_of, renew_all
 from homing.stores.sql.sqlite.connection import connect_to_write
+from homing.stores.sql.sqlite.executing import execute
 from homing.stores.sql.sqlite.listing import page, page_within
+from homing.stores.sql.sqlite.looking import NOTHING, assume, look
 from homing.stores.sql.sqlite.purging import purge_all
 from homing.stores.sql.sqlite.reading import (
     attempts,
@@ -28,7 +29,6 @@ from homing.stores.sql.sqlite.reading import (
     get,
     next_due_ms,
 )
-from homing.stores.sql.sqlite.saving import save_all
 from homing.stores.sql.sqlite.session import Session
 from homing.testing import samples
 
@@ -84,14 +84,37 @@ def test_writes_and_claims_scan_nothing(database: sqlite3.Connection) -> None:
     forgotten = Change(child.delivery, child_delta=-1, forget=True)
 
     with Watched(database) as watched:
-        add_all(session, [AddRequest([new_entry(write_of_new(new))], ())])
+        put(session, write_of_new(new))
         claim_all(session, [samples.claim(queues=("a", "b"))])
-        renew_all(session, [RenewRequest("w1", [("d1", 2)], 1)])
+        renew_all(session, [Renewal("w1", [("d1", 2)], 1)])
         for change in (ended, fanned, amended, forgotten):
-            save_all(session, [SaveRequest([change_entry(write_of_change(change), None)], ())])
+            put(session, write_of_change(change))
         session.finish()
 
     assert watched.scans() == []
+
+
+def test_saves_of_held_records_scan_nothing(database: sqlite3.Connection) -> None:
+    session = Session(database)
+    put(session, *(write_of_new(one) for one in samples.many(3)))
+    claim = samples.claim()
+    held = HeldRecords()
+    for one, row in claimed_of(claim, *claim_all(session, [claim])):
+        held.remember(one.delivery, row)
+    ended, marked, retried = held.records.values()
+    changes = [samples.ended(ended), Change(marked), samples.retry(retried)]
+
+    with Watched(database) as watched:
+        puts = [Put([write_of_change(change) for change in changes])]
+        steps = assume(puts, held, looks_for_keys=False).steps
+        assert steps is not None
+        execute(session, steps)
+
+    assert watched.scans() == []
+
+
+def put(session: Session, *writes: Write) -> None:
+    execute(session, look(session, [Put(writes)], NOTHING))
 
 
 def test_a_claim_sorts_nothing(database: sqlite3.Connection) -> None:
@@ -275,6 +298,6 @@ def add_rows(database: sqlite3.Connection, number: int) -> None:
         state="failed",
         recipients=(Recipient("ann"),),
     )
-    add_all(session, [AddRequest([new_entry(write_of_new(each)) for each in new], ())])
+    put(session, *(write_of_new(each) for each in new))
     session.finish()
     database.execute("commit")

@@ -135,8 +135,14 @@ class _Judging:
         delivery_id = delivery.id
         effect = self._effects.get(delivery_id)
         if effect is None:
-            held = self._held(delivery_id)
-            if held is not None and held.version == write.over and not _needs_record(write):
+            held = self._known.held.get(delivery_id)
+            if (
+                held is not None
+                and held.version == write.over
+                # Looked up, because another write of the batch needs the record.
+                and delivery_id not in self._known.deliveries
+                and not _needs_record(write)
+            ):
                 # Most saves: of a held record, with nothing but the record and its attempts.
                 effect = Effect(held, delivery, [write], held.version + 1, is_exact=False)
                 self._effects[delivery_id] = effect
@@ -161,10 +167,6 @@ class _Judging:
             effect.after = _counted(write, open_children) if effect.is_exact else delivery
         self._conclude(write, self._put_terms(write) if write.terms else [])
         return True
-
-    def _held(self, delivery_id: str) -> Delivery | None:
-        """Not of one that was looked up, because another write of the batch needs the record."""
-        return None if delivery_id in self._known.deliveries else self._known.held.get(delivery_id)
 
     def note(self, facts: Sequence[Fact]) -> None:
         for fact in facts:

@@ -15,14 +15,14 @@ from homing.domain.delivery import New
 from homing.engine.work.claimed_work import ClaimedWork
 from homing.ports import Claimed, Facet, Query
 from homing.providers.stub import StubProvider
-from homing.stores.sql.sqlite.adding import NewEntry
+from homing.stores.sql.planning import Plan
 from homing.stores.sql.sqlite.committing import Job
 
 NUMBER = 40
 BOUND_S = 60.0
 LOOK_S = 0.01
 DELIVERED = Query(facets=(Facet(state="delivered"),))
-WITH_CONTENT = (ClaimedWork, Claimed, Job, New, NewEntry)
+WITH_CONTENT = (ClaimedWork, Claimed, Job, New, Plan)
 
 
 @pytest_asyncio.fixture(params=["memory", "sqlite"])

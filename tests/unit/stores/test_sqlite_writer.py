@@ -1,4 +1,4 @@
-"""The writer of SQLite: adds that wait for their turn are committed without a further reason."""
+"""The writer of SQLite: what was submitted is committed in its order, before the store closes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ BOUND_S = 30.0
 
 @pytest.fixture
 def may_commit(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Until it is set, no commit goes on; so that all requests after the first one gather."""
+    """Until it is set, no commit goes on; so that all requests after the first one wait."""
     may_commit = threading.Event()
     commit = Committer.commit
 
-    def held(self: Committer, jobs: list[Job], *, exact: bool = False) -> bool:
+    def held(self: Committer, job: Job) -> bool:
         may_commit.wait(BOUND_S)
-        return commit(self, jobs, exact=exact)
+        return commit(self, job)
 
     monkeypatch.setattr(Committer, "commit", held)
-    # On any disk, and however long the thread is not looked after.
-    monkeypatch.setattr(writer, "QUICK_COMMIT_S", 2 * BOUND_S)
+    # However long the thread is not looked after.
     monkeypatch.setattr(writer, "IDLE_EVERY_S", 2 * BOUND_S)
     return may_commit
 
@@ -51,17 +50,20 @@ async def added(store: SqliteStore) -> list[asyncio.Task[list[Added | Existing]]
     return adds
 
 
-async def test_the_second_of_two_groups_waits_for_nothing_else(
+async def test_a_batch_waits_for_those_before_it_and_for_nothing_else(
     store: SqliteStore, may_commit: threading.Event
 ) -> None:
     adds = await added(store)
+    again = asyncio.ensure_future(store.add([samples.new("d7")]))
+    await asyncio.sleep(0)
     may_commit.set()
 
     async with asyncio.timeout(BOUND_S):
         assert await asyncio.gather(*adds) == [[Added(f"d{n}")] for n in range(8)]
+        assert await again == [Existing("d7")]
 
 
-async def test_both_groups_are_answered_before_the_store_is_closed(
+async def test_all_batches_are_answered_before_the_store_is_closed(
     store: SqliteStore, may_commit: threading.Event
 ) -> None:
     adds = await added(store)

@@ -43,7 +43,7 @@ class Changed(Struct, gc=False):
     done: Implied = Implied(None, None)
     fresh: Row | None = None
     record: str | None = None
-    attempts: list[Row] = []
+    attempts: Sequence[Row] = ()
 
 
 class Plan(Struct):
@@ -151,9 +151,9 @@ def _plan_new(plan: Plan) -> None:
 
 def _plan_change(plan: Plan, changed: Changed, implied: Implied | None) -> None:
     before, after, writes = changed.before, changed.after, changed.effect.writes
-    attempts: list[Row] = []
     if implied is not None:
-        attempts.append(attempt_row(before.route, implied_attempt(before, *implied)))
+        attempt = implied_attempt(before, *implied)
+        changed.attempts = [attempt_row(before.route, attempt)]
     for write in writes:
         if write.attempts:
             if write is writes[-1] and implies_attempt(write):
@@ -161,12 +161,11 @@ def _plan_change(plan: Plan, changed: Changed, implied: Implied | None) -> None:
                 changed.done = Implied(attempt.holder, attempt.started_at_ms)
                 changed.carries = CARRIES_ATTEMPT
             else:
-                attempts += [attempt_row(after.route, one) for one in write.attempts]
+                rows = [attempt_row(after.route, one) for one in write.attempts]
+                changed.attempts = [*changed.attempts, *rows]
         if _has_content(write):
             plan.contents.append((after.id, write))
             changed.carries |= _carried([write])
-    if attempts:
-        changed.attempts = attempts
     record_changes = True
     # Of one that was read, the counter of open children is written, too: by all columns.
     if not changed.effect.is_exact:

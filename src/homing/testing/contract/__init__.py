@@ -18,6 +18,7 @@ pytest.register_assert_rewrite(
         for concept in (
             "adding",
             "adding_in_parts",
+            "batching",
             "bounding",
             "carrying",
             "claiming",
@@ -49,6 +50,7 @@ pytest.register_assert_rewrite(
 # ruff: noqa: E402 - the line above must come first
 from homing.testing.contract.adding import Adding
 from homing.testing.contract.adding_in_parts import AddingInParts
+from homing.testing.contract.batching import Batches, HeldAndLost, Removals
 from homing.testing.contract.bounding import Bounding
 from homing.testing.contract.carrying import Carrying
 from homing.testing.contract.claiming import Claiming, Renewing
@@ -104,6 +106,9 @@ class StoreContract(
     JudgingChildren,
     CountingBeside,
     ContentWithItsRecord,
+    Batches,
+    Removals,
+    HeldAndLost,
     Terms,
     Reading,
     Filtering,

@@ -1,4 +1,4 @@
-"""Saves by place: what a process remembers of its claims never outweighs what is stored."""
+"""Held records: what a process remembers of its claims never outweighs what is stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from homing.domain import transitions
 from homing.domain.delivery import Attempt, Change, Delivery, Receipt
 from homing.domain.policy import Plan, Stage
 from homing.ports import Added, Existing, PurgeRule
-from homing.stores.sql.sqlite import SqliteStore, places
+from homing.stores.sql import held as holding
+from homing.stores.sql.sqlite import SqliteStore
 from homing.testing import samples
 from homing.testing.samples import LEASE_MS, NOW_MS
 
@@ -130,7 +131,7 @@ async def test_a_row_that_is_gone_does_not_come_back(
 async def test_what_is_no_longer_remembered_is_looked_for(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places, "MOST_PLACES", 2)
+    monkeypatch.setattr(holding, "MOST_HELD", 2)
     held = await claimed(store, 5)
 
     assert await store.save([success(one) for one in held]) == [True] * 5
@@ -140,7 +141,7 @@ async def test_what_is_no_longer_remembered_is_looked_for(
 
 
 async def test_a_mark_then_the_outcome_of_what_was_added_in_hand(store: SqliteStore) -> None:
-    """Stored already claimed: its saves go by place too."""
+    """Stored already claimed: its saves need no look first."""
     lease_ms = NOW_MS + LEASE_MS
     pending = samples.delivery("d1")
     held = transitions.claim(pending, holder="w1", now_ms=NOW_MS, lease_until_ms=lease_ms).delivery
