@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from homing.domain.delivery import TERMINAL_STATES
-from homing.stores.sql.blocks import Block, block
 from homing.stores.sql.columns import COLUMNS, FRESH, Row
 from homing.stores.sql.postgres.arrays import Array, Kind
 
@@ -60,11 +59,6 @@ def has_ended(state: str) -> bool:
     return state in TERMINAL_STATES
 
 
-def rows_block(table: str, names: Sequence[str], rows: Sequence[Row]) -> Block:
-    """Of at least one row."""
-    return block(table, dict(zip(names, zip(*rows, strict=True), strict=True)))
-
-
 def arrays(prefix: str, names: Sequence[str], rows: Sequence[Row]) -> dict[str, Array]:
     """The columns of the rows, by the names of their parameters."""
     by_column = zip(*rows, strict=True) if rows else [()] * len(names)
@@ -74,42 +68,53 @@ def arrays(prefix: str, names: Sequence[str], rows: Sequence[Row]) -> dict[str, 
     }
 
 
-def has_shared(rows: Block) -> bool:
-    """Whether the rows differ in no columns but those in which rows differ as a rule.
+class Source(NamedTuple):
+    """Rows of a statement as a table `w` to select from, without their values.
 
-    There are two forms of each statement: in one all these other columns are single parameters,
-    in the other all columns are arrays. More forms would be too many plans to keep prepared. For
-    the server, to take 35 arrays apart is half of the work of an insert.
+    It has one of three forms: one row, all of whose columns are single parameters; rows that differ
+    in no columns but those in which rows differ as a rule; and rows all of whose columns are
+    arrays. More forms would be too many plans to keep prepared. For the server, to take 35 arrays
+    apart is half of the work of an insert.
     """
-    return _OWN.issuperset(rows.varying)
+
+    table: str
+    names: tuple[str, ...]
+    form: Literal["one row", "alike", "arrays"]
+
+    @property
+    def sql(self) -> str:
+        table, names, form = self
+        arrays = [n for n in names if form == "arrays" or (form == "alike" and n in _OWN)]
+        single = [name for name in names if name not in arrays]
+        selected = [f"@{table}_{name}::{kind_of(name)}" for name in single]
+        if not arrays:
+            return f"(select {', '.join(selected)}) as w ({', '.join(names)})"
+        taken = ", ".join(f"@{table}_{name}::{kind_of(name)}[]" for name in arrays)
+        unnested = f"unnest({taken}) as o ({', '.join(arrays)})"
+        columns = ", ".join([*arrays, *single])
+        return f"(select {', '.join(['o.*', *selected])} from {unnested}) as w ({columns})"  # noqa: S608 - constants
 
 
-def parameters_of(rows: Block) -> dict[str, Any]:
-    """By name, with the table before it."""
-    table, number = rows.table, rows.number
-    are_shared = has_shared(rows)
-    values: dict[str, Any] = {
-        f"{table}_{name}": Array(kind_of(name), column) for name, column in rows.varying.items()
-    }
-    for name, value in rows.shared.items():
-        is_single = are_shared and name not in _OWN
-        values[f"{table}_{name}"] = value if is_single else Array(kind_of(name), [value] * number)
-    return values
+def take(table: str, columns: Mapping[str, Sequence[Any]], values: dict[str, Any]) -> Source:
+    """Columns of equal length, at least one row. Their values are added as parameters."""
+    names = tuple(columns)
+    places = _places(table, names)
+    number = len(columns[names[0]])
+    if number == 1:
+        for (parameter, _, _), column in zip(places, columns.values(), strict=True):
+            values[parameter] = column[0]
+        return Source(table, names, "one row")
+    are_alike = all(
+        is_own or column.count(column[0]) == number
+        for (_, _, is_own), column in zip(places, columns.values(), strict=True)
+    )
+    for (parameter, kind, is_own), column in zip(places, columns.values(), strict=True):
+        is_array = is_own or not are_alike
+        values[parameter] = Array(kind, column) if is_array else column[0]
+    return Source(table, names, "alike" if are_alike else "arrays")
 
 
 @cache
-def source(table: str, names: Sequence[str], *, are_shared: bool) -> str:
-    """The rows as a table `w` to select from."""
-    own = [name for name in names if not are_shared or name in _OWN]
-    taken = ", ".join(f"@{table}_{name}::{kind_of(name)}[]" for name in own)
-    if len(own) == len(names):
-        return f"unnest({taken}) as w ({', '.join(names)})"
-    shared = [name for name in names if name not in own]
-    selected = ", ".join(["o.*", *[f"@{table}_{name}::{kind_of(name)}" for name in shared]])
-    rows = f"unnest({taken}) as o ({', '.join(own)})"
-    return f"(select {selected} from {rows}) as w ({', '.join([*own, *shared])})"  # noqa: S608 - constants
-
-
-def names_of(rows: Block) -> tuple[str, ...]:
-    """Always in the same order, so that the same columns make the same statement."""
-    return tuple(sorted([*rows.shared, *rows.varying]))
+def _places(table: str, names: tuple[str, ...]) -> list[tuple[str, Kind, bool]]:
+    """The parameter of each column, its kind, and whether rows differ in it as a rule."""
+    return [(f"{table}_{name}", kind_of(name), name in _OWN) for name in names]

@@ -6,28 +6,22 @@ deliveries are put, and those that a process holds are changed, without a look a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from homing.domain.delivery import Key
 from homing.domain.writes import Write
 from homing.stores.judging import Effect
-from homing.stores.sql.blocks import Block, block, delivery_columns
-from homing.stores.sql.columns import COLUMNS, FRESH
-from homing.stores.sql.planning import Changed, Plan, fact_rows, key_block, new_block
-from homing.stores.sql.postgres.rows import (
-    NAMES,
-    PARTS,
-    has_ended,
-    has_shared,
-    names_of,
-    parameters_of,
-    rows_block,
-    source,
-)
+from homing.stores.sql.blocks import delivery_columns
+from homing.stores.sql.columns import COLUMNS, FRESH, Row
+from homing.stores.sql.planning import Changed, Plan, fact_rows, key_columns, new_columns
+from homing.stores.sql.postgres.rows import NAMES, PARTS, Source, has_ended, take
 from homing.stores.sql.postgres.statement import Statement, bind
 from homing.stores.sql.statements import load
+
+Rows: TypeAlias = tuple[str, Mapping[str, Sequence[Any]]]
+"""The part of the statement that writes them, and their columns."""
 
 # While the server writes so many new rows, the next are prepared.
 PART = 512
@@ -51,19 +45,19 @@ def statements(
     judged = plan.judged
     keys = list(judged.keys.values())
     number = max(len(plan.new), len(keys), len(plan.results), len(plan.recipients))
-    blocks = [key_block("replaced_key", replaced)] if replaced else []
+    tables: list[Rows] = [("replaced_key", key_columns(replaced))] if replaced else []
     for start in range(0, number, PART):
-        blocks += _new_blocks(plan, keys, slice(start, start + PART))
+        tables += _new_rows(plan, keys, slice(start, start + PART))
         if start + PART < number:
-            yield _statement(blocks, "no_answer")
-            blocks = []
-    blocks += _other_blocks(plan)
-    if not blocks:
+            yield _statement(tables, "no_answer")
+            tables = []
+    tables += _other_rows(plan)
+    if not tables:
         return
     answer = "notify" if judged.wakes else "no_answer"
     if plan.changed:
         answer = "answer_and_notify" if judged.wakes else "answer"
-    yield _statement(blocks, answer, is_held=is_held)
+    yield _statement(tables, answer, is_held=is_held)
 
 
 def plain_results(plan: Plan) -> dict[str, list[Write]]:
@@ -80,43 +74,48 @@ def plain_results(plan: Plan) -> dict[str, list[Write]]:
     }
 
 
-def _new_blocks(plan: Plan, keys: Sequence[Key], part: slice) -> Iterator[Block]:
+def _new_rows(plan: Plan, keys: Sequence[Key], part: slice) -> Iterator[Rows]:
     if keys[part]:
-        yield key_block("key", keys[part])
+        yield "key", key_columns(keys[part])
     new = plan.new[part]
     if new:
-        payloads = [payload or None for payload in plan.payloads[part]]
-        columns: dict[str, Sequence[Any]] = {
-            "id": [one.writes[0].delivery.id for one in new],
-            "record": plan.records[part],
-            "payload": payloads,
-        }
-        yield block("new_record", columns)
-        sizes = [_new_size(one) or 0 for one in new]
-        ended = [one.after is not None and has_ended(one.after.state) for one in new]
-        for table, is_there in (("new_open", False), ("new_ended", True)):
-            there = [one for one, has in zip(new, ended, strict=True) if has is is_there]
+        yield (
+            "new_record",
+            {
+                "id": [one.writes[0].delivery.id for one in new],
+                "record": plan.records[part],
+                "payload": [payload or None for payload in plan.payloads[part]],
+            },
+        )
+        for table, is_ended in (("new_open", False), ("new_ended", True)):
+            there = [one for one in new if one.after and has_ended(one.after.state) is is_ended]
             if there:
-                rows = new_block(table, there)
-                rows.varying["payload_bytes"] = [
-                    size for size, has in zip(sizes, ended, strict=True) if has is is_there
-                ]
-                yield rows
+                yield table, _columns_of_new(there)
     if plan.results[part]:
-        yield rows_block("new_result", ("id", "name", "data"), plan.results[part])
+        yield "new_result", _columns(("id", "name", "data"), plan.results[part])
     if plan.recipients[part]:
-        yield rows_block("recipient", ("address", "id"), plan.recipients[part])
+        yield "recipient", _columns(("address", "id"), plan.recipients[part])
 
 
-def _other_blocks(plan: Plan) -> Iterator[Block]:
+def _columns_of_new(new: Sequence[Effect]) -> dict[str, Sequence[Any]]:
+    columns = new_columns(new)
+    columns["payload_bytes"] = [_new_size(one) or 0 for one in new]
+    columns["is_stale"] = [0] * len(new)
+    return columns
+
+
+def _columns(names: Sequence[str], rows: Sequence[Row]) -> dict[str, Sequence[Any]]:
+    return dict(zip(names, zip(*rows, strict=True), strict=True))
+
+
+def _other_rows(plan: Plan) -> Iterator[Rows]:
     """What changes, and what goes with it."""
-    judged = plan.judged
-    if plan.changed:
-        yield from _changed_blocks(plan.changed)
-    records = [(one.after.id, one.record) for one in plan.changed if one.record is not None]
-    attempts = {row[:2]: row for row in plan.attempts}
-    for one in plan.changed:
-        attempts.update({row[:2]: row for row in one.attempts})
+    changed, judged = plan.changed, plan.judged
+    if changed:
+        yield from _changed_rows(changed)
+    records = [(one.after.id, one.record) for one in changed if one.record is not None]
+    attempts = {row[:2]: row for one in changed if one.attempts for row in one.attempts}
+    attempts |= {row[:2]: row for row in plan.attempts}
     results = {
         (delivery_id, name): (delivery_id, name, data)
         for delivery_id, writes in (plain_results(plan) if plan.contents else {}).items()
@@ -127,27 +126,32 @@ def _other_blocks(plan: Plan) -> Iterator[Block]:
         (key.source, key.key): (key.delivery_id, key.source, key.key, key.expires_at_ms)
         for key in judged.terms
     }
+    for table, names, rows in (
+        ("record", ("id", "record"), records),
+        ("attempt", ("id", "number", "route", "ended_at_ms", "record"), [*attempts.values()]),
+        ("result", ("id", "name", "data"), [*results.values()]),
+        ("term", ("id", "source", "key", "expires_at_ms"), [*terms.values()]),
+        *(_facts(plan) if judged.facts else ()),
+    ):
+        if rows:
+            yield table, _columns(names, rows)
+
+
+def _facts(plan: Plan) -> Iterator[tuple[str, tuple[str, ...], list[Row]]]:
+    facts = plan.judged.facts
     owners = {
         (fact.kind, fact.key): one.after.id
         for one in plan.changed
         for write in one.effect.writes
         for fact in write.facts
     }
-    facts = [(owners.get(row[:2]), *row) for row in fact_rows([*judged.facts.values()])]
-    dropped = [name for name, fact in judged.facts.items() if fact.value is None]
-    for table, names, rows in (
-        ("record", ("id", "record"), records),
-        ("attempt", ("id", "number", "route", "ended_at_ms", "record"), [*attempts.values()]),
-        ("result", ("id", "name", "data"), [*results.values()]),
-        ("term", ("id", "source", "key", "expires_at_ms"), [*terms.values()]),
-        ("fact", ("id", "kind", "key", "at_ms", "value"), facts),
-        ("dropped_fact", ("kind", "key"), dropped),
-    ):
-        if rows:
-            yield rows_block(table, names, rows)
+    put = [(owners.get(row[:2]), *row) for row in fact_rows([*facts.values()])]
+    yield "fact", ("id", "kind", "key", "at_ms", "value"), put
+    dropped = [name for name, fact in facts.items() if fact.value is None]
+    yield "dropped_fact", ("kind", "key"), dropped
 
 
-def _changed_blocks(changed: Sequence[Changed]) -> Iterator[Block]:
+def _changed_rows(changed: Sequence[Changed]) -> Iterator[Rows]:
     """In the order of ids, so that two processes that save the same rows wait in turn."""
     by_table: dict[str, list[Changed]] = {}
     for one in sorted(changed, key=lambda one: one.after.id):
@@ -156,7 +160,7 @@ def _changed_blocks(changed: Sequence[Changed]) -> Iterator[Block]:
         by_table.setdefault(f"{before}_{after}", []).append(one)
     is_fresh = all(one.fresh is not None for one in changed)
     for table, there in sorted(by_table.items()):
-        yield block(table, _changed_columns(there, is_fresh=is_fresh))
+        yield table, _changed_columns(there, is_fresh=is_fresh)
 
 
 def _changed_columns(changed: Sequence[Changed], *, is_fresh: bool) -> dict[str, Sequence[Any]]:
@@ -191,33 +195,30 @@ def _new_size(effect: Effect) -> int | None:
     return None
 
 
-def _statement(blocks: Sequence[Block], answer: str, *, is_held: bool = False) -> Statement:
-    parts = tuple([(one.table, names_of(one), has_shared(one)) for one in blocks])
+def _statement(tables: Sequence[Rows], answer: str, *, is_held: bool = False) -> Statement:
     values: dict[str, Any] = {}
-    for one in blocks:
-        values |= parameters_of(one)
-    return bind(_template(parts, answer, is_held=is_held), values)
+    sources = tuple([take(table, columns, values) for table, columns in tables])
+    return bind(_template(sources, answer, is_held=is_held), values)
 
 
 @cache
-def _template(
-    parts: tuple[tuple[str, tuple[str, ...], bool], ...], answer: str, *, is_held: bool
-) -> str:
-    steps: list[str] = []
+def _template(sources: tuple[Source, ...], answer: str, *, is_held: bool) -> str:
+    changes: list[str] = []
     saved: list[str] = []
     others: list[str] = []
-    for table, names, are_shared in parts:
+    for source in sources:
+        table = source.table
+        step = _move(table, source.names) if table in _MOVES else _SQL[table]
+        step = step.replace(":rows:", source.sql).replace(":names:", ", ".join(source.names))
         if table in _MOVES:
-            step = _move(table, names)
+            changes.append(step)
             saved.append(f"select s.id from changed_{table} as s")  # noqa: S608 - constants
         else:
-            step = _SQL[table]
-        step = step.replace(":rows:", source(table, names, are_shared=are_shared))
-        (steps if table in _MOVES else others).append(step.replace(":names:", ", ".join(names)))
+            others.append(step)
     if saved:
-        steps.append(f"saved as materialized ({' union all '.join(saved)})")
-    text = f"with {_COMMA.join([*steps, *others])}\n{_SQL[answer]}"
-    has_replaced = any(table == "replaced_key" for table, _, _ in parts)
+        changes.append(f"saved as materialized ({' union all '.join(saved)})")
+    text = f"with {_COMMA.join([*changes, *others])}\n{_SQL[answer]}"
+    has_replaced = any(source.table == "replaced_key" for source in sources)
     return text.replace(":is_saved:", _SQL["is_saved"] if is_held else "true").replace(
         ":after_replaced:", _SQL["after_replaced"] if has_replaced else ""
     )
