@@ -73,7 +73,7 @@ async def test_after_a_write_that_need_not_last_the_next_one_waits_for_the_disk(
     asked = Statement("select current_setting('synchronous_commit')")
     async with opened(server.url) as store:
         seen = [
-            await store._open.claims.run(asked, durable=durable)
+            await store._open.committing.claims.run(asked, durable=durable)
             for durable in (True, False, False, True)
         ]
     assert [value for [(value,)] in seen] == ["on", "off", "off", "on"]
@@ -186,7 +186,7 @@ async def test_a_mute_connection_is_given_up(server: servers.Server) -> None:
     """Half open: the other side never closes it, and never answers."""
     async with through_proxy(server) as (store, proxy):
         await store.add(samples.many(1))
-        store._open.adds.connection._answer_s = 0.5
+        store._open.committing.adds.connection._answer_s = 0.5
         proxy.is_mute = True
         adding = asyncio.ensure_future(store.add([samples.new("after")]))
         await proxy.until_swallowed(b"after")
@@ -217,7 +217,7 @@ async def test_a_key_that_another_transaction_holds_delays_nobody_else(
 ) -> None:
     """As a caller does that submits inside a transaction and leaves it open."""
     async with opened(server.url) as store, opened(server.url) as other:
-        store._open.adds.connection._settings["lock_timeout"] = "300ms"
+        store._open.committing.adds.connection._settings["lock_timeout"] = "300ms"
         async with other._open.reads.transaction() as session:
             await session.run(Statement(HOLD_KEY))
             answers = await asyncio.gather(
@@ -291,7 +291,7 @@ async def test_nothing_large_is_kept_in_memory_until_the_next_statement(
         return connection._cursor is not None
 
     async with opened(server.url) as store:
-        adding, claims = store._open.adds.connection, store._open.claims
+        adding, claims = store._open.committing.adds.connection, store._open.committing.claims
         await store.add([samples.keyed("small", "small", due_at_ms=samples.NOW_MS - 1)])
         assert keeps(adding)
         await store.add([samples.keyed("large", "large", payload=b"x" * 2**17)])

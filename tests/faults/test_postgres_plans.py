@@ -60,7 +60,7 @@ async def test_every_statement_of_the_hot_path_goes_by_the_indexes(store: Postgr
     """Planned on empty tables that were analysed when they were empty."""
     assert await store.save([samples.ended(samples.delivery("unknown"))]) == [False]
     await store.add([], [samples.fact("opens the connections")])
-    parts = store._open  # the connections whose settings are tested
+    parts = store._open.committing  # the connections whose settings are tested
     with psycopg.connect(store._url, autocommit=True) as connection:
         connection.execute("analyze")
     await store.add(samples.many(BATCH, key_term_s=60.0, key="k"))
@@ -74,7 +74,7 @@ async def test_every_statement_of_the_hot_path_goes_by_the_indexes(store: Postgr
         )
         for one in held
     ]
-    saving = planned([write_of_change(one) for one in ended], store._held.records)
+    saving = planned([write_of_change(one) for one in ended], parts.held.records)
     adding = planned([write_of_new(samples.keyed("k", "k"))])
 
     claim = await plan(parts.claims, claim_statement(samples.claim()))
@@ -99,7 +99,7 @@ async def test_a_full_claim_locks_nothing_that_is_less_urgent(store: PostgresSto
     await store.add(samples.many(2, prefix="second", priority=2, **queue))
     claim = samples.claim(queues=("locks", "empty"), limit=2)
 
-    async with store._open.purges.transaction() as session:
+    async with store._open.committing.purges.transaction() as session:
         first = await session.run(claim_statement(claim))
         second = await store.claim(claim)
 
@@ -118,7 +118,9 @@ async def test_the_cost_of_a_claim_does_not_depend_on_what_was_delivered(
         news = samples.many(BATCH, prefix=name, **queue)
         await store.add(news)
         claim = samples.claim(queues=("cost",), limit=BATCH)
-        lines = await plan(store._open.claims, claim_statement(claim), "analyze, buffers, ")
+        lines = await plan(
+            store._open.committing.claims, claim_statement(claim), "analyze, buffers, "
+        )
         [buffers] = [line for line in lines if line.strip().startswith("Buffers")][:1]
         words = buffers.replace("=", " ").split()
         return sum(int(words[words.index(kind) + 1]) for kind in ("hit",) if kind in words)

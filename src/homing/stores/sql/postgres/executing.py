@@ -41,7 +41,7 @@ MOST_COLLISIONS = 20
 RECOVER_S = 8.0
 _AGAIN_AFTER_S = 0.1
 # Requests are often repeated in a burst: after one that was, so many batches look for keys first.
-LOOK_FIRST = 256
+LOOK_FIRST = 16
 
 
 class Stored(Struct):
@@ -61,28 +61,32 @@ class Putting:
         self._looks_first = 0
 
     async def put(self, puts: Sequence[Put], held: Mapping[str, Delivery]) -> Stored:
-        """`held` are the records that this process has claimed."""
-        async with self.turn:
-            return await self._put(puts, held)
+        """`held` are the records that this process has claimed.
 
-    async def _put(self, puts: Sequence[Put], held: Mapping[str, Delivery]) -> Stored:
-        plan = None
-        if self._looks_first:
-            self._looks_first -= 1
-        else:
-            plan = assumed_plan(puts, held)
+        What can be made ahead is made while the batch before is being written.
+        """
+        plan = assumed_plan(puts, held)
+        made = [] if plan is None else list(islice(_statements(plan), 2))
         repeating = Repeating()
 
         async def write() -> Stored:
-            if plan is not None and not repeating.was_lost:
+            if plan is not None and not repeating.was_lost and not self._looks_first:
                 try:
-                    return await _write_at_once(self.connection, puts, plan)
+                    return await _write_at_once(self.connection, puts, plan, made)
                 except UniqueViolation:
                     self._looks_first = LOOK_FIRST
+            if len(made) == 1 and plan is not None and not plan.changed:
+                # Fewer new ones than in that statement are one statement, too: it proves the rest.
+                run = self.connection.run
+                with colliding():
+                    return await put_within(run, puts, was_lost=repeating.was_lost)
             async with exactly(self.connection) as session:
-                return await put_within(session, puts, was_lost=repeating.was_lost)
+                return await put_within(session.run, puts, was_lost=repeating.was_lost)
 
-        return await repeating.run(write)
+        async with self.turn:
+            stored = await repeating.run(write)
+            self._looks_first = max(self._looks_first - 1, 0)
+            return stored
 
 
 def assumed_plan(puts: Sequence[Put], held: Mapping[str, Delivery]) -> Plan | None:
@@ -104,48 +108,58 @@ def assumed_plan(puts: Sequence[Put], held: Mapping[str, Delivery]) -> Plan | No
     return plan if is_clear and not plan.recipients and not plan.recipients_gone else None
 
 
-async def _write_at_once(connection: Connection, puts: Sequence[Put], plan: Plan) -> Stored:
-    """Changes are written each by itself: the claims of those that were not were lost."""
+async def _write_at_once(
+    connection: Connection, puts: Sequence[Put], plan: Plan, made: Sequence[Statement]
+) -> Stored:
+    """`made` are the first two statements, or all. Several are one transaction: while the server
+    runs one, the next is made.
+
+    Changes are written each by itself: the claims of those that were not were lost.
+    """
     judged = plan.judged
-    rows = await _run_all(connection, statements(plan, is_held=bool(plan.changed)))
     answers, effects = judged.answers, judged.effects
-    if plan.changed:
-        saved = {row[0] for row in rows}
-        if not saved.issuperset(effects):
+    if len(made) > 1:
+        async with connection.transaction() as session, session.sending() as send:
+            for statement in chain(made, islice(_statements(plan), len(made), None)):
+                await send(statement)
+    elif made:
+        saved = {row[0] for row in await connection.run(made[0])}
+        if plan.changed and not saved.issuperset(effects):
             effects = {one: effect for one, effect in effects.items() if one in saved}
             answers = [
-                [is_kept is True and write.delivery.id in saved for write, is_kept in pairs]
-                for put, given in zip(puts, answers, strict=True)
-                for pairs in (zip(put.writes, given, strict=True),)
+                [answer and write.delivery.id in saved for write, answer in pairs]
+                for pairs in map(zip, [put.writes for put in puts], answers)
             ]
     return Stored(answers, effects, judged.wakes)
 
 
-async def _run_all(connection: Connection, made: Iterator[Statement]) -> list[Row]:
-    """Several of them are one transaction: while the server runs one, the next is made."""
-    first = list(islice(made, 2))
-    if len(first) < 2:
-        return await connection.run(first[0]) if first else []
-    async with connection.transaction() as session, session.sending() as send:
-        for statement in chain(first, made):
-            await send(statement)
-    return []
+def _statements(plan: Plan) -> Iterator[Statement]:
+    return statements(plan, is_held=bool(plan.changed))
 
 
 @contextlib.asynccontextmanager
 async def exactly(connection: Connection) -> AsyncIterator[Session]:
     """A transaction that reads before it writes."""
-    try:
+    with colliding():
         async with connection.transaction() as session:
             yield session
-    except UniqueViolation as error:  # another process takes a key or an id at the same moment
+
+
+@contextlib.contextmanager
+def colliding() -> Iterator[None]:
+    """Another process takes a key or an id at the same moment."""
+    try:
+        yield
+    except UniqueViolation as error:
         raise Collision(str(error)) from error
 
 
-async def put_within(session: Session, puts: Sequence[Put], *, was_lost: bool = False) -> Stored:
-    """Inside a transaction of ours."""
+async def put_within(
+    run: Callable[[Statement], Awaitable[list[Row]]], puts: Sequence[Put], *, was_lost: bool = False
+) -> Stored:
+    """Reads before it writes. `run` is that of a transaction."""
     knowledge = Knowledge()
-    judged = await run_async(put_exactly(puts, knowledge), session.run)
+    judged = await run_async(put_exactly(puts, knowledge), run)
     answers = corrected(puts, judged.answers, knowledge) if was_lost else judged.answers
     return Stored(answers, judged.effects, judged.wakes)
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.domain.errors import StoreError, StoreUnavailable
 from homing.ports import (
     Answers,
     Batch,
-    Claim,
-    Claimed,
     Cursor,
     FactCursor,
     FactOrder,
@@ -23,56 +20,24 @@ from homing.ports import (
     GroupBy,
     Kind,
     Page,
-    PurgeRule,
-    Put,
-    PutAnswer,
     Query,
-    Renewal,
     Store,
 )
 from homing.runtime import forks
 from homing.stores.sql.assembly_files import AssemblyFile, files_of
-from homing.stores.sql.columns import Row
-from homing.stores.sql.held import HeldRecords
 from homing.stores.sql.postgres import listing, opening, reading
-from homing.stores.sql.postgres.claimed_facts import ClaimedFacts
-from homing.stores.sql.postgres.claiming import (
-    claim_statement,
-    claimed_of,
-    in_order,
-    renew_statement,
-    results_statement,
-    taken_of,
-)
+from homing.stores.sql.postgres.committing import WRITERS, Committing
 from homing.stores.sql.postgres.connection import SLOW_ANSWER_S, SLOW_LIMITS, Connection, connect
-from homing.stores.sql.postgres.executing import (
-    Putting,
-    Repeating,
-    Stored,
-    exactly,
-    put_within,
-)
 from homing.stores.sql.postgres.faults import Meaning
 from homing.stores.sql.postgres.listening import Listener
-from homing.stores.sql.postgres.low_water import LowWater
 from homing.stores.sql.postgres.once import OnceTransactions, known_facts
 from homing.stores.sql.postgres.presence import PostgresPresence
-from homing.stores.sql.postgres.purging import purge
-from homing.stores.sql.postgres.statement import Statement
 from homing.stores.sql.postgres.url import parse_url
 from homing.stores.sql.postgres.within import PostgresAsyncTransaction, PostgresTransaction
 from homing.stores.sql.postgres.within_tables import OwnTables
 from homing.stores.store_signal import StoreSignal
 
 T = TypeVar("T")
-_Run: TypeAlias = Callable[[Statement], Awaitable[list[Row]]]
-
-_WRITERS: tuple[frozenset[Kind], ...] = (
-    frozenset({"add"}),
-    frozenset({"save", "renew"}),
-    frozenset({"purge"}),
-    frozenset({"claim"}),
-)
 
 
 class PostgresStore(Store):
@@ -96,8 +61,7 @@ class PostgresStore(Store):
 
     def _be_closed(self) -> None:
         self._news = StoreSignal()
-        self._held = HeldRecords()
-        self._claimed_facts = ClaimedFacts()
+        self._under_way: set[asyncio.Task[Any]] = set()
         self.presence = PostgresPresence()
         self._parts: _Parts | None = None
 
@@ -113,12 +77,14 @@ class PostgresStore(Store):
                     await opening.check_durability(connection)
                 await opening.migrate(connection, self._assembly_files)
                 self.presence.meet_in(await opening.database_id(connection))
-        self._parts = _Parts(self._url, self._news.tell, self.presence)
+        self._parts = _Parts(self._url, self._news, self.presence)
 
     async def close(self) -> None:
         """Requests that were made before are finished first."""
         parts, self._parts = self._parts, None
         if parts is not None:
+            if self._under_way:
+                await asyncio.wait(self._under_way)
             await parts.close()
             self._news.tell()
 
@@ -151,79 +117,10 @@ class PostgresStore(Store):
 
     @property
     def writers(self) -> tuple[frozenset[Kind], ...]:
-        return _WRITERS
+        return WRITERS
 
     async def commit(self, batch: Batch) -> Answers:
-        return await self._kept(self._commit(batch))
-
-    async def _commit(self, batch: Batch) -> Answers:
-        parts = self._open
-        if not batch.renewals and not batch.purges and not batch.claims:
-            putting = parts.adds if all(map(_is_add, batch.puts)) else parts.saves
-            stored = await putting.put(batch.puts, self._held.records)
-            return Answers(self._learn(batch.puts, stored))
-        if not batch.puts and len(batch.renewals) + len(batch.purges) + len(batch.claims) == 1:
-            return Answers(
-                # A lease that was not renewed just ends earlier: a power cut may undo that.
-                renewals=[
-                    await _renew(partial(parts.claims.run, durable=False), one)
-                    for one in batch.renewals
-                ],
-                purges=[await self._purge(rule) for rule in batch.purges],
-                claims=[
-                    await self._claim(partial(parts.claims.run, durable=one.durable), one)
-                    for one in batch.claims
-                ],
-            )
-        async with parts.saves.turn:
-            return await Repeating().run(partial(self._transact, batch), again_if_lost=False)
-
-    async def _transact(self, batch: Batch) -> Answers:
-        """All of it in one transaction, whatever it consists of."""
-        async with exactly(self._open.saves.connection) as session:
-            stored = await put_within(session, batch.puts)
-            renewals = [await _renew(session.run, renewal) for renewal in batch.renewals]
-            purges = [await purge(session, rule) for rule in batch.purges]
-            claims = [await self._claim(session.run, claim) for claim in batch.claims]
-        return Answers(self._learn(batch.puts, stored), renewals, purges, claims)
-
-    def _learn(self, puts: Sequence[Put], stored: Stored) -> Sequence[Sequence[PutAnswer]]:
-        for put in puts:
-            for write in put.writes:
-                if write.over is not None and write.delivery.id not in stored.effects:
-                    self._held.forget(write.delivery.id)
-        self._held.learn(stored.effects)
-        if stored.wakes:
-            self._news.tell()
-        return stored.answers
-
-    async def _claim(self, run: _Run, claim: Claim) -> list[Claimed]:
-        self._news.look()
-        if claim.limit <= 0 or not claim.queues:
-            return []
-        low_water = self._open.low_water
-        looks_at_all = low_water.looks_at_all(claim)
-        kind = self._claimed_facts.kind
-        statement = claim_statement(claim, None if looks_at_all else low_water, kind)
-        asked_at_s = time.monotonic()
-        rows = await run(statement)
-        took_s = time.monotonic() - asked_at_s
-        rows.sort(key=in_order)
-        results: list[Row] = []
-        reading_results = results_statement(rows)
-        if reading_results is not None:
-            results = await run(reading_results)
-        claimed = list(claimed_of(rows, results))
-        low_water.learn(claim, taken_of(rows, claimed), took_s, looked_at_all=looks_at_all)
-        if kind is not None:
-            self._claimed_facts.see(rows, claimed, asked_at_s)
-        for one in claimed:
-            self._held.remember(one.delivery)
-        return claimed
-
-    async def _purge(self, rule: PurgeRule) -> int:
-        async with self._open.purges.transaction() as session:
-            return await purge(session, rule)
+        return await self._kept(self._open.committing.commit(batch))
 
     async def get(self, delivery_id: str) -> Delivery | None:
         [found] = await self.get_many([delivery_id])
@@ -253,7 +150,7 @@ class PostgresStore(Store):
         return await self._read(reading.facts, kind, prefix, limit, after, order)
 
     async def known_facts(self, kind: str, keys: Sequence[str]) -> Collection[str]:
-        if self._claimed_facts.has_none(kind, keys, time.monotonic()):
+        if self._open.committing.claimed_facts.has_none(kind, keys, time.monotonic()):
             return ()
         return await self._read(known_facts, kind, keys)
 
@@ -291,8 +188,11 @@ class PostgresStore(Store):
 
     async def _kept(self, work: Coroutine[Any, Any, T]) -> T:
         """A caller that gives up leaves the connection in order: the work goes on without it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
         with self._meaning:
-            return await asyncio.shield(asyncio.get_running_loop().create_task(work))
+            return await asyncio.shield(task)
 
     @property
     def _open(self) -> _Parts:
@@ -301,37 +201,22 @@ class PostgresStore(Store):
         return self._parts
 
 
-async def _renew(run: _Run, renewal: Renewal) -> list[bool]:
-    renewed = {*await run(renew_statement(renewal))} if renewal.held else ()
-    return [pair in renewed for pair in renewal.held]
-
-
-def _is_add(put: Put) -> bool:
-    return all(write.over is None for write in put.writes)
-
-
 class _Parts:
     """What is there while the store is open. A connection is made when it is first used.
 
-    Claims, saves and adds do not wait for each other; listings and counts may be slow.
+    Listings and counts may be slow: they have a connection of their own.
     """
 
-    def __init__(self, url: str, tell: Callable[[], None], presence: PostgresPresence) -> None:
-        self.claims = Connection(url)
-        self.low_water = LowWater(time.monotonic)
+    def __init__(self, url: str, news: StoreSignal, presence: PostgresPresence) -> None:
+        self.committing = Committing(url, news)
         self.reads = Connection(url)
-        self.purges = Connection(url)
         self.listings = Connection(url, SLOW_LIMITS, SLOW_ANSWER_S)
-        self.adds = Putting(Connection(url))
-        self.saves = Putting(Connection(url))
         self.for_handlers = OnceTransactions(url)
-        self.listener = Listener(url, tell, presence)
+        self.listener = Listener(url, news.tell, presence)
 
     async def close(self) -> None:
         await self.listener.close()
         await self.for_handlers.close()
-        for putting in (self.adds, self.saves):
-            async with putting.turn:
-                await putting.connection.close()
-        for connection in (self.claims, self.reads, self.purges, self.listings):
+        await self.committing.close()
+        for connection in (self.reads, self.listings):
             await connection.close()
