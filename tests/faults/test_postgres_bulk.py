@@ -12,14 +12,15 @@ from msgspec import structs
 
 from homing import Event, Homing, IdempotencyConflict
 from homing.domain.delivery import Fact, New, Recipient
-from homing.ports import Added, Query
-from homing.stores.sql.postgres import PostgresStore
+from homing.ports import Added, Existing, Query
+from homing.stores.sql.postgres import PostgresStore, writing
+from homing.stores.sql.postgres.connection import MOST_UNANSWERED
 from homing.testing import samples
 from tests import servers
 from tests.faults.proxy import proxy_to
 
 BOUND_S = 60.0
-PART = 100
+PART = 150
 TABLES = (
     *("homing_open", "homing_records", "homing_keys", "homing_results", "homing_facts"),
     "homing_recipients",
@@ -43,7 +44,7 @@ async def opened(url: str) -> AsyncIterator[PostgresStore]:
         await store.close()
 
 
-def news(name: str, count: int = 4 * PART) -> list[New]:
+def news(name: str, count: int = 5 * PART) -> list[New]:
     return [samples.keyed(f"{name}-{n:04}", f"{name}-{n}", source=name) for n in range(count)]
 
 
@@ -103,17 +104,37 @@ async def test_all_ways_to_add_store_the_same(server: servers.Server) -> None:
     assert all(seen[0])
 
 
-async def test_a_commit_whose_answer_is_lost_is_found_again(server: servers.Server) -> None:
-    new = news("lost")
+async def test_a_collision_far_behind_what_was_sent(server: servers.Server) -> None:
+    """More parts than are sent ahead: the server is asked in between, in one transaction."""
+    number = (MOST_UNANSWERED + 1) * writing.PART
+    new = news("many", number)
+    async with opened(server.url) as store:
+        await store.add([samples.keyed("many-taken", f"many-{number - 1}", source="many")])
+
+        *added, last = await store.add(new)
+
+        assert added == [Added(one.delivery.id) for one in new[:-1]]
+        assert isinstance(last, Existing)
+        assert last.delivery_id == "many-taken"
+        assert await stored(store, "many") == number
+
+
+@pytest.mark.parametrize("at", [b"", b"COMMIT"])
+async def test_a_large_add_whose_answer_is_lost_is_found_again(
+    server: servers.Server, at: bytes
+) -> None:
+    """The answer to the first statement of the transaction, or to the last."""
+    name = f"lost-{at.decode()}"
+    new = news(name)
     async with proxy_to(server.port) as proxy:
         url = server.url.replace(f":{server.port}", f":{proxy.port}")
         async with opened(url) as store:
-            await store.add([samples.new("opens the connection")])
-            proxy.cut_before_answer()
+            await store.add([samples.new(f"{name} opens the connection")])
+            proxy.cut_before_answer(at)
             answers = await store.add(new)
             assert proxy.has_cut
             assert answers == [Added(one.delivery.id) for one in new]
-            assert await stored(store, "lost") == len(new)
+            assert await stored(store, name) == len(new)
 
 
 async def test_behind_pgbouncer(server: servers.Server) -> None:

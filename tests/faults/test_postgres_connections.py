@@ -8,12 +8,16 @@ from collections.abc import AsyncIterator, Iterator
 
 import psycopg
 import pytest
+from psycopg.errors import UniqueViolation
 
 from homing.domain.delivery import Change
-from homing.domain.errors import StoreLocked, StoreUnavailable
-from homing.ports import Added, Existing, Query
+from homing.domain.errors import StoreLocked, StoreOutcomeUnknown, StoreUnavailable
+from homing.domain.writes import write_of_new
+from homing.ports import Added, Batch, Existing, Put, Query
+from homing.stores.sql.columns import Row
 from homing.stores.sql.postgres import PostgresStore, executing, listening
 from homing.stores.sql.postgres.connection import Connection, Postgres
+from homing.stores.sql.postgres.executing import LOOK_FIRST
 from homing.stores.sql.postgres.listening import Listener
 from homing.stores.sql.postgres.statement import Statement
 from homing.testing import samples
@@ -167,6 +171,57 @@ async def test_a_save_whose_answer_is_lost_is_found_by_its_version(
         assert proxy.has_cut
         states = [one.state for one in await other.get_many([one.id for one in held]) if one]
         assert states == ["delivered", "pending", "in_flight"]
+
+
+async def test_nothing_is_promised_of_a_mixed_batch_whose_answer_is_lost(
+    server: servers.Server,
+) -> None:
+    """A claim that was made again would take others."""
+    async with through_proxy(server) as (store, proxy):
+        assert await store.save([samples.ended(samples.delivery("unknown"))]) == [False]
+        proxy.cut_before_answer(b"COMMIT")
+
+        put = Put([write_of_new(samples.new("d1"))])
+        with pytest.raises(StoreOutcomeUnknown):
+            await store.commit(Batch([put], claims=[samples.claim()]))
+
+        assert proxy.has_cut
+        assert [one.state for one in await store.get_many(["d1"]) if one] == ["in_flight"]
+
+
+async def test_a_store_that_is_closed_finishes_what_was_asked_before(
+    server: servers.Server,
+) -> None:
+    async with opened(server.url) as store, opened(server.url) as other:
+        asked = [asyncio.ensure_future(store.add([samples.new(f"d{n}")])) for n in range(3)]
+        await asyncio.sleep(0)
+        await store.close()
+
+        assert [await one for one in asked] == [[Added(f"d{n}")] for n in range(3)]
+        assert await other.count(Query()) == {(): 3}
+
+
+async def test_after_a_repeated_key_the_next_adds_look_first(
+    server: servers.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A statement that the unique index refuses leaves dead rows."""
+    refused: list[str] = []
+    run = Connection.run
+
+    async def noted(self: Connection, statement: Statement, **how: bool) -> list[Row]:
+        try:
+            return await run(self, statement, **how)
+        except UniqueViolation:
+            refused.append(statement.sql)
+            raise
+
+    monkeypatch.setattr(Connection, "run", noted)
+    async with opened(server.url) as store:
+        for n in range(LOOK_FIRST):
+            [answer] = await store.add([samples.keyed(f"d{n}", "k")])
+            assert answer.delivery_id == "d0"
+        assert len(refused) == 1
+        assert await store.count(Query()) == {(): 1}
 
 
 async def test_a_cut_connection_is_opened_again(server: servers.Server) -> None:

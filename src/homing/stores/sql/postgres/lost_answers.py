@@ -18,12 +18,14 @@ def corrected(
     """The answers to the puts, if those given were refused because the puts are stored."""
     right = [list(given) for given in answers]
     added: set[str] = set()
-    refused: dict[str, list[tuple[int, int, Write]]] = {}
+    # By id and by the version that was read, the first of each.
+    refused: dict[str, dict[int, tuple[int, int, Write]]] = {}
     for nth, put in enumerate(puts):
         for place, write in enumerate(put.writes):
             delivery_id, answer = write.delivery.id, right[nth][place]
-            if answer is False:
-                refused.setdefault(delivery_id, []).append((nth, place, write))
+            if answer is False and write.over is not None:
+                saves = refused.setdefault(delivery_id, {})
+                saves.setdefault(write.over, (nth, place, write))
             elif isinstance(answer, Existing) and answer.delivery_id == delivery_id:
                 # Taken by the very delivery that was to be added.
                 if delivery_id not in added:
@@ -31,12 +33,13 @@ def corrected(
                 added.add(delivery_id)
     for delivery_id, saves in refused.items():
         stored = knowledge.stored(delivery_id)
-        last = next((one for one in saves if _is_written(one[2], stored)), None)
-        for one in reversed(saves):
-            # It, and those before it, each over the version of the other.
-            if last is not None and (one is last or one[2].over == (last[2].over or 0) - 1):
-                last = one
-                right[one[0]][one[1]] = True
+        last = [over for over, (_, _, write) in saves.items() if _is_written(write, stored)]
+        # It, and those before it, each over the version of the other.
+        over = last[0] if last else 0
+        while over in saves:
+            nth, place, _ = saves[over]
+            right[nth][place] = True
+            over -= 1
     return right
 
 
