@@ -9,7 +9,7 @@ import pytest
 
 from homing.ports import Store
 from homing.stores.sql.postgres import PostgresStore
-from homing.testing.contract import AddsInPartsContract, BoundedReadsContract, StoreContract
+from homing.testing.contract import BoundedReadsContract, StoreContract
 from tests import servers
 
 EMPTY = """truncate homing_open, homing_ended, homing_records, homing_results, homing_recipients,
@@ -49,7 +49,7 @@ def empty_url(url: str) -> Iterator[str]:
         connection.execute(EMPTY)
 
 
-class TestPostgresStore(StoreContract, BoundedReadsContract, AddsInPartsContract):
+class TestPostgresStore(StoreContract, BoundedReadsContract):
     @pytest.fixture
     def opener(self, empty_url: str) -> PostgresOpener:
         return PostgresOpener(empty_url)

@@ -1,10 +1,10 @@
-"""A large add in parts, beyond the contract: the same rows in every way, and lost connections."""
+"""A large add, beyond the contract: the same rows in every way, and lost connections."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 
 import psycopg
 import pytest
@@ -12,16 +12,15 @@ from msgspec import structs
 
 from homing import Event, Homing, IdempotencyConflict
 from homing.domain.delivery import Fact, New, Recipient
-from homing.ports import Added, Query
-from homing.stores.sql.postgres import PostgresStore
-from homing.stores.sql.postgres.adding_in_parts import AddInParts
+from homing.ports import Added, Existing, Query
+from homing.stores.sql.postgres import PostgresStore, writing
 from homing.stores.sql.postgres.connection import MOST_UNANSWERED
 from homing.testing import samples
 from tests import servers
 from tests.faults.proxy import proxy_to
 
 BOUND_S = 60.0
-PART = 100
+PART = 150
 TABLES = (
     *("homing_open", "homing_records", "homing_keys", "homing_results", "homing_facts"),
     "homing_recipients",
@@ -45,13 +44,8 @@ async def opened(url: str) -> AsyncIterator[PostgresStore]:
         await store.close()
 
 
-def news(name: str, count: int = 4 * PART) -> list[New]:
+def news(name: str, count: int = 5 * PART) -> list[New]:
     return [samples.keyed(f"{name}-{n:04}", f"{name}-{n}", source=name) for n in range(count)]
-
-
-def parts(new: Sequence[New]) -> Iterator[Sequence[New]]:
-    for start in range(0, len(new), PART):
-        yield new[start : start + PART]
 
 
 async def stored(store: PostgresStore, name: str) -> int:
@@ -86,17 +80,15 @@ def keyed_otherwise(new: New, **fields: object) -> New:
 
 
 async def test_all_ways_to_add_store_the_same(server: servers.Server) -> None:
-    """In parts, in one statement, and one by one."""
+    """Together, and one by one."""
     new = unlike("alike")
     seen = []
     with psycopg.connect(server.url, autocommit=True) as admin:
-        for way in ("parts", "whole", "alone"):
+        for way in ("together", "alone"):
             admin.execute(f"create database {way}")
             url = f"{server.url.rpartition('/')[0]}/{way}"
             async with opened(url) as store:
-                if way == "parts":
-                    answers = await store.add_in_parts(parts(new))
-                elif way == "whole":
+                if way == "together":
                     answers = await store.add(new)
                 else:
                     answers = [answer for one in new for answer in await store.add([one])]
@@ -108,59 +100,48 @@ async def test_all_ways_to_add_store_the_same(server: servers.Server) -> None:
                         for table in TABLES
                     ]
                 )
-    assert seen[0] == seen[1] == seen[2]
+    assert seen[0] == seen[1]
     assert all(seen[0])
 
 
-async def test_a_collision_far_behind_what_was_sent_leaves_nothing(server: servers.Server) -> None:
+async def test_a_collision_far_behind_what_was_sent(server: servers.Server) -> None:
     """More parts than are sent ahead: the server is asked in between, in one transaction."""
-    number = (2 * MOST_UNANSWERED + 3) * PART
+    number = (MOST_UNANSWERED + 1) * writing.PART
     new = news("many", number)
     async with opened(server.url) as store:
         await store.add([samples.keyed("many-taken", f"many-{number - 1}", source="many")])
-        adding = AddInParts(parts(new))
-        assert await adding.write(store._open.adding) is None
-        assert await stored(store, "many") == 1
-        assert len(adding.rest().entries) == number
 
-        answers = await store.add_in_parts(parts(new[:-PART]))
-        assert answers == [Added(one.delivery.id) for one in new[:-PART]]
+        *added, last = await store.add(new)
+
+        assert added == [Added(one.delivery.id) for one in new[:-1]]
+        assert isinstance(last, Existing)
+        assert last.delivery_id == "many-taken"
+        assert await stored(store, "many") == number
 
 
-async def test_a_commit_whose_answer_is_lost_is_found_again(server: servers.Server) -> None:
-    new = news("lost")
+@pytest.mark.parametrize("at", [b"", b"COMMIT"])
+async def test_a_large_add_whose_answer_is_lost_is_found_again(
+    server: servers.Server, at: bytes
+) -> None:
+    """The answer to the first statement of the transaction, or to the last."""
+    name = f"lost-{at.decode()}"
+    new = news(name)
     async with proxy_to(server.port) as proxy:
         url = server.url.replace(f":{server.port}", f":{proxy.port}")
         async with opened(url) as store:
-            proxy.cut_before_answer(b"COMMIT")
-            answers = await store.add_in_parts(parts(new))
+            await store.add([samples.new(f"{name} opens the connection")])
+            proxy.cut_before_answer(at)
+            answers = await store.add(new)
             assert proxy.has_cut
             assert answers == [Added(one.delivery.id) for one in new]
-            assert await stored(store, "lost") == len(new)
-
-
-async def test_a_connection_that_is_cut_between_two_parts(server: servers.Server) -> None:
-    new = news("cut")
-    async with proxy_to(server.port) as proxy:
-        url = server.url.replace(f":{server.port}", f":{proxy.port}")
-
-        def cut_in_between() -> Iterator[Sequence[New]]:
-            for number, part in enumerate(parts(new)):
-                if number == 2:
-                    proxy.cut()
-                yield part
-
-        async with opened(url) as store:
-            answers = await store.add_in_parts(cut_in_between())
-            assert answers == [Added(one.delivery.id) for one in new]
-            assert await stored(store, "cut") == len(new)
+            assert await stored(store, name) == len(new)
 
 
 async def test_behind_pgbouncer(server: servers.Server) -> None:
     new = news("pooled")
     with servers.pgbouncer(server, "default_pool_size=2") as bouncer:
         async with opened(bouncer.url) as store:
-            answers = await store.add_in_parts(parts(new))
+            answers = await store.add(new)
             assert answers == [Added(one.delivery.id) for one in new]
 
 

@@ -8,12 +8,16 @@ from collections.abc import AsyncIterator, Iterator
 
 import psycopg
 import pytest
+from psycopg.errors import UniqueViolation
 
 from homing.domain.delivery import Change
-from homing.domain.errors import StoreLocked, StoreUnavailable
-from homing.ports import Added, Existing, Query
+from homing.domain.errors import StoreLocked, StoreOutcomeUnknown, StoreUnavailable
+from homing.domain.writes import write_of_new
+from homing.ports import Added, Batch, Existing, Put, Query
+from homing.stores.sql.columns import Row
 from homing.stores.sql.postgres import PostgresStore, executing, listening
 from homing.stores.sql.postgres.connection import Connection, Postgres
+from homing.stores.sql.postgres.executing import LOOK_FIRST
 from homing.stores.sql.postgres.listening import Listener
 from homing.stores.sql.postgres.statement import Statement
 from homing.testing import samples
@@ -73,7 +77,7 @@ async def test_after_a_write_that_need_not_last_the_next_one_waits_for_the_disk(
     asked = Statement("select current_setting('synchronous_commit')")
     async with opened(server.url) as store:
         seen = [
-            await store._open.claims.run(asked, durable=durable)
+            await store._open.committing.claims.run(asked, durable=durable)
             for durable in (True, False, False, True)
         ]
     assert [value for [(value,)] in seen] == ["on", "off", "off", "on"]
@@ -148,22 +152,76 @@ async def test_a_lone_add_whose_answer_is_lost(server: servers.Server) -> None:
 async def test_a_save_whose_answer_is_lost_is_found_by_its_version(
     server: servers.Server, *, is_held: bool
 ) -> None:
-    async with through_proxy(server) as (store, proxy), opened(server.url) as other:
-        await store.add(samples.many(3))
-        held = [one.delivery for one in await store.claim(samples.claim())]
-        if not is_held:  # a new handle knows nothing of the claims: it reads before it writes
-            await store.close()
-            await store.open()
-        await store.save([], [samples.fact("opens the connection")])
+    async with (
+        through_proxy(server) as (holder, proxy),
+        opened(holder._url) as reader,
+        opened(server.url) as other,
+    ):
+        await holder.add(samples.many(3))
+        held = [one.delivery for one in await holder.claim(samples.claim())]
+        # Another handle knows nothing of the claims: it reads before it writes.
+        store = holder if is_held else reader
+        assert await store.save([samples.ended(samples.delivery("unknown"))]) == [False]
         assert await other.save([Change(samples.changed(held[2], topic="taken over"))]) == [True]
-        proxy.cut_before_answer()
+        proxy.cut_before_answer(b"" if is_held else b"COMMIT")
 
         changes = [samples.ended(held[0]), samples.retry(held[1]), samples.ended(held[2])]
         assert await store.save(changes) == [True, True, False]
 
         assert proxy.has_cut
-        states = [one.state for one in await store.get_many([one.id for one in held]) if one]
+        states = [one.state for one in await other.get_many([one.id for one in held]) if one]
         assert states == ["delivered", "pending", "in_flight"]
+
+
+async def test_nothing_is_promised_of_a_mixed_batch_whose_answer_is_lost(
+    server: servers.Server,
+) -> None:
+    """A claim that was made again would take others."""
+    async with through_proxy(server) as (store, proxy):
+        assert await store.save([samples.ended(samples.delivery("unknown"))]) == [False]
+        proxy.cut_before_answer(b"COMMIT")
+
+        put = Put([write_of_new(samples.new("d1"))])
+        with pytest.raises(StoreOutcomeUnknown):
+            await store.commit(Batch([put], claims=[samples.claim()]))
+
+        assert proxy.has_cut
+        assert [one.state for one in await store.get_many(["d1"]) if one] == ["in_flight"]
+
+
+async def test_a_store_that_is_closed_finishes_what_was_asked_before(
+    server: servers.Server,
+) -> None:
+    async with opened(server.url) as store, opened(server.url) as other:
+        asked = [asyncio.ensure_future(store.add([samples.new(f"d{n}")])) for n in range(3)]
+        await asyncio.sleep(0)
+        await store.close()
+
+        assert [await one for one in asked] == [[Added(f"d{n}")] for n in range(3)]
+        assert await other.count(Query()) == {(): 3}
+
+
+async def test_after_a_repeated_key_the_next_adds_look_first(
+    server: servers.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A statement that the unique index refuses leaves dead rows."""
+    refused: list[str] = []
+    run = Connection.run
+
+    async def noted(self: Connection, statement: Statement, **how: bool) -> list[Row]:
+        try:
+            return await run(self, statement, **how)
+        except UniqueViolation:
+            refused.append(statement.sql)
+            raise
+
+    monkeypatch.setattr(Connection, "run", noted)
+    async with opened(server.url) as store:
+        for n in range(LOOK_FIRST):
+            [answer] = await store.add([samples.keyed(f"d{n}", "k")])
+            assert answer.delivery_id == "d0"
+        assert len(refused) == 1
+        assert await store.count(Query()) == {(): 1}
 
 
 async def test_a_cut_connection_is_opened_again(server: servers.Server) -> None:
@@ -183,7 +241,7 @@ async def test_a_mute_connection_is_given_up(server: servers.Server) -> None:
     """Half open: the other side never closes it, and never answers."""
     async with through_proxy(server) as (store, proxy):
         await store.add(samples.many(1))
-        store._open.adding._answer_s = 0.5
+        store._open.committing.adds.connection._answer_s = 0.5
         proxy.is_mute = True
         adding = asyncio.ensure_future(store.add([samples.new("after")]))
         await proxy.until_swallowed(b"after")
@@ -214,7 +272,7 @@ async def test_a_key_that_another_transaction_holds_delays_nobody_else(
 ) -> None:
     """As a caller does that submits inside a transaction and leaves it open."""
     async with opened(server.url) as store, opened(server.url) as other:
-        store._open.adding._settings["lock_timeout"] = "300ms"
+        store._open.committing.adds.connection._settings["lock_timeout"] = "300ms"
         async with other._open.reads.transaction() as session:
             await session.run(Statement(HOLD_KEY))
             answers = await asyncio.gather(
@@ -288,7 +346,7 @@ async def test_nothing_large_is_kept_in_memory_until_the_next_statement(
         return connection._cursor is not None
 
     async with opened(server.url) as store:
-        adding, claims = store._open.adding, store._open.claims
+        adding, claims = store._open.committing.adds.connection, store._open.committing.claims
         await store.add([samples.keyed("small", "small", due_at_ms=samples.NOW_MS - 1)])
         assert keeps(adding)
         await store.add([samples.keyed("large", "large", payload=b"x" * 2**17)])

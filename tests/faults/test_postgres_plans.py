@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import psycopg
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
-from homing.ports import Facet, GroupBy, Query
-from homing.stores.sql.postgres import PostgresStore
-from homing.stores.sql.postgres.adding import Adding, add_request
-from homing.stores.sql.postgres.changes import save_request
+from homing.domain.delivery import Delivery
+from homing.domain.writes import Write, write_of_change, write_of_new
+from homing.ports import Facet, GroupBy, Put, Query
+from homing.stores.sql.postgres import PostgresStore, writing
 from homing.stores.sql.postgres.claiming import claim_statement
 from homing.stores.sql.postgres.connection import Connection
-from homing.stores.sql.postgres.rows import Facts
-from homing.stores.sql.postgres.settling import settle_statement
+from homing.stores.sql.postgres.executing import assumed_plan
 from homing.stores.sql.postgres.statement import Statement
 from homing.testing import samples
 from tests import servers
@@ -48,25 +48,41 @@ async def plan(connection: Connection, statement: Statement, options: str = "") 
     return [line for (line,) in await connection.run(explained)]
 
 
+def planned(writes: Sequence[Write], held: Mapping[str, Delivery] | None = None) -> Statement:
+    """The one statement that writes them without a look."""
+    made = assumed_plan([Put(writes)], held or {})
+    assert made is not None
+    [statement] = writing.statements(made, is_held=held is not None)
+    return statement
+
+
 async def test_every_statement_of_the_hot_path_goes_by_the_indexes(store: PostgresStore) -> None:
     """Planned on empty tables that were analysed when they were empty."""
-    await store.save([], [samples.fact("opens the connections")])
-    parts = store._open  # the connections whose settings are tested
+    assert await store.save([samples.ended(samples.delivery("unknown"))]) == [False]
+    await store.add([], [samples.fact("opens the connections")])
+    parts = store._open.committing  # the connections whose settings are tested
     with psycopg.connect(store._url, autocommit=True) as connection:
         connection.execute("analyze")
-    await store.add(samples.many(BATCH))
+    await store.add(samples.many(BATCH, key_term_s=60.0, key="k"))
     held = await store.claim(samples.claim(limit=BATCH))
-    ended = [samples.ended(one.delivery) for one in held]
-    saving = save_request(ended, (), store._held)
-    assert all(entry.is_held for entry in saving.entries)
-    adding = Adding([add_request([samples.keyed("k", "k")])]).statement()
-    settling = settle_statement(saving.entries, Facts(), wakes=True)
-    assert adding is not None
-    assert settling is not None
+    ended = [
+        replace(
+            samples.ended(one.delivery),
+            results={"made": b"1"},
+            facts=(samples.fact(one.delivery.id),),
+            ended=(samples.attempt(one.delivery.id),),
+        )
+        for one in held
+    ]
+    saving = planned([write_of_change(one) for one in ended], parts.held.records)
+    adding = planned([write_of_new(samples.keyed("k", "k"))])
 
     claim = await plan(parts.claims, claim_statement(samples.claim()))
-    others = await plan(parts._saving, settling) + await plan(parts.adding, adding)
+    saved = await plan(parts.saves.connection, saving)
+    others = saved + await plan(parts.adds.connection, adding)
 
+    # For each of attempts, results, terms and facts.
+    assert "\n".join(saved).count("hashed SubPlan") == 4
     assert not [line for line in claim + others if "Seq Scan" in line]
     assert not [line for line in claim + others if "Hash Join" in line or "Merge Join" in line]
     text = "\n".join(claim)
@@ -83,7 +99,7 @@ async def test_a_full_claim_locks_nothing_that_is_less_urgent(store: PostgresSto
     await store.add(samples.many(2, prefix="second", priority=2, **queue))
     claim = samples.claim(queues=("locks", "empty"), limit=2)
 
-    async with store._open.purges.transaction() as session:
+    async with store._open.committing.purges.transaction() as session:
         first = await session.run(claim_statement(claim))
         second = await store.claim(claim)
 
@@ -102,7 +118,9 @@ async def test_the_cost_of_a_claim_does_not_depend_on_what_was_delivered(
         news = samples.many(BATCH, prefix=name, **queue)
         await store.add(news)
         claim = samples.claim(queues=("cost",), limit=BATCH)
-        lines = await plan(store._open.claims, claim_statement(claim), "analyze, buffers, ")
+        lines = await plan(
+            store._open.committing.claims, claim_statement(claim), "analyze, buffers, "
+        )
         [buffers] = [line for line in lines if line.strip().startswith("Buffers")][:1]
         words = buffers.replace("=", " ").split()
         return sum(int(words[words.index(kind) + 1]) for kind in ("hit",) if kind in words)

@@ -135,7 +135,17 @@ class ComparedStore(Store):
         """The queue closes it."""
 
     async def commit(self, batch: Batch) -> Answers:
-        return await self._both(lambda store: store.commit(batch), "commit")
+        async def answers_of(store: Store) -> Answers:
+            answers = await store.commit(batch)
+            # As lists: an empty part may be a tuple.
+            return Answers(
+                [list(each) for each in answers.puts],
+                [list(each) for each in answers.renewals],
+                list(answers.purges),
+                list(answers.claims),
+            )
+
+        return await self._both(answers_of, "commit")
 
     async def get(self, delivery_id: str) -> Delivery | None:
         return await self._both(lambda store: store.get(delivery_id), "get")

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
 
-from homing.domain.delivery import Change, Delivery, Fact
+from homing.domain.delivery import Delivery
 from homing.domain.failure import TIMED_OUT, Failure
 from homing.domain.message import Event
 from homing.domain.policy import Stage
 from homing.engine.intake.request import Request
 from homing.engine.process.process import MAX_UNSAVED_SENDS
 from homing.engine.work.steps import SendStep, refuse
-from homing.ports import Envelope, Query, Ready
+from homing.ports import Answers, Batch, Envelope, Query, Ready
 from homing.stores.memory import MemoryStore
 from tests.simulation.virtualtime import run
 from tests.unit.engine.providers import Flock, Provider, sending
@@ -29,9 +28,11 @@ class ReadOnly(MemoryStore):
 
     refused = 0
 
-    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        self.refused += 1
-        raise AssertionError(f"{changes} was to be stored")
+    async def commit(self, batch: Batch) -> Answers:
+        if batch.puts:
+            self.refused += 1
+            raise AssertionError(f"{batch.puts} was to be stored")
+        return await super().commit(batch)
 
 
 async def once(world: World) -> Delivery:

@@ -11,15 +11,11 @@ from homing.ports import Claim
 from homing.stores.jsonl.lines import JournalRecord, QueueRecord
 
 
-def _nothing() -> JournalRecord:
-    return JournalRecord(0)
-
-
 class Commit(Struct):
     """Lines of the queue, and what is kept beside it. They get their number when it is logged."""
 
     lines: Sequence[QueueRecord] = ()
-    beside: JournalRecord = field(default_factory=_nothing)
+    beside: JournalRecord = field(default_factory=JournalRecord)
     # Of a claim: its lines are of what was taken out of the due queue, given as it was before.
     claim: Claim | None = None
     taken: Sequence[Delivery] = ()

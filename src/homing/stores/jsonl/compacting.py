@@ -7,7 +7,7 @@ shorten it. A crash in between leaves whole files: the old one or the new one.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -47,24 +47,11 @@ def compact_queue(index: LogIndex, encoder: LineEncoder, queue: Path, journal: P
 
 
 def _journal_lines(index: LogIndex) -> Iterator[bytes]:
-    attempts = (each for ledger in index.attempts.values() for each in ledger.values())
-    facts = (fact for kind in index.facts.values() for fact in kind.values())
-    held = index.records.in_flight.values()
-    leases = ((one.id, one.due_at_ms) for one in held if one.due_at_ms is not None)
-    number = index.last_commit
-    dropped = (name for name in index.keys_gone if name not in index.keys)
-    yield from _lines(index.keys.beside(), lambda some: JournalRecord(number, keys=some))
-    yield from _lines(dropped, lambda some: JournalRecord(number, keys_gone=some))
-    yield from _lines(attempts, lambda some: JournalRecord(number, attempts=some))
-    yield from _lines(facts, lambda some: JournalRecord(number, facts=some))
-    yield from _lines(leases, lambda some: JournalRecord(number, leases=some))
-    yield from _lines(index.gone, lambda some: JournalRecord(number, gone=some))
-    yield from _lines(index.emptied, lambda some: JournalRecord(number, emptied=some))
-
-
-def _lines(records: Iterable[T], record_of: Callable[[list[T]], JournalRecord]) -> Iterator[bytes]:
-    for some in _batches(records, _RECORDS):
-        yield journal_line(record_of(some))
+    for name, records in index.beside().items():
+        for some in _batches(records, _RECORDS):
+            record = JournalRecord(index.last_commit)
+            setattr(record, name, some)
+            yield journal_line(record)
 
 
 def _replace(path: Path, lines: Iterable[bytes]) -> None:

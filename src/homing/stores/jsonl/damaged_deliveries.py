@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from msgspec import Struct, ValidationError, convert
+from msgspec import ValidationError, convert
 
 from homing.domain import transitions
 from homing.domain.delivery import Delivery, Key
@@ -30,16 +30,9 @@ _MOST_ILLEGIBLE = 31
 _ILLEGIBLE = re.compile("[\x00-\x1f\x7f-\x9f\ufffd]")
 
 
-class Concerned(Struct):
-    """`ids` of deliveries that damaged bytes may concern; `lost` are those of them that are new and
-    have no other line, as far as they can be read."""
-
-    ids: set[str]
-    lost: dict[str, Delivery] = {}
-
-
-def concerned(index: LogIndex, data: bytes, start: int) -> Concerned:
-    """The deliveries that damaged bytes of the queue may concern.
+def concerned(index: LogIndex, data: bytes, start: int) -> tuple[set[str], dict[str, Delivery]]:
+    """The ids of the deliveries that damaged bytes of the queue may concern; and those of them that
+    are new and have no other line, as far as they can be read.
 
     A line without a readable id may concern any delivery that has no newer line, unless it was the
     first of a new one. Damage that runs over the end of a line may hide whole lines, which may
@@ -59,7 +52,7 @@ def concerned(index: LogIndex, data: bytes, start: int) -> Concerned:
         is_hiding |= _may_hide_lines(line) or (not named and not is_first and _is_ours(line))
     if is_hiding:
         found |= {one for one in index.places.packed if index.places.line_of(one) < start}
-    return Concerned(found | lost.keys(), lost)
+    return found | lost.keys(), lost
 
 
 def _may_hide_lines(line: bytes) -> bool:
@@ -67,18 +60,20 @@ def _may_hide_lines(line: bytes) -> bool:
     return len(_ILLEGIBLE.findall(_text(line))) > _MOST_ILLEGIBLE
 
 
-def named_in(index: LogIndex, data: bytes) -> Concerned:
-    """The deliveries that damaged bytes of the journal name: it may have removed them."""
+def named_in(index: LogIndex, data: bytes) -> set[str]:
+    """The ids of deliveries that damaged bytes of the journal name: it may have removed them."""
     texts = re.findall(rb'"([^"\\]+)"', data)
-    return Concerned({one for one in map(_text, texts) if one in index.records})
+    return {one for one in map(_text, texts) if one in index.records}
 
 
-def writes_to_hold(index: LogIndex, about: Concerned, now_ms: int) -> list[Write]:
+def writes_to_hold(
+    index: LogIndex, ids: set[str], lost: dict[str, Delivery], now_ms: int
+) -> list[Write]:
     """Add those that are lost, and hold those that are open. Ended ones stay unchanged."""
     taken: set[Name] = set()
-    writes = [_write_of_lost(index, one, taken) for one in about.lost.values()]
-    for delivery_id in sorted(about.ids):
-        delivery = about.lost.get(delivery_id) or index.records.get(delivery_id)
+    writes = [_write_of_lost(index, one, taken) for one in lost.values()]
+    for delivery_id in sorted(ids):
+        delivery = lost.get(delivery_id) or index.records.get(delivery_id)
         if delivery is not None and not delivery.is_terminal:
             change = transitions.hold_for_damage(delivery, now_ms=now_ms)
             writes.append(write_of_change(change))

@@ -100,5 +100,4 @@ class AppendFile:
         """Remove what was appended after `end`; it is gone when this returns."""
         os.ftruncate(self._own.number, end)
         os.fsync(self._own.number)
-        self.end = end
-        self.synced = min(self.synced, end)
+        self.end = self.synced = end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from homing.domain.delivery import Delivery, Fact
 from homing.ports import ForeignLine
@@ -57,13 +58,21 @@ class LogIndex(MemoryDisk):
             if start >= end
         ]
 
-    @property
+    def beside(self) -> dict[str, Iterable[Any]]:
+        """What a journal has to hold, by the fields of its records."""
+        held = self.records.in_flight.values()
+        return {
+            "keys": self.keys.beside(),
+            "keys_gone": (name for name in self.keys_gone if name not in self.keys),
+            "attempts": (row for ledger in self.attempts.values() for row in ledger.values()),
+            "facts": (fact for kind in self.facts.values() for fact in kind.values()),
+            "leases": ((one.id, one.due_at_ms) for one in held if one.due_at_ms is not None),
+            "gone": self.gone,
+            "emptied": self.emptied,
+        }
+
     def entries_beside(self) -> int:
-        """How many keys, attempts, facts and removals a journal has to hold."""
-        attempts = sum(len(ledger) for ledger in self.attempts.values())
-        facts = sum(len(kind) for kind in self.facts.values())
-        removed = len(self.keys_gone) + len(self.gone) + len(self.emptied)
-        return sum(1 for _ in self.keys.beside()) + attempts + facts + removed
+        return sum(1 for records in self.beside().values() for _ in records)
 
     def apply(self, commit: Commit, number: int) -> None:
         """What was just logged."""

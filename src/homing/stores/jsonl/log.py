@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
+from homing.domain.delivery import Delivery
 from homing.domain.errors import StoreCorrupt, StoreError, StoreOutcomeUnknown
 from homing.domain.shown import Projection
 from homing.ports import Put
 from homing.stores.jsonl.compacting import compact_journal, compact_queue
 from homing.stores.jsonl.damage import Damage
-from homing.stores.jsonl.damaged_deliveries import Concerned, concerned, named_in, writes_to_hold
+from homing.stores.jsonl.damaged_deliveries import concerned, named_in, writes_to_hold
 from homing.stores.jsonl.encoding import LineEncoder, journal_line
 from homing.stores.jsonl.files import AppendFile
 from homing.stores.jsonl.index import LogIndex
@@ -23,6 +25,8 @@ from homing.stores.jsonl.locking import QueueLock
 from homing.stores.jsonl.replaying import Replay
 from homing.stores.jsonl.transaction import Transaction
 from homing.stores.syncing import sync_folder
+
+T = TypeVar("T")
 
 log = logging.getLogger("homing.stores")
 
@@ -74,11 +78,17 @@ class Log:
 
     @property
     def is_current(self) -> bool:
-        """Whether nothing was appended since; then reads need no lock."""
+        """Whether nothing was appended since."""
         try:
             return not self._is_stale and self._queue.is_current and self._journal.is_current
         except OSError:
             return False
+
+    def read(self, work: Callable[[LogIndex], T], until_s: float) -> T:
+        if self.is_current:
+            return work(self.index)
+        with self.locked(until_s):
+            return work(self.index)
 
     @contextmanager
     def locked(self, until_s: float) -> Iterator[None]:
@@ -99,23 +109,15 @@ class Log:
             yield found
             found.finish()
         except Exception as error:
-            if not self._is_backed_out(found):
+            is_removed = found.back_out()
+            self._is_stale |= found.is_applied or not is_removed
+            if not is_removed:
                 raise StoreOutcomeUnknown(f"{self.path.name}: {error}") from error
             raise
         self.may_be_due |= found.wakes
         if self._queue.size != self._queue.end:
             # A program that does not take the lock has appended.
             self._is_stale = True
-
-    def _is_backed_out(self, transaction: Transaction) -> bool:
-        """Whether all that was written is removed. If not, it is unknown what is stored."""
-        try:
-            is_removed = transaction.back_out()
-        except OSError:
-            is_removed = False
-        if transaction.is_applied or not is_removed:
-            self._is_stale = True
-        return is_removed
 
     def _open_files(self) -> None:
         self._queue = AppendFile(self.path)
@@ -136,7 +138,7 @@ class Log:
             self._queue.close()
             self._journal.close()
             self._open_files()
-        elif self.is_current:
+        elif self.is_current and not self._damage.facts:
             return
         self._is_stale = True
         replays: list[Replay] = []
@@ -155,12 +157,13 @@ class Log:
                 " in it are forgotten"
             )
         self._lacks_journal = False
-        if is_first and self.index.journal_entries <= 2 * self.index.entries_beside:
+        if is_first and self.index.journal_entries <= 2 * self.index.entries_beside():
             self._compact_journal_at = max(JOURNAL_BYTES, 2 * self._journal.end)
         self._is_stale = self._queue.size != self._queue.end
         if self._damage.facts:
             with self.transaction() as transaction:
-                self._note_damage(transaction)
+                transaction.put([Put(facts=self._damage.facts)])
+            self._damage.facts.clear()
 
     def _replay(self) -> Replay:
         replay = Replay(self.index, self._queue, self._journal, self._damage.mend)
@@ -169,7 +172,6 @@ class Log:
             if torn.is_damaged or torn.file is self._queue:
                 self._damage.keep_end(torn.file, torn.start)
             torn.file.cut(torn.start)
-            torn.file.end = torn.file.synced = torn.start
         return replay
 
     def _set_aside(self, replay: Replay) -> None:
@@ -178,33 +180,22 @@ class Log:
         damaged = [one for one in replay.damaged if one[0] in (self._queue, self._journal)]
         if not damaged and not replay.suspects:
             return
-        now_ms = time.time_ns() // 1_000_000
         with self.transaction() as transaction:
-            held = self._hold(transaction, Concerned(replay.suspects), now_ms)
+            held = _hold(transaction, replay.suspects)
             if held and not damaged:
                 self._damage.tell(f"{self.path.name}: lines are missing; {_named(held)}")
             for file, start, end in damaged:
                 data, index = file.read(start, end - start), transaction.index
-                about = (
-                    concerned(index, data, start) if file is self._queue else named_in(index, data)
-                )
-                held += self._hold(transaction, about, now_ms)
+                if file is self._queue:
+                    held += _hold(transaction, *concerned(index, data, start))
+                else:
+                    held += _hold(transaction, named_in(index, data))
                 self._damage.keep_damaged(file, start, end, _named(held))
                 held = []
-            self._note_damage(transaction)
+            transaction.put([Put(facts=self._damage.facts)])
+        self._damage.facts.clear()
         for file, start, end in damaged:
             file.overwrite(start, blank(end - start))
-
-    @staticmethod
-    def _hold(transaction: Transaction, about: Concerned, now_ms: int) -> list[str]:
-        """Those of them that are held now."""
-        writes = writes_to_hold(transaction.index, about, now_ms)
-        transaction.put([Put(writes)])
-        return [write.delivery.id for write in writes if write.over is not None]
-
-    def _note_damage(self, transaction: Transaction) -> None:
-        transaction.put([Put(facts=self._damage.facts)])
-        self._damage.facts = []
 
     def _compact_journal(self) -> None:
         """Most of the journal is heartbeats and leases that later ones have replaced."""
@@ -222,12 +213,21 @@ class Log:
         line = self._queue.read(start, size)
         if is_whole(line):
             return line
-        if self._damage.mend(self._queue, start):
-            self._is_stale = True  # so that the next request stores the fact
-            return self._queue.read(start, size)
-        # Then the next request reads the files anew, and finds what is damaged.
+        # The next request reads the files anew: it stores the fact, or finds what is damaged.
         self._is_stale = True
+        if self._damage.mend(self._queue, start):
+            return self._queue.read(start, size)
         raise DamagedLine(f"{self.path.name}: the line at byte {start} is damaged")
+
+
+def _hold(
+    transaction: Transaction, ids: set[str], lost: dict[str, Delivery] | None = None
+) -> list[str]:
+    """Those of them that are held now."""
+    now_ms = time.time_ns() // 1_000_000
+    writes = writes_to_hold(transaction.index, ids, lost or {}, now_ms)
+    transaction.put([Put(writes)])
+    return [write.delivery.id for write in writes if write.over is not None]
 
 
 def _named(held: list[str]) -> str:

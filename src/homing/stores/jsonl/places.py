@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from homing.domain.delivery import Content, Delivery
 from homing.stores.jsonl.lines import kept_content, kept_delivery
+
+T = TypeVar("T")
 
 
 class Place(NamedTuple):
@@ -19,11 +21,11 @@ class Place(NamedTuple):
     line: int
     line_bytes: int
     head: int
-    payload: int = 0
-    payload_line_bytes: int = 0
-    payload_size: int = 0
-    results: int = 0
-    results_line_bytes: int = 0
+    payload: int
+    payload_line_bytes: int
+    payload_size: int
+    results: int
+    results_line_bytes: int
 
 
 # A tuple of eight numbers takes six times as much memory.
@@ -58,12 +60,27 @@ def emptied_place(before: bytes) -> bytes:
     return _PLACE.pack(*_PLACE.unpack(before)[:3], 0, 0, 0, 0, 0)
 
 
-class Contents(Mapping[str, Content]):
+class _InFile(Mapping[str, T]):
+    """What can be read of each delivery that has a place."""
+
+    packed: dict[str, bytes]
+
+    def __contains__(self, delivery_id: object) -> bool:
+        return delivery_id in self.packed
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.packed)
+
+    def __len__(self) -> int:
+        return len(self.packed)
+
+
+class Contents(_InFile[Content]):
     """Contents by the id of their delivery, read from the file when they are asked for."""
 
     def __init__(self, read_line: Callable[[int, int], bytes]) -> None:
         self._read_line = read_line
-        self.packed: dict[str, bytes] = {}
+        self.packed = {}
 
     def line_of(self, delivery_id: str) -> int:
         """Where its last line begins."""
@@ -72,7 +89,7 @@ class Contents(Mapping[str, Content]):
     def delivery(self, delivery_id: str) -> Delivery:
         """As its last line says."""
         place = self._place(delivery_id)
-        return kept_delivery(self._read_line(place.line, place.line_bytes))
+        return kept_delivery(self._read_line(place.line, place.line_bytes)).delivery
 
     def head(self, delivery_id: str) -> bytes:
         """Empty if its line has none, or if it has no line yet."""
@@ -104,23 +121,14 @@ class Contents(Mapping[str, Content]):
     def _place(self, delivery_id: str) -> Place:
         return Place._make(_PLACE.unpack(self.packed[delivery_id]))
 
-    def __contains__(self, delivery_id: object) -> bool:
-        return delivery_id in self.packed
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.packed)
-
-    def __len__(self) -> int:
-        return len(self.packed)
-
-
-class FileDeliveries(MutableMapping[str, Delivery]):
+class FileDeliveries(_InFile[Delivery], MutableMapping[str, Delivery]):
     """Records by id, read from their last lines. What is in flight is in memory: it changes again
     soon, and a longer lease is in no line."""
 
     def __init__(self, places: Contents) -> None:
         self._places = places
-        self._packed = places.packed
+        self.packed = places.packed
         self.in_flight: dict[str, Delivery] = {}
 
     def __getitem__(self, delivery_id: str) -> Delivery:
@@ -136,13 +144,4 @@ class FileDeliveries(MutableMapping[str, Delivery]):
 
     def __delitem__(self, delivery_id: str) -> None:
         self.in_flight.pop(delivery_id, None)
-        del self._packed[delivery_id]
-
-    def __contains__(self, delivery_id: object) -> bool:
-        return delivery_id in self._packed
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._packed)
-
-    def __len__(self) -> int:
-        return len(self._packed)
+        del self.packed[delivery_id]

@@ -26,7 +26,7 @@ _FIELDS: dict[PurgeKind, str] = {
 
 def commit_of_puts(index: LogIndex, judged: Judged) -> Commit:
     lines: list[QueueRecord] = []
-    beside = JournalRecord(0)
+    beside = JournalRecord()
     for delivery_id, effect in judged.effects.items():
         after = effect.after
         if effect.before is not None and (after is None or effect.is_replaced):

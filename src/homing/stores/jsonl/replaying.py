@@ -88,11 +88,15 @@ class Replay:
             newest = commit[0][2].commit if commit else self._index.last_commit
             if record.commit < newest:
                 # It was moved or copied here: what it says was true before the lines above it.
-                lines.note_misplaced(offset, end)
+                lines.note_damage(offset, end)
                 continue
             if commit and record.commit != commit[0][2].commit:
                 if not lines.has_gap:
-                    raise _missing(self._queue, commit[0][0])
+                    raise StoreCorrupt(
+                        f"{self._queue.path.name}: lines of the commit at byte {commit[0][0]} are"
+                        " missing; restore them from a backup, or remove its other lines to"
+                        " continue without it"
+                    )
                 self._put_all(commit)
             if record.more:
                 commit.append((offset, line, record))
@@ -134,7 +138,7 @@ class Replay:
         # It has the fields that the indexes look at, and takes half the time to decode.
         delivery = cast("Delivery", found)
         if before is not None or found.state == "in_flight":
-            delivery = kept_delivery(line)
+            delivery = kept_delivery(line).delivery
             self._suspect(delivery, None if before is None else record.versions)
         place = packed_place(
             offset,
@@ -212,13 +216,6 @@ class Replay:
         record = journal_record(found[1])
         self._next = found[0], record, len(found[1])
         self._queue_bytes = record.queue_bytes or self._queue_bytes
-
-
-def _missing(file: AppendFile, offset: int) -> StoreCorrupt:
-    return StoreCorrupt(
-        f"{file.path.name}: lines of the commit at byte {offset} are missing;"
-        " restore them from a backup, or remove its other lines to continue without it"
-    )
 
 
 def _decoded_size(text: memoryview) -> int:

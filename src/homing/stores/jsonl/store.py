@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.domain.errors import StoreUnavailable
 from homing.domain.shown import Projection
-from homing.ports import (
-    AcceptedLog,
-    Answers,
-    Batch,
-    Cursor,
-    FactCursor,
-    FactOrder,
-    Finding,
-    ForeignLine,
-    GroupBy,
-    Page,
-    Query,
-    Store,
-)
+from homing.ports import AcceptedLog, Answers, Batch, Finding, ForeignLine
 from homing.runtime import forks
 from homing.stores.host import ProcessLocks, WakePipes
 from homing.stores.host.pipes import DUE
@@ -34,11 +20,13 @@ from homing.stores.jsonl.index import LogIndex
 from homing.stores.jsonl.locking import LOCK_WITHIN_S
 from homing.stores.jsonl.log import Log, folder_of
 from homing.stores.jsonl.thread import StoreThread
-from homing.stores.memory import reading
+from homing.stores.memory.reading import ReadsDisk
 from homing.stores.store_signal import StoreSignal
 
+T = TypeVar("T")
 
-class JsonlStore(Store):
+
+class JsonlStore(ReadsDisk):
     """Durable in plain files; several processes of one host may share it.
 
     Use it from the event loop in which it was opened. A call that is cancelled may or may not
@@ -69,12 +57,10 @@ class JsonlStore(Store):
         self._accepted = log
 
     async def compact(self) -> tuple[int, int]:
-        answer: tuple[int, int] = await self._open.write(Log.compact)
-        return answer
+        return await self._open.write(Log.compact)
 
     async def foreign_lines(self) -> list[ForeignLine]:
-        answer: list[ForeignLine] = await self._read(lambda index: index.foreign_lines())
-        return answer
+        return await self._read(LogIndex.foreign_lines)
 
     async def open(self) -> None:
         if self._thread is not None:
@@ -110,62 +96,7 @@ class JsonlStore(Store):
     async def commit(self, batch: Batch) -> Answers:
         if batch.claims:
             self._news.look()
-        answers: Answers = await self._open.write(lambda log: execute(log, batch, self._accepted))
-        return answers
-
-    async def get(self, delivery_id: str) -> Delivery | None:
-        return (await self.get_many([delivery_id]))[0]
-
-    async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
-        answer: list[Delivery | None] = await self._read(
-            lambda index: reading.get_many(index, delivery_ids)
-        )
-        return answer
-
-    async def content(self, delivery_id: str) -> Content | None:
-        answer: Content | None = await self._read(lambda index: index.contents.get(delivery_id))
-        return answer
-
-    async def find(self, source: str, key: str) -> Key | None:
-        answer: Key | None = await self._read(lambda index: index.keys.get((source, key)))
-        return answer
-
-    async def attempts(self, delivery_id: str) -> list[Attempt]:
-        return (await self.attempts_of_many([delivery_id]))[0]
-
-    async def attempts_of_many(self, delivery_ids: Sequence[str]) -> list[list[Attempt]]:
-        answer: list[list[Attempt]] = await self._read(
-            lambda index: [reading.attempts(index, delivery_id) for delivery_id in delivery_ids]
-        )
-        return answer
-
-    async def facts(
-        self,
-        kind: str,
-        prefix: str = "",
-        limit: int = 1000,
-        *,
-        after: FactCursor | None = None,
-        order: FactOrder = "key",
-    ) -> list[Fact]:
-        answer: list[Fact] = await self._read(
-            lambda index: reading.facts(index, kind, prefix, limit, after, order)
-        )
-        return answer
-
-    async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
-        answer: Page = await self._read(lambda index: reading.page(index, query, cursor, limit))
-        return answer
-
-    async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
-        answer: dict[tuple[str, ...], int] = await self._read(
-            lambda index: reading.count(index, query, by)
-        )
-        return answer
-
-    async def next_due_ms(self, queues: Sequence[str]) -> int | None:
-        answer: int | None = await self._read(lambda index: index.due.next_due_ms(queues))
-        return answer
+        return await self._open.write(lambda log: execute(log, batch, self._accepted))
 
     async def wait(self, timeout_s: float) -> None:
         """Commits of other processes are noticed at once, lines of other programs within 250 ms."""
@@ -176,8 +107,8 @@ class JsonlStore(Store):
         if DUE in signals:
             self._news.tell()
 
-    def _read(self, work: Callable[[LogIndex], Any]) -> asyncio.Future[Any]:
-        return self._open.read(work)
+    async def _read(self, work: Callable[[LogIndex], T]) -> T:
+        return await self._open.read(work)
 
     @property
     def _open(self) -> StoreThread:

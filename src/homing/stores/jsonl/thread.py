@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-from msgspec import Struct
+from typing import Any, TypeAlias, TypeVar
 
 from homing.domain.errors import StoreUnavailable
 from homing.stores.answering import call_in, settle
@@ -19,20 +18,13 @@ from homing.stores.jsonl.index import LogIndex
 from homing.stores.jsonl.log import DamagedLine, Log
 from homing.stores.os_errors import store_error
 
+T = TypeVar("T")
+Job: TypeAlias = tuple[Callable[[Log], Any], asyncio.Future[Any]]
+"""A request, and where its answer goes."""
+
 # Processes that commit signal the listeners; a look finds what other programs append.
 LOOK_EVERY_S = 0.25
 UNSIGNALLED_LOOK_EVERY_S = 0.02
-
-
-class Job(Struct, eq=False):
-    """A request on its way to the thread, and where the answer goes.
-
-    `until_s`: how long it waits for the lock of the queue, by the monotonic clock.
-    """
-
-    work: Callable[[Log, float], Any]
-    future: asyncio.Future[Any]
-    until_s: float
 
 
 class StoreThread:
@@ -75,29 +67,24 @@ class StoreThread:
             await asyncio.to_thread(self._thread.join)
             raise
 
-    def read(self, work: Callable[[LogIndex], Any]) -> asyncio.Future[Any]:
-        """Needs the lock only if others have appended."""
+    def read(self, work: Callable[[LogIndex], T]) -> asyncio.Future[T]:
+        until_s = time.monotonic() + self._lock_within_s
+        return self._submit(lambda log: log.read(work, until_s))
 
-        def run(log: Log, until_s: float) -> Any:
-            if log.is_current:
-                return work(log.index)
-            with log.locked(until_s):
-                return work(log.index)
+    def write(self, work: Callable[[Log], T]) -> asyncio.Future[T]:
+        until_s = time.monotonic() + self._lock_within_s
 
-        return self._submit(run)
-
-    def write(self, work: Callable[[Log], Any]) -> asyncio.Future[Any]:
-        def run(log: Log, until_s: float) -> Any:
+        def locked(log: Log) -> T:
             with log.locked(until_s):
                 return work(log)
 
-        return self._submit(run)
+        return self._submit(locked)
 
-    def _submit(self, work: Callable[[Log, float], Any]) -> asyncio.Future[Any]:
+    def _submit(self, work: Callable[[Log], T]) -> asyncio.Future[T]:
         if self._closing:
             raise StoreUnavailable(f"{self._path.name}: the store is closed")
         future = self._loop.create_future()
-        self._queue.put(Job(work, future, time.monotonic() + self._lock_within_s))
+        self._queue.put((work, future))
         return future
 
     def listen(self, *, is_signalled: bool) -> None:
@@ -115,21 +102,15 @@ class StoreThread:
 
     def _live(self) -> None:
         try:
-            log = self._open_log()
-        except BaseException as error:
-            self._call(settle, self._ready, None, error)
-            return
-        try:
-            with log.locked(time.monotonic() + self._lock_within_s):
-                pass
-            self._call(settle, self._ready)
-            self._serve(log)
+            with contextlib.closing(self._open_log()) as log:
+                with log.locked(time.monotonic() + self._lock_within_s):
+                    pass
+                self._call(settle, self._ready)
+                self._serve(log)
         except OSError as error:
             self._call(settle, self._ready, None, store_error(error, self._path))
         except BaseException as error:
             self._call(settle, self._ready, None, error)
-        finally:
-            log.close()
 
     def _serve(self, log: Log) -> None:
         while True:
@@ -138,26 +119,26 @@ class StoreThread:
             except queue.Empty:
                 job = None
             if job is not None:
-                self._run(log, job)
+                self._run(log, *job)
             elif self._look_every_s is not None and not log.is_current:
                 self._call(self._tell)
             if self._closing and self._queue.empty():
                 return
 
-    def _run(self, log: Log, job: Job) -> None:
+    def _run(self, log: Log, work: Callable[[Log], Any], future: asyncio.Future[Any]) -> None:
         answer: Any = None
         refusal: Exception | None = None
         try:
             try:
-                answer = job.work(log, job.until_s)
+                answer = work(log)
             except DamagedLine:
                 # What is damaged is set aside before it runs again.
-                answer = job.work(log, job.until_s)
+                answer = work(log)
         except OSError as error:
             refusal = store_error(error, self._path)
         except Exception as error:
             refusal = error
-        self._call(settle, job.future, answer, refusal)
+        self._call(settle, future, answer, refusal)
         if log.may_be_due:
             log.may_be_due = False
             self._wake_others()

@@ -66,7 +66,7 @@ class Transaction:
         answers = are_held(self.index, renewal)
         held = zip(renewal.held, answers, strict=True)
         leases = [(one, renewal.lease_until_ms) for (one, _), is_held in held if is_held]
-        self._log(Commit(beside=JournalRecord(0, leases=leases)))
+        self._log(Commit(beside=JournalRecord(leases=leases)))
         return answers
 
     def purge(self, rule: PurgeRule) -> int:
@@ -92,13 +92,15 @@ class Transaction:
             self._apply(self._logged)
 
     def back_out(self) -> bool:
-        """Remove what was written. False: a line of another program lies between, and all stays."""
+        """Remove what was written. False: it failed, or a line of another program lies between."""
         for delivery in self._taken:
             self._index.due.add(delivery)
         self._taken = ()
-        if self._is_removable:
-            for file, start in self._starts.items():
+        try:
+            for file, start in self._starts.items() if self._is_removable else ():
                 file.cut(start)
+        except OSError:
+            return False
         return self._is_removable
 
     def _log(self, commit: Commit) -> None:

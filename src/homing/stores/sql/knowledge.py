@@ -60,3 +60,11 @@ class Knowledge:
 
     def note_key(self, key: Key) -> None:
         self._keys[key.source, key.key] = key
+
+    def stored(self, delivery_id: str) -> Delivery | None:
+        """As it was read."""
+        return self._deliveries.get(delivery_id)
+
+    def replaced(self, judged: Judged) -> list[Key]:
+        """The keys that are stored under the names of those that are put."""
+        return [key for name in judged.keys if (key := self._keys.get(name)) is not None]

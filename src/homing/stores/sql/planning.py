@@ -15,7 +15,7 @@ from homing.domain.delivery import Delivery, Fact, Key
 from homing.domain.writes import Write
 from homing.stores.codec import encode, encode_text
 from homing.stores.judging import Effect, Judged
-from homing.stores.sql.blocks import Block, block, delivery_columns
+from homing.stores.sql.blocks import delivery_columns
 from homing.stores.sql.columns import Row, column_change
 from homing.stores.sql.ledger import (
     CARRIES_ATTEMPT,
@@ -94,26 +94,24 @@ def plan_of(judged: Judged, implied: Mapping[str, Implied] | None = None) -> Pla
     return plan
 
 
-def new_block(table: str, new: Sequence[Effect]) -> Block:
-    """The columns of new rows, with `open_children`, `carries` and `is_stale`."""
+def new_columns(new: Sequence[Effect]) -> dict[str, Sequence[Any]]:
+    """The columns of new rows, with `open_children` and `carries`."""
     deliveries: list[Any] = [effect.after for effect in new]
-    columns = delivery_columns(deliveries)
+    columns: dict[str, Sequence[Any]] = {**delivery_columns(deliveries)}
     columns["version"] = [effect.version for effect in new]
     columns["open_children"] = [delivery.open_children for delivery in deliveries]
     columns["carries"] = [_carried(effect.writes) for effect in new]
-    return block(table, columns, is_stale=0)
+    return columns
 
 
-def key_block(table: str, keys: Sequence[Key]) -> Block:
-    """The columns of keys."""
-    columns: dict[str, Sequence[Any]] = {
+def key_columns(keys: Sequence[Key]) -> dict[str, Sequence[Any]]:
+    return {
         "source": [key.source for key in keys],
         "key": [key.key for key in keys],
         "delivery_id": [key.delivery_id for key in keys],
         "fingerprint": [key.fingerprint for key in keys],
         "expires_at_ms": [key.expires_at_ms for key in keys],
     }
-    return block(table, columns)
 
 
 def fact_rows(facts: Sequence[Fact]) -> list[Row]:

@@ -215,6 +215,45 @@ class HeldAndLost(Opened):
         assert await store.attempts(third.id) == [samples.attempt(third.id)]
         assert await store.facts("note") == [samples.fact("1"), samples.fact("3")]
 
+    async def test_a_lost_claim_among_held_ones_writes_nothing(
+        self, store: Store, other: Store
+    ) -> None:
+        """Nothing but changes of what the worker holds: most batches are such."""
+        new = [samples.keyed(name, name, key_term_s=60.0) for name in ("a", "b", "c")]
+        await store.add(
+            [replace(one, delivery=replace(one.delivery, key=one.delivery.id)) for one in new]
+        )
+        held = [c.delivery for c in await store.claim(samples.claim("w1"))]
+        assert await other.save([samples.retry(held[1])]) == [True]
+        before = await stored(store, "b")
+        ends = [
+            replace(
+                samples.ended(one, "failed"),
+                ended=(samples.attempt(one.id),),
+                results={"made": b"x"},
+                facts=(samples.fact(one.id),),
+            )
+            for one in held
+        ]
+        last = samples.fact("of the call")
+
+        answers = await puts(
+            store, saves(ends[0]), Put([write_of_change(one) for one in ends[1:]], [last])
+        )
+
+        assert answers == [[True], [False, True]]
+        assert await stored(store, "b") == before
+        for name, is_kept in (("a", True), ("b", False), ("c", True)):
+            assert await store.attempts(name) == [samples.attempt(name)] * is_kept
+            assert (await store.content(name) or Content(b"")).results == (
+                {"made": b"x"} if is_kept else {}
+            )
+            key = await store.find(SOURCE, name)
+            assert key is not None
+            assert (key.expires_at_ms is not None) is is_kept
+        facts = [samples.fact("a"), samples.fact("c"), last]
+        assert await store.facts("note") == facts
+
     @pytest.mark.parametrize("fields", [{"attempts_spent": 1}, {"topic": "paid"}])
     @pytest.mark.parametrize("parent_first", [True, False])
     async def test_a_held_parent_is_saved_beside_its_ending_child(

@@ -10,12 +10,12 @@ from typing import Any
 from msgspec.structs import force_setattr
 
 from homing.domain.delivery import LAST_PRIORITY, Content, Delivery
-from homing.ports import Claim, Claimed
+from homing.ports import Claim, Claimed, Renewal
 from homing.stores.codec import decode_deliveries
 from homing.stores.sql.columns import FRESH, Row, overlay_columns
+from homing.stores.sql.ledger import CARRIES_RESULTS
 from homing.stores.sql.postgres.arrays import Array, Packed, pack
 from homing.stores.sql.postgres.low_water import FROM_THE_START, PRIORITIES, LowWater
-from homing.stores.sql.postgres.rows import CARRIES_RESULTS
 from homing.stores.sql.postgres.statement import Statement, bind
 from homing.stores.sql.statements import load
 
@@ -114,13 +114,13 @@ def _overlay_claim(delivery: Delivery, fresh: Row) -> None:
         force_setattr(delivery, name, fresh[place])
 
 
-def renew_statement(holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int) -> Statement:
+def renew_statement(renewal: Renewal) -> Statement:
     return bind(
         _SQL["renew"],
         {
-            "holder": holder,
-            "lease_until_ms": lease_until_ms,
-            "ids": Array("text", [delivery_id for delivery_id, _ in held]),
-            "versions": Array("bigint", [version for _, version in held]),
+            "holder": renewal.holder,
+            "lease_until_ms": renewal.lease_until_ms,
+            "ids": Array("text", [delivery_id for delivery_id, _ in renewal.held]),
+            "versions": Array("bigint", [version for _, version in renewal.held]),
         },
     )

@@ -1,34 +1,38 @@
-"""Runs groups of adds and saves, and repeats what collided or was lost on the way.
+"""Writes the puts of a batch, and repeats what collided or was lost on the way.
+
+Most batches are written by one statement that looks at nothing: it adds what is new, or changes
+rows that this process holds. If something is in the way, and for all other batches, what the puts
+need is read and locked first.
 
 A connection that is lost before the answer leaves it open whether the server has committed. The
-statement is then run again on a new connection: what is stored already is refused there as taken,
-or as another version, and a look by id and version tells that it is our own.
+puts are then written again on a new connection: what is stored already is refused there as taken,
+or as another version, and what is stored tells that it is our own.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import TypeVar
 
 import psycopg
-from msgspec.structs import replace
+from msgspec import Struct
 from psycopg.errors import UniqueViolation
 
 from homing.domain.delivery import Delivery
-from homing.domain.writes import Write
-from homing.ports import Added, Existing
-from homing.stores.sql.postgres.adding import Adding, AddRequest
-from homing.stores.sql.postgres.adding_alone import lone_statement
-from homing.stores.sql.postgres.changes import ChangeEntry, SaveRequest
-from homing.stores.sql.postgres.connection import Connection
+from homing.ports import Put, PutAnswer
+from homing.stores.judging import Effect, Known, judge
+from homing.stores.sql.columns import Row
+from homing.stores.sql.knowledge import Knowledge
+from homing.stores.sql.planning import Plan, plan_of
+from homing.stores.sql.postgres.connection import Connection, Session
+from homing.stores.sql.postgres.exactly import put_exactly
 from homing.stores.sql.postgres.faults import COLLISIONS, Collision, ConnectionLost, OutcomeUnknown
-from homing.stores.sql.postgres.reading import get_many
-from homing.stores.sql.postgres.rows import Facts
-from homing.stores.sql.postgres.saving import save_exactly
-from homing.stores.sql.postgres.settling import settle_statement
-from homing.stores.sql.postgres.statement import Statement
+from homing.stores.sql.postgres.lost_answers import corrected
+from homing.stores.sql.postgres.statement import Statement, run_async
+from homing.stores.sql.postgres.writing import statements
 
 T = TypeVar("T")
 
@@ -36,133 +40,156 @@ MOST_COLLISIONS = 20
 # How long a new connection is tried for, to learn what became of a statement.
 RECOVER_S = 8.0
 _AGAIN_AFTER_S = 0.1
+# Requests are often repeated in a burst: after one that was, so many batches look for keys first.
+LOOK_FIRST = 16
 
 
-async def add_all(
-    connection: Connection, requests: Sequence[AddRequest]
-) -> list[tuple[list[Added | Existing], bool]]:
-    """For each request its answers, and whether something may be due."""
-    repeating = _Repeating()
-    lone = lone_statement(requests)
-    if lone is not None:
-        try:
-            if await repeating.run(partial(connection.run, lone)):
-                return [([Added(requests[0].entries[0].write.delivery.id)], True)]
-        except UniqueViolation:  # the id is taken
-            repeating.count()
-    adding = Adding(requests)
-    if repeating.was_lost or any(request.may_be_stored for request in requests):
-        adding.collide()
-    while (statement := adding.statement()) is not None:
-        try:
-            adding.learn(await repeating.run(partial(connection.run, statement)))
-        except UniqueViolation:
-            repeating.count()
-            adding.collide()
-        if repeating.was_lost:
-            adding.collide()
-    return [
-        (
-            _own(request, answers) if repeating.was_lost or request.may_be_stored else answers,
-            adding.wakes,
-        )
-        for request, answers in zip(requests, adding.answers, strict=True)
-    ]
+class Stored(Struct):
+    """The answers, and what was written, by id."""
+
+    answers: Sequence[Sequence[PutAnswer]]
+    effects: Mapping[str, Effect]
+    wakes: bool
 
 
-def _own(request: AddRequest, answers: list[Added | Existing]) -> list[Added | Existing]:
-    """What is taken by the very delivery that was to be added was added by the lost statement."""
-    return [
-        Added(answer.delivery_id) if answer.delivery_id == entry.write.delivery.id else answer
-        for entry, answer in zip(request.entries, answers, strict=True)
-    ]
+class Putting:
+    """The puts of one writer, batch after batch. Whoever has the `turn` uses its connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.turn = asyncio.Lock()
+        self._looks_first = 0
+
+    async def put(self, puts: Sequence[Put], held: Mapping[str, Delivery]) -> Stored:
+        """`held` are the records that this process has claimed.
+
+        What can be made ahead is made while the batch before is being written.
+        """
+        plan = assumed_plan(puts, held)
+        made = [] if plan is None else list(islice(_statements(plan), 2))
+        repeating = Repeating()
+
+        async def write() -> Stored:
+            if plan is not None and not repeating.was_lost and not self._looks_first:
+                try:
+                    return await _write_at_once(self.connection, puts, plan, made)
+                except UniqueViolation:
+                    self._looks_first = LOOK_FIRST
+            if len(made) == 1 and plan is not None and not plan.changed:
+                # Fewer new ones than in that statement are one statement, too: it proves the rest.
+                run = self.connection.run
+                with colliding():
+                    return await put_within(run, puts, was_lost=repeating.was_lost)
+            async with exactly(self.connection) as session:
+                return await put_within(session.run, puts, was_lost=repeating.was_lost)
+
+        async with self.turn:
+            stored = await repeating.run(write)
+            self._looks_first = max(self._looks_first - 1, 0)
+            return stored
 
 
-async def save_all(connection: Connection, requests: Sequence[SaveRequest]) -> list[bool]:
-    """For each request whether something may be due; its entries say what was kept."""
-    together = _Together()
-    alone = [request for request in requests if not together.takes(request)]
-    statement = together.statement()
-    if statement is not None:
-        repeating = _Repeating()
-        saved = {row[0] for row in await repeating.run(partial(connection.run, statement))}
-        for entry in together.entries:
-            entry.kept = entry.write.delivery.id in saved
-        await repeating.look(connection, together.entries)
-    for request in alone:
-        repeating = _Repeating()
-        await repeating.run(partial(_save_alone, connection, request))
-        await repeating.look(connection, request.entries)
-    return [any(e.kept and e.write.wakes for e in request.entries) for request in requests]
+def assumed_plan(puts: Sequence[Put], held: Mapping[str, Delivery]) -> Plan | None:
+    """What to write without a look: new deliveries alone, or changes of held ones alone."""
+    judged = judge(puts, Known(held=held, assumes_free=True))
+    if not judged.is_complete or judged.counts:
+        return None
+    effects = judged.effects.values()
+    are_new = all(one.before is None for one in effects)
+    if not are_new and (judged.keys or any(one.is_exact for one in effects)):
+        return None
+    plan = plan_of(judged)
+    if are_new:
+        return None if plan.contents else plan
+    facts = [fact for one in effects for write in one.writes for fact in write.facts]
+    facts += [fact for put in puts for fact in put.facts]
+    # The last value of a fact counts; but one whose claim is lost writes none.
+    is_clear = len(facts) == len(judged.facts) and all(fact.value is not None for fact in facts)
+    return plan if is_clear and not plan.recipients and not plan.recipients_gone else None
 
 
-async def _save_alone(connection: Connection, request: SaveRequest) -> None:
-    for entry in request.entries:
-        entry.kept = False
-    try:
+async def _write_at_once(
+    connection: Connection, puts: Sequence[Put], plan: Plan, made: Sequence[Statement]
+) -> Stored:
+    """`made` are the first two statements, or all. Several are one transaction: while the server
+    runs one, the next is made.
+
+    Changes are written each by itself: the claims of those that were not were lost.
+    """
+    judged = plan.judged
+    answers, effects = judged.answers, judged.effects
+    if len(made) > 1:
+        async with connection.transaction() as session, session.sending() as send:
+            for statement in chain(made, islice(_statements(plan), len(made), None)):
+                await send(statement)
+    elif made:
+        saved = {row[0] for row in await connection.run(made[0])}
+        if plan.changed and not saved.issuperset(effects):
+            effects = {one: effect for one, effect in effects.items() if one in saved}
+            answers = [
+                [answer and write.delivery.id in saved for write, answer in pairs]
+                for pairs in map(zip, [put.writes for put in puts], answers)
+            ]
+    return Stored(answers, effects, judged.wakes)
+
+
+def _statements(plan: Plan) -> Iterator[Statement]:
+    return statements(plan, is_held=bool(plan.changed))
+
+
+@contextlib.asynccontextmanager
+async def exactly(connection: Connection) -> AsyncIterator[Session]:
+    """A transaction that reads before it writes."""
+    with colliding():
         async with connection.transaction() as session:
-            await save_exactly(session, request)
-    except UniqueViolation as error:  # of a child that another process adds at the same moment
+            yield session
+
+
+@contextlib.contextmanager
+def colliding() -> Iterator[None]:
+    """Another process takes a key or an id at the same moment."""
+    try:
+        yield
+    except UniqueViolation as error:
         raise Collision(str(error)) from error
 
 
-class _Together:
-    """Requests whose changes can be written by one statement."""
-
-    def __init__(self) -> None:
-        self.entries: list[ChangeEntry] = []
-        self._ids: set[str] = set()
-        self._facts = Facts()
-        self._fact_keys: set[tuple[str, str]] = set()
-
-    def takes(self, request: SaveRequest) -> bool:
-        """False: an entry has to be read first, or two of them write the same row."""
-        if not all(entry.is_held for entry in request.entries):
-            return False
-        ids = [entry.write.delivery.id for entry in request.entries]
-        keys = [row[:2] for entry in request.entries for row in entry.facts]
-        keys += {(fact.kind, fact.key) for fact in request.facts}
-        if len({*ids}) < len(ids) or len({*keys}) < len(keys):
-            return False
-        if not (self._ids.isdisjoint(ids) and self._fact_keys.isdisjoint(keys)):
-            return False
-        self.entries += request.entries
-        self._ids.update(ids)
-        self._fact_keys.update(keys)
-        self._facts.note(request.facts)
-        return True
-
-    def statement(self) -> Statement | None:
-        """In the order of ids, so that two processes that save the same rows wait in turn."""
-        entries = sorted(self.entries, key=lambda entry: entry.write.delivery.id)
-        wakes = any(entry.write.wakes for entry in entries)
-        return settle_statement(entries, self._facts, wakes=wakes)
+async def put_within(
+    run: Callable[[Statement], Awaitable[list[Row]]], puts: Sequence[Put], *, was_lost: bool = False
+) -> Stored:
+    """Reads before it writes. `run` is that of a transaction."""
+    knowledge = Knowledge()
+    judged = await run_async(put_exactly(puts, knowledge), run)
+    answers = corrected(puts, judged.answers, knowledge) if was_lost else judged.answers
+    return Stored(answers, judged.effects, judged.wakes)
 
 
-class _Repeating:
+class Repeating:
     """Runs something until it neither collides nor is lost on the way."""
 
     def __init__(self) -> None:
         self._collisions = 0
         self.was_lost = False
 
-    def count(self) -> None:
-        self._collisions += 1
-        if self._collisions > MOST_COLLISIONS:
-            raise Collision("other transactions were in the way each time")
-
-    async def run(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def run(self, work: Callable[[], Awaitable[T]], *, again_if_lost: bool = True) -> T:
         while True:
             try:
                 return await self._recovered(work) if self.was_lost else await work()
             except ConnectionLost:
+                if not again_if_lost:
+                    raise
                 self.was_lost = True
             except Collision:
-                self.count()
+                self._count()
             except psycopg.Error as error:
                 if error.sqlstate not in COLLISIONS:
                     raise
-                self.count()
+                self._count()
+
+    def _count(self) -> None:
+        self._collisions += 1
+        if self._collisions > MOST_COLLISIONS:
+            raise Collision("other transactions were in the way each time")
 
     async def _recovered(self, work: Callable[[], Awaitable[T]]) -> T:
         """After a loss a server that cannot be reached, or is starting, is asked again."""
@@ -178,27 +205,3 @@ class _Repeating:
                     text = str(error).strip().partition("\n")[0]
                     raise OutcomeUnknown(text) from error
                 await asyncio.sleep(_AGAIN_AFTER_S)
-
-    async def look(self, connection: Connection, entries: Sequence[ChangeEntry]) -> None:
-        """Which of those that were refused after a loss had been written by the lost statement."""
-        refused = [entry for entry in entries if not entry.kept]
-        if not self.was_lost or not refused:
-            return
-        ids = [entry.write.delivery.id for entry in refused]
-        found = await self._recovered(partial(get_many, connection, ids))
-        for entry, stored in zip(refused, found, strict=True):
-            entry.kept = _is_written(entry.write, stored)
-
-
-def _is_written(write: Write, stored: Delivery | None) -> bool:
-    if stored is None:
-        return write.removes
-    written = replace(
-        write.delivery,
-        version=write.delivery.version + 1,
-        open_children=stored.open_children,
-        due_at_ms=stored.due_at_ms
-        if write.due_at_zero_ms is not None
-        else write.delivery.due_at_ms,
-    )
-    return written == stored

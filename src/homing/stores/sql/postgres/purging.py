@@ -8,17 +8,10 @@ from typing import Any
 from homing.ports import PurgeRule
 from homing.stores.purging import purged_states
 from homing.stores.sql.columns import FRESH, Row, delivery_of
-from homing.stores.sql.ledger import implied_attempt
+from homing.stores.sql.ledger import CARRIES_ATTEMPT, attempt_row, implied_attempt
 from homing.stores.sql.postgres.arrays import Array
-from homing.stores.sql.postgres.changes import addresses
 from homing.stores.sql.postgres.connection import Session
-from homing.stores.sql.postgres.rows import (
-    ATTEMPT_COLUMNS,
-    CARRIES_ATTEMPT,
-    PARTS,
-    arrays,
-    attempt_row,
-)
+from homing.stores.sql.postgres.rows import ATTEMPT_COLUMNS, PARTS, arrays
 from homing.stores.sql.postgres.statement import bind
 from homing.stores.sql.statements import load
 
@@ -49,7 +42,7 @@ async def _purge_deliveries(session: Session, rule: PurgeRule) -> int:
     for delivery_id, carries, done_by, done_since_ms, record, *fresh in found:
         delivery = delivery_of(record, fresh)
         ids.append(delivery_id)
-        recipients += [(address, delivery_id) for address in addresses(delivery)]
+        recipients += [(one.address, delivery_id) for one in delivery.recipients]
         if carries & CARRIES_ATTEMPT:
             attempt = implied_attempt(delivery, done_by, done_since_ms)
             implied.append(attempt_row(delivery.route, attempt))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct
+
+from homing.stores.sql.columns import Row
+
+T = TypeVar("T")
 
 _NAME = re.compile(r"@(\w+)")
 
@@ -17,6 +21,41 @@ class Statement(Struct, frozen=True):
 
     sql: str
     parameters: Sequence[Any] = ()
+
+
+Steps: TypeAlias = Generator[Statement, list[Row], T]
+"""Statements to run: it is sent the rows of each, or thrown its error, and returns its answer."""
+
+
+def run(steps: Steps[T], execute: Callable[[Statement], list[Row]]) -> T:
+    try:
+        statement = next(steps)
+        while True:
+            try:
+                rows = execute(statement)
+            except Exception as error:
+                statement = steps.throw(error)
+            else:
+                statement = steps.send(rows)
+    except StopIteration as end:
+        answer: T = end.value
+        return answer
+
+
+async def run_async(steps: Steps[T], execute: Callable[[Statement], Awaitable[list[Row]]]) -> T:
+    """As `run`, where statements are awaited."""
+    try:
+        statement = next(steps)
+        while True:
+            try:
+                rows = await execute(statement)
+            except Exception as error:
+                statement = steps.throw(error)
+            else:
+                statement = steps.send(rows)
+    except StopIteration as end:
+        answer: T = end.value
+        return answer
 
 
 def bind(template: str, values: Mapping[str, Any]) -> Statement:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Generator, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias, cast
 
 import psycopg
 
@@ -23,18 +23,14 @@ from homing.domain.errors import (
     StoreLocked,
     StoreUnavailable,
 )
-from homing.ports import Added, Existing
-from homing.stores.sql.columns import Row
-from homing.stores.sql.postgres.adding import Adding, add_request
+from homing.domain.writes import write_of_new
+from homing.ports import Added, Existing, Put
+from homing.stores.judging import Judged
+from homing.stores.sql.knowledge import Knowledge
+from homing.stores.sql.postgres.exactly import put_exactly
 from homing.stores.sql.postgres.faults import MEANINGS
-from homing.stores.sql.postgres.statement import Statement
-from homing.stores.sql.postgres.within_connections import (
-    AsyncConnection,
-    Psycopg,
-    is_awaited,
-    open_async,
-    open_sync,
-)
+from homing.stores.sql.postgres.statement import Statement, Steps, run, run_async
+from homing.stores.sql.postgres.within_connections import is_awaited, open_async, open_sync
 from homing.stores.sql.postgres.within_tables import SEEN_TABLES, OwnTables
 
 _SAVEPOINT = Statement("savepoint homing")
@@ -49,7 +45,6 @@ _NO_TRANSACTION = "25P01"
 _FAILED_TRANSACTION = "25P02"
 
 Answers: TypeAlias = list[Added | Existing]
-Steps: TypeAlias = Generator[Statement, list[Row], Answers]
 
 
 class PostgresTransaction:
@@ -61,7 +56,7 @@ class PostgresTransaction:
 
     def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> Answers:
         connection = open_sync(self._connection)
-        return _run(connection, _adding(new, facts, self._own))
+        return run(_adding(new, facts, self._own), connection.run)
 
 
 class PostgresAsyncTransaction:
@@ -79,10 +74,10 @@ class PostgresAsyncTransaction:
         if is_awaited(self._connection):
             awaited = await open_async(self._connection)
             await self._own.look_async()
-            return await _run_async(awaited, _adding(new, facts, self._own))
+            return await run_async(_adding(new, facts, self._own), awaited.run)
         connection = open_sync(self._connection)
         steps = _adding(new, facts, self._own)
-        running = asyncio.ensure_future(asyncio.to_thread(_run, connection, steps))
+        running = asyncio.ensure_future(asyncio.to_thread(run, steps, connection.run))
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
@@ -91,60 +86,33 @@ class PostgresAsyncTransaction:
             raise
 
 
-def _adding(new: Sequence[New], facts: Sequence[Fact], own: OwnTables) -> Steps:
-    """Each statement to run. The rows that it returned are sent back; its error is thrown."""
-    adding = Adding([add_request(new, facts)])
+def _adding(new: Sequence[New], facts: Sequence[Fact], own: OwnTables) -> Steps[Answers]:
+    puts = [Put([write_of_new(one) for one in new], facts)]
     with _in_our_words():
         yield _SAVEPOINT
         try:
             own.refuse_others((yield SEEN_TABLES))
-            looks = 0
-            while (statement := adding.statement()) is not None:
-                try:
-                    adding.learn((yield statement))
-                except Exception as error:
-                    looks += 1
-                    if looks == _LOOKS or _code(error) != _UNIQUE_VIOLATION:
-                        raise
-                    yield _UNDO
-                    adding.collide()
+            judged = yield from _putting(puts)
         except Exception:
             with contextlib.suppress(Exception):  # the connection is lost; the first error says it
                 yield _UNDO
                 yield _RELEASE
             raise
         yield _RELEASE
-    return adding.answers[0]
+    return cast("Answers", judged.answers[0])
 
 
-def _run(connection: Psycopg, steps: Steps) -> Answers:
-    try:
-        statement = next(steps)
-        while True:
-            try:
-                rows = connection.run(statement)
-            except Exception as error:
-                statement = steps.throw(error)
-            else:
-                statement = steps.send(rows)
-    except StopIteration as end:
-        answers: Answers = end.value
-        return answers
-
-
-async def _run_async(connection: AsyncConnection, steps: Steps) -> Answers:
-    try:
-        statement = next(steps)
-        while True:
-            try:
-                rows = await connection.run(statement)
-            except Exception as error:
-                statement = steps.throw(error)
-            else:
-                statement = steps.send(rows)
-    except StopIteration as end:
-        answers: Answers = end.value
-        return answers
+def _putting(puts: Sequence[Put]) -> Steps[Judged]:
+    """First without a look at what is stored; if something is in the way, with one."""
+    looks = 0
+    while True:
+        try:
+            return (yield from put_exactly(puts, Knowledge(assumes_free=looks == 0)))
+        except Exception as error:
+            looks += 1
+            if looks == _LOOKS or _code(error) != _UNIQUE_VIOLATION:
+                raise
+            yield _UNDO
 
 
 @contextlib.contextmanager

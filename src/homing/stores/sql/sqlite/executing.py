@@ -11,9 +11,9 @@ from homing.domain.delivery import Delivery
 from homing.domain.writes import Write
 from homing.stores.codec import encode
 from homing.stores.judging import Judged
-from homing.stores.sql.blocks import Block
+from homing.stores.sql.blocks import Block, block
 from homing.stores.sql.columns import FRESH, Row
-from homing.stores.sql.planning import Changed, Plan, fact_rows, key_block, new_block
+from homing.stores.sql.planning import Changed, Plan, fact_rows, key_columns, new_columns
 from homing.stores.sql.sqlite.block_inserts import insert
 from homing.stores.sql.sqlite.purging import remove
 from homing.stores.sql.sqlite.rows import (
@@ -64,7 +64,7 @@ def steps_of(plan: Plan, rows: Mapping[str, int], *, assumes_free: bool) -> Step
         | {one.id: rows[one.id] for one in plan.removed}
         | {one.id: rows[one.id] for one in plan.counted},
         _new_blocks(plan) if plan.new else [],
-        key_block("homing_keys", keys) if keys else None,
+        block("homing_keys", key_columns(keys)) if keys else None,
         assumes_free,
     )
 
@@ -72,7 +72,7 @@ def steps_of(plan: Plan, rows: Mapping[str, int], *, assumes_free: bool) -> Step
 def _new_blocks(plan: Plan) -> list[Block]:
     number = len(plan.new)
     blocks = [
-        new_block("homing_deliveries", plan.new),
+        block("homing_deliveries", new_columns(plan.new), is_stale=0),
         Block("homing_records", number, {}, {"record": plan.records}),
     ]
     if all(plan.payloads):
@@ -117,8 +117,8 @@ def _insert(session: Session, steps: Steps) -> None:
     first, *others = steps.new
     with assuming_free:
         insert(session, first, base)
-    for block in others:
-        insert(session, block, base)
+    for other in others:
+        insert(session, other, base)
     if len(others) == 1:
         payloads = [
             (base + nth, bytearray(payload))
