@@ -33,6 +33,8 @@ MEASURES = (
     Measure("mail_accept", "e-mail accepted, 1 KB", "mails/s"),
     Measure("mail_end_to_end", "e-mail accepted and delivered into smtp-sink", "mails/s"),
     Measure("mail_from_queue", "e-mail from a full queue into smtp-sink", "mails/s"),
+    Measure("mail_logged", "e-mail into a stub provider, with a delivery log", "mails/s"),
+    Measure("notices", "lines of that delivery log written and marked", "notices/s"),
     Measure("rest_post", "durable POST /api/v1/deliveries, 64 connections", "requests/s"),
     Measure("rest_p99", "durable POST, p99", "ms", "least"),
     Measure(

@@ -160,6 +160,12 @@ CONTESTANTS = (
     Contestant(
         name=OURS,
         store="sqlite",
+        module="benchmarks.ours.notices",
+        measures=("mail_logged", "notices"),
+    ),
+    Contestant(
+        name=OURS,
+        store="sqlite",
         module="benchmarks.ours.rest",
         measures=("rest_post", "rest_p99", "serve_ready", "serve_rss"),
         once=True,

@@ -143,6 +143,12 @@ TARGETS = (
         why="accepting and delivering together, as a caller sees it",
     ),
     Target(
+        measure="notices",
+        times=0.5,
+        peer_measure="mail_logged",
+        why="a delivery log keeps up with what is delivered",
+    ),
+    Target(
         measure="latency_p50",
         times=1.5,
         peer="huey",

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import pytest
 
 from homing.domain import transitions
-from homing.domain.delivery import Attempt, Delivery, New, Receipt
+from homing.domain.delivery import Delivery, New, Receipt
 from homing.domain.failure import Failure
 from homing.engine.intake.admission import Request, Ticket
 from homing.engine.intake.adopting import Foreign, adopt
@@ -23,6 +23,7 @@ from homing.ports import (
     Claim,
     Envelope,
     Found,
+    Notice,
     Notifier,
     Query,
     Ready,
@@ -148,11 +149,12 @@ class Listener:
 
     def __init__(self, *notices: str) -> None:
         self.notices: Collection[str] = notices
+        self.most_at_once = 1
         self.heard: list[tuple[str, Delivery]] = []
 
-    async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
-        self.heard.append((notice, delivery))
-        return True
+    async def notify(self, kind: str, group: Sequence[Notice]) -> Sequence[bool]:
+        self.heard += [(kind, notice.delivery) for notice in group]
+        return [True] * len(group)
 
     def words(self) -> list[str]:
         return [notice for notice, _ in self.heard]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,12 @@ from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from homing.cli.main import app
-from homing.domain.delivery import Change
-from homing.ports import Existing, PurgeRule, Query
+from homing.domain.delivery import Change, Content
+from homing.domain.writes import write_of_change, write_of_new
+from homing.ports import Batch, Existing, PurgeRule, Put, Query
 from homing.stores.jsonl import JsonlStore, log
 from homing.testing import samples
+from homing.testing.contract.foreign import foreign_projection
 from homing.testing.samples import LEASE_MS, NOW_MS
 
 
@@ -108,6 +111,67 @@ async def test_the_journal_is_compacted_by_itself(
     assert await store.save([Change(taken.delivery)]) == [True]
     for opened in (again, other, store):
         await opened.close()
+
+
+async def compacted(store: JsonlStore, queue: Path) -> JsonlStore:
+    """Begun anew, after the journal was compacted."""
+    for beat in range(100):
+        await store.save([], facts=[samples.fact("beat", kind="worker", n=beat)])
+    await store.close()
+    again = JsonlStore(queue)
+    await again.open()
+    return again
+
+
+@pytest.mark.parametrize("is_one_batch", [True, False])
+async def test_what_was_removed_and_added_again_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_one_batch: bool
+) -> None:
+    """The lines before its removal are still in the queue, and nothing of them counts."""
+    monkeypatch.setattr(log, "JOURNAL_BYTES", 5000)
+    store = JsonlStore(tmp_path / "queue.jsonl")
+    await store.open()
+    old = replace(samples.new("d1", payload=b"old"), results={"send": b"old"})
+    await store.add([old])
+    removes = write_of_change(replace(samples.ended(old.delivery), forget=True))
+    adds = write_of_new(samples.new("d1", payload=b"new"))
+
+    for writes in [[removes, adds]] if is_one_batch else [[removes], [adds]]:
+        await store.commit(Batch(puts=[Put(writes)]))
+
+    again = await compacted(store, tmp_path / "queue.jsonl")
+    assert await again.get("d1") == adds.delivery
+    assert await again.content("d1") == Content(b"new")
+    await again.close()
+
+
+async def test_what_was_written_after_a_purge_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "JOURNAL_BYTES", 5000)
+    store = JsonlStore(tmp_path / "queue.jsonl")
+    store.show(foreign_projection())
+    await store.open()
+    await store.add([samples.new(name, payload=b"old") for name in "ab"])
+    await store.save([samples.ended(samples.delivery(name), "failed") for name in "ab"])
+    rule = PurgeRule(what="payload", before_ms=NOW_MS + 1, states=("failed",))
+    assert await store.purge(rule) == 2
+    [a, b] = [one for one in await store.get_many(["a", "b"]) if one is not None]
+
+    await store.save(
+        [
+            Change(replace(a, payload_no=2), payload=b"amended"),
+            Change(b, results={"note": b"1"}),
+        ]
+    )
+
+    again = await compacted(store, tmp_path / "queue.jsonl")
+    assert await again.content("a") == Content(b"amended", {"payload.1": b""})
+    assert await again.content("b") == Content(b"", {"note": b"1"})
+    await again.close()
+    lines = [json.loads(line) for line in (tmp_path / "queue.jsonl").read_text().splitlines()]
+    # What a line showed of the payload, the later ones still show.
+    assert len({line["text"] for line in lines if line["number"] == "b"}) == 1
 
 
 async def test_a_journal_that_mostly_counts_is_left_alone_at_the_start(

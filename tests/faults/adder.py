@@ -15,19 +15,22 @@ from collections.abc import Iterator
 from itertools import count, islice
 
 from homing.domain.errors import StoreError
+from homing.engine.commit.group_commit import GroupCommit
 from homing.ports import Store
 from homing.testing import samples
 from tests.faults.stores import store_at
 
 
 async def add_many(store: Store, prefix: str, callers: int, wanted: int | None) -> None:
+    """Callers that wait at the same time share commits, as in the engine."""
     ids: Iterator[str] = (f"{prefix}{number:07}" for number in islice(count(), wanted))
+    commits = GroupCommit(store)
 
     async def call() -> None:
         for delivery_id in ids:
             new = samples.keyed(delivery_id, delivery_id, payload=delivery_id.encode() * 20)
             try:
-                await store.add([new])
+                await commits.add([new])
             except StoreError as error:
                 say(f"! {type(error).__name__}")
             else:

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 
 from homing.domain import transitions
 from homing.domain.delivery import Delivery, Recipient
+from homing.domain.writes import write_of_change
 from homing.engine.process.alerts import QUARANTINED
-from homing.ports import Existing
+from homing.ports import Batch, Existing, Put
 from homing.stores.jsonl import JsonlStore
 from homing.stores.jsonl.lines import seal
 from homing.testing import samples
@@ -278,6 +279,23 @@ async def test_one_that_misses_a_line_in_between_is_held(queue: Path) -> None:
 
     with opened(queue) as log:
         assert is_held(log.index.deliveries["amended"])
+
+
+async def test_one_that_was_changed_twice_in_a_batch_misses_no_line(queue: Path) -> None:
+    store = JsonlStore(queue)
+    await store.open()
+    marked = await store.get(MARKED)
+    assert marked is not None
+    once, again = samples.retry(marked), replace(marked, version=marked.version + 1)
+    writes = [write_of_change(change) for change in (once, samples.retry(again))]
+    assert (await store.commit(Batch(puts=[Put(writes)]))).puts == [[True, True]]
+    expected = await store.get(MARKED)
+    await store.close()
+    damage(queue, WAITING.encode(), 60)
+
+    with opened(queue) as log:
+        assert is_held(log.index.deliveries[WAITING])
+        assert log.index.deliveries[MARKED] == expected
 
 
 async def test_damaged_bytes_are_on_the_disk_as_a_copy_before_they_are_overwritten(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
+import os
 import shutil
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +24,9 @@ from homing.engine.process.store_health import DAMAGED, REFUSES
 from homing.ports import Added, Alert
 from homing.stores.jsonl import JsonlStore
 from homing.stores.jsonl.correcting import corrected
+from homing.stores.jsonl.files import AppendFile
 from homing.stores.jsonl.lines import is_foreign, is_whole, sealed
+from homing.stores.jsonl.log import Log
 from homing.testing import samples
 from tests.faults.disks import in_memory
 from tests.faults.jsonl_logs import opened
@@ -273,6 +278,28 @@ def test_what_is_appended_after_a_torn_end_is_whole(tmp_path: Path) -> None:
 
     asyncio.run(go_on())
     assert all(is_whole(line) for line in queue.read_bytes().splitlines())
+
+
+def test_an_alert_that_finds_no_room_is_stored_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it is about was cut off before, and is not found again."""
+    queue = tmp_path / "queue.jsonl"
+    asyncio.run(make(queue, 6))
+    with queue.open("ab") as file:
+        file.write(b'{"id":"half')
+    log = Log(queue, None)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AppendFile, "append", refuse)
+        with pytest.raises(OSError, match="No space"), log.locked(time.monotonic()):
+            pass
+    with log.locked(time.monotonic()):
+        assert len(log.index.facts[QUARANTINED]) == 1
+    log.close()
 
 
 async def test_a_torn_end_is_alerted_once(tmp_path: Path) -> None:

@@ -16,12 +16,15 @@ from msgspec.structs import replace
 
 from homing.domain import transitions
 from homing.domain.errors import StoreError, StoreFull, StoreOutcomeUnknown, StoreUnavailable
-from homing.ports import Added
+from homing.domain.writes import write_of_change, write_of_new
+from homing.ports import Added, Batch, PurgeRule, Put, Renewal
 from homing.stores.jsonl import JsonlStore, files
+from homing.stores.jsonl.committing import execute
 from homing.stores.jsonl.lines import is_whole
 from homing.testing import samples
 from tests.faults.adding import acknowledged, adder, missing, start
 from tests.faults.disks import in_memory
+from tests.faults.jsonl_logs import opened
 
 Call = Callable[..., Any]
 CALLS = ("write", "fdatasync", "ftruncate", "fsync")
@@ -221,6 +224,101 @@ async def test_what_was_refused_cannot_be_read_i1(
     assert await store.save([mark]) == [True]
     assert await store.add([_new("b")]) == [Added("b")]
     await store.close()
+
+
+async def picture(store: JsonlStore) -> list[object]:
+    names = ["a", "b", "c", "d"]
+    return [
+        await store.get_many(names),
+        [await store.content(name) for name in names],
+        [await store.attempts(name) for name in names],
+        [await store.find(samples.SOURCE, name) for name in names],
+        await store.facts("note"),
+        await store.next_due_ms((samples.QUEUE,)),
+    ]
+
+
+async def batches(store: JsonlStore) -> list[Batch]:
+    """Of each kind, and of all kinds together."""
+    await store.add([_new("a"), _new("b")], [samples.fact("old", at_ms=1)])
+    [held] = await store.claim(samples.claim(limit=1))
+    done = replace(samples.ended(held.delivery), ended=(samples.attempt("a"),), results={"r": b"1"})
+    puts = [Put([write_of_change(done)]), Put([write_of_new(_new("c"))], [samples.fact("new")])]
+    renewals = [Renewal("w1", [("a", held.delivery.version)], samples.NOW_MS + 10**6)]
+    purges = [PurgeRule(what="facts", before_ms=2)]
+    claims = [samples.claim(limit=2)]
+    return [
+        Batch(puts=puts),
+        Batch(renewals=renewals),
+        Batch(purges=purges),
+        Batch(claims=claims),
+        Batch(puts, renewals, purges, claims),
+        Batch([Put([write_of_new(_new("d"))])], claims=claims),
+    ]
+
+
+@pytest.mark.parametrize("call", ["write", "fdatasync"])
+@pytest.mark.parametrize("kind", range(6))
+async def test_a_refused_batch_leaves_everything_as_it_was_i1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: int, call: str
+) -> None:
+    """At each write and each sync of it: there is no room. The same batch is stored later."""
+    store = JsonlStore(tmp_path / "queue.jsonl")
+    await store.open()
+    batch = (await batches(store))[kind]
+    before = await picture(store)
+    real = getattr(os, call)
+    calls = 0
+    for nth in range(10):
+        calls = 0
+
+        def refuse(*arguments: Any, nth: int = nth) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls > nth:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return real(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, refuse)
+            try:
+                await store.commit(batch)
+                break
+            except StoreFull:
+                assert await picture(store) == before
+    after = await picture(store)
+    # A renewal need not last.
+    assert nth == calls
+    assert nth > 0 or (call == "fdatasync" and not (batch.puts or batch.purges or batch.claims))
+    assert after != before
+    await store.close()
+    again = JsonlStore(tmp_path / "queue.jsonl")
+    await again.open()
+    assert await picture(again) == after
+    await again.close()
+
+
+@pytest.mark.parametrize("kind", range(4))
+def test_a_refused_request_does_not_cost_the_index_i1(tmp_path: Path, kind: int) -> None:
+    """With no room, thousands may be refused: the files are not read again for each of them."""
+
+    async def prepared() -> Batch:
+        store = JsonlStore(tmp_path / "queue.jsonl")
+        await store.open()
+        batch = (await batches(store))[kind]
+        await store.close()
+        return batch
+
+    batch = asyncio.run(prepared())
+    with opened(tmp_path / "queue.jsonl") as log, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "os", Trapped(1, _no_room))
+        with pytest.raises(OSError, match="No space"):
+            execute(log, batch, None)
+        assert log.is_current
+
+
+def _no_room(_real: Call, _arguments: tuple[Any, ...]) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 async def test_if_the_write_cannot_be_taken_back_nobody_knows_i1(

@@ -6,21 +6,15 @@ trace shows that each file was synced before the answer. The trace is looked at 
 
 from __future__ import annotations
 
-import asyncio
 import re
-import time
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
 from homing.domain import transitions
 from homing.domain.writes import write_of_new
+from homing.ports import Batch, Put
 from homing.stores.jsonl import JsonlStore
-from homing.stores.jsonl.committing import Job
-from homing.stores.jsonl.committing import run as run_group
-from homing.stores.jsonl.log import Log
-from homing.stores.memory.writing import add_one
 from homing.testing import samples
 from tests.faults.adder import add_many
 from tests.faults.adding import acknowledged, adder, missing, run
@@ -102,25 +96,21 @@ async def test_what_lies_beside_the_queue_is_synced_before_it_i1(
     ]
 
 
-def test_an_add_beside_a_renewal_is_synced_i1(
+async def test_an_add_beside_what_need_not_last_is_synced_i1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A request that need not last may share the write of one that must."""
-    log = Log(tmp_path / "queue.jsonl", None)
-    until_s = time.monotonic() + 5
-    note, new = samples.fact("renewed"), write_of_new(samples.new("d1"))
-    future = cast("asyncio.Future[Any]", None)  # nobody waits for the answer
-    jobs = [
-        Job(lambda index: index.note([note]), future, until_s, durable=False),
-        Job(lambda index: add_one(index, new), future, until_s),
-    ]
+    """The claim finds what the add has stored, and is in the same sync."""
+    store = JsonlStore(tmp_path / "queue.jsonl")
+    await store.open()
     calls = recorded(monkeypatch)
-    run_group(log, jobs)
+    put = Put([write_of_new(samples.new("d1"))])
+    answers = await store.commit(Batch(puts=[put], claims=[samples.claim(durable=False)]))
     monkeypatch.undo()
-    log.close()
+    await store.close()
 
-    assert [job.error for job in jobs] == [None, None]
-    assert ("fdatasync", tmp_path / "queue.jsonl") in calls
+    queue = tmp_path / "queue.jsonl"
+    assert [one.delivery.id for one in answers.claims[0]] == ["d1"]
+    assert [name for name, path in calls if path == queue] == ["write", "write", "fdatasync"]
 
 
 async def test_the_names_of_new_files_are_synced_before_the_first_answer_i1(
@@ -185,11 +175,14 @@ def letters(trace: list[str]) -> list[str]:
     return found
 
 
-def test_concurrent_callers_share_their_syncs(tmp_path: Path) -> None:
-    trace = tmp_path / "trace"
-    tracer = ["strace", "-f", "-y", "-o", str(trace), "-e", "trace=fdatasync"]
+async def test_callers_in_one_batch_share_a_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = JsonlStore(tmp_path / "queue.jsonl")
+    await store.open()
+    calls = recorded(monkeypatch)
+    await store.commit(Batch(puts=[Put([write_of_new(one)]) for one in samples.many(64)]))
+    monkeypatch.undo()
+    await store.close()
 
-    said = run([*tracer, *adder(tmp_path / "traced.jsonl", "d", callers=64, count=640)])
-
-    assert len(acknowledged(said)) == 640
-    assert 0 < trace.read_text().count("traced.jsonl>") < 640 / 8
+    assert calls == [("write", tmp_path / "queue.jsonl"), ("fdatasync", tmp_path / "queue.jsonl")]

@@ -16,9 +16,17 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from homing.domain.delivery import Change, Fact, New, Receipt
+from homing.domain.delivery import Receipt
 from homing.domain.failure import Failure
-from homing.ports import Absent, Accepted, Added, Claim, Claimed, Envelope, Existing, Found
+from homing.domain.writes import Write
+from homing.ports import (
+    Absent,
+    Accepted,
+    Answers,
+    Batch,
+    Envelope,
+    Found,
+)
 from homing.providers.stub import StubProvider, StubSend, read_ledger
 from homing.stores.jsonl import JsonlStore
 from homing.stores.sql.postgres import PostgresStore
@@ -78,27 +86,24 @@ class _Trapped:
         self._at = traps.reach
         self.may_claim = asyncio.Event()
 
-    async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        self._at("P0")
-        answers: list[Added | Existing] = await super().add(new, facts)  # type: ignore[misc] # the store's
-        self._at("P1")
-        return answers
-
-    async def claim(self, claim: Claim) -> list[Claimed]:
-        await self.may_claim.wait()
-        claimed: list[Claimed] = await super().claim(claim)  # type: ignore[misc] # the store's
-        if claimed:
-            self._at("P2")
-        return claimed
-
-    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        finished = any(_is_outcome(change) for change in changes)
+    async def commit(self, batch: Batch) -> Answers:
+        if batch.claims:
+            await self.may_claim.wait()
+        writes = [write for put in batch.puts for write in put.writes]
+        adds = any(write.over is None for write in writes)
+        finished = any(_is_outcome(write) for write in writes)
+        if adds:
+            self._at("P0")
         if finished:
             self._at("P6")
-        saved: list[bool] = await super().save(changes, facts)  # type: ignore[misc] # the store's
+        answers: Answers = await super().commit(batch)  # type: ignore[misc] # the store's
+        if adds:
+            self._at("P1")
+        if any(answers.claims):
+            self._at("P2")
         if finished:
             self._at("P7")
-        return saved
+        return answers
 
 
 class TrappedStore(_Trapped, SqliteStore):
@@ -119,8 +124,8 @@ class TrappedPostgres(_Trapped, PostgresStore):
         self.set_traps(traps)
 
 
-def _is_outcome(change: Change) -> bool:
-    return bool(change.ended) and change.delivery.state != "in_flight"
+def _is_outcome(write: Write) -> bool:
+    return bool(write.attempts) and write.delivery.state != "in_flight"
 
 
 class TrappedStub(StubProvider):

@@ -216,8 +216,8 @@ PLANTED: tuple[Planted, ...] = (
         "notices are ticked off and not given",
         "I20",
         "engine/process/notices.py",
-        "await notifier.notify(self.kind, delivery, attempts)",
-        "notifier is not None",
+        "await notifier.notify(self.kind, group)",
+        "[notifier is not None] * len(group)",
     ),
     Planted(
         "no alert is due for a dead letter",
@@ -294,7 +294,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a waiting parent never becomes due",
         "I14",
-        "stores/memory/writing.py",
+        "stores/judging.py",
         "due_at_ms = count.at_ms if open_children == 0 else None",
         "due_at_ms = None",
     ),
@@ -430,9 +430,9 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "the store does not compare versions",
         "I11",
-        "stores/memory/writing.py",
-        "if stored is None or stored.version != write.over:",
-        "if stored is None:",
+        "stores/judging.py",
+        "if effect is None or effect.after is None or effect.version != write.over:",
+        "if effect is None or effect.after is None:",
         faults="freeze",
         routes="post,held",
     ),
@@ -625,7 +625,7 @@ PLANTED: tuple[Planted, ...] = (
     Planted(
         "a key is never free again",
         "I3",
-        "stores/memory/writing.py",
+        "stores/judging.py",
         "return key.expires_at_ms is not None and key.expires_at_ms <= by_ms",
         "return False",
         faults="deploy",

@@ -72,6 +72,7 @@ BUILD = [
     "Migrated",
     "New",
     "NoSettings",
+    "Notice",
     "NoticeWriter",
     "Notices",
     "Notifier",

@@ -13,6 +13,7 @@ from sentry_sdk.transport import HttpTransport
 
 from homing.domain.delivery import Attempt, Delivery
 from homing.observers import SENTRY
+from homing.ports import Notice
 
 FLUSH_S = 5.0
 
@@ -23,6 +24,7 @@ class SentryReports:
     """Reports the dead letters of routes that have the notice `sentry`, once per cycle."""
 
     notices: Collection[str] = frozenset({SENTRY})
+    most_at_once = 1
 
     def __init__(self, dsn: str) -> None:
         """An invalid DSN raises ValueError. Only the dead letters given to `notify` are reported.
@@ -40,9 +42,12 @@ class SentryReports:
             send_client_reports=False,
         )
 
-    async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
+    async def notify(self, kind: str, group: Sequence[Notice]) -> Sequence[bool]:
         """False if the event did not arrive; the call is then repeated later."""
-        del notice
+        del kind
+        return [await self._is_reported(notice.delivery, notice.attempts) for notice in group]
+
+    async def _is_reported(self, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
         describe = self.fields.get(delivery.route)
         fields = None if describe is None else await describe(delivery)
         if describe is not None and fields is None:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 from msgspec import NODEFAULT, Struct, field
 from msgspec.structs import fields
 
-from homing.domain.delivery import Attempt, Delivery
 from homing.domain.errors import SettingsError
 from homing.engine.access.tokens import Right
 from homing.engine.route import Route
-from homing.ports import Finding, Provider, Store
+from homing.ports import Finding, Notice, Provider, Store
 from homing.runtime.app import Homing
 from homing.runtime.mail_route import DEFAULT_SENDER
 from homing.runtime.urls import sends_nowhere
@@ -148,8 +147,9 @@ class Web(Struct, frozen=True, kw_only=True):
     standard: bool = True
 
 
-NoticeWriter: TypeAlias = Callable[[Delivery, Sequence[Attempt]], Awaitable[bool]]
-"""Writes one notice; True once it is safely written. After a crash it is asked for again."""
+NoticeWriter: TypeAlias = Callable[[Sequence[Notice]], Awaitable[Sequence[bool]]]
+"""Writes up to 32 notices within 10 s; for each, True once it is safely written. The others are
+asked for again, after a crash all of them are."""
 
 Notices: TypeAlias = Mapping[tuple[str, str], NoticeWriter]
 """Notice writers by (route, notice)."""

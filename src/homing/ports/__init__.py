@@ -10,7 +10,15 @@ from homing.ports.commit import (
     PutAnswer,
     Renewal,
 )
-from homing.ports.observers import Alarm, Alert, ClaimObserver, Notifier, Observer, Transitioned
+from homing.ports.observers import (
+    Alarm,
+    Alert,
+    ClaimObserver,
+    Notice,
+    Notifier,
+    Observer,
+    Transitioned,
+)
 from homing.ports.provider import (
     Absent,
     Accepted,
@@ -122,6 +130,7 @@ __all__ = [
     "LimitedProvider",
     "Lookup",
     "Migrated",
+    "Notice",
     "Notifier",
     "Observer",
     "OnceStore",

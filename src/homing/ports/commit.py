@@ -30,6 +30,11 @@ class Put(Struct, frozen=True, gc=False):
     writes: Sequence[Write] = ()
     facts: Sequence[Fact] = ()
 
+    @property
+    def kind(self) -> Kind:
+        is_add = self.writes and all(write.over is None for write in self.writes)
+        return "add" if is_add else "save"
+
 
 class Renewal(Struct, frozen=True, gc=False):
     """Extend the leases of (id, version) pairs that the holder still holds; the version stays."""

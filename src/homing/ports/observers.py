@@ -35,14 +35,30 @@ class ClaimObserver(Observer, Protocol):
     observes_claims: Literal[True]
 
 
+class Notice(Struct, frozen=True):
+    """A delivery that someone is to be told of, with its ended attempts."""
+
+    delivery: Delivery
+    attempts: Sequence[Attempt] = ()
+
+
 @runtime_checkable
 class Notifier(Protocol):
-    """Delivers the notices of a transition (an alert, a log line)."""
+    """Delivers the notices of transitions (alerts, log lines), of the kinds in `notices`.
+
+    `most_at_once` bounds the groups it is given: 1 for one that takes a while for each notice,
+    more for one that delivers a group in one go, as a file does.
+    """
 
     notices: Collection[str]
+    most_at_once: int
 
-    async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
-        """Deliver a notice; True once that is safely done. A crash may repeat the call."""
+    async def notify(self, kind: str, group: Sequence[Notice]) -> Sequence[bool]:
+        """Deliver notices of one kind; for each, True once that is safely done.
+
+        The others are asked for again later, as is a group without an answer within 10 s. A crash
+        may repeat the call; an exception repeats it for each notice of the group by itself.
+        """
 
 
 class Alert(Struct, frozen=True):

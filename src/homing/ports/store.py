@@ -47,6 +47,10 @@ class Store(Commits, Protocol):
 
     async def attempts(self, delivery_id: str) -> list[Attempt]:
         """The ended attempts of a delivery, by number."""
+        return (await self.attempts_of_many([delivery_id]))[0]
+
+    async def attempts_of_many(self, delivery_ids: Sequence[str]) -> list[list[Attempt]]:
+        """As `attempts`, in the order of the ids."""
 
     async def facts(
         self,

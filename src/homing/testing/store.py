@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Self, cast
 
 from homing.domain.delivery import Fact, New
 from homing.domain.writes import write_of_new
-from homing.ports import Added, Existing
+from homing.ports import Added, Existing, Put
+from homing.stores.judging import Known, judge
 from homing.stores.memory import MemoryStore
+from homing.stores.memory.applying import apply
 from homing.stores.memory.disk import MemoryDisk
-from homing.stores.memory.writing import add_one
 
 
 class OutboxStore(MemoryStore):
@@ -34,6 +35,7 @@ class AddedAtOnce:
 
     def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
         # Wakes no task: this is the caller's thread, and those who wait are in an event loop.
-        answers = [add_one(self._disk, write_of_new(one)) for one in new]
-        self._disk.note(facts)
-        return answers
+        disk, put = self._disk, Put([write_of_new(one) for one in new], facts)
+        judged = judge([put], Known(disk.deliveries, disk.keys, is_complete=True))
+        apply(disk, judged)
+        return cast("list[Added | Existing]", judged.answers[0])

@@ -9,7 +9,7 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from itertools import pairwise
@@ -20,6 +20,7 @@ import pytest
 
 from homing.domain.delivery import Fact
 from homing.domain.errors import StoreLocked
+from homing.ports import Notice
 from homing.stores.jsonl import JsonlStore
 from homing.stores.jsonl.locking import LOCK_WITHIN_S
 from homing.stores.memory import MemoryStore
@@ -412,10 +413,11 @@ async def test_a_crash_between_two_notices_completes_them(
         async def die() -> None:
             """The process ends before any line is written."""
 
-        for notices in office.homing.engine.notices:
-            monkeypatch.setattr(notices, "give_due", die)
-        await office.post()
-        await office.post(session_id="cs_2")
+        with monkeypatch.context() as patch:
+            for notices in office.homing.engine.notices:
+                patch.setattr(notices, "give_noted", die)
+            await office.post()
+            await office.post(session_id="cs_2")
         alert = next(each for each in office.homing.engine.notices if each.kind == "alert")
         await alert.give_all()
         assert office.dead_letters() == []
@@ -436,14 +438,14 @@ def switch_off(mechanism: str, patch: pytest.MonkeyPatch) -> dict[str, Any]:
     if mechanism == "guards":
         patch.setattr(DeliveryLog, "holds", lambda *_: False)
     if mechanism == "dead letter":
-        patch.setattr(NoticeWriters, "write_dead_letter", _done)
+        patch.setattr(NoticeWriters, "write_dead_letters", _done)
     if mechanism == "error table":
         patch.setitem(graph_answers.GRAPH_ANSWERS, 400, "retry")
     return {}
 
 
-async def _done(*_: object) -> bool:
-    return True
+async def _done(_: object, group: Sequence[Notice]) -> Sequence[bool]:
+    return [True] * len(group)
 
 
 MECHANISMS = ("queue", "schedule", "guards", "dead letter", "error table")

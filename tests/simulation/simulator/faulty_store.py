@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
+from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.domain.errors import StoreFull, StoreOutcomeUnknown, StoreUnavailable
 from homing.ports import (
     Added,
-    Claim,
-    Claimed,
+    Answers,
+    Batch,
     Cursor,
-    Existing,
     GroupBy,
     Page,
-    PurgeRule,
     Query,
     Store,
 )
@@ -34,8 +32,6 @@ from tests.simulation.simulator.presence import MachineLocks, SimPresence
 from tests.simulation.simulator.send_checks import SendChecks
 from tests.simulation.simulator.trace import Trace
 from tests.simulation.simulator.watched_disk import Operation, WatchedDisk
-
-T = TypeVar("T")
 
 # From here on the engine works in batches; a run that never gets there proves nothing about them.
 MANY = 64
@@ -70,7 +66,7 @@ class Watchers:
         self.reached = reached
 
 
-class FaultyStore:
+class FaultyStore(Store):
     """One process's handle on the shared disk."""
 
     def __init__(
@@ -88,72 +84,65 @@ class FaultyStore:
     async def close(self) -> None:
         """The world closes it when the process ends."""
 
-    async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        async def write() -> list[Added | Existing]:
-            answers = await self._inner.add(new, facts)
-            for one, answer in zip(new, answers, strict=True):
-                added = isinstance(answer, Added)
-                self._note("add", answer.delivery_id, one.delivery.state, added)
-                self._watch.keys.asked(one, answer)
-            operation.takes.update(one.delivery.id for one in new)
-            return answers
+    async def commit(self, batch: Batch) -> Answers:
+        name = "/".join(dict.fromkeys([*[put.kind for put in batch.puts], *_parts(batch)]))
+        await self._before(name, writes=True)
+        operation = Operation(self._process)
+        disk = self._watch.disk
+        keys = dict(disk.keys) if any(rule.what == "keys" for rule in batch.purges) else {}
+        disk.operation = operation
+        try:
+            answers = await self._inner.commit(batch)
+        finally:
+            disk.operation = None
+        self._note_puts(operation, batch, answers)
+        self._note_rest(operation, batch, answers)
+        if batch.purges:
+            self._watch.keys.purged(keys, max(rule.before_ms for rule in batch.purges))
+        # Until it is answered, this process cannot know that these are its own.
+        self._process.unanswered |= operation.takes
+        try:
+            await self._after(name)
+        finally:
+            self._process.unanswered -= operation.takes
+        return answers
 
-        operation = Operation(self._process, "add")
-        return await self._write(operation, write)
-
-    async def claim(self, claim: Claim) -> list[Claimed]:
-        async def write() -> list[Claimed]:
-            claimed = await self._inner.claim(claim)
-            for delivery in [one.delivery for one in claimed]:
-                self._note("claim", delivery.id, delivery.version, delivery.unsettled_claims)
-            if len(claimed) >= MANY:
-                self._watch.reached(f"claims_of_{MANY}_on_{claimed[0].delivery.route}")
-            operation.takes.update(one.delivery.id for one in claimed)
-            return claimed
-
-        operation = Operation(self._process, "claim")
-        return await self._write(operation, write)
-
-    async def renew(
-        self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
-    ) -> list[bool]:
-        async def write() -> list[bool]:
-            renewed = await self._inner.renew(holder, held, lease_until_ms)
-            self._note("renew", len(held), sum(renewed))
-            return renewed
-
-        return await self._write(Operation(self._process, "renew"), write)
-
-    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        async def write() -> list[bool]:
-            saved = await self._inner.save(changes, facts)
-            for change, kept in zip(changes, saved, strict=True):
-                after = change.delivery
-                self._note("save", after.id, after.version, after.state, after.failed_because, kept)
-                if change.ended:
-                    self._watch.sends.save_was_executed(self._process.holder, after.id)
-            marks = sum(change.delivery.committing and not change.ended for change in changes)
-            if marks:
-                self._watch.sends.marked(self._process)
-            if marks >= MANY:
-                self._watch.reached(f"marks_of_{MANY}")
-            for fact in facts:
+    def _note_puts(self, operation: Operation, batch: Batch, answers: Answers) -> None:
+        marks = 0
+        for put, got in zip(batch.puts, answers.puts, strict=True):
+            for write, answer in zip(put.writes, got, strict=True):
+                after = write.delivery
+                if isinstance(answer, bool):
+                    words = after.version, after.state, after.failed_because, answer
+                    self._note("save", after.id, *words)
+                    marks += after.committing and not write.attempts
+                    if write.attempts:
+                        self._watch.sends.save_was_executed(self._process.holder, after.id)
+                else:
+                    added = isinstance(answer, Added)
+                    self._note("add", answer.delivery_id, after.state, added)
+                    self._watch.keys.asked(write, answer)
+                    operation.takes.add(after.id)
+            for fact in put.facts:
                 self._note("fact", fact.kind, fact.key, fact.value is not None)
-            return saved
+        if marks:
+            self._watch.sends.marked(self._process)
+        if marks >= MANY:
+            self._watch.reached(f"marks_of_{MANY}")
 
-        return await self._write(Operation(self._process, "save", changes), write)
-
-    async def purge(self, rule: PurgeRule) -> int:
-        async def write() -> int:
-            keys = dict(self._watch.disk.keys) if rule.what == "keys" else {}
-            purged = await self._inner.purge(rule)
+    def _note_rest(self, operation: Operation, batch: Batch, answers: Answers) -> None:
+        for renewal, renewed in zip(batch.renewals, answers.renewals, strict=True):
+            self._note("renew", len(renewal.held), sum(renewed))
+        for rule, purged in zip(batch.purges, answers.purges, strict=True):
             if purged:
                 self._note("purge", rule.what, rule.route, purged)
                 self._watch.reached(f"purged_{rule.what}")
-            self._watch.keys.purged(keys, rule.before_ms)
-            return purged
-
-        return await self._write(Operation(self._process, "purge"), write)
+        for claimed in answers.claims:
+            for delivery in [one.delivery for one in claimed]:
+                self._note("claim", delivery.id, delivery.version, delivery.unsettled_claims)
+                operation.takes.add(delivery.id)
+            if len(claimed) >= MANY:
+                self._watch.reached(f"claims_of_{MANY}_on_{claimed[0].delivery.route}")
 
     async def get(self, delivery_id: str) -> Delivery | None:
         await self._before("get")
@@ -183,6 +172,10 @@ class FaultyStore:
         await self._before("attempts")
         return await self._inner.attempts(delivery_id)
 
+    async def attempts_of_many(self, delivery_ids: Sequence[str]) -> list[list[Attempt]]:
+        await self._before("attempts")
+        return await self._inner.attempts_of_many(delivery_ids)
+
     async def facts(
         self, kind: str, prefix: str = "", limit: int = 1000, **more: Any
     ) -> list[Fact]:
@@ -195,22 +188,6 @@ class FaultyStore:
 
     async def wait(self, timeout_s: float) -> None:
         await self._inner.wait(timeout_s)
-
-    async def _write(self, operation: Operation, write: Callable[[], Awaitable[T]]) -> T:
-        await self._before(operation.name, writes=True)
-        disk = self._watch.disk
-        disk.operation = operation
-        try:
-            answer = await write()
-        finally:
-            disk.operation = None
-        # Until it is answered, this process cannot know that these are its own.
-        self._process.unanswered |= operation.takes
-        try:
-            await self._after(operation.name)
-        finally:
-            self._process.unanswered -= operation.takes
-        return answer
 
     def _note(self, what: str, *words: str | int | bool | None) -> None:
         self._watch.trace.note(self._process.holder, what, *words)
@@ -248,6 +225,11 @@ class FaultyStore:
             conditions.fault("store_unknown")
             self._note("unknown", name)
             raise StoreOutcomeUnknown("the answer was lost after the write")
+
+
+def _parts(batch: Batch) -> list[str]:
+    parts = {"renew": batch.renewals, "purge": batch.purges, "claim": batch.claims}
+    return [name for name, requests in parts.items() if requests]
 
 
 class FaultyStoreOnHost(FaultyStore):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from homing.domain.delivery import Delivery, Key, New
+from homing.domain.delivery import Delivery, Key
+from homing.domain.writes import Write
 from homing.ports import Added, Existing
 from tests.simulation.simulator.findings import Findings
 from tests.simulation.simulator.watched_disk import WatchedDisk
@@ -26,7 +27,7 @@ class KeyChecks:
         self.owner: dict[Name, str] = {}
         self.owners: dict[Name, list[str]] = {}
 
-    def asked(self, new: New, answer: Added | Existing) -> None:
+    def asked(self, new: Write, answer: Added | Existing) -> None:
         """A caller asked for these keys at the new delivery's time of creation."""
         at_ms = new.delivery.created_at_ms
         if isinstance(answer, Added):

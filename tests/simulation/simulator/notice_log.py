@@ -6,8 +6,8 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
-from homing.domain.delivery import Attempt, Delivery, Fact
-from homing.ports import Alert
+from homing.domain.delivery import Fact
+from homing.ports import Alert, Notice
 
 
 class NoticeLog:
@@ -56,13 +56,16 @@ class RecordingNotifier:
 
     def __init__(self, told: NoticeLog) -> None:
         self.notices: Collection[str] = ("alert",)
+        self.most_at_once = 3
         self._told = told
 
-    async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
-        del attempts
+    async def notify(self, kind: str, group: Sequence[Notice]) -> Sequence[bool]:
+        return [self._is_told(kind, notice.delivery.id) for notice in group]
+
+    def _is_told(self, kind: str, delivery_id: str) -> bool:
         if self._told.refuses():
             return False
-        self._told.notices.setdefault(delivery.id, Counter())[notice] += 1
+        self._told.notices.setdefault(delivery_id, Counter())[kind] += 1
         return True
 
 

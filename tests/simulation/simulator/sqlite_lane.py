@@ -16,24 +16,20 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, Key, New
+from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.ports import (
-    Added,
-    Claim,
-    Claimed,
+    Answers,
+    Batch,
     Cursor,
-    Existing,
     GroupBy,
     Page,
-    PurgeRule,
     Query,
     Store,
 )
-from homing.stores.memory import MemoryStore
 from homing.stores.sql.sqlite import SqliteStore
 from tests.simulation.simulator.differences import first_difference
 from tests.simulation.simulator.findings import Findings
-from tests.simulation.simulator.watched_disk import WatchedDisk
+from tests.simulation.simulator.watched_disk import WatchedDisk, WatchedStore
 
 T = TypeVar("T")
 
@@ -74,7 +70,7 @@ class SqliteLane:
         store = SqliteStore(self._folder / "homing.db")
         self._loop.run(store.open())
         self._open[holder] = store
-        return ComparedStore(MemoryStore(self._disk), store, self._loop, self._findings)
+        return ComparedStore(WatchedStore(self._disk), store, self._loop, self._findings)
 
     def ended(self, holder: str) -> None:
         """The process has ended: as the operating system does, close its files."""
@@ -121,11 +117,11 @@ async def _everything(store: Store) -> list[Delivery]:
     return found
 
 
-class ComparedStore:
+class ComparedStore(Store):
     """The SQLite store of one process, with the reference beside it."""
 
     def __init__(
-        self, reference: MemoryStore, real: Store, loop: BlockingLoop, findings: Findings
+        self, reference: WatchedStore, real: Store, loop: BlockingLoop, findings: Findings
     ) -> None:
         self._reference = reference
         self._real = real
@@ -138,22 +134,18 @@ class ComparedStore:
     async def close(self) -> None:
         """The queue closes it."""
 
-    async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        return await self._both(lambda store: store.add(new, facts), "add")
+    async def commit(self, batch: Batch) -> Answers:
+        async def answers_of(store: Store) -> Answers:
+            answers = await store.commit(batch)
+            # As lists: an empty part may be a tuple.
+            return Answers(
+                [list(each) for each in answers.puts],
+                [list(each) for each in answers.renewals],
+                list(answers.purges),
+                list(answers.claims),
+            )
 
-    async def claim(self, claim: Claim) -> list[Claimed]:
-        return await self._both(lambda store: store.claim(claim), "claim")
-
-    async def renew(
-        self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
-    ) -> list[bool]:
-        return await self._both(lambda store: store.renew(holder, held, lease_until_ms), "renew")
-
-    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        return await self._both(lambda store: store.save(changes, facts), "save")
-
-    async def purge(self, rule: PurgeRule) -> int:
-        return await self._both(lambda store: store.purge(rule), "purge")
+        return await self._both(answers_of, "commit")
 
     async def get(self, delivery_id: str) -> Delivery | None:
         return await self._both(lambda store: store.get(delivery_id), "get")
@@ -175,6 +167,9 @@ class ComparedStore:
 
     async def attempts(self, delivery_id: str) -> list[Attempt]:
         return await self._both(lambda store: store.attempts(delivery_id), "attempts")
+
+    async def attempts_of_many(self, delivery_ids: Sequence[str]) -> list[list[Attempt]]:
+        return await self._both(lambda store: store.attempts_of_many(delivery_ids), "attempts")
 
     async def facts(
         self, kind: str, prefix: str = "", limit: int = 1000, **more: Any

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from homing.domain.delivery import Change, Delivery, Fact
-from homing.stores.memory import MemoryDisk
+from homing.domain.delivery import Delivery, Fact
+from homing.domain.writes import Write
+from homing.ports import Answers, Batch
+from homing.stores.memory import MemoryDisk, MemoryStore
 from tests.simulation.simulator.hosts import SimProcess
 
 Watch = Callable[[Delivery | None, Delivery | None], None]
@@ -13,15 +15,16 @@ WatchFact = Callable[[Fact], None]
 
 
 class Operation:
-    """What is being written, by whom; `changes` carry the audit of an operator's verb."""
+    """What is being written, by whom. `name` is the kind of the request, `writes` are its writes:
+    they carry the audit of an operator's verb."""
 
-    __slots__ = ("asked_at_ms", "changes", "name", "process", "takes")
+    __slots__ = ("asked_at_ms", "name", "process", "takes", "writes")
 
-    def __init__(self, process: SimProcess, name: str, changes: Sequence[Change] = ()) -> None:
+    def __init__(self, process: SimProcess) -> None:
         self.process = process
-        self.name = name
-        self.changes = changes
-        # What this write puts into the hands of the process.
+        self.name = ""
+        self.writes: Sequence[Write] = ()
+        # What this batch puts into the hands of the process.
         self.takes: set[str] = set()
         # Before any delay on the way: the wall clock may jump in between.
         self.asked_at_ms = process.clock.now_ms()
@@ -75,6 +78,12 @@ class WatchedDisk(MemoryDisk):
             self.dead.pop(delivery_id, None)
             self.watch(before, None)
 
+    def begin(self, name: str, writes: Sequence[Write] = ()) -> None:
+        """The next request of a batch."""
+        if self.operation is not None:
+            self.operation.name = name
+            self.operation.writes = writes
+
     def _sort(self, delivery: Delivery) -> None:
         if delivery.is_terminal:
             self.open.pop(delivery.id, None)
@@ -84,3 +93,32 @@ class WatchedDisk(MemoryDisk):
             self.dead[delivery.id] = None
         else:
             self.dead.pop(delivery.id, None)
+
+
+class WatchedStore(MemoryStore):
+    """Executes a batch request by request, so that the oracle sees what each of them writes."""
+
+    def __init__(self, disk: WatchedDisk) -> None:
+        super().__init__(disk)
+        self._disk = disk
+
+    async def commit(self, batch: Batch) -> Answers:
+        parts: list[Answers] = []
+        for put in batch.puts:
+            self._disk.begin(put.kind, put.writes)
+            parts.append(await super().commit(Batch(puts=(put,))))
+        for renewal in batch.renewals:
+            self._disk.begin("renew")
+            parts.append(await super().commit(Batch(renewals=(renewal,))))
+        for rule in batch.purges:
+            self._disk.begin("purge")
+            parts.append(await super().commit(Batch(purges=(rule,))))
+        for claim in batch.claims:
+            self._disk.begin("claim")
+            parts.append(await super().commit(Batch(claims=(claim,))))
+        return Answers(
+            [answer for part in parts for answer in part.puts],
+            [answer for part in parts for answer in part.renewals],
+            [answer for part in parts for answer in part.purges],
+            [answer for part in parts for answer in part.claims],
+        )

@@ -11,7 +11,6 @@ from itertools import count
 from homing.domain.delivery import Change
 from homing.engine.route import Route
 from homing.ports import Alarm, Notifier, Provider, Store
-from homing.stores.memory import MemoryStore
 from tests.simulation.simulator.clients import Clients
 from tests.simulation.simulator.connections import connect
 from tests.simulation.simulator.fault_schedule import FaultSchedule
@@ -38,7 +37,7 @@ from tests.simulation.simulator.send_checks import SendChecks
 from tests.simulation.simulator.service import Service
 from tests.simulation.simulator.sqlite_lane import SqliteLane
 from tests.simulation.simulator.trace import Trace
-from tests.simulation.simulator.watched_disk import WatchedDisk
+from tests.simulation.simulator.watched_disk import WatchedDisk, WatchedStore
 from tests.simulation.simulator.write_checks import WriteChecks
 from tests.simulation.virtualtime import new_loop
 
@@ -140,7 +139,7 @@ class World:
         self.reached[name] += 1
 
     def store_of(self, process: SimProcess) -> Store:
-        inner: Store = MemoryStore(self.disk)
+        inner: Store = WatchedStore(self.disk)
         if self.sqlite is not None:
             inner = self.sqlite.store_for(process.holder)
         if not self.options.locks:

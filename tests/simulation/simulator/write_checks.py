@@ -148,9 +148,9 @@ class WriteChecks:
         operation = self._disk.operation
         return {
             str((fact.value or {}).get("verb"))
-            for change in (operation.changes if operation is not None else ())
-            if change.delivery.id == delivery_id
-            for fact in change.facts
+            for write in (operation.writes if operation is not None else ())
+            if write.delivery.id == delivery_id
+            for fact in write.facts
             if fact.kind == "audit" and (fact.value or {}).get("actor")
         }
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from homing.domain.delivery import Change, Content, Delivery, Fact, Receipt
+from homing.domain.delivery import Content, Delivery, Receipt
 from homing.domain.failure import Failure
 from homing.engine.process.process import MAX_UNSAVED_SENDS
 from homing.engine.work.inbox import MAX_BATCH
 from homing.engine.work.steps import SendStep
-from homing.ports import Accepted, Done, Envelope, Outcome, Work
+from homing.ports import Accepted, Answers, Batch, Done, Envelope, Outcome, Work
 from homing.stores.memory import MemoryStore
 from tests.unit.engine.providers import Flock, GroupSending, Provider, sending
 from tests.unit.engine.world import World, quiet, route
@@ -242,10 +242,10 @@ async def test_a_stage_without_a_step_is_a_failed_attempt() -> None:
 
 async def test_an_outcome_that_cannot_be_encoded() -> None:
     class Picky(MemoryStore):
-        async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-            if any(change.results for change in changes):
+        async def commit(self, batch: Batch) -> Answers:
+            if any(write.results for put in batch.puts for write in put.writes):
                 raise TypeError("cannot be encoded")
-            return await super().save(changes, facts)
+            return await super().commit(batch)
 
     async def step(work: Work) -> Outcome:
         return Done(result=b"odd" if work.delivery.key == BAD else None)

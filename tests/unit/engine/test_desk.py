@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from homing.domain.delivery import Change, Content, Delivery, Fact
+from homing.domain.delivery import Content, Delivery
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.domain.failure import Failure
 from homing.domain.message import Event, decode_message
 from homing.engine.intake.admission import Request
 from homing.engine.ops.desk import Desk
 from homing.engine.work.handlers import admit_event
-from homing.ports import Done, FanOut, Outcome, Query, Work
+from homing.ports import Answers, Batch, Done, FanOut, Outcome, Query, Work
 from homing.stores.memory import MemoryStore
 from tests.unit.engine.world import FaultyStore, Script, World, route, stage
 
@@ -119,12 +119,12 @@ async def test_i21_a_click_that_is_overtaken_by_a_whole_cycle_does_nothing() -> 
     class Overtaken(MemoryStore):
         overtake = False
 
-        async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-            if self.overtake:
+        async def commit(self, batch: Batch) -> Answers:
+            if self.overtake and batch.puts:
                 self.overtake = False
                 await world.engine.desk.replay(accepted.id, **WHY)
                 await world.run()
-            return await super().save(changes, facts)
+            return await super().commit(batch)
 
     store = Overtaken()
     world = World(route(step=Script(HARD, HARD)), store=store)
@@ -318,7 +318,7 @@ async def test_a_worker_in_between_does_not_fail_the_parent_again() -> None:
 
     async def save_and_work(*args: Any) -> list[bool]:
         saved = await save(*args)
-        world.store.save = save  # type: ignore[method-assign] # the worker's own saves are plain
+        world.store.save = save  # type: ignore[method-assign] # once
         await world.engine.workers["event"].run_until_idle()
         return saved
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,10 +13,22 @@ from homing.domain.failure import Failure
 from homing.domain.identity import provider_token
 from homing.domain.message import Event, decode_message, encode_message
 from homing.engine.work import family
-from homing.ports import Absent, Accepted, Done, Envelope, FanOut, Found, Outcome, Query, Work
+from homing.ports import (
+    Absent,
+    Accepted,
+    Answers,
+    Batch,
+    Done,
+    Envelope,
+    FanOut,
+    Found,
+    Outcome,
+    Query,
+    Work,
+)
 from homing.stores.memory import MemoryStore
 from tests.unit.engine.providers import Looking, Provider, sending
-from tests.unit.engine.world import World, route
+from tests.unit.engine.world import World, route, saved
 
 HARD = Failure("gone", "reject", detail="no such mailbox")
 SOFT = Failure("deferred", code="451")
@@ -74,13 +85,16 @@ class Overtaken(MemoryStore):
     overtake = False
     saves: list[int]
 
-    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        self.saves = [*getattr(self, "saves", []), len(changes)]
-        if self.overtake and changes:
+    async def commit(self, batch: Batch) -> Answers:
+        deliveries = saved(batch)
+        if batch.puts:
+            self.saves = [*getattr(self, "saves", []), len(deliveries)]
+        if self.overtake and deliveries:
             self.overtake = False
-            stored = self.disk.deliveries[changes[0].delivery.id]
-            await super().save([Change(stored)])
-        return await super().save(changes, facts)
+            stored = self.disk.deliveries[deliveries[0].id]
+            await self.save([Change(stored)])
+            self.saves.pop()
+        return await super().commit(batch)
 
 
 async def test_children_that_are_replayed_with_their_parent_are_audited_and_told() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from homing import Assignment, Event, Homing
 from homing.domain.errors import StoreUnavailable
-from homing.ports import Claim, Claimed
+from homing.ports import Answers, Batch
 from homing.stores.memory import MemoryStore
 
 EVENTS = 200
@@ -21,10 +21,10 @@ class Asked(MemoryStore):
         self.claims = self.asked = 0
         self._refuses = refuses
 
-    async def claim(self, claim: Claim) -> list[Claimed]:
-        claimed = await super().claim(claim)
-        self.claims += bool(claimed)
-        return claimed
+    async def commit(self, batch: Batch) -> Answers:
+        answers = await super().commit(batch)
+        self.claims += any(answers.claims)
+        return answers
 
     async def known_facts(self, kind: str, keys: Sequence[str]) -> Collection[str]:
         self.asked += 1

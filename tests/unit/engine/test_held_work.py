@@ -9,16 +9,15 @@ from copy import copy
 import pytest
 from msgspec.structs import replace
 
-from homing.domain.delivery import Change, Fact
 from homing.domain.failure import Failure
 from homing.domain.policy import Plan
 from homing.engine.work.claimed_work import ClaimedWork
 from homing.engine.work.held_work import HeldWork
-from homing.ports import Envelope
+from homing.ports import Answers, Batch, Envelope
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from tests.unit.engine.providers import Flock, GroupSending, sending
-from tests.unit.engine.world import World, quiet, stage
+from tests.unit.engine.world import World, quiet, saved, stage
 
 
 class SlowMarks(MemoryStore):
@@ -30,18 +29,14 @@ class SlowMarks(MemoryStore):
         self.let_marks_through = asyncio.Event()
         self.let_answers_through = asyncio.Event()
 
-    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        if any(change.delivery.committing for change in changes):
+    async def commit(self, batch: Batch) -> Answers:
+        if any(delivery.committing for delivery in saved(batch)):
             self.marking.set()
             await self.let_marks_through.wait()
-        return await super().save(changes, facts)
-
-    async def renew(
-        self, holder: str, held: Sequence[tuple[str, int]], lease_until_ms: int
-    ) -> list[bool]:
-        renewed = await super().renew(holder, held, lease_until_ms)
-        await self.let_answers_through.wait()
-        return renewed
+        answers = await super().commit(batch)
+        if batch.renewals:
+            await self.let_answers_through.wait()
+        return answers
 
 
 class Slow(Flock):
@@ -102,11 +97,11 @@ async def test_i12_no_lease_is_renewed_while_a_mark_that_would_undo_it_is_on_its
 
 async def test_no_lease_is_renewed_while_the_note_of_an_interruption_is_on_its_way() -> None:
     class SlowNotes(MemoryStore):
-        async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-            if any(change.delivery.interruption_noted for change in changes):
+        async def commit(self, batch: Batch) -> Answers:
+            if any(delivery.interruption_noted for delivery in saved(batch)):
                 noting.set()
                 await let_through.wait()
-            return await super().save(changes, facts)
+            return await super().commit(batch)
 
     noting, let_through = asyncio.Event(), asyncio.Event()
     world = World(sending(Flock()), store=SlowNotes())

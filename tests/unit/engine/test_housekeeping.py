@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -15,9 +14,9 @@ from homing.domain.policy import Retention
 from homing.engine.process import engine as engine_module
 from homing.engine.process.housekeeping import FORGET_SILENT_AFTER_S
 from homing.engine.process.liveness import BEATS_PER_PATIENCE, PATIENCE_S
-from homing.ports import Alert, Claim, Cursor, Page, Query
+from homing.ports import Alert, Answers, Batch, Claim, Cursor, Page, Query
 from homing.stores.memory import MemoryStore
-from tests.unit.engine.world import Bell, PaperJournal, Script, World, quiet, route
+from tests.unit.engine.world import Bell, PaperJournal, Script, World, quiet, route, saved
 
 HARD = Failure("gone", "reject")
 FAULT = Failure("auth_failed", "route_fault", detail="bad credentials")
@@ -245,9 +244,9 @@ class WritingStore(MemoryStore):
         super().__init__()
         self.written: list[str] = []
 
-    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        self.written += [change.delivery.id for change in changes]
-        return await super().save(changes, facts)
+    async def commit(self, batch: Batch) -> Answers:
+        self.written += [delivery.id for delivery in saved(batch)]
+        return await super().commit(batch)
 
 
 async def test_a_process_long_silent_is_forgotten() -> None:

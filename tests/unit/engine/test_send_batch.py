@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec.structs import replace
 
-from homing.domain.delivery import Change, Delivery, Fact, Receipt
+from homing.domain.delivery import Delivery, Receipt
 from homing.domain.errors import StoreUnavailable
 from homing.domain.failure import Failure
 from homing.domain.message import Event
@@ -20,11 +20,11 @@ from homing.engine.work.inbox import MAX_BATCH
 from homing.engine.work.permits import OWN_PERMITS
 from homing.engine.work.send_batch import SETTLE_WITHIN_S
 from homing.engine.work.steps import SendStep
-from homing.ports import Accepted, Envelope
+from homing.ports import Accepted, Answers, Batch, Envelope
 from homing.stores.memory import MemoryStore
 from tests.simulation.virtualtime import run
 from tests.unit.engine.providers import Flock, GroupSending, sending
-from tests.unit.engine.world import FaultyStore, World, quiet
+from tests.unit.engine.world import FaultyStore, World, quiet, saved
 
 SOFT = Failure("deferred", code="451")
 FAULT = Failure("auth_failed", "route_fault", detail="bad credentials")
@@ -37,11 +37,11 @@ class Watched(MemoryStore):
         super().__init__()
         self.saves: list[list[str]] = []
 
-    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        states = ["mark" if c.delivery.committing else c.delivery.state for c in changes]
+    async def commit(self, batch: Batch) -> Answers:
+        states = ["mark" if one.committing else one.state for one in saved(batch)]
         if states:
             self.saves.append(states)
-        return await super().save(changes, facts)
+        return await super().commit(batch)
 
 
 @asynccontextmanager
@@ -191,7 +191,7 @@ async def test_those_without_room_wait_unmarked_and_come_next_in_their_order() -
         assert [envelope.delivery_id for envelope in provider.sent] == [one.id for one in accepted]
 
     assert provider.asked == [5, 3, 1]
-    assert store.saves[:1] == [["mark"] * 5]
+    assert [state for group in store.saves for state in group][:5] == ["mark"] * 5
 
 
 async def test_who_waits_for_a_server_keeps_no_other_route_from_sending() -> None:
@@ -307,10 +307,10 @@ async def test_i11_of_a_group_only_those_are_sent_whose_claim_still_holds() -> N
 
 async def test_i12_of_a_group_none_is_sent_that_might_outlast_its_lease() -> None:
     class SlowStore(MemoryStore):
-        async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-            if any(change.delivery.committing for change in changes):
+        async def commit(self, batch: Batch) -> Answers:
+            if any(delivery.committing for delivery in saved(batch)):
                 world.clock.advance(world.route.lease_s)
-            return await super().save(changes, facts)
+            return await super().commit(batch)
 
     provider = Flock()
     world = World(sending(provider), store=SlowStore())
@@ -357,10 +357,10 @@ def test_a_send_that_is_withdrawn_before_its_bytes_left_was_not_sent() -> None:
 
 def test_the_time_limit_does_not_run_while_the_mark_is_written() -> None:
     class SlowStore(MemoryStore):
-        async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-            if any(change.delivery.committing for change in changes):
+        async def commit(self, batch: Batch) -> Answers:
+            if any(delivery.committing for delivery in saved(batch)):
                 await asyncio.sleep(stage.timeout_s + 1)
-            return await super().save(changes, facts)
+            return await super().commit(batch)
 
     async def main() -> None:
         world = World(route, store=SlowStore())

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec.structs import replace
 
-from homing.domain.delivery import Change, Content, Delivery, Fact, Receipt
+from homing.domain.delivery import Content, Delivery, Fact, Receipt
 from homing.domain.failure import Failure, Refusal
 from homing.domain.message import Email
 from homing.domain.policy import Stage
 from homing.engine.route import judge_as_is
 from homing.engine.work.steps import SendStep, refuse
-from homing.ports import Accepted, Envelope, Ready
+from homing.ports import Accepted, Answers, Batch, Envelope, Ready
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from tests.unit.engine.providers import Provider, sending
-from tests.unit.engine.world import World
+from tests.unit.engine.world import World, saved
 
 LOST = Failure("answer_lost", maybe_sent=True)
 SOFT = Failure("deferred", code="451")
@@ -62,10 +60,10 @@ async def test_i11_who_has_lost_its_claim_does_not_send() -> None:
 
 async def test_i12_no_commit_starts_that_might_outlast_its_lease() -> None:
     class SlowStore(MemoryStore):
-        async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-            if any(change.delivery.committing for change in changes):
+        async def commit(self, batch: Batch) -> Answers:
+            if any(delivery.committing for delivery in saved(batch)):
                 clock.advance(world.route.lease_s / 2)
-            return await super().save(changes, facts)
+            return await super().commit(batch)
 
     clock, provider = ManualClock(), Provider()
     world = World(sending(provider), store=SlowStore(), clock=clock)

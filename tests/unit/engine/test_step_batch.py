@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 
-from homing.domain.delivery import Change, Fact
 from homing.domain.failure import Failure
 from homing.engine.work import worker as working
-from homing.ports import Done, Outcome, Work
+from homing.ports import Answers, Batch, Done, Outcome, Work
 from homing.stores.memory import MemoryStore
 from tests.unit.engine.test_worker import running
-from tests.unit.engine.world import Script, World, quiet, route, stage
+from tests.unit.engine.world import Script, World, quiet, route, saved, stage
 
 
 async def test_handlers_that_do_not_wait_need_no_task_of_their_own() -> None:
@@ -60,10 +58,10 @@ class SlowStore(MemoryStore):
         super().__init__()
         self.may_save = asyncio.Event()
 
-    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        if changes:
+    async def commit(self, batch: Batch) -> Answers:
+        if saved(batch):
             await self.may_save.wait()
-        return await super().save(changes, facts)
+        return await super().commit(batch)
 
 
 async def test_no_more_calls_than_slots_have_begun_and_are_not_stored() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from homing.domain.errors import StoreCorrupt, StoreFull, StoreLocked
 from homing.engine.process.store_health import REFUSES_AFTER_S, StoreHealth
-from homing.ports import Claim, Claimed
+from homing.ports import Answers, Batch
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from tests.unit.engine.world import Bell, World, quiet
@@ -93,14 +93,17 @@ async def test_an_alert_that_was_not_taken_is_given_again(health: StoreHealth, b
 
 
 class DamagedStore(MemoryStore):
-    async def claim(self, claim: Claim) -> list[Claimed]:
-        raise DAMAGE
+    async def commit(self, batch: Batch) -> Answers:
+        if batch.claims:
+            raise DAMAGE
+        return await super().commit(batch)
 
 
 class MuteStore(MemoryStore):
-    async def claim(self, claim: Claim) -> list[Claimed]:
-        await asyncio.Event().wait()
-        return []
+    async def commit(self, batch: Batch) -> Answers:
+        if batch.claims:
+            await asyncio.Event().wait()
+        return await super().commit(batch)
 
 
 class LoudBell(Bell):

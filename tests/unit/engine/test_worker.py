@@ -17,7 +17,7 @@ from homing.domain.message import Event
 from homing.domain.policy import Stage
 from homing.engine.intake.admission import Request
 from homing.engine.work.worker import CLAIM_LIMIT, READ_AHEAD
-from homing.ports import Accepted, Claim, Claimed, Done, Envelope, Outcome, Work
+from homing.ports import Accepted, Answers, Batch, Claim, Done, Envelope, Outcome, Work
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import DAY_S
 from tests.unit.engine.providers import Provider, sending
@@ -99,9 +99,9 @@ class Watched(MemoryStore):
         super().__init__()
         self.claims: list[Claim] = []
 
-    async def claim(self, claim: Claim) -> list[Claimed]:
-        self.claims.append(claim)
-        return await super().claim(claim)
+    async def commit(self, batch: Batch) -> Answers:
+        self.claims += batch.claims
+        return await super().commit(batch)
 
 
 @pytest.mark.parametrize(("rules", "limit"), [({}, CLAIM_LIMIT), ({"interrupted_counts": True}, 4)])
@@ -237,12 +237,12 @@ async def test_a_stop_without_grace_gives_back_what_is_being_claimed() -> None:
     claimed, may_answer = asyncio.Event(), asyncio.Event()
 
     class Slow(MemoryStore):
-        async def claim(self, claim: Claim) -> list[Claimed]:
-            found = await super().claim(claim)
-            if found:
+        async def commit(self, batch: Batch) -> Answers:
+            answers = await super().commit(batch)
+            if any(answers.claims):
                 claimed.set()
                 await may_answer.wait()
-            return found
+            return answers
 
     world = World(route(), store=Slow())
     accepted = await world.submit()
@@ -459,30 +459,3 @@ async def test_a_route_that_is_worked_off_elsewhere_claims_nothing() -> None:
         await quiet()
 
     assert (await world.get(accepted.id)).state == "pending"
-
-
-async def test_a_suspect_runs_alone() -> None:
-    together: list[int] = []
-    inside = 0
-
-    async def step(work: Work) -> Outcome:
-        nonlocal inside
-        inside += 1
-        if work.delivery.crashes:
-            together.append(inside)
-        await asyncio.sleep(0)
-        if work.delivery.crashes:
-            together.append(inside)
-        inside -= 1
-        return Done()
-
-    world = World(route(step=step))
-    for number in range(20):
-        accepted = await world.submit(str(number))
-        if number == 7:
-            world.store.disk.put(replace(await world.get(accepted.id), crashes=1))
-
-    async with running(world):
-        await world.until_told("succeed", 20)
-
-    assert together == [1, 1]

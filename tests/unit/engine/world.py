@@ -8,19 +8,18 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 from homing.domain import transitions
-from homing.domain.delivery import Attempt, Change, Content, Delivery, Fact, New
+from homing.domain.delivery import Change, Content, Delivery
 from homing.domain.message import Event
 from homing.domain.policy import Ladder, Plan, Retry, Stage
 from homing.engine.intake.admission import Request, Ticket
 from homing.engine.process.engine import Engine
 from homing.engine.route import Route
 from homing.ports import (
-    Added,
     Alert,
-    Claim,
-    Claimed,
+    Answers,
+    Batch,
     Done,
-    Existing,
+    Notice,
     Outcome,
     Transitioned,
     Work,
@@ -75,27 +74,31 @@ class FaultyStore(MemoryStore):
         self.after: defaultdict[str, deque[Exception]] = defaultdict(deque)
         self.calls: list[str] = []
 
-    async def _do(self, name: str, act: Callable[[], Awaitable[T]]) -> T:
-        self.calls.append(name)
+    async def _do(self, kinds: Sequence[str], act: Callable[[], Awaitable[T]]) -> T:
+        names = dict.fromkeys(kinds)
+        self.calls += names
         await asyncio.sleep(0)  # as a real store, it gives way
-        if self.before[name]:
-            raise self.before[name].popleft()
+        for name in names:
+            if self.before[name]:
+                raise self.before[name].popleft()
         answer = await act()
-        if self.after[name]:
-            raise self.after[name].popleft()
+        for name in names:
+            if self.after[name]:
+                raise self.after[name].popleft()
         return answer
 
-    async def add(self, new: Sequence[New], facts: Sequence[Fact] = ()) -> list[Added | Existing]:
-        return await self._do("add", lambda: MemoryStore.add(self, new, facts))
-
-    async def claim(self, claim: Claim) -> list[Claimed]:
-        return await self._do("claim", lambda: MemoryStore.claim(self, claim))
-
-    async def save(self, changes: Sequence[Change], facts: Sequence[Fact] = ()) -> list[bool]:
-        return await self._do("save", lambda: MemoryStore.save(self, changes, facts))
+    async def commit(self, batch: Batch) -> Answers:
+        kinds = [put.kind for put in batch.puts] + ["claim" for _ in batch.claims]
+        return await self._do(kinds, lambda: MemoryStore.commit(self, batch))
 
     async def get(self, delivery_id: str) -> Delivery | None:
-        return await self._do("get", lambda: MemoryStore.get(self, delivery_id))
+        return await self._do(["get"], lambda: MemoryStore.get(self, delivery_id))
+
+
+def saved(batch: Batch) -> list[Delivery]:
+    """The deliveries that this batch saves."""
+    writes = [write for put in batch.puts for write in put.writes]
+    return [write.delivery for write in writes if write.over is not None]
 
 
 class PaperJournal:
@@ -117,18 +120,19 @@ class PaperJournal:
 
 
 class Bell:
-    """Takes notices and alerts; `deaf` ones are not taken."""
+    """Takes notices and alerts, in groups; `deaf` ones are not taken."""
 
     notices: Collection[str] = ("alert", "log")
+    most_at_once = 100
 
     def __init__(self) -> None:
         self.deaf = False
         self.notified: list[tuple[str, str]] = []
         self.alerts: list[Alert] = []
 
-    async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
-        self.notified.append((notice, delivery.id))
-        return not self.deaf
+    async def notify(self, kind: str, group: Sequence[Notice]) -> Sequence[bool]:
+        self.notified += [(kind, notice.delivery.id) for notice in group]
+        return [not self.deaf] * len(group)
 
     async def sound(self, alert: Alert) -> bool:
         self.alerts.append(alert)

@@ -9,7 +9,7 @@ import pytest
 
 from homing.observers import alert_log
 from homing.observers.alert_log import AlertLog
-from homing.ports import Alert
+from homing.ports import Alert, Notice
 from tests.unit.observers.events import CANARY, DELIVERY_ID, T0_MS, dead_letter
 
 PAUSED = Alert("route_paused", "mail", "route mail is paused: bad credentials", T0_MS)
@@ -36,9 +36,9 @@ def shim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
 async def test_a_dead_letter_is_one_line_without_anything_of_the_customer(tmp_path: Path) -> None:
     path = tmp_path / "alerts"
 
-    given = await AlertLog(path).notify("alert", dead_letter(), ())
+    given = await AlertLog(path).notify("alert", [Notice(dead_letter())])
 
-    assert given
+    assert given == [True]
     assert path.read_text() == (
         f"2027-01-15T08:00:00+00:00 [ALERT][homing] DEAD LETTER: delivery={DELIVERY_ID} cycle=1"
         " route=mail because=rejected attempts=1 last_error=recipient_refused code=550\n"
@@ -51,9 +51,9 @@ async def test_a_notice_that_is_asked_for_again_is_not_written_again(tmp_path: P
     log = AlertLog(path)
 
     for _ in range(2):
-        assert await log.notify("alert", dead_letter(), ())
+        assert await log.notify("alert", [Notice(dead_letter())]) == [True]
         assert await log.sound(PAUSED)
-    assert await log.notify("alert", dead_letter(cycle=2), ())
+    assert await log.notify("alert", [Notice(dead_letter(cycle=2))]) == [True]
 
     kinds = [line.split("] ")[1].split(":")[0] for line in path.read_text().splitlines()]
     assert kinds == ["DEAD LETTER", "ROUTE_PAUSED", "DEAD LETTER"]
@@ -75,9 +75,9 @@ async def test_an_alert_of_a_hostile_text_stays_one_line_without_addresses(
 async def test_without_the_file_the_journal_gets_it(
     tmp_path: Path, journal: Callable[[], str]
 ) -> None:
-    given = await AlertLog(tmp_path / "none" / "alerts").notify("alert", dead_letter(), ())
+    given = await AlertLog(tmp_path / "none" / "alerts").notify("alert", [Notice(dead_letter())])
 
-    assert given
+    assert given == [True]
     assert journal().startswith("-t homing -p user.alert -- 2027-01-15T08:00:00")
     assert f"delivery={DELIVERY_ID}" in journal()
 
@@ -97,9 +97,9 @@ async def test_when_the_journal_fails_too_it_is_asked_for_again_and_is_loud_mean
     shim(tmp_path, monkeypatch, f"exec {script}" if script.startswith("sleep") else script)
     monkeypatch.setattr(alert_log, "LOGGER_TIMEOUT_S", 0.1)
 
-    given = await AlertLog(tmp_path / "none" / "alerts").notify("alert", dead_letter(), ())
+    given = await AlertLog(tmp_path / "none" / "alerts").notify("alert", [Notice(dead_letter())])
 
-    assert not given
+    assert given == [False]
     assert f"delivery={DELIVERY_ID}" in caplog.messages[-1]
 
 
@@ -114,8 +114,11 @@ async def test_without_a_logger_it_is_asked_for_again(
 async def test_where_no_file_is_set_the_log_is_the_alert_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert await AlertLog().notify("alert", dead_letter(), ())
+    alerts = AlertLog()
+
+    assert await alerts.notify("alert", [Notice(dead_letter())]) == [True]
 
     [record] = caplog.records
     assert record.levelno == logging.ERROR
     assert "DEAD LETTER" in record.getMessage()
+    assert not alerts.has_file

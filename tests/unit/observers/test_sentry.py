@@ -11,6 +11,7 @@ from homing.observers import sentry
 from homing.observers.sentry import SentryReports, event_of
 from homing.plugins.programs import build
 from homing.plugins.telemetry import Telemetry
+from homing.ports import Notice
 from homing.settings import Settings
 from homing.settings.tree import TelemetrySettings
 from tests.unit.observers.collector import Collector, collecting
@@ -40,11 +41,11 @@ def events(collector: Collector) -> list[dict[str, Any]]:
 async def test_a_dead_letter_is_reported() -> None:
     with collecting() as collector:
         reports = SentryReports(dsn(collector))
-        given = await reports.notify("sentry", dead_letter(), ATTEMPTS)
+        given = await reports.notify("sentry", [Notice(dead_letter(), ATTEMPTS)])
         await asyncio.to_thread(reports.close)
 
     [event] = events(collector)
-    assert given
+    assert given == [True]
     assert event["message"] == "dead letter on mail: rejected, recipient_refused"
     assert event["level"] == "error"
     assert event["tags"]["code"] == "550"
@@ -69,7 +70,7 @@ async def test_an_event_that_did_not_get_through_stays_owed(status: int) -> None
     with collecting() as collector:
         collector.answer = status
         reports = SentryReports(dsn(collector))
-        assert not await reports.notify("sentry", dead_letter(), ATTEMPTS)
+        assert await reports.notify("sentry", [Notice(dead_letter(), ATTEMPTS)]) == [False]
 
 
 async def test_a_sentry_that_is_gone_leaves_it_owed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +78,7 @@ async def test_a_sentry_that_is_gone_leaves_it_owed(monkeypatch: pytest.MonkeyPa
     with collecting() as collector:
         where = dsn(collector)
 
-    assert not await SentryReports(where).notify("sentry", dead_letter(), ATTEMPTS)
+    assert await SentryReports(where).notify("sentry", [Notice(dead_letter(), ATTEMPTS)]) == [False]
 
 
 async def test_a_program_with_a_dsn_reports_what_fails() -> None:

@@ -169,14 +169,16 @@ def test_after_a_repeated_key_some_commits_look_for_keys_and_no_more(
     committer: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(committing, "LOOK_FOR_KEYS", 2)
-    committer.commit(job(put([samples.keyed("one", "order-7")])))
-    assert not committer.looks_for_keys
+    looks = []
+    for new in (
+        samples.keyed("one", "order-7"),
+        samples.keyed("two", "order-7"),
+        samples.new("three"),
+    ):
+        committer.commit(job(put([new])))
+        looks.append(committer.looks_for_keys)
 
-    committer.commit(job(put([samples.keyed("two", "order-7")])))
-    assert committer.looks_for_keys
-
-    committer.commit(job(put([samples.new("three")])))
-    assert not committer.looks_for_keys
+    assert looks == [False, True, False]
 
 
 def test_keys_that_are_looked_for_are_not_assumed() -> None:

@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from homing.engine.commit.save_batcher import Kept, PendingSave
+from homing.engine.commit.settlement import Kept, PendingSave
 from homing.engine.work.claimed_work import ClaimedWork, end_all, give_permits_back
 
 Ended: TypeAlias = tuple[ClaimedWork, PendingSave]
 
 
 async def settle(ended: Sequence[Ended], *, wait: bool) -> None:
-    """Pass the outcomes to the `SaveBatcher`; with `wait` they are durable when this returns."""
+    """Pass the outcomes to the `Settlement`; with `wait` they are durable when this returns."""
     if not wait:
         hand_over(ended)
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Protocol, TypeAlias
 
@@ -11,21 +11,18 @@ from msgspec.structs import replace
 from homing.domain import transitions
 from homing.domain.delivery import Content, Delivery, Fact, New, Phase
 from homing.domain.errors import IdempotencyConflict, InvalidRequest
-from homing.engine.commit.add_batcher import AddBatcher
 from homing.engine.intake.preparing import prepare
 from homing.engine.intake.request import Request, Ticket
+from homing.engine.intake.submissions import Submissions
 from homing.engine.process.pausing import Pausing
 from homing.engine.route import Route
 from homing.engine.work.attempt import AttemptRunner
 from homing.engine.work.claimed_work import ClaimedWork, works_of
-from homing.ports import Added, AddsInParts, AsyncTransaction, Claimed, Existing, Transaction
+from homing.ports import Added, AsyncTransaction, Claimed, Existing, Transaction
 
 __all__ = ["Admission", "Request", "Taker", "Ticket"]
 
 Wanted: TypeAlias = tuple[Route, Request]
-
-# Requests that are prepared while the store writes those before them.
-PART = 128
 
 
 class Taker(Protocol):
@@ -60,7 +57,9 @@ class Admission:
         self._pausing = pausing
         self._takers = takers
         self._tell = tell
-        self._adds = AddBatcher(runner.process.store, self._prepare_all, self._tell_accepted)
+        self._submissions = Submissions(
+            runner.process.commits, self._prepare_all, self._tell_accepted
+        )
 
     def prepare(self, route: Route, request: Request) -> New:
         """Check and freeze a request; pure but for the clock and an id."""
@@ -70,7 +69,7 @@ class Admission:
         """As `submit` of one; what is submitted at the same moment shares its write."""
         self._process.intake.waiting += 1
         try:
-            new, answer = await self._adds.add((route, request))
+            new, answer = await self._submissions.add((route, request))
         finally:
             self._process.intake.waiting -= 1
         return await self._ticket(route, new, answer)
@@ -88,11 +87,8 @@ class Admission:
 
         A conflict takes the place of its answer, and the others are stored.
         """
-        if taker is None and len(requests) > PART and isinstance(self._process.store, AddsInParts):
-            new, answers = await self._add_in_parts(self._process.store, requests)
-        else:
-            new = self._taken_by(taker, requests, self._prepare_all(requests))
-            answers = await self._process.store.add(new)
+        new = self._taken_by(taker, requests, self._prepare_all(requests))
+        answers = await self._process.commits.add(new)
         added = []
         for item, answer in zip(new, answers, strict=True):
             if isinstance(answer, Added):
@@ -103,19 +99,6 @@ class Admission:
         if len(added) == len(new):
             return [Ticket(item.delivery, created=True) for item in new]
         return await self._tickets(requests, new, answers)
-
-    async def _add_in_parts(
-        self, store: AddsInParts, requests: Sequence[Wanted]
-    ) -> tuple[list[New], list[Added | Existing]]:
-        new: list[New] = []
-
-        def parts() -> Iterator[list[New]]:
-            for start in range(0, len(requests), PART):
-                part = self._prepare_all(requests[start : start + PART])
-                new.extend(part)
-                yield part
-
-        return new, await store.add_in_parts(parts())
 
     def _taken_by(
         self, taker: Taker | None, requests: Sequence[Wanted], new: list[New]
@@ -158,7 +141,7 @@ class Admission:
         """
         new = self.prepare(route, request)
         if not self._may_claim(route, new):
-            [answer] = await self._process.store.add([new])
+            [answer] = await self._process.commits.add([new])
             ticket = await self._ticket(route, new, answer)
             self._tell("accept", [ticket.delivery] if ticket.created else [])
             return ticket
@@ -170,7 +153,7 @@ class Admission:
         [held] = works_of(self._process, route, [claimed], asked_at_s)
         with ExitStack() as kept:
             kept.enter_context(keeper.keeping(held))
-            [answer] = await self._process.store.add([new])
+            [answer] = await self._process.commits.add([new])
             ticket = await self._ticket(route, new, answer)
             if not ticket.created:
                 return ticket

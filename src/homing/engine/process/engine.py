@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from homing.domain.delivery import Delivery
 from homing.domain.errors import StoreError
-from homing.engine.commit.save_batcher import PendingSave, SaveBatcher
+from homing.engine.commit.group_commit import GroupCommit
+from homing.engine.commit.settlement import PendingSave, Settlement
 from homing.engine.intake.admission import Admission
 from homing.engine.ops.desk import Desk
 from homing.engine.process.alerts import Alerts
@@ -99,8 +100,10 @@ class Engine:
         )
         self.alerts = Alerts(store, clock, self.pausing, self.liveness, alarm, worked)
         self.health = StoreHealth(store, clock, self.alerts.sound)
-        self.saves = SaveBatcher(
+        commits = GroupCommit(store)
+        self.saves = Settlement(
             store,
+            commits,
             clock,
             journal,
             tell=self._tell_settled,
@@ -111,6 +114,7 @@ class Engine:
         self.liveness.problems = self._providers.problems
         self.process = Process(
             store,
+            commits,
             clock,
             rng,
             self.holder,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from homing.domain import transitions
 from homing.domain.delivery import Change, Delivery
 from homing.domain.errors import StoreCorrupt
-from homing.engine.commit.save_batcher import late_outcome
+from homing.engine.commit.settlement import late_outcome
 from homing.engine.expiry import purge_rules
 from homing.engine.process import counters
 from homing.engine.process.liveness import WORKER, Liveness

@@ -9,11 +9,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import TypeGuard
 
 from homing.domain import transitions
-from homing.domain.delivery import Attempt, Delivery
+from homing.domain.delivery import Change, Delivery
 from homing.engine.route import Route
-from homing.ports import Clock, Notifier, Query, Store
+from homing.ports import Clock, Notice, Notifier, Query, Store
 
 log = logging.getLogger("homing.engine")
 
@@ -30,14 +32,16 @@ SHARE_OF_LOOKING_THROUGH = 0.02
 MOST_REFUSALS = 20
 # More than these are left to the next look through all.
 MOST_REFUSED = 10_000
-PAGE = 200
+# How many are read at a time.
+GROUP = 200
 
 
 class Notices:
     """The notices of one kind, in a task of their own: a notifier that hangs delays no other kind.
 
-    A notice goes to the first notifier that accepts it. The cost depends on new notices only:
-    those that no notifier here accepts are not read again and again.
+    They are read, delivered and marked in groups. A notice goes to the first notifier that accepts
+    it. The cost depends on new notices only: those that no notifier here accepts are not read
+    again and again.
     """
 
     def __init__(
@@ -54,8 +58,10 @@ class Notices:
         self._clock = clock
         self._routes = routes
         self._are_due = asyncio.Event()
-        # By id, in the order in which they came; the refused ones with the version that was tried.
-        self._noted: dict[str, None] = {}
+        # From the read of a group to its marks: another call would deliver the same ones.
+        self._giving = asyncio.Lock()
+        # Versions by id, in the order in which they came; of a refused one that which was tried.
+        self._noted: dict[str, int] = {}
         self._refused: dict[str, int] = {}
         self._resting_until_s: dict[int, float] = {}
         self._next_look_through_s = float("-inf")
@@ -63,9 +69,9 @@ class Notices:
 
     def note(self, deliveries: Iterable[Delivery]) -> None:
         """Remember that a notice of these is due; the change is stored already."""
-        due = [delivery.id for delivery in deliveries if self.kind in delivery.notices_due]
+        due = {each.id: each.version for each in deliveries if self.kind in each.notices_due}
         if due:
-            self._noted.update(dict.fromkeys(due))
+            self._noted.update(due)
             self._are_due.set()
 
     async def wait(self) -> None:
@@ -84,7 +90,7 @@ class Notices:
             took_s = (ended_s - began_s) / SHARE_OF_LOOKING_THROUGH
             self._next_look_through_s = ended_s + max(LOOK_THROUGH_EVERY_S, took_s)
         else:
-            given = await self._give_noted()
+            given = await self.give_noted()
             since_ms = self._looked_at_ms - round(CLOCKS_DIFFER_S * 1000)
             given += await self._look_through(Query(notices_due=True, updated_from_ms=since_ms))
             given += await self._try_refused()
@@ -93,80 +99,127 @@ class Notices:
 
     async def give_all(self) -> int:
         """Read and deliver all that are due; returns how many were accepted."""
-        self._noted.clear()
         self._refused.clear()
-        return await self._look_through(Query(notices_due=True))
+        given = await self.give_noted()
+        return given + await self._look_through(Query(notices_due=True))
 
-    async def _give_noted(self) -> int:
+    async def give_noted(self) -> int:
+        """Deliver those of the changes of this process; returns how many were accepted.
+
+        What was noted before this call has been delivered or refused when it returns.
+        """
         given = 0
-        for delivery_id in list(self._noted):
-            given += await self._give(await self._store.get(delivery_id))
-            self._noted.pop(delivery_id, None)
+        while self._noted:
+            async with self._giving:
+                group = dict(islice(self._noted.items(), GROUP))
+                found = await self._store.get_many(list(group)) if group else []
+                given += await self._give(found)
+                for delivery_id, version in group.items():
+                    if self._noted.get(delivery_id) == version:
+                        del self._noted[delivery_id]
         return given
 
     async def _try_refused(self) -> int:
-        given = refusals = 0
-        for delivery_id in list(self._refused):
-            self._refused.pop(delivery_id, None)
-            taken = await self._give(await self._store.get(delivery_id))
-            given += taken
-            refusals = 0 if taken else refusals + 1
-            if refusals >= MOST_REFUSALS:
+        """A few at a time, as long as some of them are accepted."""
+        given = 0
+        waiting = list(self._refused)
+        for start in range(0, len(waiting), MOST_REFUSALS):
+            async with self._giving:
+                ids = waiting[start : start + MOST_REFUSALS]
+                found = await self._store.get_many(ids)
+                tried = {each: self._refused.pop(each) for each in ids if each in self._refused}
+                try:
+                    accepted = await self._give(found)
+                except BaseException:
+                    self._refused.update(tried)
+                    raise
+            given += accepted
+            if not accepted:
                 break
         return given
 
     async def _look_through(self, query: Query) -> int:
-        given = 0
-        page = await self._store.page(query, limit=PAGE)
+        given, cursor = 0, None
         while True:
-            for delivery in page.items:
-                if self._refused.get(delivery.id) != delivery.version:
-                    given += await self._give(delivery)
-            if page.next is None:
+            async with self._giving:
+                page = await self._store.page(query, cursor, limit=GROUP)
+                known = self._refused
+                given += await self._give(
+                    [each for each in page.items if known.get(each.id) != each.version]
+                )
+            cursor = page.next
+            if cursor is None:
                 return given
-            page = await self._store.page(query, page.next, limit=PAGE)
 
-    async def _give(self, delivery: Delivery | None) -> int:
-        if delivery is None or self.kind not in delivery.notices_due:
-            return 0
-        if delivery.state == "in_flight":
-            return 0  # its holder writes next; then it is asked for again
-        attempts = await self._store.attempts(delivery.id)
+    async def _give(self, deliveries: Sequence[Delivery | None]) -> int:
+        """Ask the notifiers in turn, each for what is left; returns how many were accepted."""
+        # What is in flight is noted again: its holder writes next.
+        due = [each for each in deliveries if self._is_due(each)]
+        attempts = await self._store.attempts_of_many([each.id for each in due]) if due else []
+        left = [Notice(*each) for each in zip(due, attempts, strict=True)]
         for notifier in self._notifiers:
-            if await self._is_taken(notifier, delivery, attempts):
-                await self._mark_given(delivery)
-                return 1
-        if len(self._refused) < MOST_REFUSED:
-            self._refused[delivery.id] = delivery.version
-        return 0
+            refused: list[Notice] = []
+            size = min(notifier.most_at_once, GROUP)
+            for start in range(0, len(left), size):
+                group = left[start : start + size]
+                answers = await self._ask(notifier, group)
+                accepted = [
+                    each.delivery for each, done in zip(group, answers, strict=True) if done
+                ]
+                await self._mark_given(accepted)
+                refused += [each for each, done in zip(group, answers, strict=True) if not done]
+            left = refused
+        for notice in left[: max(MOST_REFUSED - len(self._refused), 0)]:
+            self._refused[notice.delivery.id] = notice.delivery.version
+        return len(due) - len(left)
 
-    async def _is_taken(
-        self, notifier: Notifier, delivery: Delivery, attempts: Sequence[Attempt]
-    ) -> bool:
-        """A notifier that fails has refused this one; one that hangs is skipped for a while."""
+    def _is_due(self, delivery: Delivery | None) -> TypeGuard[Delivery]:
+        return (
+            delivery is not None
+            and self.kind in delivery.notices_due
+            and delivery.state != "in_flight"
+        )
+
+    async def _ask(self, notifier: Notifier, group: Sequence[Notice]) -> Sequence[bool]:
+        """Each that is not accepted is refused. A notifier that hangs is skipped for a while."""
+        refused = [False] * len(group)
         if self._resting_until_s.get(id(notifier), 0.0) > self._clock.steady_s():
-            return False
+            return refused
         try:
             async with asyncio.timeout(NOTIFY_WITHIN_S):
-                return await notifier.notify(self.kind, delivery, attempts)
+                answers = await notifier.notify(self.kind, group)
+            return [done for _, done in zip(group, answers, strict=True)]
         except TimeoutError:
             log.warning("notifier_silent notifier=%s", type(notifier).__name__)
             rests_until_s = self._clock.steady_s() + REST_AFTER_SILENCE_S
             self._resting_until_s[id(notifier)] = rests_until_s
         except Exception:
             log.exception("notifier %s failed", type(notifier).__name__)
-        return False
+            if len(group) > 1:
+                # One of them may be the reason: each is asked for by itself.
+                return [(await self._ask(notifier, [notice]))[0] for notice in group]
+        return refused
 
-    async def _mark_given(self, delivery: Delivery) -> None:
-        """Another kind may be marked at the same time: then the delivery is read again."""
+    async def _mark_given(self, deliveries: Sequence[Delivery]) -> None:
+        """In one write. Another kind may be marked at the same time: those are read again."""
+        cycles = {each.id: each.cycle for each in deliveries}
+        left = list(deliveries)
+        while left:
+            saved = await self._store.save([self._marked(each) for each in left])
+            moved = [each.id for each, stored in zip(left, saved, strict=True) if not stored]
+            found = await self._store.get_many(moved) if moved else []
+            # One that was replayed and has ended again has a new notice due.
+            left = [
+                each
+                for each in found
+                if self._is_due(each)
+                and (each.cycle == cycles[each.id] or each.ended_at_ms is None)
+            ]
+
+    def _marked(self, delivery: Delivery) -> Change:
         route = self._routes.get(delivery.route)
         plan = None if route is None else route.plan_of(delivery)
-        current: Delivery | None = delivery
-        while current is not None and self.kind in current.notices_due:
-            change = transitions.mark_notified(current, (self.kind,), plan=plan)
-            if current.state == "in_flight" or (await self._store.save([change]))[0]:
-                return
-            current = await self._store.get(delivery.id)
+        return transitions.mark_notified(delivery, (self.kind,), plan=plan)
 
 
 def notices_of(

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from homing.domain import identity
 from homing.domain.delivery import Fact
 from homing.domain.failure import Failure
-from homing.engine.commit.save_batcher import SaveBatcher
+from homing.engine.commit.group_commit import GroupCommit
+from homing.engine.commit.settlement import Settlement
 from homing.engine.intake.intake_priority import IntakePriority
 from homing.engine.process.counters import Counters
 from homing.engine.process.store_health import StoreHealth
@@ -46,10 +47,11 @@ class Process:
     def __init__(  # noqa: PLR0913 - the parts of a process
         self,
         store: Store,
+        commits: GroupCommit,
         clock: Clock,
         rng: Random,
         holder: str,
-        saves: SaveBatcher,
+        saves: Settlement,
         *,
         health: StoreHealth,
         holds_back: Callable[[str, bool], bool],
@@ -62,6 +64,7 @@ class Process:
         time_scale: float = 1.0,
     ) -> None:
         self.store = store
+        self.commits = commits
         self.clock = clock
         self.rng = rng
         self.holder = holder

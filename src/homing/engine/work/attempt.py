@@ -5,14 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
+from homing.domain import transitions
+from homing.domain.delivery import Content, Delivery, New
 from homing.domain.errors import StoreError
+from homing.domain.failure import Failure
 from homing.engine.process.process import Process
-from homing.engine.work.claimed_work import ClaimedWork
+from homing.engine.route import Route
+from homing.engine.work.claimed_work import ClaimedWork, works_of
 from homing.engine.work.send_batch import SendBatch
 from homing.engine.work.step_batch import StepBatch
 from homing.engine.work.steps import SendStep
 from homing.engine.work.time_limits import TimeLimits
-from homing.ports import Outcome, Step, Work
+from homing.engine.work.unrecorded_send import UnrecordedSend
+from homing.ports import Claimed, Outcome, Step, Work
 
 
 class AttemptRunner:
@@ -52,6 +59,34 @@ class AttemptRunner:
         """An inline call: one attempt, and further stages or retries that may follow at once."""
         while await self._goes_on(work):
             """Still claimed by this call."""
+
+    async def once(self, route: Route, new: New) -> Delivery:
+        """Send what another program keeps the record of: nothing is stored here.
+
+        Returns the delivery as the attempt leaves it: delivered, or with its failure.
+        """
+        process = self.process
+        claimed = transitions.accept_claimed(
+            new.delivery,
+            holder=process.holder,
+            phase="worker",
+            lease_until_ms=process.lease_until_ms(route),
+        )
+        held = Claimed(claimed.delivery, Content(new.payload))
+        [work] = works_of(process, route, [held], process.clock.steady_s())
+        step = route.steps.get(work.stage.name)
+        if not isinstance(step, SendStep):
+            raise TypeError(f"stage {work.stage.name!r} of route {route.name!r} does not send")
+        try:
+            await UnrecordedSend(step, work).deliver()
+        finally:
+            work.end()
+        if work.settled is None:
+            failure = Failure(
+                "interrupted", detail="not sent: this process was paused for too long"
+            )
+            return replace(work.delivery, failure=failure)
+        return work.delivery
 
     async def _goes_on(self, work: ClaimedWork) -> bool:
         work.settled = work.is_handled = None

@@ -12,7 +12,7 @@ from homing.domain import identity, transitions
 from homing.domain.delivery import Change, Content, Delivery, Key, New, Receipt, Recipient
 from homing.domain.failure import Failure
 from homing.domain.policy import Plan, Stage
-from homing.engine.commit.save_batcher import PendingSave
+from homing.engine.commit.settlement import PendingSave
 from homing.engine.process.process import Process
 from homing.engine.route import Route
 from homing.engine.work.permits import Permits

@@ -7,7 +7,7 @@ import asyncio
 from homing.domain import transitions
 from homing.domain.identity import provider_token
 from homing.engine.commit.evidence import late_receipt
-from homing.engine.commit.save_batcher import PendingSave
+from homing.engine.commit.settlement import PendingSave
 from homing.engine.work.claimed_work import ClaimedWork
 from homing.engine.work.outcomes import conclude_found, save_of
 from homing.ports import Absent, Found, Unknown

@@ -37,7 +37,7 @@ class DueWork:
         await process.refresh_if_stale()
         asked_at_s = self._claimed_at_s = clock.steady_s()
         self._claimed_up_to_ms = clock.now_ms()
-        claimed = await process.store.claim(
+        claimed = await process.commits.claim(
             Claim(
                 worker=process.holder,
                 now_ms=self._claimed_up_to_ms,

@@ -62,7 +62,7 @@ class HeldWork:
             return
         until_ms = process.lease_until_ms(self._route)
         asked = [(work.delivery.id, work.delivery.version) for work in aged]
-        renewed = await process.store.renew(process.holder, asked, until_ms)
+        renewed = await process.commits.renew(process.holder, asked, until_ms)
         for work, (_, version), is_kept in zip(aged, asked, renewed, strict=True):
             # A write since then, or one under way, carries a lease of its own.
             is_same = work.delivery.version == version and not work.is_being_written

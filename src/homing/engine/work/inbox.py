@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from homing.engine.work.claimed_work import ClaimedWork
 from homing.engine.work.steps import SendStep
+from homing.engine.work.suspects import is_suspect
 
 # A batch has at most this many members, and at most this many bytes.
 MAX_BATCH = 64
@@ -109,7 +110,12 @@ def _kind(work: ClaimedWork) -> object:
     delivery, stage = work.delivery, work.stage
     if delivery.maybe_sent_at_ms is not None or delivery.fanned_out or work.is_probe:
         return work
-    return delivery.priority, id(work.plan), stage.name, None if stage.sends else delivery.queue
+    # Suspects that hold permits are tried together, and never with healthy work.
+    may_share = work.suspect_permits > 0
+    if not may_share and is_suspect(delivery):
+        return work
+    queue = None if stage.sends else delivery.queue
+    return delivery.priority, id(work.plan), stage.name, queue, may_share
 
 
 def _bounded(group: list[ClaimedWork], most: int) -> Iterator[list[ClaimedWork]]:

@@ -19,7 +19,7 @@ from homing.domain.failure import (
     Refusal,
 )
 from homing.domain.policy import Stage
-from homing.engine.commit.save_batcher import PendingSave
+from homing.engine.commit.settlement import PendingSave
 from homing.engine.route import classify_exception
 from homing.engine.work.claimed_work import ClaimedWork
 from homing.ports import Done, FanOut, Outcome

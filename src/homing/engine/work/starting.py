@@ -8,7 +8,7 @@ from typing import cast
 from homing.domain import transitions
 from homing.domain.delivery import TERMINAL_STATES, FailedBecause, State
 from homing.domain.errors import StoreError
-from homing.engine.commit.save_batcher import PendingSave
+from homing.engine.commit.settlement import PendingSave
 from homing.engine.commit.settling import Ended, settle
 from homing.engine.work.claimed_work import ClaimedWork
 from homing.engine.work.doubt import settle_doubt

@@ -14,6 +14,11 @@ SUSPECT_PERMITS = 16
 _PERMITS_BY_SUSPICION = (0, 1, 4)
 
 
+def is_suspect(delivery: Delivery) -> bool:
+    """Whether an attempt of it may have killed its holder."""
+    return delivery.unsettled_claims > 1 or delivery.interruptions > 0 or delivery.crashes > 0
+
+
 def permits_for(delivery: Delivery) -> int:
     """How many suspect permits it needs; 0: it is not a suspect."""
     deaths = suspicion(delivery)

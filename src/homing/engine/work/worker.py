@@ -11,7 +11,7 @@ from homing.domain import transitions
 from homing.domain.delivery import Delivery
 from homing.domain.errors import StoreError
 from homing.domain.failure import TIMED_OUT
-from homing.engine.commit.save_batcher import PendingSave
+from homing.engine.commit.settlement import PendingSave
 from homing.engine.process.liveness import Liveness
 from homing.engine.process.pausing import Pausing
 from homing.engine.route import Route
@@ -24,6 +24,7 @@ from homing.engine.work.inbox import MAX_BATCH, Inbox, batches, most_at_once
 from homing.engine.work.permits import Permits
 from homing.engine.work.send_batch import pack_ahead
 from homing.engine.work.suspect_queue import SuspectQueue
+from homing.engine.work.suspects import is_suspect
 from homing.engine.work.wakeup import WakeUp
 from homing.ports import Claimed
 
@@ -206,6 +207,7 @@ class RouteWorker:
         await self._until_freed(lambda: not self._claims_under_way, max(grace_s, LAST_CLAIM_S))
         rest_s = ends_at_s - self._process.clock.steady_s()
         await self._until_freed(lambda: not (self._running or self._inline), rest_s)
+        await self._until_written()
         # An inline attempt belongs to its caller, unless it runs in the background.
         left = [work for work in self._held.all() if work.delivery.id not in self._inline]
         tasks = [*self._slots, *self._in_background]
@@ -214,6 +216,15 @@ class RouteWorker:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._give_back_all(left)
         self._slots.clear()
+
+    async def _until_written(self) -> None:
+        """Marks and notes that are on their way have their answers: without them, the version to
+        give back is not known."""
+        if any(work.is_being_written for work in self._held.all()):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_CLAIM_S):
+                    await self._process.saves.drain()
+            await asyncio.sleep(0)  # so that their tasks read the answers
 
     async def _until_freed(self, is_free: Callable[[], bool], timeout_s: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -239,13 +250,7 @@ class RouteWorker:
         if self._stopping:
             self._give_back_all(works)
             return
-        suspects = [
-            work
-            for work in works
-            if work.delivery.unsettled_claims > 1
-            or work.delivery.interruptions
-            or work.delivery.crashes
-        ]
+        suspects = [work for work in works if is_suspect(work.delivery)]
         if suspects:
             if self._slots:
                 self._suspects.put(suspects)

@@ -7,16 +7,15 @@ shorten it. A crash in between leaves whole files: the old one or the new one.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from homing.domain.delivery import Fact
-from homing.stores.codec import encode
-from homing.stores.jsonl.encoding import CommitGroup
+from homing.stores.jsonl.encoding import LineEncoder, journal_line
 from homing.stores.jsonl.index import LINES_TAKEN, QUEUE, LogIndex
-from homing.stores.jsonl.lines import JournalRecord, sealed
+from homing.stores.jsonl.lines import JournalRecord
 from homing.stores.own_files import open_own_file
 from homing.stores.syncing import sync_folder
 
@@ -32,11 +31,11 @@ def compact_journal(index: LogIndex, journal: Path) -> None:
     _replace(journal, _journal_lines(index))
 
 
-def compact_queue(index: LogIndex, group: CommitGroup, queue: Path, journal: Path) -> None:
+def compact_queue(index: LogIndex, encoder: LineEncoder, queue: Path, journal: Path) -> None:
     """The newest line of each delivery, and the lines of other programs that were not taken."""
     foreign = [line.data + b"\n" for line in index.foreign_lines()]
     new = queue.with_name(queue.name + ".new")
-    lines = (group.whole_line(one, index.last_commit) for one in index.deliveries)
+    lines = (encoder.whole_line(one, index.last_commit) for one in index.deliveries)
     size = _write(new, lines)
     _append(new, foreign)
     # The journal first: it still names what was removed, so it fits the old queue as well. Lines
@@ -48,25 +47,11 @@ def compact_queue(index: LogIndex, group: CommitGroup, queue: Path, journal: Pat
 
 
 def _journal_lines(index: LogIndex) -> Iterator[bytes]:
-    attempts = (each for ledger in index.attempts.values() for each in ledger.values())
-    facts = (fact for kind in index.facts.values() for fact in kind.values())
-    leases = (
-        (one.id, one.due_at_ms) for one in index.records.in_flight() if one.due_at_ms is not None
-    )
-    number = index.last_commit
-    dropped = (name for name in index.keys_gone if name not in index.keys)
-    yield from _lines(index.keys.beside(), lambda some: JournalRecord(number, keys=some))
-    yield from _lines(dropped, lambda some: JournalRecord(number, keys_gone=some))
-    yield from _lines(attempts, lambda some: JournalRecord(number, attempts=some))
-    yield from _lines(facts, lambda some: JournalRecord(number, facts=some))
-    yield from _lines(leases, lambda some: JournalRecord(number, leases=some))
-    yield from _lines(index.gone, lambda some: JournalRecord(number, gone=some))
-    yield from _lines(index.emptied, lambda some: JournalRecord(number, emptied=some))
-
-
-def _lines(records: Iterable[T], record_of: Callable[[list[T]], JournalRecord]) -> Iterator[bytes]:
-    for some in _batches(records, _RECORDS):
-        yield sealed(b"{", encode(record_of(some)))
+    for name, records in index.beside().items():
+        for some in _batches(records, _RECORDS):
+            record = JournalRecord(index.last_commit)
+            setattr(record, name, some)
+            yield journal_line(record)
 
 
 def _replace(path: Path, lines: Iterable[bytes]) -> None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from msgspec import ValidationError, convert
 
 from homing.domain import transitions
-from homing.domain.delivery import Content, Delivery
+from homing.domain.delivery import Delivery, Key
 from homing.domain.failure import STORE_DAMAGED
-from homing.domain.writes import write_of_change
+from homing.domain.writes import Write, write_of_change
 from homing.stores.jsonl.index import LogIndex
-from homing.stores.jsonl.keys import own_key
+from homing.stores.jsonl.keys import Name, own_key
 from homing.stores.jsonl.lines import is_whole, looks_finished
-from homing.stores.memory.writing import save_one
 
 # A line states the id of its delivery twice: as what it shows first, and in the delivery.
 _SHOWN_ID = re.compile(rb'^\s*\{"\w+":"([^"\\]+)"')
@@ -31,28 +30,29 @@ _MOST_ILLEGIBLE = 31
 _ILLEGIBLE = re.compile("[\x00-\x1f\x7f-\x9f\ufffd]")
 
 
-def concerned(index: LogIndex, data: bytes, start: int) -> set[str]:
-    """The ids of the deliveries that damaged bytes of the queue may concern.
+def concerned(index: LogIndex, data: bytes, start: int) -> tuple[set[str], dict[str, Delivery]]:
+    """The ids of the deliveries that damaged bytes of the queue may concern; and those of them that
+    are new and have no other line, as far as they can be read.
 
     A line without a readable id may concern any delivery that has no newer line, unless it was the
-    first of a new one. That one is added to the index as far as it can be read. Damage that runs
-    over the end of a line may hide whole lines, which may concern any of them, too.
+    first of a new one. Damage that runs over the end of a line may hide whole lines, which may
+    concern any of them, too.
     """
-    found: set[str] = set()
+    found, lost = set[str](), dict[str, Delivery]()
     lines = list(_lines(data))
     damaged = [line for line in lines if not is_whole(line.removesuffix(b"\n"))]
     is_hiding = 0 < len(damaged) < len(lines)  # a block of old lines lies over others
     for line in damaged:
-        named = {one for one in map(_text, _ANY_ID.findall(line)) if one in index.records}
+        ids = map(_text, _ANY_ID.findall(line))
+        named = {one for one in ids if one in index.records or one in lost}
         is_first = not named and _is_first(line)
         found |= named
-        if is_first and (lost := _lost(line)) is not None:
-            _put_lost(index, lost)
-            found.add(lost.id)
+        if is_first and (new := _lost(line)) is not None:
+            lost[new.id] = new
         is_hiding |= _may_hide_lines(line) or (not named and not is_first and _is_ours(line))
     if is_hiding:
         found |= {one for one in index.places.packed if index.places.line_of(one) < start}
-    return found
+    return found | lost.keys(), lost
 
 
 def _may_hide_lines(line: bytes) -> bool:
@@ -66,16 +66,18 @@ def named_in(index: LogIndex, data: bytes) -> set[str]:
     return {one for one in map(_text, texts) if one in index.records}
 
 
-def hold(index: LogIndex, delivery_ids: Iterable[str], now_ms: int) -> list[str]:
-    """Hold those of them that were open. Ended deliveries stay unchanged."""
-    held: list[str] = []
-    for delivery_id in sorted(delivery_ids):
-        delivery = index.records.get(delivery_id)
+def writes_to_hold(
+    index: LogIndex, ids: set[str], lost: dict[str, Delivery], now_ms: int
+) -> list[Write]:
+    """Add those that are lost, and hold those that are open. Ended ones stay unchanged."""
+    taken: set[Name] = set()
+    writes = [_write_of_lost(index, one, taken) for one in lost.values()]
+    for delivery_id in sorted(ids):
+        delivery = lost.get(delivery_id) or index.records.get(delivery_id)
         if delivery is not None and not delivery.is_terminal:
             change = transitions.hold_for_damage(delivery, now_ms=now_ms)
-            save_one(index, write_of_change(change))
-            held.append(delivery_id)
-    return held
+            writes.append(write_of_change(change))
+    return writes
 
 
 def is_held_for_damage(delivery: Delivery) -> bool:
@@ -122,12 +124,15 @@ def _lost(line: bytes) -> Delivery | None:
         return None
 
 
-def _put_lost(index: LogIndex, delivery: Delivery) -> None:
-    index.put_content(delivery.id, Content())
-    index.put(delivery)
+def _write_of_lost(index: LogIndex, delivery: Delivery, taken: set[Name]) -> Write:
+    """With its key, unless that is taken."""
+    keys: tuple[Key, ...] = ()
     name = delivery.source, delivery.key or ""
-    if delivery.key is not None and delivery.parent_id is None and name not in index.keys:
-        index.put_key(own_key(delivery))
+    is_free = name not in index.keys and name not in taken
+    if delivery.key is not None and delivery.parent_id is None and is_free:
+        keys = (own_key(delivery),)
+        taken.add(name)
+    return Write(delivery=delivery, keys=keys, payload=b"")
 
 
 def _is_ours(line: bytes) -> bool:

@@ -75,11 +75,14 @@ class AppendFile:
         if rest:
             yield [rest], b""
 
-    def append(self, data: bytes | bytearray) -> None:
-        """Not yet on the disk. On an error some of it may be in the file."""
+    def append(self, data: bytes | bytearray) -> int:
+        """Not yet on the disk. Returns where it begins: after `end`, if a program that takes no
+        lock has appended. On an error some of it may be in the file."""
         view = memoryview(data)
         while view:
             view = view[os.write(self._own.number, view) :]
+        self.end += len(data)
+        return os.lseek(self._own.number, 0, os.SEEK_CUR) - len(data)
 
     def overwrite(self, start: int, data: bytes) -> None:
         """Restore bytes that have changed on the disk; durable when this returns."""
@@ -91,9 +94,10 @@ class AppendFile:
 
     def sync(self) -> None:
         os.fdatasync(self._own.number)
+        self.synced = self.end
 
     def cut(self, end: int) -> None:
         """Remove what was appended after `end`; it is gone when this returns."""
         os.ftruncate(self._own.number, end)
         os.fsync(self._own.number)
-        self.synced = min(self.synced, end)
+        self.end = self.synced = end

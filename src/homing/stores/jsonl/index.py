@@ -1,57 +1,25 @@
-"""The content of the files, in memory; and what a commit is about to change in it."""
+"""The content of the files, in memory. It is changed by what the files say, and by nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import cast
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from msgspec import Struct, field
-from msgspec.structs import replace
-
-from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
+from homing.domain.delivery import Delivery, Fact
 from homing.ports import ForeignLine
+from homing.stores.jsonl.commit import Commit
 from homing.stores.jsonl.keys import KeyIndex
-from homing.stores.jsonl.lines import IndexedDelivery
-from homing.stores.jsonl.places import Contents, FileDeliveries
-from homing.stores.memory.disk import LedgerRow, MemoryDisk
+from homing.stores.jsonl.lines import JournalRecord
+from homing.stores.jsonl.places import Contents, FileDeliveries, emptied_place, packed_place
+from homing.stores.memory.disk import MemoryDisk
 
 # The fact that says how far the lines of other programs were taken.
 LINES_TAKEN = "lines_taken"
 QUEUE = "queue"
 
 
-class ContentBefore(Struct, gc=False):
-    """`is_payload`: the commit changes the payload, not only the results."""
-
-    place: bytes | None
-    fresh: Content | None
-    is_payload: bool
-
-    @property
-    def is_new(self) -> bool:
-        return self.place is None and self.fresh is None
-
-
-# Of a delivery that was not there.
-_NOTHING_BEFORE = ContentBefore(None, None, is_payload=True)
-
-
-class Changes(Struct):
-    """What one commit touches, each with what was there before; None: nothing."""
-
-    deliveries: dict[str, Delivery | None] = field(default_factory=dict)
-    contents: dict[str, ContentBefore] = field(default_factory=dict)
-    keys: dict[tuple[str, str], Key | None] = field(default_factory=dict)
-    attempts: dict[tuple[str, int], LedgerRow | None] = field(default_factory=dict)
-    facts: dict[tuple[str, str], Fact | None] = field(default_factory=dict)
-    leases: dict[str, Delivery] = field(default_factory=dict)
-
-
 class LogIndex(MemoryDisk):
-    """The memory store's data with records and contents left in the file.
-
-    From `begin` on it notes what is changed, until `undo` or `settle`.
-    """
+    """The memory store's data with records and contents left in the file."""
 
     def __init__(
         self,
@@ -76,7 +44,6 @@ class LogIndex(MemoryDisk):
         self.journal_commit = 0
         # Read from the journal; of those that count still, see `entries_beside`.
         self.journal_entries = 0
-        self._changes: Changes | None = None
 
     def foreign_lines(self) -> list[ForeignLine]:
         """Of other programs, as far as none of them was taken yet."""
@@ -91,164 +58,103 @@ class LogIndex(MemoryDisk):
             if start >= end
         ]
 
-    @property
+    def beside(self) -> dict[str, Iterable[Any]]:
+        """What a journal has to hold, by the fields of its records."""
+        held = self.records.in_flight.values()
+        return {
+            "keys": self.keys.beside(),
+            "keys_gone": (name for name in self.keys_gone if name not in self.keys),
+            "attempts": (row for ledger in self.attempts.values() for row in ledger.values()),
+            "facts": (fact for kind in self.facts.values() for fact in kind.values()),
+            "leases": ((one.id, one.due_at_ms) for one in held if one.due_at_ms is not None),
+            "gone": self.gone,
+            "emptied": self.emptied,
+        }
+
     def entries_beside(self) -> int:
-        """How many keys, attempts, facts and removals a journal has to hold."""
-        attempts = sum(len(ledger) for ledger in self.attempts.values())
-        facts = sum(len(kind) for kind in self.facts.values())
-        removed = len(self.keys_gone) + len(self.gone) + len(self.emptied)
-        return sum(1 for _ in self.keys.beside()) + attempts + facts + removed
+        return sum(1 for records in self.beside().values() for _ in records)
 
-    def begin(self) -> Changes:
-        self._changes = Changes()
-        self.may_be_due = False
-        return self._changes
+    def apply(self, commit: Commit, number: int) -> None:
+        """What was just logged."""
+        if commit.beside.entries:
+            self.apply_beside(commit.beside)
+        claim, packed, start = commit.claim, self.places.packed, commit.start
+        if claim is not None:
+            after = [record.delivery for record in commit.lines]
+            self.put_claimed(commit.taken, after, claim.worker, claim.lease_until_ms)
+        for record, size in zip(commit.lines, commit.sizes, strict=True):
+            delivery, payload, results = record.delivery, record.payload, record.results
+            place = packed_place(
+                start,
+                size - 1,
+                record.head,
+                None if payload is None else len(payload),
+                None if results is None else bool(results),
+                packed.get(delivery.id),
+            )
+            if claim is None:
+                self.put_line(delivery, place, keyed=record.keyed)
+            else:
+                packed[delivery.id] = place
+            start += size
+        self.last_commit = self.journal_commit = number
 
-    def settle(self) -> None:
-        self._changes = None
-
-    def undo(self, changes: Changes) -> None:
-        """Put back what was there before; of several commits, the last one first."""
-        self.settle()
-        for delivery_id, before in (changes.deliveries | changes.leases).items():
-            if before is not None:
-                self.put(before)
-            elif delivery_id in self.deliveries:
-                self.remove(delivery_id)
-        for delivery_id, content in changes.contents.items():
-            self.places.put_place(delivery_id, content.place)
-            self.places.fresh.pop(delivery_id, None)
-            if content.fresh is not None:
-                self.places.fresh[delivery_id] = content.fresh
-        self._undo_beside(changes)
-
-    def _undo_beside(self, changes: Changes) -> None:
-        for name, key in changes.keys.items():
-            self.drop_key(*name)
-            if key is not None:
-                self.put_key(key)
-        for (delivery_id, number), row in changes.attempts.items():
-            self.drop_attempt(delivery_id, number)
-            if row is not None:
-                self.put_attempts(row.route, (row.attempt,))
-        for kind_and_key, fact in changes.facts.items():
-            self.drop_fact(*kind_and_key)
-            if fact is not None:
-                self.put_fact(fact)
-
-    def put(self, delivery: Delivery) -> None:
-        delivery_id, changes = delivery.id, self._changes
-        if delivery_id not in self.records.near and delivery_id not in self.places.packed:
-            # As most are. What is known of no delivery is not looked up again and again.
-            if changes is not None:
-                changes.deliveries.setdefault(delivery_id)
-            self.records.near[delivery_id] = delivery
-            self._add_new(delivery)
-            return
-        if changes is not None and delivery_id not in changes.deliveries:
-            changes.deliveries[delivery_id] = self.records[delivery_id]
-        super().put(delivery)
-
-    def load(self, found: IndexedDelivery) -> None:
-        """Note a delivery that was not known and is not in flight; its record stays in the file."""
-        # It has the fields that the indexes look at.
-        self._add_new(cast("Delivery", found))
-
-    def _add_new(self, delivery: Delivery) -> None:
-        if delivery.due_at_ms is not None:
-            self.due.add(delivery)
-        if delivery.parent_id is not None or delivery.holder is not None or delivery.notices_due:
+    def put_line(self, delivery: Delivery, place: bytes, *, keyed: bool) -> None:
+        """A delivery whose newest line lies there; of one that is new and not in flight, the
+        fields that the indexes look at are enough."""
+        delivery_id, packed = delivery.id, self.places.packed
+        if delivery_id in packed:
+            self.put(delivery)
+        else:
+            self.gone.discard(delivery_id)
+            self.records[delivery_id] = delivery
+            if delivery.due_at_ms is not None:
+                self.due.add(delivery)
             self._add_to_indexes(delivery)
+        packed[delivery_id] = place
+        if delivery_id in self.emptied and not self.places.is_empty(delivery_id):
+            self.emptied.remove(delivery_id)
+        if keyed:
+            self.keys.found[delivery.source, delivery.key or ""] = delivery_id
 
-    def put_claimed(
-        self, before: Sequence[Delivery], after: Sequence[Delivery], holder: str, until_ms: int
-    ) -> None:
-        if self._changes is not None:
-            for delivery in before:
-                self._changes.deliveries.setdefault(delivery.id, delivery)
-        super().put_claimed(before, after, holder, until_ms)
+    def apply_beside(self, record: JournalRecord) -> None:
+        """What is removed goes first: the same commit may put it again."""
+        self._drop_beside(record)
+        for key in record.keys:
+            self.put_key(key)
+        for row in record.attempts:
+            self.put_attempts(row.route, (row.attempt,))
+        self.note(record.facts)
+        for delivery_id, until_ms in record.leases:
+            if delivery_id in self.records.in_flight:
+                self.renew(delivery_id, until_ms)
+        self.journal_entries += record.entries
 
-    def renew(self, delivery: Delivery, until_ms: int) -> None:
-        if self._changes is not None:
-            self._changes.leases.setdefault(delivery.id, delivery)
-        super().put(replace(delivery, due_at_ms=until_ms))
+    def _drop_beside(self, record: JournalRecord) -> None:
+        packed = self.places.packed
+        for name in record.keys_gone:
+            if name in self.keys:
+                self.drop_key(*name)
+                self.keys_gone.add(name)
+        for place in record.attempts_gone:
+            self.drop_attempt(*place)
+        for kind_and_key in record.facts_gone:
+            self.drop_fact(*kind_and_key)
+        for delivery_id in record.gone:
+            if delivery_id in packed:
+                self.remove(delivery_id)
+                self.gone.add(delivery_id)
+        for delivery_id in record.emptied:
+            if delivery_id in packed:
+                packed[delivery_id] = emptied_place(packed[delivery_id])
+                self.emptied.add(delivery_id)
 
     def remove(self, delivery_id: str) -> None:
-        delivery = self.records[delivery_id]
-        self.records[delivery_id] = delivery  # read once, though it is asked for again
-        if self._changes is not None:
-            self._changes.deliveries.setdefault(delivery_id, delivery)
-        self._touch_content(delivery_id, is_payload=True)
-        self.keys.keep_without(delivery)
+        self.keys.keep_without(self.records[delivery_id])
         super().remove(delivery_id)
-
-    def put_content(self, delivery_id: str, content: Content) -> None:
-        places = self.places
-        if delivery_id not in places.packed and delivery_id not in places.fresh:
-            if self._changes is not None:
-                self._changes.contents.setdefault(delivery_id, _NOTHING_BEFORE)
-        else:
-            is_payload = places[delivery_id].payload != content.payload
-            self._touch_content(delivery_id, is_payload=is_payload)
-        places.fresh[delivery_id] = content
 
     def has_content(self, delivery_id: str) -> bool:
         return not self.places.is_empty(delivery_id)
 
     def payload_sizes(self, delivery_ids: Iterable[str]) -> list[int]:
         return [self.places.payload_size(delivery_id) for delivery_id in delivery_ids]
-
-    def put_key(self, key: Key) -> None:
-        name = key.source, key.key
-        self._touch_key(name)
-        self.keys.found[name] = key
-
-    def drop_key(self, source: str, key: str) -> None:
-        self._touch_key((source, key))
-        self.keys.found.pop((source, key), None)
-
-    def put_attempts(self, route: str, attempts: Iterable[Attempt]) -> None:
-        attempts = tuple(attempts)
-        for attempt in attempts:
-            self._touch_attempt(attempt.delivery_id, attempt.number)
-        super().put_attempts(route, attempts)
-
-    def drop_attempt(self, delivery_id: str, number: int) -> None:
-        self._touch_attempt(delivery_id, number)
-        super().drop_attempt(delivery_id, number)
-
-    def put_fact(self, fact: Fact) -> None:
-        self._touch_fact(fact.kind, fact.key)
-        super().put_fact(fact)
-
-    def drop_fact(self, kind: str, key: str) -> None:
-        self._touch_fact(kind, key)
-        super().drop_fact(kind, key)
-
-    def _touch_content(self, delivery_id: str, *, is_payload: bool) -> None:
-        changes = self._changes
-        if changes is None:
-            return
-        touched = changes.contents.get(delivery_id)
-        if touched is None:
-            places = self.places
-            changes.contents[delivery_id] = ContentBefore(
-                places.packed.get(delivery_id), places.fresh.get(delivery_id), is_payload
-            )
-        elif is_payload:
-            touched.is_payload = True
-
-    def _touch_key(self, name: tuple[str, str]) -> None:
-        changes = self._changes
-        if changes is not None and name not in changes.keys:
-            changes.keys[name] = self.keys.get(name)
-
-    def _touch_attempt(self, delivery_id: str, number: int) -> None:
-        if self._changes is not None:
-            before = self.attempts.get(delivery_id, {}).get(number)
-            self._changes.attempts.setdefault((delivery_id, number), before)
-
-    def _touch_fact(self, kind: str, key: str) -> None:
-        if self._changes is not None:
-            before = self.facts.get(kind, {}).get(key)
-            self._changes.facts.setdefault((kind, key), before)

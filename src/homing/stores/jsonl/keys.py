@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from homing.domain.delivery import Delivery, Key
 
@@ -24,35 +24,18 @@ class KeyIndex(MutableMapping[Name, Key]):
         self.found: dict[Name, Key | str] = {}
 
     def __getitem__(self, name: Name) -> Key:
-        return self._key(self.found[name])
-
-    def get(self, name: Name, default: Any = None) -> Any:
-        found = self.found.get(name)
-        return default if found is None else self._key(found)
+        found = self.found[name]
+        return own_key(self._delivery_of(found)) if isinstance(found, str) else found
 
     def beside(self) -> Iterator[Key]:
         """Those that the journal has to hold."""
         return (found for found in self.found.values() if not isinstance(found, str))
-
-    def take_own(self, delivery: Delivery) -> bool:
-        """Whether its key follows from its line, which is about to be written with it."""
-        name = delivery.source, delivery.key or ""
-        key = self.found.get(name)
-        if type(key) is not Key or key.delivery_id != delivery.id:
-            return False
-        if key.expires_at_ms is not None or key.fingerprint != delivery.fingerprint:
-            return False
-        self.found[name] = delivery.id
-        return True
 
     def keep_without(self, delivery: Delivery) -> None:
         """Its key stays when it goes, and follows from no delivery any more."""
         name = delivery.source, delivery.key or ""
         if self.found.get(name) == delivery.id:
             self.found[name] = own_key(delivery)
-
-    def _key(self, found: Key | str) -> Key:
-        return own_key(self._delivery_of(found)) if isinstance(found, str) else found
 
     def __setitem__(self, name: Name, key: Key) -> None:
         self.found[name] = key

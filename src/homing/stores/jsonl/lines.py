@@ -7,12 +7,16 @@ all bytes before it, so a line is checked by itself, without being parsed.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Generic, TypeVar
 from zlib import crc32
 
 from msgspec import DecodeError, Raw, Struct, field, json
 
 from homing.domain.delivery import DEFAULT_PRIORITY, Delivery, Fact, Key
 from homing.stores.memory.disk import LedgerRow
+
+T = TypeVar("T")
 
 _MARK = "_homing"
 _SEAL = b',"sum":"%08x"}}'
@@ -32,6 +36,7 @@ class QueueRecord(Struct, omit_defaults=True, gc=False):
     All lines of a commit have its number, and `more` of them follow. The first `head` bytes of
     the line follow from the request and are the same in its later lines. Payload and results are
     in the line that has changed them. `keyed`: it takes the delivery's own key, for ever.
+    `versions`: so many changes of the delivery are in this line.
     """
 
     commit: int
@@ -39,6 +44,7 @@ class QueueRecord(Struct, omit_defaults=True, gc=False):
     delivery: Delivery
     more: int = 0
     keyed: bool = False
+    versions: int = 1
     payload: bytes | None = None
     results: dict[str, bytes] | None = None
 
@@ -66,6 +72,7 @@ class IndexedRecord(Struct, gc=False):
     delivery: IndexedDelivery
     more: int = 0
     keyed: bool = False
+    versions: int = 1
     payload: Raw = Raw(b"")
     results: Raw = Raw(b"")
 
@@ -77,7 +84,7 @@ class JournalRecord(Struct, omit_defaults=True):
     `gone` and `emptied` are ids of deliveries that were removed, or whose content was.
     """
 
-    commit: int
+    commit: int = 0
     lines: int = 0
     queue_bytes: int = 0
     keys: list[Key] = []
@@ -110,26 +117,19 @@ class KeptContent(Struct):
     results: dict[str, bytes] | None = None
 
 
-class _IndexedLine(Struct, gc=False):
-    homing: IndexedRecord = field(name="_homing")
+class _Line(Struct, Generic[T], gc=False):
+    homing: T = field(name="_homing")
 
 
-class _JournalLine(Struct):
-    homing: JournalRecord = field(name="_homing")
+def _reader(line_type: type[_Line[T]]) -> Callable[[bytes], T]:
+    decode = json.Decoder(line_type).decode
+    return lambda line: decode(line).homing
 
 
-class _DeliveryLine(Struct, gc=False):
-    homing: KeptDelivery = field(name="_homing")
-
-
-class _ContentLine(Struct):
-    homing: KeptContent = field(name="_homing")
-
-
-_decode_indexed = json.Decoder(_IndexedLine).decode
-_decode_journal = json.Decoder(_JournalLine).decode
-_decode_delivery = json.Decoder(_DeliveryLine).decode
-_decode_content = json.Decoder(_ContentLine).decode
+indexed_record = _reader(_Line[IndexedRecord])
+journal_record = _reader(_Line[JournalRecord])
+kept_content = _reader(_Line[KeptContent])
+kept_delivery = _reader(_Line[KeptDelivery])
 _decode_object = json.Decoder(dict[str, Raw]).decode
 
 
@@ -195,19 +195,3 @@ def looks_finished(line: bytes) -> bool:
     if line[-SEAL_BYTES - 1 :].startswith(b',"sum":"') or line.endswith(b'"}}\n'):
         return True
     return sum(line[place] == byte for place, byte in _FIXED) >= _FIXED_LEAST
-
-
-def indexed_record(line: bytes) -> IndexedRecord:
-    return _decode_indexed(line).homing
-
-
-def kept_delivery(line: bytes) -> Delivery:
-    return _decode_delivery(line).homing.delivery
-
-
-def journal_record(line: bytes) -> JournalRecord:
-    return _decode_journal(line).homing
-
-
-def kept_content(line: bytes) -> KeptContent:
-    return _decode_content(line).homing

@@ -5,24 +5,28 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
+from homing.domain.delivery import Delivery
 from homing.domain.errors import StoreCorrupt, StoreError, StoreOutcomeUnknown
 from homing.domain.shown import Projection
-from homing.stores.codec import encode
+from homing.ports import Put
 from homing.stores.jsonl.compacting import compact_journal, compact_queue
 from homing.stores.jsonl.damage import Damage
-from homing.stores.jsonl.damaged_deliveries import concerned, hold, named_in
-from homing.stores.jsonl.encoding import CommitGroup
+from homing.stores.jsonl.damaged_deliveries import concerned, named_in, writes_to_hold
+from homing.stores.jsonl.encoding import LineEncoder, journal_line
 from homing.stores.jsonl.files import AppendFile
-from homing.stores.jsonl.index import Changes, LogIndex
-from homing.stores.jsonl.lines import JournalRecord, blank, is_whole, sealed
+from homing.stores.jsonl.index import LogIndex
+from homing.stores.jsonl.lines import JournalRecord, blank, is_whole
 from homing.stores.jsonl.locking import QueueLock
 from homing.stores.jsonl.replaying import Replay
-from homing.stores.os_errors import store_error
+from homing.stores.jsonl.transaction import Transaction
 from homing.stores.syncing import sync_folder
+
+T = TypeVar("T")
 
 log = logging.getLogger("homing.stores")
 
@@ -54,37 +58,37 @@ class Log:
             sync_folder(self._folder.parent)
         self._lock = QueueLock(path)
         self._is_stale = True
-        # So much of the queue the journal knows to be on the disk.
-        self._stated = 0
+        # Set by a commit after which something may be due; its reader takes it back.
+        self.may_be_due = False
         self._compact_journal_at = JOURNAL_BYTES
         self._damage = Damage(self._folder)
         self._lacks_journal = not (self._folder / JOURNAL).exists()
         self._open_files()
 
     def close(self) -> None:
-        self._state_size()
+        if self._queue.synced:
+            with contextlib.suppress(StoreError, OSError), self.locked(time.monotonic()):
+                # Most commits write no line to the journal, which says how long the queue was.
+                self.index.last_commit += 1
+                record = JournalRecord(self.index.last_commit, queue_bytes=self._queue.synced)
+                self._journal.append(journal_line(record))
         self._queue.close()
         self._journal.close()
         self._lock.close()
 
-    def _state_size(self) -> None:
-        """Write the size of the queue to the journal: most commits write no line there."""
-        if self._queue.synced <= self._stated:
-            return
-        with contextlib.suppress(StoreError, OSError), self.locked(time.monotonic()):
-            self.index.last_commit += 1
-            record = JournalRecord(self.index.last_commit, queue_bytes=self._queue.synced)
-            group = self.group()
-            group.journal += sealed(b"{", encode(record))
-            self.write(group, durable=False)
-
     @property
     def is_current(self) -> bool:
-        """Whether nothing was appended since; then reads need no lock."""
+        """Whether nothing was appended since."""
         try:
             return not self._is_stale and self._queue.is_current and self._journal.is_current
         except OSError:
             return False
+
+    def read(self, work: Callable[[LogIndex], T], until_s: float) -> T:
+        if self.is_current:
+            return work(self.index)
+        with self.locked(until_s):
+            return work(self.index)
 
     @contextmanager
     def locked(self, until_s: float) -> Iterator[None]:
@@ -95,54 +99,25 @@ class Log:
             if self._journal.end > self._compact_journal_at:
                 self._compact_journal()
 
-    def group(self) -> CommitGroup:
-        return CommitGroup(self.index, self._projection, self._queue.end, self._queue.synced)
-
-    def forget(self) -> None:
-        """The index may not be what the files say: read them anew before the next use."""
-        self._is_stale = True
-
-    def write(self, group: CommitGroup, *, durable: bool) -> None:
-        """All of its commits, or none: then it raises, and the index still has them."""
-        if group.journal:
-            self._stated = self._queue.synced
+    @contextmanager
+    def transaction(self, *, durable: bool = True) -> Iterator[Transaction]:
+        """All of it is written when this ends, or nothing: then it raises."""
+        found = Transaction(
+            self.index, self._queue, self._journal, self._projection, durable=durable
+        )
         try:
-            # Most commits have nothing beside the queue, and need one sync.
-            if group.journal:
-                self._journal.append(group.journal)
-                if durable:
-                    self._journal.sync()
-            if group.queue:
-                self._queue.append(group.queue)
-                if durable:
-                    self._queue.sync()
-        except OSError as error:
-            raise self._backed_out(error) from error
-        self._journal.end += len(group.journal)
-        self._queue.end += len(group.queue)
-        if group.queue and durable:
-            self._queue.synced = self._queue.end
-        index = self.index
-        index.places.written(group.places)
-        index.records.written(group.places)
-        index.gone.update(group.gone)
-        index.emptied.update(group.emptied)
-        index.keys_gone.update(group.keys_gone)
-        index.journal_commit = index.last_commit
+            yield found
+            found.finish()
+        except Exception as error:
+            is_removed = found.back_out()
+            self._is_stale |= found.is_applied or not is_removed
+            if not is_removed:
+                raise StoreOutcomeUnknown(f"{self.path.name}: {error}") from error
+            raise
+        self.may_be_due |= found.wakes
         if self._queue.size != self._queue.end:
             # A program that does not take the lock has appended.
             self._is_stale = True
-
-    def _backed_out(self, error: OSError) -> StoreError:
-        """Remove what was written. If that fails too, it is unknown what is stored."""
-        refused = store_error(error, self.path)
-        try:
-            self._queue.cut(self._queue.end)
-            self._journal.cut(self._journal.end)
-        except OSError:
-            self._is_stale = True
-            return StoreOutcomeUnknown(str(refused))
-        return refused
 
     def _open_files(self) -> None:
         self._queue = AppendFile(self.path)
@@ -152,8 +127,9 @@ class Log:
     def compact(self) -> tuple[int, int]:
         """Leave only the newest line of each delivery; the bytes before and after it."""
         before = self._queue.size
-        compact_queue(self.index, self.group(), self.path, self._folder / JOURNAL)
         self._is_stale = True
+        encoder = LineEncoder(self.index, self._projection)
+        compact_queue(self.index, encoder, self.path, self._folder / JOURNAL)
         self._refresh()
         return before, self._queue.size
 
@@ -162,7 +138,7 @@ class Log:
             self._queue.close()
             self._journal.close()
             self._open_files()
-        elif self.is_current:
+        elif self.is_current and not self._damage.facts:
             return
         self._is_stale = True
         replays: list[Replay] = []
@@ -181,11 +157,13 @@ class Log:
                 " in it are forgotten"
             )
         self._lacks_journal = False
-        if is_first and self.index.journal_entries <= 2 * self.index.entries_beside:
+        if is_first and self.index.journal_entries <= 2 * self.index.entries_beside():
             self._compact_journal_at = max(JOURNAL_BYTES, 2 * self._journal.end)
-        self._is_stale = False
+        self._is_stale = self._queue.size != self._queue.end
         if self._damage.facts:
-            self._note_facts()
+            with self.transaction() as transaction:
+                transaction.put([Put(facts=self._damage.facts)])
+            self._damage.facts.clear()
 
     def _replay(self) -> Replay:
         replay = Replay(self.index, self._queue, self._journal, self._damage.mend)
@@ -194,7 +172,6 @@ class Log:
             if torn.is_damaged or torn.file is self._queue:
                 self._damage.keep_end(torn.file, torn.start)
             torn.file.cut(torn.start)
-            torn.file.end = torn.file.synced = torn.start
         return replay
 
     def _set_aside(self, replay: Replay) -> None:
@@ -203,22 +180,19 @@ class Log:
         damaged = [one for one in replay.damaged if one[0] in (self._queue, self._journal)]
         if not damaged and not replay.suspects:
             return
-        now_ms = time.time_ns() // 1_000_000
-        changes = self.index.begin()
-        held = hold(self.index, replay.suspects, now_ms)
-        if held and not damaged:
-            self._damage.tell(f"{self.path.name}: lines are missing; {_named(held)}")
-        for file, start, end in damaged:
-            data = file.read(start, end - start)
-            if file is self._queue:
-                ids = concerned(self.index, data, start)
-            else:
-                ids = named_in(self.index, data)
-            held += hold(self.index, ids, now_ms)
-            self._damage.keep_damaged(file, start, end, _named(held))
-            held = []
-        self.index.note(self._damage.facts)
-        self._commit(changes)
+        with self.transaction() as transaction:
+            held = _hold(transaction, replay.suspects)
+            if held and not damaged:
+                self._damage.tell(f"{self.path.name}: lines are missing; {_named(held)}")
+            for file, start, end in damaged:
+                data, index = file.read(start, end - start), transaction.index
+                if file is self._queue:
+                    held += _hold(transaction, *concerned(index, data, start))
+                else:
+                    held += _hold(transaction, named_in(index, data))
+                self._damage.keep_damaged(file, start, end, _named(held))
+                held = []
+            transaction.put([Put(facts=self._damage.facts)])
         self._damage.facts.clear()
         for file, start, end in damaged:
             file.overwrite(start, blank(end - start))
@@ -239,33 +213,21 @@ class Log:
         line = self._queue.read(start, size)
         if is_whole(line):
             return line
-        if self._damage.mend(self._queue, start):
-            self._is_stale = True  # so that the next request stores the fact
-            return self._queue.read(start, size)
-        # Then the next request reads the files anew, and finds what is damaged.
+        # The next request reads the files anew: it stores the fact, or finds what is damaged.
         self._is_stale = True
+        if self._damage.mend(self._queue, start):
+            return self._queue.read(start, size)
         raise DamagedLine(f"{self.path.name}: the line at byte {start} is damaged")
 
-    def _note_facts(self) -> None:
-        changes = self.index.begin()
-        self.index.note(self._damage.facts)
-        self._commit(changes)
-        self._damage.facts.clear()
 
-    def _commit(self, changes: Changes) -> None:
-        group = self.group()
-        if self.add_commit(group, changes):
-            self.write(group, durable=True)
-        self.index.settle()
-
-    def add_commit(self, group: CommitGroup, changes: Changes) -> bool:
-        """Whether anything has changed. Only then a number is used up: the next one of another
-        process follows the last number in the files, and would be taken for known."""
-        number = self.index.last_commit + 1
-        has_changed = group.commit(changes, number)
-        if has_changed:
-            self.index.last_commit = number
-        return has_changed
+def _hold(
+    transaction: Transaction, ids: set[str], lost: dict[str, Delivery] | None = None
+) -> list[str]:
+    """Those of them that are held now."""
+    now_ms = time.time_ns() // 1_000_000
+    writes = writes_to_hold(transaction.index, ids, lost or {}, now_ms)
+    transaction.put([Put(writes)])
+    return [write.delivery.id for write in writes if write.over is not None]
 
 
 def _named(held: list[str]) -> str:

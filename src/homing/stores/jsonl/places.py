@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from homing.domain.delivery import Content, Delivery
 from homing.stores.jsonl.lines import kept_content, kept_delivery
+
+T = TypeVar("T")
 
 
 class Place(NamedTuple):
@@ -19,11 +21,11 @@ class Place(NamedTuple):
     line: int
     line_bytes: int
     head: int
-    payload: int = 0
-    payload_line_bytes: int = 0
-    payload_size: int = 0
-    results: int = 0
-    results_line_bytes: int = 0
+    payload: int
+    payload_line_bytes: int
+    payload_size: int
+    results: int
+    results_line_bytes: int
 
 
 # A tuple of eight numbers takes six times as much memory.
@@ -58,69 +60,53 @@ def emptied_place(before: bytes) -> bytes:
     return _PLACE.pack(*_PLACE.unpack(before)[:3], 0, 0, 0, 0, 0)
 
 
-class Contents(MutableMapping[str, Content]):
-    """Contents by the id of their delivery, read from the file when they are asked for.
+class _InFile(Mapping[str, T]):
+    """What can be read of each delivery that has a place."""
 
-    Those in `fresh` are not in the file yet.
-    """
+    packed: dict[str, bytes]
+
+    def __contains__(self, delivery_id: object) -> bool:
+        return delivery_id in self.packed
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.packed)
+
+    def __len__(self) -> int:
+        return len(self.packed)
+
+
+class Contents(_InFile[Content]):
+    """Contents by the id of their delivery, read from the file when they are asked for."""
 
     def __init__(self, read_line: Callable[[int, int], bytes]) -> None:
         self._read_line = read_line
-        self.packed: dict[str, bytes] = {}
-        self.fresh: dict[str, Content] = {}
-        self._last: tuple[str, Content] | None = None
-
-    def put_place(self, delivery_id: str, packed: bytes | None) -> None:
-        self._last = None
-        if packed is None:
-            self.packed.pop(delivery_id, None)
-        else:
-            self.packed[delivery_id] = packed
-
-    def written(self, packed: dict[str, bytes]) -> None:
-        """Everything fresh is in the file now, at these positions."""
-        self._last = None
-        self.packed.update(packed)
-        self.fresh.clear()
+        self.packed = {}
 
     def line_of(self, delivery_id: str) -> int:
         """Where its last line begins."""
-        return self._known(delivery_id).line
+        return self._place(delivery_id).line
 
     def delivery(self, delivery_id: str) -> Delivery:
         """As its last line says."""
-        place = self._known(delivery_id)
-        return kept_delivery(self._read_line(place.line, place.line_bytes))
+        place = self._place(delivery_id)
+        return kept_delivery(self._read_line(place.line, place.line_bytes)).delivery
 
     def head(self, delivery_id: str) -> bytes:
         """Empty if its line has none, or if it has no line yet."""
         if delivery_id not in self.packed:
             return b""
-        place = self._known(delivery_id)
+        place = self._place(delivery_id)
         return self._read_line(place.line, place.line_bytes)[: place.head] if place.head else b""
 
     def payload_size(self, delivery_id: str) -> int:
-        if delivery_id in self.fresh:
-            return len(self.fresh[delivery_id].payload)
-        return self._known(delivery_id).payload_size
+        return self._place(delivery_id).payload_size
 
     def is_empty(self, delivery_id: str) -> bool:
-        if delivery_id in self.fresh:
-            return self.fresh[delivery_id] == Content()
-        place = self._known(delivery_id)
+        place = self._place(delivery_id)
         return not place.payload_size and not place.results_line_bytes
 
     def __getitem__(self, delivery_id: str) -> Content:
-        if delivery_id in self.fresh:
-            return self.fresh[delivery_id]
-        if self._last is not None and self._last[0] == delivery_id:
-            return self._last[1]
-        content = self._content_at(self._known(delivery_id))
-        # A change of the results asks for the content twice.
-        self._last = delivery_id, content
-        return content
-
-    def _content_at(self, place: Place) -> Content:
+        place = self._place(delivery_id)
         payload, results = b"", dict[str, bytes]()
         if place.payload_line_bytes:
             line = kept_content(self._read_line(place.payload, place.payload_line_bytes))
@@ -132,69 +118,30 @@ class Contents(MutableMapping[str, Content]):
             results = line.results or {}
         return Content(payload, results)
 
-    def _known(self, delivery_id: str) -> Place:
+    def _place(self, delivery_id: str) -> Place:
         return Place._make(_PLACE.unpack(self.packed[delivery_id]))
 
-    def __setitem__(self, delivery_id: str, content: Content) -> None:
-        self.fresh[delivery_id] = content
 
-    def __delitem__(self, delivery_id: str) -> None:
-        self.fresh.pop(delivery_id, None)
-        self.put_place(delivery_id, None)
-
-    def __contains__(self, delivery_id: object) -> bool:
-        return delivery_id in self.packed or delivery_id in self.fresh
-
-    def __iter__(self) -> Iterator[str]:
-        return iter({**self.packed, **self.fresh})
-
-    def __len__(self) -> int:
-        return len({**self.packed, **self.fresh})
-
-
-class FileDeliveries(MutableMapping[str, Delivery]):
-    """Records by id, read from their last lines. What is in flight, and what is not in the file
-    yet, is in memory: it changes again soon, and a longer lease is in no line."""
+class FileDeliveries(_InFile[Delivery], MutableMapping[str, Delivery]):
+    """Records by id, read from their last lines. What is in flight is in memory: it changes again
+    soon, and a longer lease is in no line."""
 
     def __init__(self, places: Contents) -> None:
         self._places = places
-        self._packed = places.packed
-        self.near: dict[str, Delivery] = {}
-
-    def written(self, delivery_ids: Iterable[str]) -> None:
-        """Their last lines say what is known of them."""
-        near = self.near
-        for delivery_id in delivery_ids:
-            known = near.get(delivery_id)
-            if known is not None and known.state != "in_flight":
-                del near[delivery_id]
-
-    def in_flight(self) -> list[Delivery]:
-        return [one for one in self.near.values() if one.state == "in_flight"]
+        self.packed = places.packed
+        self.in_flight: dict[str, Delivery] = {}
 
     def __getitem__(self, delivery_id: str) -> Delivery:
-        near = self.near.get(delivery_id)
-        return self._places.delivery(delivery_id) if near is None else near
-
-    def get(self, delivery_id: str, default: Any = None) -> Any:
-        near = self.near.get(delivery_id)
-        if near is not None:
-            return near
-        return self._places.delivery(delivery_id) if delivery_id in self._packed else default
+        held = self.in_flight.get(delivery_id)
+        return self._places.delivery(delivery_id) if held is None else held
 
     def __setitem__(self, delivery_id: str, delivery: Delivery) -> None:
-        self.near[delivery_id] = delivery
+        """Its line has been written."""
+        if delivery.state == "in_flight":
+            self.in_flight[delivery_id] = delivery
+        else:
+            self.in_flight.pop(delivery_id, None)
 
     def __delitem__(self, delivery_id: str) -> None:
-        self.near.pop(delivery_id, None)
-        self._places.put_place(delivery_id, None)
-
-    def __contains__(self, delivery_id: object) -> bool:
-        return delivery_id in self._packed or delivery_id in self.near
-
-    def __iter__(self) -> Iterator[str]:
-        yield from self._packed
-        yield from [one for one in self.near if one not in self._packed]
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+        self.in_flight.pop(delivery_id, None)
+        del self.packed[delivery_id]

@@ -6,8 +6,11 @@ first and its lines of the queue last, so it is complete once its last line is i
 
 from __future__ import annotations
 
+from typing import cast
+
 from msgspec import Struct
 
+from homing.domain.delivery import Delivery
 from homing.domain.errors import StoreCorrupt
 from homing.stores.jsonl.damaged_deliveries import is_held_for_damage
 from homing.stores.jsonl.files import AppendFile
@@ -19,7 +22,7 @@ from homing.stores.jsonl.lines import (
     journal_record,
     kept_delivery,
 )
-from homing.stores.jsonl.places import emptied_place, packed_place
+from homing.stores.jsonl.places import packed_place
 from homing.stores.jsonl.scanning import Mend, Scan
 
 
@@ -52,7 +55,6 @@ class Replay:
         self.suspects: set[str] = set()
 
     def run(self) -> None:
-        self._index.settle()
         self._pull()
         self._read_queue()
         self._read_journal(None)
@@ -86,11 +88,15 @@ class Replay:
             newest = commit[0][2].commit if commit else self._index.last_commit
             if record.commit < newest:
                 # It was moved or copied here: what it says was true before the lines above it.
-                lines.note_misplaced(offset, end)
+                lines.note_damage(offset, end)
                 continue
             if commit and record.commit != commit[0][2].commit:
                 if not lines.has_gap:
-                    raise _missing(self._queue, commit[0][0])
+                    raise StoreCorrupt(
+                        f"{self._queue.path.name}: lines of the commit at byte {commit[0][0]} are"
+                        " missing; restore them from a backup, or remove its other lines to"
+                        " continue without it"
+                    )
                 self._put_all(commit)
             if record.more:
                 commit.append((offset, line, record))
@@ -125,25 +131,16 @@ class Replay:
 
     def _put(self, offset: int, line: bytes, record: IndexedRecord) -> None:
         index, found = self._index, record.delivery
-        delivery_id = found.id
-        packed = index.places.packed
-        before = packed.get(delivery_id)
+        before = index.places.packed.get(found.id)
         payload, results = record.payload, record.results
         if before is None and not payload:
             self._miss_first_line(record)
-        if before is None and found.state != "in_flight":
-            index.load(found)
-        else:
-            delivery = kept_delivery(line)
-            if self._lines.damaged and before is not None:
-                known = index.records[delivery_id].version
-                if delivery.version > known + 1:
-                    self.suspects.add(delivery_id)
-            if self.suspects and is_held_for_damage(delivery):
-                # It was held when that was met first; a person may have decided since.
-                self.suspects.discard(delivery_id)
-            index.put(delivery)
-        packed[delivery_id] = packed_place(
+        # It has the fields that the indexes look at, and takes half the time to decode.
+        delivery = cast("Delivery", found)
+        if before is not None or found.state == "in_flight":
+            delivery = kept_delivery(line).delivery
+            self._suspect(delivery, None if before is None else record.versions)
+        place = packed_place(
             offset,
             len(line),
             record.head,
@@ -151,11 +148,18 @@ class Replay:
             bytes(results) != b"{}" if results else None,
             before,
         )
-        if before is not None:
-            index.records.written((delivery_id,))
-        if record.keyed:
-            index.keys.found[found.source, found.key or ""] = delivery_id
+        index.put_line(delivery, place, keyed=record.keyed)
         index.last_commit = record.commit
+
+    def _suspect(self, delivery: Delivery, versions: int | None) -> None:
+        """After damage, a line of it is missing if its version is not the next one."""
+        if self._lines.damaged and versions is not None:
+            known = self._index.records[delivery.id].version
+            if delivery.version > known + versions:
+                self.suspects.add(delivery.id)
+        if self.suspects and is_held_for_damage(delivery):
+            # It was held when that was met first; a person may have decided since.
+            self.suspects.discard(delivery.id)
 
     def _miss_first_line(self, record: IndexedRecord) -> None:
         """Its payload is lost, and its key was taken by the line that is missing."""
@@ -178,7 +182,9 @@ class Replay:
                 return
             # A journal that was compacted begins with what it has said before.
             if record.commit > self._known:
-                self._apply(record)
+                self._index.apply_beside(record)
+                self._index.journal_commit = record.commit
+                self._index.last_commit = max(self._index.last_commit, record.commit)
             self._journal.end = offset + size + 1
             self._pull()
 
@@ -210,48 +216,6 @@ class Replay:
         record = journal_record(found[1])
         self._next = found[0], record, len(found[1])
         self._queue_bytes = record.queue_bytes or self._queue_bytes
-
-    def _apply(self, record: JournalRecord) -> None:
-        index = self._index
-        for key in record.keys:
-            index.put_key(key)
-        for name in record.keys_gone:
-            if name in index.keys:
-                index.drop_key(*name)
-                index.keys_gone.add(name)
-        for row in record.attempts:
-            index.put_attempts(row.route, (row.attempt,))
-        for place in record.attempts_gone:
-            index.drop_attempt(*place)
-        for fact in record.facts:
-            index.put_fact(fact)
-        for kind_and_key in record.facts_gone:
-            index.drop_fact(*kind_and_key)
-        self._apply_to_deliveries(record)
-        index.journal_entries += record.entries
-        index.journal_commit = record.commit
-        index.last_commit = max(index.last_commit, record.commit)
-
-    def _apply_to_deliveries(self, record: JournalRecord) -> None:
-        index = self._index
-        for delivery_id, until_ms in record.leases:
-            if (leased := index.deliveries.get(delivery_id)) is not None:
-                index.renew(leased, until_ms)
-        for delivery_id in record.gone:
-            if delivery_id in index.deliveries:
-                index.remove(delivery_id)
-                index.gone.add(delivery_id)
-        for delivery_id in record.emptied:
-            if delivery_id in index.deliveries:
-                index.places.put_place(delivery_id, emptied_place(index.places.packed[delivery_id]))
-                index.emptied.add(delivery_id)
-
-
-def _missing(file: AppendFile, offset: int) -> StoreCorrupt:
-    return StoreCorrupt(
-        f"{file.path.name}: lines of the commit at byte {offset} are missing;"
-        " restore them from a backup, or remove its other lines to continue without it"
-    )
 
 
 def _decoded_size(text: memoryview) -> int:

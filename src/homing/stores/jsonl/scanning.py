@@ -36,10 +36,6 @@ class Scan:
         # Where the end begins that no finished write has left.
         self.torn_at: int | None = None
 
-    def note_misplaced(self, start: int, end: int) -> None:
-        """Of the last line: it is whole, and does not belong where it lies."""
-        self._note(start, end)
-
     def _scan(self) -> Iterator[Line]:
         place: int | None = self._file.end
         while place is not None:
@@ -60,7 +56,7 @@ class Scan:
                     self.is_foreign = False
                 elif is_whole(line):
                     is_finished = False
-                    self._note(place, place + len(line))
+                    self.note_damage(place, place + len(line))
                 elif self._mend(self._file, place):
                     return place
                 else:
@@ -77,11 +73,12 @@ class Scan:
         first, second, end = whole_parts(line)
         if first:
             yield place, line[:first]
-        self._note(place + first, place + second)
+        self.note_damage(place + first, place + second)
         if second < len(line):
             yield place + second, line[second:end]
 
-    def _note(self, start: int, end: int) -> None:
+    def note_damage(self, start: int, end: int) -> None:
+        """These bytes are not whole, or do not belong where they lie."""
         self.has_gap = True
         if self.damaged and self.damaged[-1][1] == start:
             start = self.damaged.pop()[0]

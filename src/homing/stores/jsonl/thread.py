@@ -1,5 +1,4 @@
-"""The one thread that uses the files and the index. Requests that arrive during a commit share the
-next one."""
+"""The one thread that uses the files and the index. It works off requests in order."""
 
 from __future__ import annotations
 
@@ -11,26 +10,26 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from homing.domain.errors import StoreUnavailable
-from homing.stores.answering import answer_all, call_in, settle
-from homing.stores.jsonl.committing import Job, Kind, Work, run
-from homing.stores.jsonl.log import Log
+from homing.stores.answering import call_in, settle
+from homing.stores.jsonl.index import LogIndex
+from homing.stores.jsonl.log import DamagedLine, Log
 from homing.stores.os_errors import store_error
 
-LARGEST_GROUP = 4096
+T = TypeVar("T")
+Job: TypeAlias = tuple[Callable[[Log], Any], asyncio.Future[Any]]
+"""A request, and where its answer goes."""
+
 # Processes that commit signal the listeners; a look finds what other programs append.
 LOOK_EVERY_S = 0.25
 UNSIGNALLED_LOOK_EVERY_S = 0.02
 
 
 class StoreThread:
-    """Runs requests in groups: one durable write, then all their answers at once.
-
-    `tell` is called in the event loop when something may have become due. `wake_others` is called
-    in the thread after a commit of ours that may have made something due.
-    """
+    """`tell` is called in the event loop when something may have become due. `wake_others` is
+    called in the thread after a commit of ours that may have made something due."""
 
     def __init__(
         self,
@@ -68,14 +67,24 @@ class StoreThread:
             await asyncio.to_thread(self._thread.join)
             raise
 
-    def submit(
-        self, work: Work, kind: Kind, *, size: int = 1, durable: bool = True
-    ) -> asyncio.Future[Any]:
+    def read(self, work: Callable[[LogIndex], T]) -> asyncio.Future[T]:
+        until_s = time.monotonic() + self._lock_within_s
+        return self._submit(lambda log: log.read(work, until_s))
+
+    def write(self, work: Callable[[Log], T]) -> asyncio.Future[T]:
+        until_s = time.monotonic() + self._lock_within_s
+
+        def locked(log: Log) -> T:
+            with log.locked(until_s):
+                return work(log)
+
+        return self._submit(locked)
+
+    def _submit(self, work: Callable[[Log], T]) -> asyncio.Future[T]:
         if self._closing:
             raise StoreUnavailable(f"{self._path.name}: the store is closed")
         future = self._loop.create_future()
-        until_s = time.monotonic() + self._lock_within_s
-        self._queue.put(Job(work, future, until_s, kind, size, durable))
+        self._queue.put((work, future))
         return future
 
     def listen(self, *, is_signalled: bool) -> None:
@@ -93,45 +102,44 @@ class StoreThread:
 
     def _live(self) -> None:
         try:
-            log = self._open_log()
-        except BaseException as error:
-            self._call(settle, self._ready, None, error)
-            return
-        try:
-            with log.locked(time.monotonic() + self._lock_within_s):
-                pass
-            self._call(settle, self._ready)
-            self._serve(log)
+            with contextlib.closing(self._open_log()) as log:
+                with log.locked(time.monotonic() + self._lock_within_s):
+                    pass
+                self._call(settle, self._ready)
+                self._serve(log)
         except OSError as error:
             self._call(settle, self._ready, None, store_error(error, self._path))
         except BaseException as error:
             self._call(settle, self._ready, None, error)
-        finally:
-            log.close()
 
     def _serve(self, log: Log) -> None:
         while True:
-            jobs = self._gather()
-            if jobs:
-                may_be_due = run(log, jobs)
-                if may_be_due:
-                    self._wake_others()
-                self._call(answer_all, jobs, self._tell if may_be_due else None)
+            try:
+                job = self._queue.get(timeout=self._look_every_s)
+            except queue.Empty:
+                job = None
+            if job is not None:
+                self._run(log, *job)
             elif self._look_every_s is not None and not log.is_current:
                 self._call(self._tell)
             if self._closing and self._queue.empty():
                 return
 
-    def _gather(self) -> list[Job]:
-        """All waiting requests, or none when it is time to look for what others appended."""
-        jobs: list[Job] = []
-        size = 0
-        with contextlib.suppress(queue.Empty):
-            first = self._queue.get(timeout=self._look_every_s)
-            while first is not None:
-                jobs.append(first)
-                size += first.size
-                if size >= LARGEST_GROUP:
-                    break
-                first = self._queue.get_nowait()
-        return jobs
+    def _run(self, log: Log, work: Callable[[Log], Any], future: asyncio.Future[Any]) -> None:
+        answer: Any = None
+        refusal: Exception | None = None
+        try:
+            try:
+                answer = work(log)
+            except DamagedLine:
+                # What is damaged is set aside before it runs again.
+                answer = work(log)
+        except OSError as error:
+            refusal = store_error(error, self._path)
+        except Exception as error:
+            refusal = error
+        self._call(settle, future, answer, refusal)
+        if log.may_be_due:
+            log.may_be_due = False
+            self._wake_others()
+            self._call(self._tell)

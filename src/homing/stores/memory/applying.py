@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
-from homing.domain.delivery import Content
+from homing.domain.delivery import Content, Delivery
 from homing.domain.writes import Write
 from homing.stores.judging import Effect, Judged
 from homing.stores.memory.disk import MemoryDisk
@@ -30,15 +32,29 @@ def _apply(disk: MemoryDisk, delivery_id: str, effect: Effect) -> None:
             disk.drop_attempt(delivery_id, number)
     if after is None:
         return
-    if writes and writes[0].over is None:
-        first, *writes = writes
-        disk.put_content(delivery_id, Content(first.payload or b"", first.results))
+    content = changed_content(effect, disk.contents)
+    if content is not None:
+        disk.put_content(delivery_id, content)
     for write in writes:
-        if write.results or write.payload is not None or write.drop_results_but is not None:
-            disk.put_content(delivery_id, _content(disk.contents[delivery_id], write))
         if write.attempts:
             disk.put_attempts(write.delivery.route, write.attempts)
-    disk.put(after if after.version == effect.version else replace(after, version=effect.version))
+    disk.put(record_after(effect, after))
+
+
+def record_after(effect: Effect, after: Delivery) -> Delivery:
+    """The record as it is stored, with its version."""
+    return after if after.version == effect.version else replace(after, version=effect.version)
+
+
+def changed_content(effect: Effect, stored: Mapping[str, Content]) -> Content | None:
+    """The content after these writes; None: they leave it as it is stored."""
+    content: Content | None = None
+    for write in effect.writes:
+        if write.over is None:
+            content = Content(write.payload or b"", write.results)
+        elif write.results or write.payload is not None or write.drop_results_but is not None:
+            content = _content(content or stored[write.delivery.id], write)
+    return content
 
 
 def _content(before: Content, write: Write) -> Content:

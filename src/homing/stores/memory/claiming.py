@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from homing.domain.delivery import Delivery
@@ -10,20 +12,8 @@ from homing.stores.memory.disk import MemoryDisk
 
 
 def claim_due(disk: MemoryDisk, claim: Claim) -> list[Claimed]:
-    before = _take(disk, claim)
-    # The transition `claim`, written out: a test compares them.
-    after = [
-        replace(
-            delivery,
-            state="in_flight",
-            holder=claim.worker,
-            due_at_ms=claim.lease_until_ms,
-            claimed_at_ms=claim.now_ms,
-            unsettled_claims=delivery.unsettled_claims + 1,
-            version=delivery.version + 1,
-        )
-        for delivery in before
-    ]
+    before = take_due(disk, claim)
+    after = as_claimed(before, claim)
     if after:
         disk.put_claimed(before, after, claim.worker, claim.lease_until_ms)
     if disk.shown.by_delivery:
@@ -33,23 +23,42 @@ def claim_due(disk: MemoryDisk, claim: Claim) -> list[Claimed]:
     return [Claimed(delivery, contents[delivery.id]) for delivery in after]
 
 
+def as_claimed(taken: Sequence[Delivery], claim: Claim) -> list[Delivery]:
+    """The transition `claim`, written out: a test compares them."""
+    return [
+        replace(
+            delivery,
+            state="in_flight",
+            holder=claim.worker,
+            due_at_ms=claim.lease_until_ms,
+            claimed_at_ms=claim.now_ms,
+            unsettled_claims=delivery.unsettled_claims + 1,
+            version=delivery.version + 1,
+        )
+        for delivery in taken
+    ]
+
+
 def renew_all(disk: MemoryDisk, renewal: Renewal) -> list[bool]:
-    return [_renew(disk, renewal.holder, *one, renewal.lease_until_ms) for one in renewal.held]
+    answers = are_held(disk, renewal)
+    for (delivery_id, _), is_held in zip(renewal.held, answers, strict=True):
+        if is_held:
+            disk.renew(delivery_id, renewal.lease_until_ms)
+    return answers
 
 
-def _renew(
-    disk: MemoryDisk, holder: str, delivery_id: str, version: int, lease_until_ms: int
-) -> bool:
-    stored = disk.deliveries.get(delivery_id)
+def are_held(disk: MemoryDisk, renewal: Renewal) -> list[bool]:
+    return [_is_held(disk.deliveries.get(one), renewal, version) for one, version in renewal.held]
+
+
+def _is_held(stored: Delivery | None, renewal: Renewal, version: int) -> bool:
     if stored is None or stored.state != "in_flight":
         return False
-    if (stored.holder, stored.version) != (holder, version):
-        return False
-    disk.renew(stored, lease_until_ms)
-    return True
+    return (stored.holder, stored.version) == (renewal.holder, version)
 
 
-def _take(disk: MemoryDisk, claim: Claim) -> list[Delivery]:
+def take_due(disk: MemoryDisk, claim: Claim) -> list[Delivery]:
+    """What is due, out of the due queue: store it as claimed, or add it there again."""
     taken: list[Delivery] = []
     left: list[Delivery] = []
     while len(taken) < claim.limit:

@@ -4,7 +4,7 @@ that only appends knows of its log."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,13 +31,13 @@ class LedgerRow(Struct, frozen=True, gc=False, array_like=True):
 class MemoryDisk:
     """Everything that is stored, with the few indexes that keep reads from scanning.
 
-    Several handles may share one disk, in one event loop: they are its processes. It is changed
-    by its methods alone, so that a store with a log can note what a call changes.
+    Several handles may share one disk, in one event loop: they are its processes.
     """
 
     def __init__(self) -> None:
         self.deliveries: MutableMapping[str, Delivery] = {}
-        self.contents: MutableMapping[str, Content] = {}
+        self._contents: dict[str, Content] = {}
+        self.contents: Mapping[str, Content] = self._contents
         self.keys: MutableMapping[tuple[str, str], Key] = {}
         self.attempts: dict[str, dict[int, LedgerRow]] = {}
         self.facts: dict[str, dict[str, Fact]] = {}
@@ -82,19 +82,19 @@ class MemoryDisk:
         self.due.lease(after, until_ms)
 
     def remove(self, delivery_id: str) -> None:
-        """Remove a record and its content; keys and attempts stay."""
+        """Remove a record and its content; its keys and attempts stay."""
         before = self.deliveries.pop(delivery_id)
         self._drop_from_indexes(before)
         self.due.remove(before)
-        del self.contents[delivery_id]
+        self._contents.pop(delivery_id, None)
         self.shown.remove(delivery_id)
 
-    def renew(self, delivery: Delivery, until_ms: int) -> None:
+    def renew(self, delivery_id: str, until_ms: int) -> None:
         """A longer lease for a stored delivery; its version stays."""
-        self.put(replace(delivery, due_at_ms=until_ms))
+        self.put(replace(self.deliveries[delivery_id], due_at_ms=until_ms))
 
     def put_content(self, delivery_id: str, content: Content) -> None:
-        self.contents[delivery_id] = content
+        self._contents[delivery_id] = content
 
     def has_content(self, delivery_id: str) -> bool:
         return self.contents[delivery_id] != NOTHING
@@ -107,7 +107,8 @@ class MemoryDisk:
         self.keys[key.source, key.key] = key
 
     def drop_key(self, source: str, key: str) -> None:
-        self.keys.pop((source, key), None)
+        if (source, key) in self.keys:
+            del self.keys[source, key]
 
     def put_attempts(self, route: str, attempts: Iterable[Attempt]) -> None:
         ledgers = self.attempts

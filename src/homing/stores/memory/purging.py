@@ -15,7 +15,16 @@ Place: TypeAlias = tuple[str, ...] | tuple[str, int]
 
 
 def purge(disk: MemoryDisk, rule: PurgeRule) -> int:
-    records, take_away = _KINDS[rule.what]
+    places = purged(disk, rule)
+    take_away = _KINDS[rule.what][1]
+    for place in places:
+        take_away(disk, *place)
+    return len(places)
+
+
+def purged(disk: MemoryDisk, rule: PurgeRule) -> list[Place]:
+    """Where the oldest records that the rule selects lie."""
+    records = _KINDS[rule.what][0]
     how, states = PURGES[rule.what], purged_states(rule)
     gone = heapq.nsmallest(
         max(rule.limit, 0),
@@ -31,9 +40,7 @@ def purge(disk: MemoryDisk, rule: PurgeRule) -> int:
             and (not how.keeps_open or not is_open(disk.deliveries.get(record.delivery_id)))
         ),
     )
-    for _, place in gone:
-        take_away(disk, *place)
-    return len(gone)
+    return [place for _, place in gone]
 
 
 def _deliveries(disk: MemoryDisk) -> Iterator[tuple[Place, Any, str]]:

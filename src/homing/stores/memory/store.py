@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import TypeVar
 
-from homing.domain.delivery import Attempt, Content, Delivery, Fact, Key
 from homing.domain.shown import Projection
-from homing.ports import (
-    Answers,
-    Batch,
-    Claim,
-    Claimed,
-    Cursor,
-    FactCursor,
-    FactOrder,
-    Finding,
-    GroupBy,
-    Page,
-    Query,
-    Seen,
-    Store,
-)
+from homing.ports import Answers, Batch, Claim, Claimed, Finding, Seen
 from homing.runtime import forks
 from homing.stores.judging import Known, judge
-from homing.stores.memory import reading
 from homing.stores.memory.applying import apply
 from homing.stores.memory.claiming import claim_due, renew_all
 from homing.stores.memory.disk import MemoryDisk
 from homing.stores.memory.purging import purge
+from homing.stores.memory.reading import ReadsDisk
+
+T = TypeVar("T")
 
 
-class MemoryStore(Store):
+class MemoryStore(ReadsDisk):
     """Keeps everything in this process. No method awaits in the middle, so each is atomic."""
 
     def __init__(self, disk: MemoryDisk | None = None) -> None:
@@ -78,40 +66,8 @@ class MemoryStore(Store):
     async def shown_under(self, name: str) -> list[str]:
         return self.disk.shown.under(name)
 
-    async def get(self, delivery_id: str) -> Delivery | None:
-        return self.disk.deliveries.get(delivery_id)
-
-    async def get_many(self, delivery_ids: Sequence[str]) -> list[Delivery | None]:
-        return reading.get_many(self.disk, delivery_ids)
-
-    async def content(self, delivery_id: str) -> Content | None:
-        return self.disk.contents.get(delivery_id)
-
-    async def find(self, source: str, key: str) -> Key | None:
-        return self.disk.keys.get((source, key))
-
-    async def page(self, query: Query, cursor: Cursor | None = None, limit: int = 50) -> Page:
-        return reading.page(self.disk, query, cursor, limit)
-
-    async def count(self, query: Query, by: tuple[GroupBy, ...] = ()) -> dict[tuple[str, ...], int]:
-        return reading.count(self.disk, query, by)
-
-    async def attempts(self, delivery_id: str) -> list[Attempt]:
-        return reading.attempts(self.disk, delivery_id)
-
-    async def facts(
-        self,
-        kind: str,
-        prefix: str = "",
-        limit: int = 1000,
-        *,
-        after: FactCursor | None = None,
-        order: FactOrder = "key",
-    ) -> list[Fact]:
-        return reading.facts(self.disk, kind, prefix, limit, after, order)
-
-    async def next_due_ms(self, queues: Sequence[str]) -> int | None:
-        return self.disk.due.next_due_ms(queues)
+    async def _read(self, work: Callable[[MemoryDisk], T]) -> T:
+        return work(self.disk)
 
     async def wait(self, timeout_s: float) -> None:
         """A change since this handle's last wait counts, so that none is missed."""

@@ -62,17 +62,6 @@ class Bulk:
             again = (*part[-1],) * (width - len(part))
             yield self._wide(width), (*chain.from_iterable(part), *again)
 
-    def filled(
-        self, rows: Sequence[Sequence[Any]], filler: tuple[Any, ...]
-    ) -> Iterator[tuple[str, tuple[Any, ...]]]:
-        """As `whole`, in fewer statements: each a little wider than needed, and filled up."""
-        for start in range(0, len(rows), self._widest):
-            part = rows[start : start + self._widest]
-            # Eight widths between a power of two and the next.
-            step = 1 << max(0, (len(part) - 1).bit_length() - 4)
-            missing = -len(part) % step
-            yield self._wide(len(part) + missing), (*chain.from_iterable(part), *filler * missing)
-
     def _wide(self, width: int) -> str:
         made = self._made.get(width)
         if made is None:

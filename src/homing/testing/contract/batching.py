@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from homing.domain import transitions
-from homing.domain.delivery import Change, Content, Delivery, New
+from homing.domain.delivery import Change, Content, Delivery, New, Recipient
 from homing.domain.policy import Plan, Stage
 from homing.domain.writes import write_of_change, write_of_new
 from homing.ports import Added, Batch, Existing, PurgeRule, Put, Query, Renewal, Store
@@ -131,17 +133,29 @@ class Batches(Opened):
 
 class Removals(Opened):
     async def test_a_removed_id_may_be_added_again(self, store: Store) -> None:
-        held = await one_claimed(store, payload=b"old", priority=1)
+        recipients = (Recipient("old@example.org"), Recipient("both@example.org"))
+        held = await one_claimed(store, payload=b"old", recipients=recipients)
         tried = Change(held, ended=(samples.attempt("d1"),), results={"send": b"x"})
-        again = samples.keyed("d1", "k", payload=b"new", topic="paid")
+        assert await store.save([tried]) == [True]
+        again = samples.keyed(
+            "d1",
+            "k",
+            payload=b"new",
+            created_at_ms=NOW_MS - 1,
+            recipients=(Recipient("new@example.org"), recipients[1]),
+        )
 
-        answers = await puts(store, saves(tried, forgotten(next_of(held))), adds(again))
+        answers = await puts(store, saves(forgotten(next_of(held))), adds(again))
 
-        assert answers == [[True, True], [Added("d1")]]
+        assert answers == [[True], [Added("d1")]]
         assert await store.get("d1") == again.delivery
         assert await store.content("d1") == Content(b"new")
         assert await store.attempts("d1") == []
         assert await store.count(Query()) == {(): 1}
+        assert await store.count(Query(created_before_ms=NOW_MS)) == {(): 1}
+        for address, number in (("old", 0), ("both", 1), ("new", 1)):
+            query = Query(recipient=f"{address}@example.org")
+            assert await store.count(query) == {(): number}
         assert [c.delivery.id for c in await store.claim(samples.claim("w2"))] == ["d1"]
 
     async def test_what_is_added_again_may_be_removed_again(self, store: Store) -> None:
@@ -240,23 +254,24 @@ class HeldAndLost(Opened):
         facts = [samples.fact("a"), samples.fact("c"), last]
         assert await store.facts("note") == facts
 
+    @pytest.mark.parametrize("fields", [{"attempts_spent": 1}, {"topic": "paid"}])
     @pytest.mark.parametrize("parent_first", [True, False])
     async def test_a_held_parent_is_saved_beside_its_ending_child(
         self,
         store: Store,
+        fields: dict[str, Any],
         parent_first: bool,  # noqa: FBT001 - a parameter of the case
     ) -> None:
         await store.add([samples.new("p", children=children_of("p", "a", "b"))])
         (held,) = [c.delivery for c in await store.claim(samples.claim("w1"))]
-        mark = saves(transitions.mark_committing(held, now_ms=NOW_MS + 1, frozen={}))
+        assert await store.save([samples.ended(await stored(store, "b"))]) == [True]
+        change = Change(changed(held, **fields))
         end = saves(samples.ended(await stored(store, "a")))
 
-        given = [mark, end] if parent_first else [end, mark]
+        given = [saves(change), end] if parent_first else [end, saves(change)]
         assert await puts(store, *given) == [[True], [True]]
 
-        parent = await stored(store, "p")
-        assert (parent.open_children, parent.version) == (1, held.version + 1)
-        assert (parent.state, parent.committing) == ("in_flight", True)
+        assert await stored(store, "p") == replace(next_of(change.delivery), open_children=0)
 
     async def test_a_mark_and_a_fan_out_of_one_delivery(self, store: Store) -> None:
         """The first can be written without a look, the second cannot."""

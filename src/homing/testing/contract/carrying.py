@@ -59,6 +59,18 @@ class Carrying(Opened):
         assert await store.attempts("d1") == [first, second, tenth]
         assert await store.attempts("d2") == []
 
+    async def test_attempts_of_many_are_read_in_the_order_asked_for(self, store: Store) -> None:
+        held = await one_claimed(store)
+        tenth, first = (samples.attempt("d1", number) for number in (10, 1))
+        await store.save([Change(held, ended=(tenth, first))])
+        delivered = samples.ended(await one_claimed(store, "d2"))
+        await store.save([delivered])
+
+        found = await store.attempts_of_many(["unknown", "d2", "d1", "d1"])
+
+        assert found == [[], list(delivered.ended), [first, tenth], [first, tenth]]
+        assert await store.attempts_of_many([]) == []
+
     async def test_an_attempt_written_again_is_replaced(self, store: Store) -> None:
         held = await one_claimed(store)
         first = samples.attempt("d1", 1, status="interrupted")

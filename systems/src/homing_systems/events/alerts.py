@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from homing.domain.delivery import Attempt, Delivery
+from homing.domain.delivery import Delivery
 from homing.engine.route import Route
 from homing.engine.work.handler_names import names_of
 from homing.engine.work.handlers import EVENT_ROUTE
+from homing.observers.route_notices import RouteNotices
 from homing.plugins.telemetry import Telemetry
-from homing.ports import Notifier, Store
+from homing.ports import Notice, Notifier, Store
 from homing.runtime.app import Homing
 from homing_systems.events.record import alert_fields
 from homing_systems.events.route import as_outbox
 
 log = logging.getLogger("homing.events")
 
+ALERT = "alert"
+
 
 class EventAlerts:
     """Logs `event_failed` with the fields of the alert, then asks the alert log for its line."""
-
-    notices: Collection[str] = frozenset({"alert"})
 
     def __init__(self, store: Store, alert_log: Notifier | None) -> None:
         self._store = store
         self._alert_log = alert_log
 
-    async def notify(self, notice: str, delivery: Delivery, attempts: Sequence[Attempt]) -> bool:
-        if delivery.route != EVENT_ROUTE:
-            return False
-        fields = await self.fields(delivery)
-        if fields is not None:
-            log.error("event_failed", extra=dict(fields))
-        return self._alert_log is None or await self._alert_log.notify(notice, delivery, attempts)
+    async def write(self, group: Sequence[Notice]) -> Sequence[bool]:
+        for notice in group:
+            fields = await self.fields(notice.delivery)
+            if fields is not None:
+                log.error("event_failed", extra=dict(fields))
+        if self._alert_log is None:
+            return [True] * len(group)
+        return await self._alert_log.notify(ALERT, group)
 
     async def fields(self, delivery: Delivery) -> Mapping[str, str | int | None] | None:
         """None for an event with several handlers: each handler that failed has told."""
@@ -48,7 +50,8 @@ def work_for_app(homing: Homing, telemetry: Telemetry) -> None:
     alerts = EventAlerts(homing.store, telemetry.alarm if telemetry.alarm.has_file else None)
     if telemetry.sentry is not None:
         telemetry.sentry.fields[EVENT_ROUTE] = alerts.fields
-    homing.use_as_worker(notifiers=[alerts], adapt=_adapted)
+    notifier = RouteNotices({(EVENT_ROUTE, ALERT): alerts.write})
+    homing.use_as_worker(notifiers=[notifier], adapt=_adapted)
 
 
 def _adapted(route: Route) -> Route:

@@ -13,17 +13,15 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from homing.domain.delivery import Content, Delivery
+from homing.domain.delivery import Delivery
 from homing.domain.errors import StoreLocked
 from homing.domain.failure import Failure
-from homing.engine.work.steps import SendStep
 from homing.observers.alert_log import AlertFile
 from homing.plugins.value import Service
-from homing.ports import Accepted
 from homing.runtime.app import Homing
 from homing_systems.verdicts.delivery_log import log_at
 from homing_systems.verdicts.lines import other_alert
-from homing_systems.verdicts.route import LABELS, NAME, SEND, SEND_TIMEOUT_S
+from homing_systems.verdicts.route import LABELS, NAME
 from homing_systems.verdicts.verdict import SOURCE, Verdict, check, request_for
 
 log = logging.getLogger("homing.verdicts")
@@ -107,24 +105,9 @@ async def report(service: Service[Any], verdict: Verdict, retry_id: str) -> Outc
     if known is not None and known.outcome == "sent":
         return known
     route = homing.engine.routes[NAME]
-    step = route.steps[SEND]
-    if not isinstance(step, SendStep):
-        raise TypeError("the route of verdicts has no step that sends")
     new = homing.engine.admission.prepare(route, request_for(verdict, retry_id=retry_id))
-    answer = await _send_once(step, new.delivery, Content(new.payload))
-    return Outcome("sent", retry_id) if isinstance(answer, Accepted) else answer
-
-
-async def _send_once(step: SendStep, delivery: Delivery, content: Content) -> Accepted | Failure:
-    packed = step.pack(delivery, content)
-    if isinstance(packed, Failure):
-        return packed
-    try:
-        async with asyncio.timeout(SEND_TIMEOUT_S):
-            ready = await step.provider.prepare(packed.envelope)
-            return ready if isinstance(ready, Failure) else await ready.commit()
-    except TimeoutError:
-        return Failure("timeout", detail=f"no answer within {SEND_TIMEOUT_S:g} s", maybe_sent=True)
+    tried = await homing.engine.runner.once(route, new)
+    return tried.failure or Outcome("sent", retry_id)
 
 
 async def known_outcome(service: Service[Any], session_id: str) -> Outcome | None:
@@ -144,10 +127,10 @@ def outcome_of(delivery: Delivery) -> Outcome:
 
 async def _give_notices(homing: Homing) -> None:
     """The log lines of what has ended are there when the caller is answered, worker or not."""
-    await asyncio.gather(*(notices.give_due() for notices in homing.engine.notices))
+    await asyncio.gather(*(notices.give_noted() for notices in homing.engine.notices))
 
 
 async def alert(service: Service[Any], kind: str, text: str) -> None:
     """A line in ALERT.log about something that is not a dead letter."""
     file = AlertFile(Path(service.settings.alert_log))
-    await file.add(other_alert(kind, text, service.homing.engine.clock.now_ms()))
+    await file.add([other_alert(kind, text, service.homing.engine.clock.now_ms())])

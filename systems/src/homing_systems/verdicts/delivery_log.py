@@ -7,12 +7,14 @@ import functools
 import os
 import re
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 from homing.domain.delivery import Delivery, Receipt
 from homing.observers.lines import LineFile
 
 _SESSION = re.compile(rb"^\S+ DELIVERED session=(\S+) ", re.MULTILINE)
+_MARK = re.compile(rb" DELIVERED session=\S+ ")
 _PIECE_BYTES = 1024 * 1024
 
 
@@ -22,7 +24,7 @@ class DeliveryLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = LineFile(path)
+        self._file = LineFile(path, _MARK)
         self._sessions: set[bytes] = set()
         self._read_bytes = 0
         self._inode = 0
@@ -44,10 +46,9 @@ class DeliveryLog:
             return None
         return Receipt(evidence="lookup", detail="in the delivery log")
 
-    def append(self, session_id: str, line: str) -> None:
-        """Unless a line of this session is there already; OSError if it cannot be written."""
-        if not self.holds(session_id):
-            self._file.append(line, unless=f" DELIVERED session={session_id} ")
+    def append(self, lines: Mapping[str, str]) -> None:
+        """By session; those of which a line exists already are left out. May raise OSError."""
+        self._file.append([line for session, line in lines.items() if not self.holds(session)])
 
     def _read_on(self) -> None:
         try:

@@ -74,15 +74,16 @@ async def count(
     return {row[:-1]: row[-1] for row in rows}
 
 
-async def attempts(connection: Connection, delivery_id: str) -> list[Attempt]:
-    rows = await connection.run(bind(_SQL["attempts"], {"id": delivery_id}))
-    found = [
-        decode_attempt(record)
-        if record is not None
-        else implied_attempt(delivery_of(delivery, fresh), done_by, done_since_ms)
-        for record, done_by, done_since_ms, delivery, *fresh in rows
-    ]
-    return sorted(found, key=lambda attempt: attempt.number)
+async def attempts_of_many(connection: Connection, ids: Sequence[str]) -> list[list[Attempt]]:
+    found: dict[str, list[Attempt]] = {delivery_id: [] for delivery_id in ids}
+    rows = await connection.run(bind(_SQL["attempts"], {"ids": Array("text", ids)}))
+    for record, done_by, done_since_ms, delivery, *fresh in rows:
+        if record is not None:
+            attempt = decode_attempt(record)
+        else:
+            attempt = implied_attempt(delivery_of(delivery, fresh), done_by, done_since_ms)
+        found[attempt.delivery_id].append(attempt)
+    return [sorted(found[each], key=lambda attempt: attempt.number) for each in ids]
 
 
 async def facts(

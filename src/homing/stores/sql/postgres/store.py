@@ -136,7 +136,11 @@ class PostgresStore(Store):
         return await self._read(reading.find, source, key)
 
     async def attempts(self, delivery_id: str) -> list[Attempt]:
-        return await self._read(reading.attempts, delivery_id)
+        [found] = await self.attempts_of_many([delivery_id])
+        return found
+
+    async def attempts_of_many(self, delivery_ids: Sequence[str]) -> list[list[Attempt]]:
+        return await self._read(reading.attempts_of_many, delivery_ids)
 
     async def facts(
         self,

@@ -44,13 +44,12 @@ class Counts:
             self.add(after)
 
     def add_plan(self, plan: Plan) -> None:
+        """Its new and changed deliveries."""
         for effect in plan.new:
             if effect.after is not None:
                 self.add(effect.after)
         for one in plan.changed:
             self.move(one.before, one.after)
-        for delivery in plan.removed:
-            self.add(delivery, -1)
 
     def rows(self) -> list[Row]:
         """In the order of the columns of `put_counts`."""

@@ -15,6 +15,7 @@ from homing.stores.sql.blocks import Block, block
 from homing.stores.sql.columns import FRESH, Row
 from homing.stores.sql.planning import Changed, Plan, fact_rows, key_columns, new_columns
 from homing.stores.sql.sqlite.block_inserts import insert
+from homing.stores.sql.sqlite.purging import remove
 from homing.stores.sql.sqlite.rows import (
     LEASE,
     PARTS,
@@ -28,7 +29,7 @@ from homing.stores.sql.statements import Bulk, load
 
 _ADD = load(__package__, "add.sql", PARTS)
 _SAVE = load(__package__, "save.sql", PARTS)
-_REMOVE = load(__package__, "purge.sql", PARTS)
+_REMOVE_RECIPIENT = load(__package__, "purge.sql", PARTS)["remove_recipient"]
 _PUT_RECORDS = Bulk(_ADD["put_records"])
 _PUT_PAYLOADS = Bulk(_ADD["put_payloads"])
 _PUT_RESULTS = Bulk(_ADD["put_results"])
@@ -86,10 +87,10 @@ def execute(session: Session, steps: Steps) -> None:
     plan, rows = steps.plan, steps.rows
     judged = plan.judged
     for delivery in plan.removed:
-        remove(session, rows[delivery.id])
+        remove(session, rows[delivery.id], delivery)
         session.run(_SAVE["forget_attempts"], (delivery.id,))
     if plan.recipients_gone:
-        session.run_each(_REMOVE["remove_recipient"], _numbered(plan.recipients_gone, rows))
+        session.run_each(_REMOVE_RECIPIENT, _numbered(plan.recipients_gone, rows))
     if plan.new:
         _insert(session, steps)
     if plan.changed:
@@ -106,12 +107,6 @@ def execute(session: Session, steps: Steps) -> None:
             insert(session, steps.keys, tail=tail)
     _conclude(session, judged)
     session.counts.add_plan(plan)
-
-
-def remove(session: Session, row: int) -> None:
-    """A record and its content; recipients, attempts and counts are the caller's."""
-    for table in ("delivery", "record", "content", "results"):
-        session.run(_REMOVE[f"remove_{table}"], (row,))
 
 
 def _insert(session: Session, steps: Steps) -> None:

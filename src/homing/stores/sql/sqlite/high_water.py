@@ -18,7 +18,8 @@ from pathlib import Path
 from homing.domain.delivery import Fact
 from homing.engine.process.alerts import RESTORED
 from homing.stores.own_files import open_own_file, refuse_link
-from homing.stores.sql.sqlite.rows import PARTS, fact_row
+from homing.stores.sql.planning import fact_rows
+from homing.stores.sql.sqlite.rows import PARTS
 from homing.stores.sql.statements import load
 
 log = logging.getLogger("homing.store")
@@ -58,7 +59,7 @@ class HighWater:
         self._raised_at_s = time.monotonic()
         self._raised_to = self._connection.execute(_SQL["raise_pulse"]).fetchone()
         if self._restored is not None:
-            self._connection.execute(_PUT_FACT, fact_row(self._restored))
+            self._connection.executemany(_PUT_FACT, fact_rows([self._restored]))
 
     def committed(self) -> None:
         if self._raised_to is None:

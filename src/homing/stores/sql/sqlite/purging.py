@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice, product
 
+from homing.domain.delivery import Delivery
 from homing.ports import PurgeRule
 from homing.stores.purging import purged_states
 from homing.stores.sql.columns import Row, delivery_of
 from homing.stores.sql.ledger import CARRIES_ATTEMPT, attempt_row, implied_attempt
-from homing.stores.sql.sqlite.executing import remove
 from homing.stores.sql.sqlite.rows import PARTS
 from homing.stores.sql.sqlite.session import Session
 from homing.stores.sql.statements import Bulk, load
@@ -26,6 +26,18 @@ def purge_all(session: Session, rules: Sequence[PurgeRule]) -> list[int]:
     return [_PURGES[rule.what](session, rule) for rule in rules]
 
 
+def remove(session: Session, seq: int | None, delivery: Delivery) -> None:
+    """Remove a record and its content; `forget_recipients` removes the recipients."""
+    session.counts.add(delivery, -1)
+    for table in ("delivery", "record", "content", "results"):
+        session.run(_SQL[f"remove_{table}"], (seq,))
+
+
+def forget_recipients(session: Session, seq: int, delivery: Delivery) -> None:
+    for recipient in delivery.recipients:
+        session.run(_SQL["remove_recipient"], (recipient.address, seq))
+
+
 def _purge_deliveries(session: Session, rule: PurgeRule) -> int:
     """Keys and attempts outlive the record: an attempt that the record implied gets its row."""
     gone = _oldest(session, rule, "removable", ALL_KINDS)
@@ -34,10 +46,8 @@ def _purge_deliveries(session: Session, rule: PurgeRule) -> int:
         if carries & CARRIES_ATTEMPT:
             attempt = implied_attempt(delivery, done_by, done_since_ms)
             session.write(_PUT_ATTEMPTS, [attempt_row(delivery.route, attempt)])
-        for recipient in delivery.recipients:
-            session.run(_SQL["remove_recipient"], (recipient.address, seq))
-        remove(session, seq)
-        session.counts.add(delivery, -1)
+        forget_recipients(session, seq, delivery)
+        remove(session, seq, delivery)
     return len(gone)
 
 

@@ -95,6 +95,12 @@ def attempts(connection: sqlite3.Connection, delivery_id: str) -> list[Attempt]:
     return sorted(found, key=lambda attempt: attempt.number)
 
 
+def attempts_of_many(
+    connection: sqlite3.Connection, delivery_ids: Sequence[str]
+) -> list[list[Attempt]]:
+    return [attempts(connection, delivery_id) for delivery_id in delivery_ids]
+
+
 def facts(
     connection: sqlite3.Connection,
     kind: str,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from homing.domain.delivery import Fact
-from homing.stores.codec import encode
-from homing.stores.sql.columns import COLUMNS, FRESH, NAMES, Row, row_maker
+from homing.stores.sql.columns import COLUMNS, FRESH, NAMES, row_maker
 
 # Python binds None by a long search for an adapter. The statements turn this into a null instead:
 # no text and no time is ever half a number.
@@ -41,8 +39,3 @@ PARTS = {
 
 def bound(value: Any) -> Any:
     return ABSENT if value is None else value
-
-
-def fact_row(fact: Fact) -> Row:
-    """In the order of the columns of `put_facts`."""
-    return (fact.kind, fact.key, fact.at_ms, encode(fact.value).decode())

@@ -177,6 +177,9 @@ class SqliteStore(Store):
     async def attempts(self, delivery_id: str) -> list[Attempt]:
         return await self._open.quick.ask(reading.attempts, delivery_id)
 
+    async def attempts_of_many(self, delivery_ids: Sequence[str]) -> list[list[Attempt]]:
+        return await self._open.quick.ask(reading.attempts_of_many, delivery_ids)
+
     async def facts(
         self,
         kind: str,

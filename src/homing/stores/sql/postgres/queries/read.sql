@@ -24,12 +24,12 @@ where
 -- name: attempts
 select a.record, null::text as done_by, null::bigint as done_since_ms, null::text as delivery, :no_fresh:
 from homing_attempts as a
-where a.delivery_id = @id::text
+where a.delivery_id = any(@ids::text[])
 union all
 select null, d.done_by, d.done_since_ms, r.record, :fresh:
 from homing_ended as d
 cross join lateral (select * from homing_records as r where r.id = d.id) as r
-where d.id = @id::text and d.carries & 4 <> 0;
+where d.id = any(@ids::text[]) and d.carries & 4 <> 0;
 
 -- The keys that start with the prefix are next to each other, before `until`.
 -- name: facts

@@ -15,17 +15,20 @@ from homing.domain.errors import (
     StoreOutcomeUnknown,
     StoreUnavailable,
 )
-from homing.engine.commit.add_batcher import MAX_BATCH, MIN_HALF, AddBatcher
-from homing.ports import Added, Existing
+from homing.engine.commit.group_commit import GroupCommit
+from homing.engine.intake.submissions import MAX_BATCH, MIN_HALF, Submissions
+from homing.ports import Added, Answers, Batch, Existing
+from homing.stores.memory import MemoryStore
 from homing.testing import samples
 
 SOON_S = 10.0
 
 
-class Shelf:
-    """A store's `add`: writes down what came together; refuses what is called so."""
+class Shelf(MemoryStore):
+    """Writes down what came together; refuses what is called so."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.writes: list[list[str]] = []
         self.told: list[list[str]] = []
         self.full_for: set[str] = set()
@@ -34,7 +37,7 @@ class Shelf:
         self.may_answer.set()
         self.was_asked = asyncio.Event()
         self.refused: set[str] = set()
-        self.batcher = AddBatcher(self, self.prepare, self.tell)
+        self.submissions = Submissions(GroupCommit(self), self.prepare, self.hear)
 
     def prepare(self, ids: Sequence[str]) -> list[New]:
         for delivery_id in ids:
@@ -42,8 +45,8 @@ class Shelf:
                 raise InvalidRequest("id", delivery_id)
         return [samples.new(delivery_id) for delivery_id in ids]
 
-    async def add(self, new: Sequence[New]) -> list[Added | Existing]:
-        ids = [one.delivery.id for one in new]
+    async def commit(self, batch: Batch) -> Answers:
+        ids = [write.delivery.id for put in batch.puts for write in put.writes]
         self.writes.append(ids)
         self.was_asked.set()
         await asyncio.sleep(0)
@@ -52,16 +55,16 @@ class Shelf:
             raise self.gone("gone")
         if self.full_for & set(ids):
             raise StoreFull("no room")
-        return [Existing(i) if i.startswith("old") else Added(i) for i in ids]
+        return Answers([[Existing(i) if i.startswith("old") else Added(i)] for i in ids])
 
-    def tell(self, new: Sequence[New]) -> None:
+    def hear(self, new: Sequence[New]) -> None:
         self.told.append([one.delivery.id for one in new])
 
     async def submit(self, *ids: str) -> list[Added | Existing | BaseException]:
         return await asyncio.gather(*map(self.add_one, ids), return_exceptions=True)
 
     async def add_one(self, delivery_id: str) -> Added | Existing:
-        new, answer = await self.batcher.add(delivery_id)
+        new, answer = await self.submissions.add(delivery_id)
         assert new.delivery.id == delivery_id
         return answer
 
@@ -93,7 +96,7 @@ async def test_one_too_large_is_refused_alone() -> None:
     a, b, c = await shelf.submit("a", "b", "c")
     assert (a, c) == (Added("a"), Added("c"))
     assert isinstance(b, StoreFull)
-    assert shelf.writes == [["a", "b", "c"], ["a"], ["b"], ["c"]]
+    assert shelf.writes == [["a", "b", "c"], ["a"], ["b", "c"], ["b"], ["c"]]
 
 
 async def test_what_is_refused_before_it_is_stored_is_refused_alone() -> None:
@@ -124,13 +127,23 @@ async def test_who_gives_up_keeps_nobody_from_an_answer() -> None:
     shelf = Shelf()
     leaving = asyncio.ensure_future(shelf.add_one("a"))
     staying = asyncio.ensure_future(shelf.add_one("b"))
-    await asyncio.sleep(0)
+    await shelf.was_asked.wait()
     leaving.cancel()
     assert await staying == Added("b")
     with pytest.raises(asyncio.CancelledError):
         await leaving
     # It may be stored all the same, as with any call that is cancelled.
     assert shelf.writes == [["a", "b"]]
+
+
+async def test_who_gives_up_before_the_write_is_not_stored() -> None:
+    shelf = Shelf()
+    leaving = asyncio.ensure_future(shelf.add_one("a"))
+    staying = asyncio.ensure_future(shelf.add_one("b"))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    assert await staying == Added("b")
+    assert shelf.writes == [["b"]]
 
 
 async def test_intake_goes_on_after_an_application_has_cancelled_all_its_tasks() -> None:

@@ -12,8 +12,10 @@ from homing.domain import transitions
 from homing.domain.delivery import Change, Delivery, Receipt
 from homing.domain.errors import StoreFull, StoreOutcomeUnknown, StoreUnavailable
 from homing.domain.failure import Failure
-from homing.engine.commit import save_batcher
-from homing.engine.commit.save_batcher import PendingSave, SaveBatcher, late_outcome
+from homing.engine.commit import settlement
+from homing.engine.commit.group_commit import GroupCommit
+from homing.engine.commit.settlement import PendingSave, Settlement, late_outcome
+from homing.ports import Answers, Batch
 from homing.testing import samples
 from homing.testing.clocks import ManualClock
 from tests.simulation.virtualtime import run
@@ -25,8 +27,8 @@ LEASE_S = 60.0
 
 @pytest.fixture(autouse=True)
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(save_batcher, "FIRST_RETRY_S", 0.0)
-    monkeypatch.setattr(save_batcher, "LONGEST_RETRY_S", 0.0)
+    monkeypatch.setattr(settlement, "FIRST_RETRY_S", 0.0)
+    monkeypatch.setattr(settlement, "LONGEST_RETRY_S", 0.0)
 
 
 class Desk:
@@ -37,8 +39,9 @@ class Desk:
         self.clock = ManualClock(now_ms=samples.NOW_MS)
         self.journal = PaperJournal()
         self.told: list[PendingSave] = []
-        self.settler = SaveBatcher(
+        self.settler = Settlement(
             self.store,
+            GroupCommit(self.store),
             self.clock,
             self.journal,
             tell=self.told.extend,
@@ -103,7 +106,7 @@ def test_a_small_group_waits_for_company_only_while_many_attempts_run(
         desk = Desk(running)
         first, second = await desk.claimed("d1", "d2")
         desk.settler.put(desk.settlement(success(first)))
-        await asyncio.sleep(save_batcher.WAIT_FOR_OTHERS_S / 2)
+        await asyncio.sleep(settlement.WAIT_FOR_OTHERS_S / 2)
         desk.settler.put(desk.settlement(success(second)))
         await desk.settler.drain()
         assert len(desk.told) == 2
@@ -114,7 +117,7 @@ def test_a_small_group_waits_for_company_only_while_many_attempts_run(
 
 def test_what_has_gathered_already_waits_for_nobody() -> None:
     async def main() -> tuple[list[str], float]:
-        desk = Desk(running=save_batcher.ENOUGH_FOR_A_WRITE)
+        desk = Desk(running=settlement.ENOUGH_FOR_A_WRITE)
         group = [desk.settlement(success(one)) for one in await desk.claimed("d1", "d2")]
         loop = asyncio.get_running_loop()
         began_s = loop.time()
@@ -129,7 +132,7 @@ async def test_a_written_group_leaves_nothing_to_the_garbage_collector(desk: Des
 
     await desk.settler.write_all(group)
 
-    assert [settlement.done for settlement in group] == [None, None]
+    assert [save.done for save in group] == [None, None]
 
 
 async def test_of_a_group_each_has_its_own_answer(desk: Desk) -> None:
@@ -147,14 +150,15 @@ async def test_a_group_that_cannot_be_written_in_its_time_says_why(desk: Desk) -
     group = [desk.settlement(success(one)) for one in held]
     group[0].give_up_at_s = 0.0
 
-    assert await desk.settler.write_all(group) == [error, True]
+    refused, kept = await desk.settler.write_all(group)
+    assert (repr(refused), kept) == (repr(error), True)
 
 
 async def test_too_much_at_once_makes_its_makers_wait(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(save_batcher, "GROUP_LIMIT", 4)
-    held = await desk.claimed(*(f"d{n}" for n in range(9)))
+    monkeypatch.setattr(settlement, "GROUP_LIMIT", 4)
+    held = await desk.claimed(*(f"d{n}" for n in range(13)))
     for delivery in held:
         desk.settler.put(desk.settlement(success(delivery)))
 
@@ -164,7 +168,7 @@ async def test_too_much_at_once_makes_its_makers_wait(
 
     await desk.settler.drain()
     await waiting
-    assert desk.store.calls == ["save"] * 3
+    assert desk.store.calls == ["save"] * 4
 
 
 async def test_i11_a_lost_claim_changes_nothing_and_is_counted(desk: Desk) -> None:
@@ -245,10 +249,10 @@ async def test_what_somebody_else_wrote_meanwhile_is_not_taken_for_ours(desk: De
 async def test_p8_a_finished_send_that_cannot_be_stored_goes_to_the_journal(desk: Desk) -> None:
     [held] = await desk.claimed("d1")
     desk.store.before["save"].append(StoreUnavailable("disk full"))
-    settlement = desk.settlement(success(held), must_keep=True)
+    outcome = desk.settlement(success(held), must_keep=True)
     desk.clock.advance(LEASE_S)
 
-    assert not await desk.settler.write(settlement)
+    assert not await desk.settler.write(outcome)
 
     assert [change.delivery.state for change in desk.journal.kept] == ["delivered"]
     assert desk.settler.journaled == 1
@@ -257,11 +261,11 @@ async def test_p8_a_finished_send_that_cannot_be_stored_goes_to_the_journal(desk
 async def test_anything_else_is_left_to_the_next_owner_and_the_error_told(desk: Desk) -> None:
     [held] = await desk.claimed("d1")
     desk.store.before["save"].append(StoreUnavailable("disk full"))
-    settlement = desk.settlement(success(held))
+    outcome = desk.settlement(success(held))
     desk.clock.advance(LEASE_S)
 
     with pytest.raises(StoreUnavailable, match="disk full"):
-        await desk.settler.write(settlement)
+        await desk.settler.write(outcome)
     assert desk.journal.kept == []
 
 
@@ -290,11 +294,11 @@ async def test_a_failing_journal_does_not_hang_its_callers(
 
     monkeypatch.setattr(desk.journal, "append", refuse)
     desk.store.before["save"].append(StoreUnavailable("disk full"))
-    settlement = desk.settlement(success(held), must_keep=True)
+    outcome = desk.settlement(success(held), must_keep=True)
     desk.clock.advance(LEASE_S)
 
     async with asyncio.timeout(5):
-        assert not await desk.settler.write(settlement)
+        assert not await desk.settler.write(outcome)
 
 
 async def test_a_mark_that_found_no_room_is_not_written_later(desk: Desk) -> None:
@@ -304,6 +308,7 @@ async def test_a_mark_that_found_no_room_is_not_written_later(desk: Desk) -> Non
     mark = transitions.mark_committing(waiting, now_ms=samples.NOW_MS, frozen={})
 
     desk.settler.put(desk.settlement(success(sent)))
+    await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert desk.store.calls == ["save"]
     [refused] = await desk.settler.write_all([desk.settlement(mark, needs_room=True)])
@@ -320,19 +325,20 @@ async def test_at_a_stop_what_the_store_does_not_answer_goes_to_the_journal(
     """What is being saved, and what has gathered behind it."""
     first, second = await desk.claimed("d1", "d2")
     asked = asyncio.Event()
-    never: asyncio.Future[list[bool]] = asyncio.get_running_loop().create_future()
+    never: asyncio.Future[Answers] = asyncio.get_running_loop().create_future()
 
-    async def say_nothing(*_: object) -> list[bool]:
+    async def say_nothing(batch: Batch) -> Answers:
         asked.set()
         return await never
 
-    monkeypatch.setattr(desk.store, "save", say_nothing)
+    monkeypatch.setattr(desk.store, "commit", say_nothing)
+    settler = Settlement(desk.store, GroupCommit(desk.store), desk.clock, desk.journal)
     saves = [desk.settlement(success(each), must_keep=True) for each in (first, second)]
-    desk.settler.put(saves[0])
+    settler.put(saves[0])
     await asked.wait()
-    desk.settler.put(saves[1])
+    settler.put(saves[1])
 
-    await desk.settler.drain(within_s=0.0)
+    await settler.drain(within_s=0.0)
 
     assert [change.delivery.id for change in desk.journal.kept] == ["d1", "d2"]
     assert [save.kept for save in saves] == [False, False]
@@ -350,9 +356,9 @@ async def test_what_may_wait_is_written_at_the_end_too(desk: Desk) -> None:
 async def test_what_may_wait_does_not_wait_when_there_is_too_much_of_it(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(save_batcher, "GROUP_LIMIT", 2)
-    monkeypatch.setattr(save_batcher, "LATER_S", LEASE_S)
-    held = await desk.claimed("d1", "d2", "d3")
+    monkeypatch.setattr(settlement, "GROUP_LIMIT", 2)
+    monkeypatch.setattr(settlement, "LATER_S", LEASE_S)
+    held = await desk.claimed(*(f"d{n}" for n in range(7)))
 
     desk.settler.put_later([desk.settlement(success(each)) for each in held])
 
@@ -362,7 +368,7 @@ async def test_what_may_wait_does_not_wait_when_there_is_too_much_of_it(
     async with asyncio.timeout(5):
         await waiting
         await desk.settler.drain()
-    assert len(desk.told) == 3
+    assert len(desk.told) == 7
 
 
 def test_only_a_whole_delivery_is_evidence_for_the_next_owner() -> None:
