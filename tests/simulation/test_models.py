@@ -8,9 +8,10 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from homing.domain.delivery import Key, New
+from homing.domain.delivery import Key
 from homing.domain.errors import StoreFull, StoreOutcomeUnknown, StoreUnavailable
 from homing.domain.failure import Failure
+from homing.domain.writes import Write
 from homing.ports import Absent, Accepted, Added, Envelope, Found, Store, Unknown
 from homing.testing import samples
 from tests.simulation.simulator.connections import Connection, ProviderBroken, connect
@@ -227,8 +228,8 @@ def test_a_key_may_be_taken_again_when_its_term_after_the_end_is_over(
     )
     second = replace(first, id="d2", created_at_ms=asked_at_ms)
     world.disk.put(first)
-    world.keys.asked(New(first, keys=(key,)), Added("d1"))
-    world.keys.asked(New(second, keys=(key,)), Added("d2"))
+    world.keys.asked(Write(delivery=first, keys=(key,)), Added("d1"))
+    world.keys.asked(Write(delivery=second, keys=(key,)), Added("d2"))
     assert (world.findings.breaches == []) is is_fine
 
 

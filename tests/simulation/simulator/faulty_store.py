@@ -122,7 +122,8 @@ class FaultyStore(Store):
                     added = isinstance(answer, Added)
                     self._note("add", answer.delivery_id, after.state, added)
                     self._watch.keys.asked(write, answer)
-                    operation.takes.add(after.id)
+                    if after.holder is not None:
+                        operation.takes.add(after.id)
             for fact in put.facts:
                 self._note("fact", fact.kind, fact.key, fact.value is not None)
         if marks:
