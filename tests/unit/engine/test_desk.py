@@ -196,7 +196,7 @@ async def test_two_clicks_on_resend_at_once_are_one_clone_and_one_later_is_anoth
 
 async def test_what_has_lost_its_payload_cannot_be_resent() -> None:
     world, letter = await dead()
-    world.store.disk.contents[letter.id] = Content()
+    world.store.disk.put_content(letter.id, Content())
 
     with pytest.raises(NotAllowed, match="its payload is gone"):
         await world.engine.desk.resend(letter.id, **WHY)

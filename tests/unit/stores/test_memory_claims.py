@@ -100,7 +100,7 @@ async def test_a_claim_takes_what_a_look_at_every_record_finds(
     disk = store.disk
     for step in steps:
         if isinstance(step, Delivery):
-            disk.contents[step.id] = Content(b"x" * (len(step.queue) + step.priority * 5))
+            disk.put_content(step.id, Content(b"x" * (len(step.queue) + step.priority * 5)))
             disk.put(step)
         elif isinstance(step, Claim):
             wanted = expected(disk, step)
