@@ -38,9 +38,10 @@ def commit_of_puts(index: LogIndex, judged: Judged) -> Commit:
                 if write.attempts:
                     route = write.delivery.route
                     beside.attempts += [LedgerRow(route, attempt) for attempt in write.attempts]
-    if judged.keys:
-        # A key that is a delivery's own follows from its line.
-        own = {(line.delivery.source, line.delivery.key) for line in lines if line.keyed}
+    # A key that is a delivery's own follows from its line; most are.
+    keyed = [line.delivery for line in lines if line.keyed]
+    if len(keyed) < len(judged.keys):
+        own = {(delivery.source, delivery.key) for delivery in keyed}
         beside.keys = [key for name, key in judged.keys.items() if name not in own]
     for name, fact in judged.facts.items():
         if fact.value is None:
