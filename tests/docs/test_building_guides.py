@@ -16,7 +16,7 @@ import homing.build.stores
 from homing.ports import provider, store_capabilities
 from tests.docs.blocks import GUIDES, Block, blocks_in
 
-BUILDING = ("writing-an-assembly.md", "writing-a-provider.md", "writing-a-store.md")
+BUILDING = ("writing-a-plugin.md", "writing-a-provider.md", "writing-a-store.md")
 PUBLIC = ("homing", "homing.build", "homing.build.stores", "homing.testing.contract")
 INTERNAL = re.compile(
     r"\bhoming\.(?:content|domain|engine|observers|ports|providers|settings|stores|web)\b"

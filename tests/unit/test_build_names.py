@@ -28,7 +28,7 @@ BUILD = [
     "Admitted",
     "Alarm",
     "Alert",
-    "Assembly",
+    "Plugin",
     "Attempt",
     "Change",
     "Checked",

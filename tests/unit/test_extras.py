@@ -91,7 +91,7 @@ print(all_installed().broken)
 """
 
 
-def test_every_assembly_is_loaded_without_extras() -> None:
+def test_every_plugin_is_loaded_without_extras() -> None:
     """Commands that read load all of them: each that is broken would be told every time."""
     absent = [
         MODULES.get(name_of(requirement), name_of(requirement).replace("-", "_"))

@@ -1,4 +1,4 @@
-"""Events of the library and of the assembly are one route, whoever registers the handlers."""
+"""Events of the library and of the plugin are one route, whoever registers the handlers."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def handlers_of(event_type: str, *functions: Any) -> Handlers:
 @pytest.mark.parametrize("functions", [(), (print,), (print, print)])
 def test_both_have_the_same_name_queues_and_defaults(functions: tuple[Any, ...]) -> None:
     of_library = handlers_of("paid", *functions).route()
-    of_assembly = events_route(handlers_of("paid", *functions))
+    of_plugin = events_route(handlers_of("paid", *functions))
 
-    assert of_library.name == of_assembly.name == EVENT_ROUTE == "events"
-    assert of_library.served_queues == of_assembly.served_queues
+    assert of_library.name == of_plugin.name == EVENT_ROUTE == "events"
+    assert of_library.served_queues == of_plugin.served_queues
     assert DEFAULT_RETRY_POLICY.retry == DEFAULT_RETRY
-    for one, other in zip(of_library.all_plans, of_assembly.all_plans, strict=True):
+    for one, other in zip(of_library.all_plans, of_plugin.all_plans, strict=True):
         assert one.stage(HANDLE) == other.stage(HANDLE)
 
 
@@ -58,7 +58,7 @@ async def test_a_job_of_a_name_that_is_taken_is_refused() -> None:
         homing.job("review")(lambda work: None)
 
 
-async def test_what_the_library_accepts_the_assembly_works_off() -> None:
+async def test_what_the_library_accepts_the_plugin_works_off() -> None:
     store, clock, seen = MemoryStore(), ManualClock(), list[Any]()
     accepting = Homing(store, worker=False, clock=clock)
     working = Homing(
@@ -237,7 +237,7 @@ async def test_a_policy_of_the_librarys_own_handler() -> None:
 
 
 async def test_the_librarys_handlers_have_the_default_classifier() -> None:
-    """Their errors are judged as those of the assembly are."""
+    """Their errors are judged as those of the plugin are."""
     homing, calls = Homing("memory:"), list[int]()
 
     @homing.on("paid", validate=lambda data: {"sum": int(data["sum"])})

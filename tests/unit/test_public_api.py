@@ -105,7 +105,7 @@ def test_the_import_is_light() -> None:
 def test_the_names_to_build_with_load_little_more() -> None:
     loaded, build = set(modules_of("import homing")), set(modules_of("import homing.build.stores"))
 
-    # `importlib.metadata`, which finds the installed assemblies, reads e-mail headers.
+    # `importlib.metadata`, which finds the installed plugins, reads e-mail headers.
     assert {name.partition(".")[0] for name in build} & LEFT_OUT == {"email"}
     assert len(build - loaded) < FEW_MODULES_TO_BUILD
 

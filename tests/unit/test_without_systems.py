@@ -57,7 +57,7 @@ def test_no_command_names_a_system(
     done = run_with(alone, tmp_path, *words, command=COMMAND)
 
     assert not SYSTEMS.search(done.stdout + done.stderr)
-    assert "Assemblies:" not in done.stdout
+    assert "Plugins:" not in done.stdout
 
 
 def test_status_words_are_those_of_the_engine(alone: Mapping[str, str], tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
-"""The public names to build with: routes, providers, records of your own and whole assemblies.
+"""The public names to build with: routes, providers, records of your own and whole plugins.
 
 What an application uses to send is in `homing` itself, and all that a store needs in
 `homing.build.stores`. The guides show how to use these names:
-`docs/guides/writing-an-assembly.md`, `writing-a-provider.md` and `writing-a-store.md`.
+`docs/guides/writing-a-plugin.md`, `writing-a-provider.md` and `writing-a-store.md`.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ from homing.engine.work.steps import SendStep
 from homing.plugins.programs import assemble, load_program
 from homing.plugins.store import why_missing
 from homing.plugins.value import (
-    Assembly,
     Endpoint,
     HttpRequest,
     HttpResponse,
     NoSettings,
     Notices,
     NoticeWriter,
+    Plugin,
     Service,
     Setup,
     Sign,
@@ -154,7 +154,6 @@ __all__ = [
     "Admitted",
     "Alarm",
     "Alert",
-    "Assembly",
     "Attempt",
     "Change",
     "Checked",
@@ -208,6 +207,7 @@ __all__ = [
     "Page",
     "PermittedLookup",
     "Plan",
+    "Plugin",
     "Provider",
     "PurgeRule",
     "Query",
@@ -267,20 +267,20 @@ T = TypeVar("T")
 
 
 def with_service(
-    assembly: Assembly[S],
+    plugin: Plugin[S],
     act: Callable[[Service[S]], Awaitable[T]],
     *,
     config: Path | None = None,
     store: str | None = None,
     must_exist: bool = False,
 ) -> T:
-    """For a command of an assembly: open its store as the settings say, act, and close.
+    """For a command of a plugin: open its store as the settings say, act, and close.
 
     No worker runs: what is submitted here is delivered by `homing NAME worker` or `serve`. `store`
     is the URL of another one. With `must_exist`, for a command that only reads or repairs, a store
     that would have to be made or migrated first is refused.
     """
-    program = load_program(assembly, config, reading=must_exist)
+    program = load_program(plugin, config, reading=must_exist)
     if store is not None:
         general = replace(program.general, store=store)
         program = replace(program, loaded=replace(program.loaded, settings=general))
@@ -288,7 +288,7 @@ def with_service(
 
     async def run() -> T:
         if must_exist:
-            problem = await why_missing(homing.store, f"homing {assembly.name} migrate")
+            problem = await why_missing(homing.store, f"homing {plugin.name} migrate")
             if problem is not None:
                 raise InvalidRequest("store", problem)
         async with homing:

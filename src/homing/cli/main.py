@@ -11,7 +11,6 @@ import typer
 
 from homing.cli import (
     amending,
-    assemblies,
     bulk,
     compacting,
     config,
@@ -23,6 +22,7 @@ from homing.cli import (
     mcp,
     migrating,
     plan,
+    plugins,
     reading,
     sending,
     serving,
@@ -52,7 +52,7 @@ EXTRAS = {
 
 
 def register_standard(app: typer.Typer) -> None:
-    """What every assembly offers."""
+    """What every plugin offers."""
     for module in (
         serving,
         reading,
@@ -76,7 +76,7 @@ def register_standard(app: typer.Typer) -> None:
     app.add_typer(users.app, name="user")
 
 
-class Commands(assemblies.Commands):
+class Commands(plugins.Commands):
     standard = staticmethod(register_standard)
 
 

@@ -1,1 +1,1 @@
-"""Plug-ins: their value, how they are found, and the programs made of them."""
+"""Plugins: their value, how they are found, and the programs made of them."""

@@ -11,7 +11,7 @@ from homing.domain.errors import InvalidRequest, SettingsError
 from homing.domain.failure import Failure
 from homing.domain.policy import Stage
 from homing.engine.route import Route, classify_exception
-from homing.plugins.value import Assembly, NoSettings, Service, Setup
+from homing.plugins.value import NoSettings, Plugin, Service, Setup
 from homing.ports import Finding
 from homing.runtime.mail_route import mail_route
 from homing.runtime.urls import sends_nowhere
@@ -73,7 +73,7 @@ def _limits(given: LimitSettings) -> Limits:
     )
 
 
-ASSEMBLY = Assembly(
+PLUGIN = Plugin(
     name="default",
     about="The mail service of `homing serve`.",
     settings=NoSettings,

@@ -1,4 +1,4 @@
-"""The assemblies that are installed here: found by entry point, loaded when they are needed."""
+"""The plugins that are installed here: found by entry point, loaded when they are needed."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from msgspec import Struct
 from homing.domain.errors import HomingError
 
 if TYPE_CHECKING:
-    from homing.plugins.value import Assembly
+    from homing.plugins.value import Plugin
 
-GROUP = "homing.assemblies"
+GROUP = "homing.plugins"
 
 
-class BrokenAssembly(HomingError):
-    """An installed package offers an assembly that cannot be used."""
+class BrokenPlugin(HomingError):
+    """An installed package offers a plugin that cannot be used."""
 
     def __init__(self, name: str, package: str, problem: str) -> None:
-        super().__init__(f"assembly {name!r} of package {package} cannot be loaded: {problem}")
+        super().__init__(f"plugin {name!r} of package {package} cannot be loaded: {problem}")
         self.name = name
 
 
 class SharedQueue(HomingError):
-    """Two installed assemblies own the same queue, and this process would work on it or fill it."""
+    """Two installed plugins own the same queue, and this process would work on it or fill it."""
 
 
 class Installed(Struct, frozen=True):
-    """The assemblies that could be loaded, and why each of the others could not."""
+    """The plugins that could be loaded, and why each of the others could not."""
 
-    assemblies: tuple[Assembly[Any], ...]
-    broken: tuple[BrokenAssembly, ...]
+    plugins: tuple[Plugin[Any], ...]
+    broken: tuple[BrokenPlugin, ...]
 
 
 def offered() -> Mapping[str, EntryPoint]:
@@ -48,26 +48,26 @@ def offered() -> Mapping[str, EntryPoint]:
     return found
 
 
-def load(name: str) -> Assembly[Any]:
-    """Raises BrokenAssembly, which names the assembly, its package and the reason."""
+def load(name: str) -> Plugin[Any]:
+    """Raises BrokenPlugin, which names the plugin, its package and the reason."""
     return _loaded(offered()[name])
 
 
 @functools.cache
 def all_installed() -> Installed:
     """Loads all of them, once in a process."""
-    assemblies: list[Assembly[Any]] = []
-    broken: list[BrokenAssembly] = []
+    plugins: list[Plugin[Any]] = []
+    broken: list[BrokenPlugin] = []
     for entry in offered().values():
         try:
-            assemblies.append(_loaded(entry))
-        except BrokenAssembly as error:
+            plugins.append(_loaded(entry))
+        except BrokenPlugin as error:
             broken.append(error)
-    return Installed(tuple(assemblies), tuple(broken))
+    return Installed(tuple(plugins), tuple(broken))
 
 
 def summaries() -> Mapping[str, str]:
-    """For each assembly the first line of its module's docstring, or the package it comes from.
+    """For each plugin the first line of its module's docstring, or the package it comes from.
 
     No module is loaded for this: some take a quarter of a second.
     """
@@ -91,9 +91,9 @@ def package_of(entry: EntryPoint) -> str:
     return "unknown" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
 
 
-def _loaded(entry: EntryPoint) -> Assembly[Any]:
+def _loaded(entry: EntryPoint) -> Plugin[Any]:
     # Late: listing the names for `homing --help` needs none of it.
-    from homing.plugins.value import Assembly
+    from homing.plugins.value import Plugin
 
     package = package_of(entry)
     try:
@@ -101,9 +101,9 @@ def _loaded(entry: EntryPoint) -> Assembly[Any]:
     except Exception as error:
         # A module of another package may raise anything while it is imported.
         problem = f"{type(error).__name__}: {error}"
-        raise BrokenAssembly(entry.name, package, problem) from error
-    if not isinstance(value, Assembly):
-        raise BrokenAssembly(entry.name, package, f"{entry.value} is not an Assembly")
+        raise BrokenPlugin(entry.name, package, problem) from error
+    if not isinstance(value, Plugin):
+        raise BrokenPlugin(entry.name, package, f"{entry.value} is not a Plugin")
     if value.name != entry.name:
-        raise BrokenAssembly(entry.name, package, f"it calls itself {value.name!r}")
+        raise BrokenPlugin(entry.name, package, f"it calls itself {value.name!r}")
     return value

@@ -28,7 +28,7 @@ def test_status_counts_by_route_and_word(cli: Cli, letters: dict[str, str]) -> N
 
 
 def test_a_status_word_finds_only_what_is_shown_by_it(cli: Cli, letters: dict[str, str]) -> None:
-    """The installed assemblies use some words for other states than the mail route does."""
+    """The installed plugins use some words for other states than the mail route does."""
     said = cli("list", "--status", "lost", code=2).err
     for word in said.partition("use one of ")[2].strip().split(", "):
         items = cli("list", "--json", "--status", word).json["items"]

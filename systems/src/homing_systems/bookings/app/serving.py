@@ -52,7 +52,7 @@ def serve(
         host=general.server.host if host is None else host,
         port=set_port if port is None else port,
     )
-    telemetry = Telemetry(general, log_fields=program.assembly.log_fields)
+    telemetry = Telemetry(general, log_fields=program.plugin.log_fields)
     homing = assemble(
         program,
         worker=mail,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from homing.engine.route import Route
 from homing.engine.work.handlers import EVENT_ROUTE, Handlers
-from homing.plugins.value import Assembly, NoSettings, Setup
+from homing.plugins.value import NoSettings, Plugin, Setup
 from homing_systems.events.alerts import work_for_app
 from homing_systems.events.dlq import dlq
 from homing_systems.events.record import LAYOUT
@@ -16,7 +16,7 @@ def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
     return (events_route(Handlers(), generation=setup.generation),)
 
 
-ASSEMBLY = Assembly(
+PLUGIN = Plugin(
     name="events",
     about="An event outbox: events written with the producer's own change, replayed in place.",
     settings=NoSettings,

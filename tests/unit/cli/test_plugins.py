@@ -1,4 +1,4 @@
-"""`homing NAME …` of the assemblies that come with Homing, found like a stranger's."""
+"""`homing NAME …` of the plugins that come with Homing, found like a stranger's."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_its_help_has_its_settings(cli: Cli, name: str) -> None:
 
 
 def test_the_default_service_needs_no_name(cli: Cli) -> None:
-    assert "default" not in cli("--help").out.split("Assemblies:")[1]
+    assert "default" not in cli("--help").out.split("Plugins:")[1]
     assert "No such command" in cli("default", "serve", code=2).err
 
 
@@ -77,14 +77,14 @@ def test_settings_of_any_known_route_are_accepted(
 
 @pytest.fixture
 def twin_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
-    """Installs a second assembly with the same queue; returns its problem."""
+    """Installs a second plugin with the same queue; returns its problem."""
 
     def install(name: str) -> str:
         installed = all_installed()
-        [first] = [each for each in installed.assemblies if each.name == name]
-        two = Installed((*installed.assemblies, replace(first, name="twin")), ())
+        [first] = [each for each in installed.plugins if each.name == name]
+        two = Installed((*installed.plugins, replace(first, name="twin")), ())
         monkeypatch.setattr("homing.plugins.known.all_installed", lambda: two)
-        return f"the assemblies {name} and twin both own the queue "
+        return f"the plugins {name} and twin both own the queue "
 
     return install
 
@@ -100,7 +100,7 @@ def never_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Homing, "start", start)
 
 
-def test_a_queue_of_two_assemblies_is_told_to_who_reads(
+def test_a_queue_of_two_plugins_is_told_to_who_reads(
     cli: Cli, twin_of: Callable[[str], str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """By `doctor` as a finding, by the other commands as a warning."""
@@ -112,7 +112,7 @@ def test_a_queue_of_two_assemblies_is_told_to_who_reads(
     for words in (["list"], ["bookings", "list"], ["bookings", "config", "show"]):
         cli(*words)
 
-    [problem] = [each["detail"] for each in findings if each["check"] == "assembly"]
+    [problem] = [each["detail"] for each in findings if each["check"] == "plugin"]
     assert problem.startswith(told)
     assert {"store", "worker"} <= {each["check"] for each in findings}
     assert caplog.messages.count(problem) == 3
@@ -128,7 +128,7 @@ def test_a_queue_of_two_assemblies_is_told_to_who_reads(
         ("worker", "--processes", "2"),
     ],
 )
-def test_a_queue_of_two_assemblies_is_refused_to_who_works_on_it(
+def test_a_queue_of_two_plugins_is_refused_to_who_works_on_it(
     cli: Cli, twin_of: Callable[[str], str], words: tuple[str, ...], tmp_path: Path
 ) -> None:
     """One would handle the deliveries of the other."""
@@ -148,7 +148,7 @@ def test_a_service_that_only_accepts_is_refused_a_shared_queue(
 
 
 @pytest.mark.usefixtures("never_started")
-def test_the_worker_of_an_application_is_refused_the_shared_queue_of_its_assembly(
+def test_the_worker_of_an_application_is_refused_the_shared_queue_of_its_plugin(
     cli: Cli, twin_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     problem = twin_of("events") + "'events'"
@@ -158,7 +158,7 @@ def test_the_worker_of_an_application_is_refused_the_shared_queue_of_its_assembl
     assert problem in cli("events", "worker", "--app", "shop_app:homing", code=2).err
 
 
-def test_work_that_no_worker_serves_names_the_command_of_its_assembly(cli: Cli) -> None:
+def test_work_that_no_worker_serves_names_the_command_of_its_plugin(cli: Cli) -> None:
     homing = assemble(load_program(load("bookings"), reading=True), worker=False)
 
     async def submit() -> str:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from homing.domain.failure import Failure
 from homing.domain.policy import Retention
 from homing.engine.route import Route
-from homing.plugins.value import Assembly, Setup
+from homing.plugins.value import Plugin, Setup
 from homing.runtime.urls import sends_nowhere
 from homing.settings.durations import Seconds
 from homing.settings.own_names import env
@@ -83,7 +83,7 @@ def _render_nothing(template_id: str, locale: str | None, variables: Mapping[str
     return Failure("template_not_found", "reject", detail="no templates are loaded")
 
 
-ASSEMBLY = Assembly(
+PLUGIN = Plugin(
     name="mail",
     about="An internal mail service: templates, four attempts, resend by clone.",
     settings=MailSettings,

@@ -1,4 +1,4 @@
-"""`homing NAME …` for every installed assembly: its programs, readers, verbs and own commands."""
+"""`homing NAME …` for every installed plugin: its programs, readers, verbs and own commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from homing.cli import session
 
 if TYPE_CHECKING:
-    from homing.plugins.value import Assembly
+    from homing.plugins.value import Plugin
     from homing.settings.own_names import OwnName
 
 # The default service: its commands need no name.
@@ -21,7 +21,7 @@ Register = Callable[[typer.Typer], None]
 
 
 class Commands(TyperGroup):
-    """The commands of `homing`; an assembly is loaded when one of its commands is asked for."""
+    """The commands of `homing`; a plugin is loaded when one of its commands is asked for."""
 
     standard: Register
 
@@ -36,20 +36,20 @@ class Commands(TyperGroup):
         return group_of(load(cmd_name), type(self).standard)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Installed assemblies too; none of them is loaded for this."""
+        """Installed plugins too; none of them is loaded for this."""
         super().format_commands(ctx, formatter)
         from homing.plugins.discovery import summaries
 
         rows = sorted(row for row in summaries().items() if row[0] != UNNAMED)
         if rows:
-            with formatter.section("Assemblies"):
+            with formatter.section("Plugins"):
                 formatter.write_dl(rows)
 
 
-class AssemblyCommands(TyperGroup):
-    """The commands of one assembly, and below them the settings that it alone has."""
+class PluginCommands(TyperGroup):
+    """The commands of one plugin, and below them the settings that it alone has."""
 
-    assembly: Assembly[Any]
+    plugin: Plugin[Any]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         super().format_commands(ctx, formatter)
@@ -58,7 +58,7 @@ class AssemblyCommands(TyperGroup):
 
         rows = [
             (variable, _about(name, shown(variable, name.default)))
-            for variable, name in own_names(self.assembly.settings).items()
+            for variable, name in own_names(self.plugin.settings).items()
         ]
         rows.append(("HOMING_…", "General settings: `homing config show` lists them."))
         with formatter.section("Settings, from the environment"):
@@ -71,12 +71,12 @@ def _about(name: OwnName, default: str) -> str:
     return name.about if name.default is None else f"{name.about} Default: {default}."
 
 
-def group_of(assembly: Assembly[Any], standard: Register) -> Any:
+def group_of(plugin: Plugin[Any], standard: Register) -> Any:
     """Its own commands replace the standard ones of the same name."""
     app = typer.Typer(
-        cls=type("AssemblyCommands", (AssemblyCommands,), {"assembly": assembly}),
-        name=assembly.name,
-        help=assembly.about,
+        cls=type("PluginCommands", (PluginCommands,), {"plugin": plugin}),
+        name=plugin.name,
+        help=plugin.about,
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
@@ -84,11 +84,11 @@ def group_of(assembly: Assembly[Any], standard: Register) -> Any:
 
     @app.callback()
     def choose() -> None:
-        session.chosen.set(assembly)
+        session.chosen.set(plugin)
 
-    choose.__doc__ = assembly.about
+    choose.__doc__ = plugin.about
     standard(app)
-    for name, command in assembly.commands.items():
+    for name, command in plugin.commands.items():
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
