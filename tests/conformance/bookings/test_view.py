@@ -18,7 +18,7 @@ from homing.domain.errors import StoreUnsafe
 from homing.domain.message import Email
 from homing.ports import Query
 from homing.stores.layout import HIDDEN, Record, Stored
-from homing.stores.sql.assembly_files import files_of
+from homing.stores.sql.plugin_files import files_of
 from homing.testing.clocks import ManualClock
 from homing_systems.bookings.plugin import PLUGIN
 from homing_systems.bookings.record import LAYOUT

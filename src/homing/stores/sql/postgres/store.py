@@ -25,8 +25,8 @@ from homing.ports import (
     Query,
 )
 from homing.runtime import forks
-from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.sql.columns import Row
+from homing.stores.sql.plugin_files import PluginFile, files_of
 from homing.stores.sql.postgres import listing, opening, reading
 from homing.stores.sql.postgres.adding import AddRequest, add_request
 from homing.stores.sql.postgres.adding_in_parts import AddInParts
@@ -69,7 +69,7 @@ class PostgresStore:
         self._url, self._server = parsed.url, parsed.shown
         self._meaning = Meaning(self._server)
         self._allows_weak_durability = allows_weak_durability or parsed.allows_weak_durability
-        self._assembly_files: list[AssemblyFile] = []
+        self._plugin_files: list[PluginFile] = []
         self._own_tables = OwnTables(
             self._url, self._server, allows_weak_durability=self._allows_weak_durability
         )
@@ -94,7 +94,7 @@ class PostgresStore:
             async with connection:
                 if not self._allows_weak_durability:
                     await opening.check_durability(connection)
-                await opening.migrate(connection, self._assembly_files)
+                await opening.migrate(connection, self._plugin_files)
                 self.presence.meet_in(await opening.database_id(connection))
         self._parts = _Parts(self._url, self._news.tell, self.presence, self._asked)
 
@@ -105,8 +105,8 @@ class PostgresStore:
             await parts.close()
             self._news.tell()
 
-    def add_sql_files(self, assembly: str, package: str) -> None:
-        self._assembly_files += files_of(assembly, package)
+    def add_sql_files(self, plugin: str, package: str) -> None:
+        self._plugin_files += files_of(plugin, package)
 
     async def findings(self) -> list[Finding]:
         try:
@@ -122,9 +122,9 @@ class PostgresStore:
         with self._meaning:
             async with await connect(self._url) as connection:
                 own = await opening.pending_migrations(connection)
-                files = await opening.pending_files(connection, self._assembly_files)
+                files = await opening.pending_files(connection, self._plugin_files)
         names = [f"{each.number:04}_{each.name}" for each in own]
-        return names + [f"{file.assembly}/{file.name}" for file in files]
+        return names + [f"{file.plugin}/{file.name}" for file in files]
 
     def within(self, connection: object) -> PostgresTransaction:
         return PostgresTransaction(connection, self._own_tables)
