@@ -24,14 +24,13 @@ from homing.engine.ops.bulk import BulkProgress, Prediction
 from homing.engine.ops.error_groups import ErrorGroup
 from homing.engine.ops.search import SearchResult
 from homing.engine.route import Route
-from homing.engine.work.function_step import Assignment
+from homing.engine.work.function_step import HandlerCall
 from homing.ports import Cursor, Facet, Page, Query
 from homing.runtime.app import Homing
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Assignment",
     "Attachment",
     "Attempt",
     "BulkProgress",
@@ -46,6 +45,7 @@ __all__ = [
     "Fact",
     "Failure",
     "FullJitter",
+    "HandlerCall",
     "Homing",
     "HomingError",
     "IdempotencyConflict",

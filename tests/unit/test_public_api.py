@@ -28,7 +28,6 @@ from homing.engine.ops.desk import Desk
 from homing.runtime.sync import SyncHoming
 
 OFFERED = [
-    "Assignment",
     "Attachment",
     "Attempt",
     "BulkProgress",
@@ -43,6 +42,7 @@ OFFERED = [
     "Fact",
     "Failure",
     "FullJitter",
+    "HandlerCall",
     "Homing",
     "HomingError",
     "IdempotencyConflict",

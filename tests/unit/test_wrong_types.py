@@ -251,7 +251,7 @@ REGISTRATIONS: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("field", "value"), REGISTRATIONS)
 def test_a_handler_or_job_with_wrong_options_is_refused_by_name(field: str, value: Any) -> None:
-    def work(assignment: object) -> None: ...
+    def work(call: object) -> None: ...
 
     homing = app()
     wrong: dict[str, Any] = {field: value}
