@@ -4,7 +4,7 @@ An accepted delivery is delivered, or becomes a dead letter with the reason; not
 silently, and "maybe sent" is never reported as "not sent".
 """
 
-from homing.domain.delivery import Attempt, Cycle, Delivery, Fact, Receipt, Recipient
+from homing.domain.delivery import Attempt, Delivery, Receipt
 from homing.domain.errors import (
     HomingError,
     IdempotencyConflict,
@@ -16,7 +16,7 @@ from homing.domain.errors import (
     StoreError,
     TerminalError,
 )
-from homing.domain.failure import Failure, Refusal
+from homing.domain.failure import Failure
 from homing.domain.message import Attachment, Email, Event, Invitation, Job
 from homing.domain.policy import Exponential, FullJitter, Ladder, Retry, RetryAfter
 from homing.engine.intake.request import Request, SubmitOptions, Ticket
@@ -35,14 +35,12 @@ __all__ = [
     "Attempt",
     "BulkProgress",
     "Cursor",
-    "Cycle",
     "Delivery",
     "Email",
     "ErrorGroup",
     "Event",
     "Exponential",
     "Facet",
-    "Fact",
     "Failure",
     "FullJitter",
     "HandlerCall",
@@ -59,8 +57,6 @@ __all__ = [
     "Prediction",
     "Query",
     "Receipt",
-    "Recipient",
-    "Refusal",
     "Refused",
     "Request",
     "Retry",

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from homing import Attachment, Email, Event, Homing, InvalidRequest, Job, SettingsError
-from homing.build import Fact, Query
+from homing.domain.delivery import Fact
+from homing.ports import Query
 from homing.testing.clocks import ManualClock
 
 MAIL = Email(to="ann@example.org", subject="Booked", text="See you Monday")

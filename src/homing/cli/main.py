@@ -34,8 +34,7 @@ from homing.cli import (
     workers,
 )
 from homing.cli.terminal import colored
-from homing.domain.errors import HomingError, InvalidRequest
-from homing.plugins.discovery import SharedQueue
+from homing.domain.errors import HomingError, InvalidRequest, SharedQueue
 
 # Which extra installs a package, for the error message when it is missing.
 EXTRAS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from typer.core import TyperGroup
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # The default service: its commands need no name.
 UNNAMED = "default"
+GROUP: Final = "homing.plugins"
 
 Register = Callable[[typer.Typer], None]
 
@@ -29,18 +30,22 @@ class Commands(TyperGroup):
         found = super().get_command(ctx, cmd_name)
         if found is not None:
             return found
-        from homing.plugins.discovery import load, offered
+        from homing.runtime.entry_points import offered
 
-        if cmd_name == UNNAMED or cmd_name not in offered():
+        if cmd_name == UNNAMED or cmd_name not in offered(GROUP):
             return None
+        from homing.plugins.discovery import load
+
         return group_of(load(cmd_name), type(self).standard)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Installed plugins too; none of them is loaded for this."""
         super().format_commands(ctx, formatter)
-        from homing.plugins.discovery import summaries
+        from homing.runtime.entry_points import offered, summary_of
 
-        rows = sorted(row for row in summaries().items() if row[0] != UNNAMED)
+        rows = sorted(
+            (name, summary_of(entry)) for name, entry in offered(GROUP).items() if name != UNNAMED
+        )
         if rows:
             with formatter.section("Plugins"):
                 formatter.write_dl(rows)

@@ -1,24 +1,16 @@
-"""The plugins that are installed here: found by entry point, loaded when they are needed."""
+"""The plugins that are installed here, loaded when they are needed."""
 
 from __future__ import annotations
 
-import ast
-import contextlib
 import functools
-from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from importlib.metadata import EntryPoint
+from typing import Any
 
 from msgspec import Struct
 
 from homing.domain.errors import HomingError
-
-if TYPE_CHECKING:
-    from homing.plugins.value import Plugin
-
-GROUP = "homing.plugins"
+from homing.plugins.value import Plugin
+from homing.runtime.entry_points import offered, package_of
 
 
 class BrokenPlugin(HomingError):
@@ -29,10 +21,6 @@ class BrokenPlugin(HomingError):
         self.name = name
 
 
-class SharedQueue(HomingError):
-    """Two installed plugins own the same queue, and this process would work on it or fill it."""
-
-
 class Installed(Struct, frozen=True):
     """The plugins that could be loaded, and why each of the others could not."""
 
@@ -40,17 +28,12 @@ class Installed(Struct, frozen=True):
     broken: tuple[BrokenPlugin, ...]
 
 
-def offered() -> Mapping[str, EntryPoint]:
-    """By name, without loading any. Of two under one name the first on the path counts."""
-    found: dict[str, EntryPoint] = {}
-    for entry in entry_points(group=GROUP):
-        found.setdefault(entry.name, entry)
-    return found
-
-
 def load(name: str) -> Plugin[Any]:
-    """Raises BrokenPlugin, which names the plugin, its package and the reason."""
-    return _loaded(offered()[name])
+    """The installed plugin of this name.
+
+    Raises BrokenPlugin, which names the plugin, its package and the reason.
+    """
+    return _loaded(offered("homing.plugins")[name])
 
 
 @functools.cache
@@ -58,7 +41,7 @@ def all_installed() -> Installed:
     """Loads all of them, once in a process."""
     plugins: list[Plugin[Any]] = []
     broken: list[BrokenPlugin] = []
-    for entry in offered().values():
+    for entry in offered("homing.plugins").values():
         try:
             plugins.append(_loaded(entry))
         except BrokenPlugin as error:
@@ -66,35 +49,7 @@ def all_installed() -> Installed:
     return Installed(tuple(plugins), tuple(broken))
 
 
-def summaries() -> Mapping[str, str]:
-    """For each plugin the first line of its module's docstring, or the package it comes from.
-
-    No module is loaded for this: some take a quarter of a second.
-    """
-    return {
-        name: _first_line(entry) or f"From package {package_of(entry)}."
-        for name, entry in offered().items()
-    }
-
-
-def _first_line(entry: EntryPoint) -> str | None:
-    with contextlib.suppress(ImportError, OSError, SyntaxError, ValueError):
-        spec = find_spec(entry.module)
-        if spec is not None and spec.origin is not None:
-            text = ast.get_docstring(ast.parse(Path(spec.origin).read_bytes()))
-            return text.splitlines()[0] if text else None
-    return None
-
-
-def package_of(entry: EntryPoint) -> str:
-    """With its version, for people."""
-    return "unknown" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
-
-
 def _loaded(entry: EntryPoint) -> Plugin[Any]:
-    # Late: listing the names for `homing --help` needs none of it.
-    from homing.plugins.value import Plugin
-
     package = package_of(entry)
     try:
         value = entry.load()

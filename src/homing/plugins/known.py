@@ -7,10 +7,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from homing.domain.errors import SettingsError
+from homing.domain.errors import SettingsError, SharedQueue
 from homing.domain.failure import Failure
 from homing.engine.route import Route
-from homing.plugins.discovery import SharedQueue, all_installed
+from homing.plugins.discovery import all_installed
 from homing.plugins.value import Plugin, Setup
 from homing.ports import Envelope
 from homing.settings import RouteSettings, Settings, apply_to

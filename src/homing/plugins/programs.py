@@ -17,12 +17,12 @@ from homing.engine.work.providers import providers_of
 from homing.observers import DELIVERY_LOG, SENTRY
 from homing.observers.route_notices import RouteNotices
 from homing.plugins.default import PLUGIN as DEFAULT
-from homing.plugins.discovery import offered, package_of
 from homing.plugins.known import environ_of, known_layouts, known_routes, routes_as_set
 from homing.plugins.store import store_for
 from homing.plugins.value import Plugin, Setup
 from homing.ports import Alarm, Notifier, Observer, Provider, StaysLocal, Store
 from homing.runtime.app import Homing
+from homing.runtime.entry_points import offered, package_of
 from homing.runtime.mail_route import DEFAULT_SENDER
 from homing.runtime.urls import provider_from_url, sends_nowhere
 from homing.settings import (
@@ -53,6 +53,7 @@ class Program(Struct, frozen=True, kw_only=True):
 
     @property
     def general(self) -> Settings:
+        """Those of all plugins."""
         return self.loaded.settings
 
     @property
@@ -221,7 +222,7 @@ def _check_time_scale(settings: Settings, routes: Sequence[Route]) -> None:
 
 
 def _owner(plugin: Plugin[Any]) -> str:
-    entry = offered().get(plugin.name)
+    entry = offered("homing.plugins").get(plugin.name)
     return f"plugin {plugin.name!r}" + (f" (package {package_of(entry)})" if entry else "")
 
 

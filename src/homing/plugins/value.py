@@ -64,9 +64,14 @@ class Setup(Struct, Generic[S], frozen=True):
     def sender(self) -> str:
         """The From address; required in a program that sends."""
         given = self.general.sender
-        if given is None and self.working and not sends_nowhere(self.general.provider):
+        if given is None and self.working and not self.sends_nowhere:
             raise SettingsError("sender", "is required: the address that mail comes from")
         return given or DEFAULT_SENDER
+
+    @property
+    def sends_nowhere(self) -> bool:
+        """Whether the provider is one for tests, which sends nothing."""
+        return sends_nowhere(self.general.provider)
 
     @property
     def sign(self) -> Sign | None:
@@ -90,6 +95,11 @@ class Service(Struct, Generic[S], frozen=True):
     homing: Homing
     settings: S
     general: Settings
+
+    @property
+    def sender(self) -> str:
+        """The From address, or that of tests where none is set."""
+        return self.general.sender or DEFAULT_SENDER
 
 
 class HttpRequest(Struct, frozen=True, kw_only=True):

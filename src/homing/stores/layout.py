@@ -162,6 +162,7 @@ def _iso_second(second_s: int) -> str:
 
 
 def iso_utc_or_none(at_ms: int | None) -> str | None:
+    """As `iso_utc`; None for a time that is not set."""
     return None if at_ms is None else iso_utc(at_ms)
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from homing.domain.errors import HomingError
 from homing.domain.message import Email
-from homing.plugins.discovery import GROUP, Installed, all_installed, load
+from homing.plugins.discovery import Installed, all_installed, load
 from homing.plugins.programs import assemble, load_program
 from homing.runtime.app import Homing
 from homing.settings.own_names import own_names
@@ -24,7 +24,7 @@ NAMED = ("bookings", "events", "mail", "reviews", "verdicts")
 
 def test_all_are_registered_and_can_be_loaded() -> None:
     """The default mail service is one of them."""
-    assert {entry.name for entry in entry_points(group=GROUP)} >= {"default", *NAMED}
+    assert {entry.name for entry in entry_points(group="homing.plugins")} >= {"default", *NAMED}
     assert all_installed().broken == ()
 
 

@@ -18,9 +18,7 @@ from homing.domain import transitions
 from homing.domain.delivery import Change, Content, Delivery
 from homing.domain.errors import HomingError, InvalidRequest, NotAllowed, NotFound
 from homing.domain.failure import Failure
-from homing.engine.intake.adopting import adopt
-from homing.plugins.store import read_view
-from homing.plugins.value import Service
+from homing.plugins import Service, adopt, read_view
 from homing.ports import Added
 from homing.stores.layout import HIDDEN, Stored, iso_utc
 from homing_systems.bookings.payloads import EmailPayload

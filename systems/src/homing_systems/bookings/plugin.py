@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from homing.engine.route import Route
-from homing.plugins.value import Plugin, Setup
+from homing import Route
+from homing.plugins import Plugin, Setup
 from homing_systems.bookings.app.serving import serve
 from homing_systems.bookings.app.settings import BookingsSettings
 from homing_systems.bookings.record import LAYOUT

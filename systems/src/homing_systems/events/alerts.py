@@ -5,13 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 
+from homing import Homing, Route
 from homing.domain.delivery import Attempt, Delivery
-from homing.engine.route import Route
-from homing.engine.work.handler_names import names_of
-from homing.engine.work.handlers import EVENT_ROUTE
+from homing.plugins import EVENT_ROUTE, names_of
 from homing.plugins.telemetry import Telemetry
 from homing.ports import Notifier, Store
-from homing.runtime.app import Homing
 from homing_systems.events.record import alert_fields
 from homing_systems.events.route import as_outbox
 

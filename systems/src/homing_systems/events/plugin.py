@@ -3,9 +3,8 @@ worker --app` runs them, and the other programs accept, show and repair events."
 
 from __future__ import annotations
 
-from homing.engine.route import Route
-from homing.engine.work.handlers import EVENT_ROUTE, Handlers
-from homing.plugins.value import NoSettings, Plugin, Setup
+from homing import Route
+from homing.plugins import EVENT_ROUTE, Handlers, NoSettings, Plugin, Setup
 from homing_systems.events.alerts import work_for_app
 from homing_systems.events.dlq import dlq
 from homing_systems.events.record import LAYOUT

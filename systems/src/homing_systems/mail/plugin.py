@@ -7,13 +7,10 @@ from typing import Annotated, Any
 
 from msgspec import Struct
 
+from homing import Route
 from homing.domain.failure import Failure
 from homing.domain.policy import Retention
-from homing.engine.route import Route
-from homing.plugins.value import Plugin, Setup
-from homing.runtime.urls import sends_nowhere
-from homing.settings.durations import Seconds
-from homing.settings.own_names import env
+from homing.plugins import Plugin, Seconds, Setup, env
 from homing_systems.mail.login_codes import TEMPLATE as LOGIN_CODE
 from homing_systems.mail.record import LAYOUT
 from homing_systems.mail.rendering import Render
@@ -51,7 +48,7 @@ def routes(setup: Setup[MailSettings]) -> tuple[Route, ...]:
         timeout_s=settings.timeout.value,
         concurrency=settings.concurrency,
         retention=retention(settings),
-        stub_mode=sends_nowhere(general.provider),
+        stub_mode=setup.sends_nowhere,
     )
     return (mail_route(setup.provider, _render(setup), rules),)
 

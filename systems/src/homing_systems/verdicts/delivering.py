@@ -13,14 +13,13 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from homing import Homing
 from homing.domain.delivery import Content, Delivery
 from homing.domain.errors import StoreLocked
 from homing.domain.failure import Failure
-from homing.engine.work.steps import SendStep
 from homing.observers.alert_log import AlertFile
-from homing.plugins.value import Service
+from homing.plugins import SendStep, Service
 from homing.ports import Accepted
-from homing.runtime.app import Homing
 from homing_systems.verdicts.delivery_log import log_at
 from homing_systems.verdicts.lines import other_alert
 from homing_systems.verdicts.route import LABELS, NAME, SEND, SEND_TIMEOUT_S

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from homing.engine.route import Route
-from homing.plugins.value import Plugin, Setup
+from homing import Route
+from homing.plugins import Plugin, Setup
 from homing.ports import AsksLog
 from homing_systems.verdicts.delivery_log import log_at
 from homing_systems.verdicts.mail import composer

@@ -6,9 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from homing.engine.process.store_report import why_not_writable
-from homing.engine.process.unserved import unserved_queues
-from homing.plugins.value import Service
+from homing.plugins import Service, unserved_queues, why_not_writable
 from homing.ports import Finding
 from homing_systems.verdicts.delivering import alert
 from homing_systems.verdicts.route import NAME

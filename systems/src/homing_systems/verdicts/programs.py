@@ -13,12 +13,18 @@ import msgspec
 import typer
 from msgspec.structs import replace
 
-from homing.build import with_service
-from homing.plugins.discovery import load
-from homing.plugins.programs import Program, assemble, load_program
+from homing.plugins import (
+    Plugin,
+    Program,
+    Service,
+    Web,
+    assemble,
+    load,
+    load_program,
+    masked,
+    with_service,
+)
 from homing.plugins.telemetry import Telemetry
-from homing.plugins.value import Plugin, Service, Web
-from homing.settings import masked
 from homing_systems.verdicts.presence import alert_if_absent, problems
 from homing_systems.verdicts.route import NAME
 from homing_systems.verdicts.settings import ALLOW_REPLAY, environ_with_file

@@ -10,11 +10,8 @@ from typing import Annotated, Any
 import typer
 from msgspec.structs import replace
 
-from homing.plugins.discovery import load
-from homing.plugins.programs import assemble, load_program
+from homing.plugins import Service, assemble, load, load_program, masked
 from homing.plugins.telemetry import Telemetry
-from homing.plugins.value import Service
-from homing.settings import masked
 
 PORT = 8003
 
