@@ -232,7 +232,7 @@ def test_config_show_masks_secrets_and_names_origins(
     ("variable", "value", "message"),
     [
         ("HOMING_COLOUR", "red", "colour: there is no such setting (from HOMING_COLOUR)"),
-        ("HOMING_STORE", "mysql://x", "store: unknown kind 'mysql'"),
+        ("HOMING_STORE", "mysql://x", "store: unknown store 'mysql'"),
         ("HOMING_ROUTES__POST__TIMEOUT", "1s", "routes.post: there is no such route"),
         ("HOMING_PROVIDER", "smtp://ann:SECRET@h?tls=odd", "provider: tls: "),
     ],
