@@ -228,6 +228,32 @@ def test_a_scheme_loads_no_other(tmp_path: Path, make: str, url: str, own: str) 
     assert found == ({own, "homing.stores.memory"} if own == "homing.stores.jsonl" else {own})
 
 
+MISSING = """
+import sys
+sys.modules[{package!r}] = None
+from homing import Homing, SettingsError
+try:
+    Homing({store!r}, provider={provider!r})
+except SettingsError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "store", "provider", "problem"),
+    [
+        ("httpx2", "memory:", "graph:", "provider: graph: needs the extra `graph`"),
+        ("psycopg", "postgresql://db/a", "stub:", "store: postgresql: needs the extra `postgres`"),
+    ],
+)
+def test_a_missing_extra_is_named(
+    tmp_path: Path, package: str, store: str, provider: str, problem: str
+) -> None:
+    code = MISSING.format(package=package, store=store, provider=provider)
+
+    assert run_python(tmp_path, {}, code).stdout.startswith(problem)
+
+
 def run_python(
     folder: Path, environ: Mapping[str, str], code: str
 ) -> subprocess.CompletedProcess[str]:

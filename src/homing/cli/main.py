@@ -35,19 +35,7 @@ from homing.cli import (
 )
 from homing.cli.terminal import colored
 from homing.domain.errors import HomingError, InvalidRequest, SharedQueue
-
-# Which extra installs a package, for the error message when it is missing.
-EXTRAS = {
-    "starlette": "web",
-    "uvicorn": "web",
-    "jinja2": "smtp",
-    "icalendar": "smtp",
-    "idna": "smtp",
-    "dkim": "smtp",
-    "httpx2": "graph",
-    "psycopg": "postgres",
-    "mcp": "mcp",
-}
+from homing.runtime.extras import needed_extra
 
 
 def register_standard(app: typer.Typer) -> None:
@@ -127,10 +115,10 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except ModuleNotFoundError as error:
-        extra = EXTRAS.get((error.name or "").partition(".")[0])
-        if extra is None:
+        needed = needed_extra(error)
+        if needed is None:
             _crash(error)
-        _fail(f"this needs the extra `{extra}`: pip install 'homing[{extra}]'")
+        _fail(f"this {needed}")
     except Exception as error:
         _crash(error)
 

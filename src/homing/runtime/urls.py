@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from homing.domain.errors import SettingsError
 from homing.ports import Journal, JournalPath, Provider, Store
+from homing.runtime.extras import needed_extra
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -127,8 +128,9 @@ def _maker(kind: Kind, scheme: str) -> Callable[[str], Any]:
     try:
         return _loaded(entry)
     except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and entry.module.startswith("homing."):
-            raise  # an extra is missing, which the caller names
+        is_ours = entry.module.startswith("homing.")
+        if is_ours and isinstance(error, ModuleNotFoundError) and (needed := needed_extra(error)):
+            raise SettingsError(kind, f"{scheme}: {needed}") from error
         problem = f"cannot be loaded: {type(error).__name__}: {error}"
         raise SettingsError(kind, f"{scheme}: of package {package_of(entry)} {problem}") from error
 

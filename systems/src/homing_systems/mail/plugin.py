@@ -68,7 +68,7 @@ def retention(settings: MailSettings) -> Retention:
 def _render(setup: Setup[MailSettings]) -> Render:
     if not setup.working:
         return _render_nothing
-    # Late: templates need the extra `smtp`, which commands that only read work without.
+    # Late: templates need the extra `mail`, which commands that only read work without.
     from homing.content.templates import Catalog  # noqa: PLC0415 - as above
 
     folder = setup.settings.template_dir

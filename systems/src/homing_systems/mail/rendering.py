@@ -70,7 +70,7 @@ def rendered_in(content: Content) -> Rendered | None:
     made = content.results.get(RENDER)
     if made is None:
         return None
-    # Late: templates need the extra `smtp`, which commands that only read work without.
+    # Late: templates need the extra `mail`, which commands that only read work without.
     from homing.content.templates import Rendered  # noqa: PLC0415 - as above
 
     return msgspec.json.decode(made, type=Rendered)
