@@ -25,7 +25,6 @@ import homing.ports
 from homing.engine.access.tokens import Tokens
 from homing.engine.ops.bulk import BulkActions
 from homing.engine.ops.desk import Desk
-from homing.engine.process.liveness import Liveness
 from homing.engine.work.steps import Packed
 from homing.runtime.sync import SyncHoming
 from homing.settings import Loaded, tree
@@ -191,7 +190,6 @@ def test_what_an_application_passes_and_gets_is_importable(cls: type) -> None:
 
 # Reached through a public value, or made by Homing alone.
 NEVER_NAMED = {
-    Liveness,
     Loaded,
     Own,
     Packed,

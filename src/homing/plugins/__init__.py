@@ -6,11 +6,9 @@ plugin handles are in `homing`, `homing.ports`, `homing.domain` and `homing.stor
 """
 
 from homing.engine.intake.admitted import Admitted
-from homing.engine.intake.adopting import Foreign, ForeignState, StandingState, adopt
+from homing.engine.intake.adopting import Foreign, ForeignState, StandingState
 from homing.engine.ops.desk import Desk
 from homing.engine.ops.labels import ENGINE_LABELS, Label, LabelTable
-from homing.engine.process.store_report import why_not_writable
-from homing.engine.process.unserved import unserved_queues
 from homing.engine.queues import queue_name
 from homing.engine.route import ALL_VERBS, Verb, classify_exception, judge_as_is
 from homing.engine.work.function_step import event_id
@@ -20,6 +18,13 @@ from homing.engine.work.steps import SendStep
 from homing.plugins.commands import with_service
 from homing.plugins.discovery import load
 from homing.plugins.programs import Program, assemble, load_program
+from homing.plugins.running import (
+    add_foreign,
+    now_ms,
+    provider_problems,
+    store_problem,
+    waiting_unserved,
+)
 from homing.plugins.store import read_view
 from homing.plugins.value import (
     Access,
@@ -71,7 +76,7 @@ __all__ = [
     "StandingState",
     "Verb",
     "Web",
-    "adopt",
+    "add_foreign",
     "assemble",
     "classify_exception",
     "env",
@@ -81,9 +86,11 @@ __all__ = [
     "load_program",
     "masked",
     "names_of",
+    "now_ms",
+    "provider_problems",
     "queue_name",
     "read_view",
-    "unserved_queues",
-    "why_not_writable",
+    "store_problem",
+    "waiting_unserved",
     "with_service",
 ]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from homing import Homing
 from homing.domain.delivery import Delivery
 from homing.domain.errors import NotFound
-from homing.plugins import EVENT_ROUTE, names_of
+from homing.plugins import EVENT_ROUTE, names_of, now_ms
 from homing.ports import Facet, Query
 from homing.stores.layout import Record, Stored
 from homing_systems.events.record import LAYOUT
@@ -27,7 +27,7 @@ async def list_dlq_events(homing: Homing, limit: int = 50) -> dict[str, Any]:
     """The newest failed events, and how many there are of the last seven days."""
     query = Query(route=EVENT_ROUTE, facets=(Facet(state="failed"),), top_only=True)
     page = await homing.desk.list(query, limit=limit)
-    since_ms = homing.engine.clock.now_ms() - WEEK_MS
+    since_ms = now_ms(homing) - WEEK_MS
     recent = await homing.store.count(replace(query, updated_from_ms=since_ms))
     return {
         "events": [await _row(homing, delivery) for delivery in page.items],

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from homing.content import addresses
 from homing.domain.errors import SettingsError
-from homing.plugins import Service
+from homing.plugins import Service, now_ms
 from homing.ports import InFile
 from homing_systems.bookings.app.bookings import Bookings, Kind, Taken
 from homing_systems.bookings.payloads import (
@@ -105,7 +105,7 @@ class BookingDesk:
         return await asyncio.to_thread(self._bookings.overlapping, *times_ms)
 
     def now_ms(self) -> int:
-        return self.service.homing.engine.clock.now_ms()
+        return now_ms(self.service.homing)
 
     def payload(self, kind: Kind, booking: Booking) -> EmailPayload:
         if kind == "confirmation":
