@@ -34,9 +34,9 @@ class Commands(TyperGroup):
 
         if cmd_name == UNNAMED or cmd_name not in offered(GROUP):
             return None
-        from homing.plugins.discovery import load
+        from homing.plugins.discovery import load_plugin
 
-        return group_of(load(cmd_name), type(self).standard)
+        return group_of(load_plugin(cmd_name), type(self).standard)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Installed plugins too; none of them is loaded for this."""

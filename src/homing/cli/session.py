@@ -16,7 +16,7 @@ from homing.cli.options import Place
 from homing.domain.delivery import Delivery
 from homing.domain.errors import HomingError, SettingsError, StoreCorrupt
 from homing.engine.ops.views import DeliveryView, delivery_view
-from homing.engine.work.handler_names import names_of
+from homing.engine.work.handler_names import handler_names
 from homing.ports import InFile, Migrated, Store
 from homing.runtime.app import Homing
 
@@ -128,7 +128,7 @@ async def demand_schema(store: Store) -> None:
 
 async def views_of(homing: Homing, deliveries: Sequence[Delivery]) -> list[DeliveryView]:
     """Deliveries as they are shown everywhere: the status is the route's own word."""
-    handlers = await names_of(homing.store, deliveries)
+    handlers = await handler_names(homing.store, deliveries)
     routes = homing.engine.routes
     return [delivery_view(d, routes.get(d.route), handlers.get(d.id)) for d in deliveries]
 

@@ -12,11 +12,11 @@ from homing.engine.ops.labels import ENGINE_LABELS, Label, LabelTable
 from homing.engine.queues import queue_name
 from homing.engine.route import ALL_VERBS, Verb, classify_exception, judge_as_is
 from homing.engine.work.function_step import event_id
-from homing.engine.work.handler_names import names_of
+from homing.engine.work.handler_names import handler_names
 from homing.engine.work.handlers import EVENT_ROUTE, Handlers
 from homing.engine.work.steps import SendStep
 from homing.plugins.commands import with_service
-from homing.plugins.discovery import load
+from homing.plugins.discovery import load_plugin
 from homing.plugins.programs import Program, assemble, load_program
 from homing.plugins.running import (
     add_foreign,
@@ -81,11 +81,11 @@ __all__ = [
     "classify_exception",
     "env",
     "event_id",
+    "handler_names",
     "judge_as_is",
-    "load",
+    "load_plugin",
     "load_program",
     "masked",
-    "names_of",
     "now_ms",
     "provider_problems",
     "queue_name",

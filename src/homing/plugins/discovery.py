@@ -28,7 +28,7 @@ class Installed(Struct, frozen=True):
     broken: tuple[BrokenPlugin, ...]
 
 
-def load(name: str) -> Plugin[Any]:
+def load_plugin(name: str) -> Plugin[Any]:
     """The installed plugin of this name.
 
     Raises BrokenPlugin, which names the plugin, its package and the reason.

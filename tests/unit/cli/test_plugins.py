@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from homing.domain.errors import HomingError
 from homing.domain.message import Email
-from homing.plugins.discovery import Installed, all_installed, load
+from homing.plugins.discovery import Installed, all_installed, load_plugin
 from homing.plugins.programs import assemble, load_program
 from homing.runtime.app import Homing
 from homing.settings.own_names import own_names
@@ -39,7 +39,7 @@ def test_each_has_the_standard_commands(cli: Cli, name: str) -> None:
 @pytest.mark.parametrize("name", NAMED)
 def test_its_help_has_its_settings(cli: Cli, name: str) -> None:
     _, _, settings = cli(name, "--help").out.partition("Settings, from the environment:")
-    for variable, own in own_names(load(name).settings).items():
+    for variable, own in own_names(load_plugin(name).settings).items():
         assert variable in settings
         assert own.about.split()[0] in settings
     assert "homing config show" in " ".join(settings.split())
@@ -159,7 +159,7 @@ def test_the_worker_of_an_application_is_refused_the_shared_queue_of_its_plugin(
 
 
 def test_work_that_no_worker_serves_names_the_command_of_its_plugin(cli: Cli) -> None:
-    homing = assemble(load_program(load("bookings"), reading=True), worker=False)
+    homing = assemble(load_program(load_plugin("bookings"), reading=True), worker=False)
 
     async def submit() -> str:
         async with homing:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from homing import Homing, Route
 from homing.domain.delivery import Attempt, Delivery
-from homing.plugins import EVENT_ROUTE, names_of
+from homing.plugins import EVENT_ROUTE, handler_names
 from homing.plugins.telemetry import Telemetry
 from homing.ports import Notifier, Store
 from homing_systems.events.record import alert_fields
@@ -37,7 +37,7 @@ class EventAlerts:
         """None for an event with several handlers: each handler that failed has told."""
         if delivery.fanned_out:
             return None
-        names = await names_of(self._store, [delivery])
+        names = await handler_names(self._store, [delivery])
         return alert_fields(delivery, names.get(delivery.id, ""))
 
 

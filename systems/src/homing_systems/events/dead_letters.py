@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from homing import Homing
 from homing.domain.delivery import Delivery
 from homing.domain.errors import NotFound
-from homing.plugins import EVENT_ROUTE, names_of, now_ms
+from homing.plugins import EVENT_ROUTE, handler_names, now_ms
 from homing.ports import Facet, Query
 from homing.stores.layout import Record, Stored
 from homing_systems.events.record import LAYOUT
@@ -40,7 +40,7 @@ async def get_dlq_event_detail(homing: Homing, event_id: str) -> dict[str, Any]:
     event = await _found(homing, event_id)
     children = Query(route=EVENT_ROUTE, parent_id=event.id)
     rows = (await homing.desk.list(children, limit=MOST_HANDLERS)).items
-    names = await names_of(homing.store, [event, *rows])
+    names = await handler_names(homing.store, [event, *rows])
     return {
         "event": await _row(homing, event),
         "handlers": [await _row(homing, row) for row in rows],
@@ -79,7 +79,7 @@ async def _row(homing: Homing, delivery: Delivery) -> Record:
     history = row["failure_history"]
     return {
         **row,
-        "handler_name": (await names_of(homing.store, [delivery])).get(delivery.id),
+        "handler_name": (await handler_names(homing.store, [delivery])).get(delivery.id),
         "history_entries": len(history),
         "history_bytes": len(msgspec.json.encode(history)) if history else 0,
     }

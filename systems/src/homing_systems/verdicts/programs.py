@@ -19,7 +19,7 @@ from homing.plugins import (
     Service,
     Web,
     assemble,
-    load,
+    load_plugin,
     load_program,
     masked,
     with_service,
@@ -92,7 +92,7 @@ def health(
 ) -> None:
     """Exit with 0 if a worker is running and all files can be written; otherwise with 1 and the
     reason."""
-    found = with_service(load(NAME), problems, config=config, store=store)
+    found = with_service(load_plugin(NAME), problems, config=config, store=store)
     if as_json:
         words = {"status": "bad" if found else "ok", "problems": found}
         typer.echo(msgspec.json.encode(words).decode())
@@ -119,7 +119,7 @@ def replay(
 
 
 def _plugin(*, allow_replay: bool = False) -> Plugin[Any]:
-    plugin = load(NAME)
+    plugin = load_plugin(NAME)
     if not allow_replay:
         return plugin
 

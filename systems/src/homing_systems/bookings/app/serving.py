@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from msgspec.structs import replace
 
-from homing.plugins import Service, assemble, load, load_program, masked
+from homing.plugins import Service, assemble, load_plugin, load_program, masked
 from homing.plugins.telemetry import Telemetry
 
 PORT = 8003
@@ -39,7 +39,7 @@ def serve(
     from homing.web import serving  # noqa: PLC0415 - as above
     from homing_systems.bookings.app.application import create_app  # noqa: PLC0415 - as above
 
-    program = load_program(load("bookings"), config, store=store)
+    program = load_program(load_plugin("bookings"), config, store=store)
     general, loaded = program.general, program.loaded
     # Mail must be asked for: the default of the setting, the stub, would only seem to send.
     mail = loaded.origin("provider") is not None
