@@ -4,7 +4,7 @@ An accepted delivery is delivered, or becomes a dead letter with the reason; not
 silently, and "maybe sent" is never reported as "not sent".
 """
 
-from homing.domain.delivery import Attempt, Cycle, Delivery, Fact, Receipt, Recipient
+from homing.domain.delivery import Attempt, Delivery, Receipt
 from homing.domain.errors import (
     HomingError,
     IdempotencyConflict,
@@ -16,7 +16,7 @@ from homing.domain.errors import (
     StoreError,
     TerminalError,
 )
-from homing.domain.failure import Failure, Refusal
+from homing.domain.failure import Failure
 from homing.domain.message import Attachment, Email, Event, Invitation, Job
 from homing.domain.policy import Exponential, FullJitter, Ladder, Retry, RetryAfter
 from homing.engine.intake.request import Request, SubmitOptions, Ticket
@@ -24,28 +24,26 @@ from homing.engine.ops.bulk import BulkProgress, Prediction
 from homing.engine.ops.error_groups import ErrorGroup
 from homing.engine.ops.search import SearchResult
 from homing.engine.route import Route
-from homing.engine.work.function_step import Assignment
+from homing.engine.work.function_step import HandlerCall
 from homing.ports import Cursor, Facet, Page, Query
 from homing.runtime.app import Homing
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Assignment",
     "Attachment",
     "Attempt",
     "BulkProgress",
     "Cursor",
-    "Cycle",
     "Delivery",
     "Email",
     "ErrorGroup",
     "Event",
     "Exponential",
     "Facet",
-    "Fact",
     "Failure",
     "FullJitter",
+    "HandlerCall",
     "Homing",
     "HomingError",
     "IdempotencyConflict",
@@ -59,8 +57,6 @@ __all__ = [
     "Prediction",
     "Query",
     "Receipt",
-    "Recipient",
-    "Refusal",
     "Refused",
     "Request",
     "Retry",

@@ -36,7 +36,7 @@ from homing.domain.message import Email, Job
 from homing.domain.policy import Ladder, OnDoubt, Plan, Retry
 from homing.engine.intake.admission import Ticket
 from homing.engine.route import Route
-from homing.engine.work.function_step import Assignment
+from homing.engine.work.function_step import HandlerCall
 from homing.engine.work.handlers import Handlers, job_route
 from homing.observers.alert_log import AlertLog
 from homing.ports import Facet, Provider, Query
@@ -144,12 +144,12 @@ def _quick(plan: Plan, lease_s: float) -> Plan:
     return replace(plan, stages=tuple(replace(s, timeout_s=lease_s * 0.4) for s in plan.stages))
 
 
-def _burning(released: asyncio.Event) -> Callable[[Assignment], Awaitable[None]]:
-    async def burn(assignment: Assignment) -> None:
-        if assignment.data == "kill":
+def _burning(released: asyncio.Event) -> Callable[[HandlerCall], Awaitable[None]]:
+    async def burn(call: HandlerCall) -> None:
+        if call.data == "kill":
             os._exit(EXIT_OF_A_KILLER)
-        if assignment.data == "hold":
-            say(f"holding {assignment.key}")
+        if call.data == "hold":
+            say(f"holding {call.key}")
             await released.wait()
 
     return burn

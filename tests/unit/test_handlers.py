@@ -1,4 +1,4 @@
-"""Events of the library and of the assembly are one route, whoever registers the handlers."""
+"""Events of the library and of the plugin are one route, whoever registers the handlers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from homing import Assignment, Event, Homing, HomingError, InvalidRequest, Job, SettingsError
+from homing import Event, HandlerCall, Homing, HomingError, InvalidRequest, Job, SettingsError
 from homing.domain.failure import Failure, Refusal
 from homing.engine.work.handlers import DEFAULT_RETRY, EVENT_ROUTE, HANDLE, Handlers
 from homing.events import DEFAULT_RETRY_POLICY, RetryPolicy
@@ -30,12 +30,12 @@ def handlers_of(event_type: str, *functions: Any) -> Handlers:
 @pytest.mark.parametrize("functions", [(), (print,), (print, print)])
 def test_both_have_the_same_name_queues_and_defaults(functions: tuple[Any, ...]) -> None:
     of_library = handlers_of("paid", *functions).route()
-    of_assembly = events_route(handlers_of("paid", *functions))
+    of_plugin = events_route(handlers_of("paid", *functions))
 
-    assert of_library.name == of_assembly.name == EVENT_ROUTE == "events"
-    assert of_library.served_queues == of_assembly.served_queues
+    assert of_library.name == of_plugin.name == EVENT_ROUTE == "events"
+    assert of_library.served_queues == of_plugin.served_queues
     assert DEFAULT_RETRY_POLICY.retry == DEFAULT_RETRY
-    for one, other in zip(of_library.all_plans, of_assembly.all_plans, strict=True):
+    for one, other in zip(of_library.all_plans, of_plugin.all_plans, strict=True):
         assert one.stage(HANDLE) == other.stage(HANDLE)
 
 
@@ -44,7 +44,7 @@ async def test_two_places_for_the_handlers_of_one_type_are_refused() -> None:
     homing = Homing("memory:", routes=[events_route(handlers_of("paid", print))])
 
     @homing.on("paid")
-    async def book(event: Assignment) -> None: ...
+    async def book(event: HandlerCall) -> None: ...
 
     with pytest.raises(SettingsError, match=r"routes: .*both own the queue 'events/paid'"):
         await homing.start()
@@ -58,7 +58,7 @@ async def test_a_job_of_a_name_that_is_taken_is_refused() -> None:
         homing.job("review")(lambda work: None)
 
 
-async def test_what_the_library_accepts_the_assembly_works_off() -> None:
+async def test_what_the_library_accepts_the_plugin_works_off() -> None:
     store, clock, seen = MemoryStore(), ManualClock(), list[Any]()
     accepting = Homing(store, worker=False, clock=clock)
     working = Homing(
@@ -153,17 +153,17 @@ async def test_a_result_that_cannot_be_kept_fails_at_once(returned: object) -> N
     homing = Homing("memory:")
 
     @homing.on("paid")
-    async def book(event: Assignment) -> object:
+    async def book(event: HandlerCall) -> object:
         calls.append(event.id)
         return returned
 
     @homing.job("review", stages=("fetch", "judge"))
     class Review:
-        async def fetch(self, job: Assignment) -> object:
+        async def fetch(self, job: HandlerCall) -> object:
             calls.append(job.id)
             return returned
 
-        async def judge(self, job: Assignment) -> None:
+        async def judge(self, job: HandlerCall) -> None:
             raise AssertionError("not reached")
 
     async with Outbox(homing) as outbox:
@@ -184,7 +184,7 @@ async def test_a_failure_that_a_handler_returns_is_redacted() -> None:
     homing = Homing("memory:")
 
     @homing.on("paid")
-    async def book(_event: Assignment) -> Failure:
+    async def book(_event: HandlerCall) -> Failure:
         refused = {"ann@example.org": Refusal(permanent=True, code="5\0", detail=said)}
         return Failure(
             "token:expired\0", "reject", code="5\0", detail=said, trace=said, refused=refused
@@ -206,10 +206,10 @@ async def test_what_a_stage_returns_is_seen_by_the_next_one() -> None:
 
     @homing.job("review", stages=("fetch", "judge"))
     class Review:
-        async def fetch(self, job: Assignment) -> object:
+        async def fetch(self, job: HandlerCall) -> object:
             return {"at": date(2030, 1, 2), "sum": 1.5, "tags": ("a", None)}
 
-        async def judge(self, job: Assignment) -> None:
+        async def judge(self, job: HandlerCall) -> None:
             seen.append(job.results["fetch"])
 
     async with Outbox(homing) as outbox:
@@ -222,7 +222,7 @@ async def test_a_policy_of_the_librarys_own_handler() -> None:
     homing, calls = Homing("memory:", clock=ManualClock()), list[int]()
 
     @homing.on("paid", policy=RetryPolicy(max_attempts=2, terminal_errors=(KeyError,)))
-    async def book(event: Assignment) -> None:
+    async def book(event: HandlerCall) -> None:
         calls.append(event.attempt)
         raise KeyError("gone") if event.data == "known" else RuntimeError("odd")
 
@@ -237,11 +237,11 @@ async def test_a_policy_of_the_librarys_own_handler() -> None:
 
 
 async def test_the_librarys_handlers_have_the_default_classifier() -> None:
-    """Their errors are judged as those of the assembly are."""
+    """Their errors are judged as those of the plugin are."""
     homing, calls = Homing("memory:"), list[int]()
 
     @homing.on("paid", validate=lambda data: {"sum": int(data["sum"])})
-    async def book(event: Assignment) -> None:
+    async def book(event: HandlerCall) -> None:
         calls.append(event.data["sum"])
         raise sqlite3.IntegrityError("unique")
 
@@ -268,7 +268,7 @@ async def test_a_store_without_transactions_for_handlers_says_so_at_the_start() 
     homing = Homing("memory:")
 
     @homing.on("paid")
-    async def book(event: Assignment, connection: object) -> None: ...
+    async def book(event: HandlerCall, connection: object) -> None: ...
 
     with pytest.raises(HomingError, match=r"handler 'book' takes a connection.*OnceStore"):
         await homing.start()

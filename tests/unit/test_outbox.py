@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from homing import Assignment, Email, Event, Homing, NotAllowed
+from homing import Email, Event, HandlerCall, Homing, NotAllowed
 from homing.testing.outbox import Outbox, SyncOutbox
 
 MAIL = Email(to="ann@example.org", subject="Booked", text="See you Monday")
@@ -69,7 +69,7 @@ async def test_without_mail_there_is_no_mail_route() -> None:
     homing = Homing("memory:")
 
     @homing.on("paid")
-    async def book(event: Assignment) -> None: ...
+    async def book(event: HandlerCall) -> None: ...
 
     async with Outbox(homing):
         assert not homing.works_on("mail")

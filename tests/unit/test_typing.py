@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from homing import (
-    Assignment,
+    HandlerCall,
     Attempt,
     Delivery,
     Email,
@@ -31,7 +31,7 @@ mail = Email(to="ann@example.org", text="See you Monday")
 
 
 @homing.on("invoice.paid")
-async def book_revenue(event: Assignment) -> str:
+async def book_revenue(event: HandlerCall) -> str:
     return event.id
 
 

@@ -20,7 +20,7 @@ from homing.domain.policy import Ladder, Plan, Retry, Stage
 from homing.engine.ops.labels import Label, LabelTable
 from homing.engine.ops.why import explain
 from homing.engine.route import Route
-from homing.engine.work.function_step import Assignment
+from homing.engine.work.function_step import HandlerCall
 from homing.ports import Query
 from homing.providers.stub import StubProvider
 from homing.runtime.app import Homing
@@ -305,7 +305,7 @@ async def explained(*ids_of: str, fail: bool) -> tuple[list[str], list[str]]:
     for name in ids_of:
 
         @homing.on("order.paid", name=name, terminal_errors=(NoSuchOrder,))
-        def handle(event: Assignment, name: str = name) -> None:
+        def handle(event: HandlerCall, name: str = name) -> None:
             if fail and name == ids_of[0]:
                 raise NoSuchOrder(f"order {event.data['order']}")
 
@@ -379,7 +379,7 @@ async def test_a_job_that_failed_names_its_stage_and_error() -> None:
     homing = Homing("memory:", worker=False, clock=ManualClock(T0_MS))
 
     @homing.job("report", stages=("collect", "print"), terminal_errors=(NoSuchOrder,))
-    def work(job: Assignment) -> None:
+    def work(job: HandlerCall) -> None:
         if "collect" in job.results or job.data:
             raise NoSuchOrder("order 7")
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from homing import Attachment, Email, Event, Homing, InvalidRequest, Job, SettingsError
-from homing.build import Fact, Query
+from homing.domain.delivery import Fact
+from homing.ports import Query
 from homing.testing.clocks import ManualClock
 
 MAIL = Email(to="ann@example.org", subject="Booked", text="See you Monday")
@@ -251,7 +252,7 @@ REGISTRATIONS: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("field", "value"), REGISTRATIONS)
 def test_a_handler_or_job_with_wrong_options_is_refused_by_name(field: str, value: Any) -> None:
-    def work(assignment: object) -> None: ...
+    def work(call: object) -> None: ...
 
     homing = app()
     wrong: dict[str, Any] = {field: value}

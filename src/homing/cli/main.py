@@ -11,7 +11,6 @@ import typer
 
 from homing.cli import (
     amending,
-    assemblies,
     bulk,
     compacting,
     config,
@@ -23,6 +22,7 @@ from homing.cli import (
     mcp,
     migrating,
     plan,
+    plugins,
     reading,
     sending,
     serving,
@@ -34,25 +34,12 @@ from homing.cli import (
     workers,
 )
 from homing.cli.terminal import colored
-from homing.domain.errors import HomingError, InvalidRequest
-from homing.plugins.discovery import SharedQueue
-
-# Which extra installs a package, for the error message when it is missing.
-EXTRAS = {
-    "starlette": "web",
-    "uvicorn": "web",
-    "jinja2": "smtp",
-    "icalendar": "smtp",
-    "idna": "smtp",
-    "dkim": "smtp",
-    "httpx2": "graph",
-    "psycopg": "postgres",
-    "mcp": "mcp",
-}
+from homing.domain.errors import HomingError, InvalidRequest, SharedQueue
+from homing.runtime.extras import needed_extra
 
 
 def register_standard(app: typer.Typer) -> None:
-    """What every assembly offers."""
+    """What every plugin offers."""
     for module in (
         serving,
         reading,
@@ -76,7 +63,7 @@ def register_standard(app: typer.Typer) -> None:
     app.add_typer(users.app, name="user")
 
 
-class Commands(assemblies.Commands):
+class Commands(plugins.Commands):
     standard = staticmethod(register_standard)
 
 
@@ -128,10 +115,10 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except ModuleNotFoundError as error:
-        extra = EXTRAS.get((error.name or "").partition(".")[0])
-        if extra is None:
+        needed = needed_extra(error)
+        if needed is None:
             _crash(error)
-        _fail(f"this needs the extra `{extra}`: pip install 'homing[{extra}]'")
+        _fail(f"this {needed}")
     except Exception as error:
         _crash(error)
 

@@ -86,31 +86,31 @@ def worker(
 
     if once and (place.app is not None or processes > 1):
         raise typer.BadParameter("--once is for one process, and not for --app")
-    assembly = session.chosen.get()
+    plugin = session.chosen.get()
     if place.app is not None:
         homing = app_of(place, place.app)
         given = program(Place(config=place.config), reading=True)
         _check_time_scale(homing, given)
-        if assembly is not None:
-            check_queues(given.general, assembly.name)
+        if plugin is not None:
+            check_queues(given.general, plugin.name)
             asyncio.run(session.demand_schema(homing.store))
         if processes > 1:
             raise typer.Exit(_run_many(place, processes, homing.stop_grace_s, generation))
-        run_app(homing, given.general, assembly, generation=generation, with_parent=with_parent)
+        run_app(homing, given.general, plugin, generation=generation, with_parent=with_parent)
         return
-    if assembly is not None and assembly.work_for_app is not None:
+    if plugin is not None and plugin.work_for_app is not None:
         raise session.WrongUse(
-            f"homing {assembly.name} worker runs the handlers of your application: name it with"
+            f"homing {plugin.name} worker runs the handlers of your application: name it with"
             " --app module:homing"
         )
-    if generation is not None and assembly is None:
-        raise typer.BadParameter("--generation needs --app or an assembly: mail has none")
+    if generation is not None and plugin is None:
+        raise typer.BadParameter("--generation needs --app or a plugin: mail has none")
     if once:
         run_once(program(place, generation=generation or 0))
         return
     if processes > 1:
         chosen = program(place)
-        check_queues(chosen.general, chosen.assembly.name)
+        check_queues(chosen.general, chosen.plugin.name)
         with_homing(place, _look, creates=True)
         grace_s = chosen.general.stop_grace.value
         raise typer.Exit(_run_many(place, processes, grace_s, generation))

@@ -101,7 +101,6 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
     probe_every_s: float = 30.0
     needs_key: bool = False
     on_mismatch: Literal["conflict", "return_existing"] = "conflict"
-    claim_on_accept: bool = False
     admit: Callable[[Any], Admitted] = Admitted.of
     judge: Callable[[Exception | Failure, Stage], Failure] = judge_as_is
     verbs: frozenset[Verb] = ALL_VERBS

@@ -15,7 +15,7 @@ from homing.engine.ops.request_counts import count_requests
 from homing.engine.ops.views import DeliveryView, attempt_view, audit_view, delivery_view
 from homing.engine.process.pausing import paused_routes
 from homing.engine.process.unserved import unserved_queues
-from homing.engine.work.handler_names import names_of
+from homing.engine.work.handler_names import handler_names
 from homing.mcp.redacted import payload_of, redacted
 from homing.ports import Cursor, Facet, Query
 from homing.runtime.app import Homing
@@ -147,7 +147,7 @@ class DeadLetterTools:
 
     async def _shown(self, deliveries: Sequence[Delivery]) -> list[dict[str, Any]]:
         routes = self._homing.engine.routes
-        handlers = await names_of(self._homing.store, deliveries)
+        handlers = await handler_names(self._homing.store, deliveries)
         views = (delivery_view(d, routes.get(d.route), handlers.get(d.id)) for d in deliveries)
         return [_fields(view) for view in views]
 

@@ -16,7 +16,7 @@ from homing.engine.process.liveness import WORKER
 from homing.engine.process.pausing import BY_FAULT, paused_routes
 from homing.engine.process.store_report import damage_met, why_not_writable
 from homing.engine.process.unserved import unserved_queues, unserved_text
-from homing.plugins.default import ASSEMBLY as DEFAULT
+from homing.plugins.default import PLUGIN as DEFAULT
 from homing.plugins.discovery import all_installed
 from homing.plugins.known import shared_queues
 from homing.plugins.programs import Program, assemble
@@ -87,7 +87,7 @@ def _failed(check: str, error: Exception) -> Finding:
 
 def _surroundings(program: Program) -> list[Finding]:
     general = program.general
-    return [*_assemblies(general), *_files(general), *_secrets(program), *_keys(general)]
+    return [*_plugins(general), *_files(general), *_secrets(program), *_keys(general)]
 
 
 async def _parts(program: Program, homing: Homing) -> list[Finding]:
@@ -113,8 +113,8 @@ async def _opened(homing: Homing, program: Program) -> list[Finding]:
         ]
     findings += await _checked("store", _noticed(store, clock))
     service = Service(homing, program.settings, program.general)
-    for check in program.assembly.checks:
-        findings += await _checked("assembly", check(service))
+    for check in program.plugin.checks:
+        findings += await _checked("plugin", check(service))
     return findings
 
 
@@ -131,9 +131,9 @@ async def _noticed(store: Store, clock: Clock) -> list[Finding]:
     ]
 
 
-def _assemblies(general: Settings) -> Iterator[Finding]:
+def _plugins(general: Settings) -> Iterator[Finding]:
     for problem in (*all_installed().broken, *shared_queues(general)):
-        yield Finding("assembly", "bad", str(problem))
+        yield Finding("plugin", "bad", str(problem))
 
 
 def _files(settings: Settings) -> Iterator[Finding]:
@@ -241,7 +241,7 @@ async def _workers(homing: Homing, program: Program) -> list[Finding]:
     alive = len(await homing.engine.live_workers())
     detail = f"{alive} process(es) alive"
     if not alive:
-        named = "" if program.assembly is DEFAULT else f"{program.assembly.name} "
+        named = "" if program.plugin is DEFAULT else f"{program.plugin.name} "
         detail = f"no worker is alive: start `homing {named}serve` or `homing {named}worker`"
     findings = [Finding("worker", "good" if alive else "warning", detail)]
     for queue, number in (await unserved_queues(homing.store, liveness)).items():

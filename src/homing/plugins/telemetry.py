@@ -118,7 +118,8 @@ def _otlp(
 
         return OtlpTelemetry(telemetry.otlp, telemetry.otlp_endpoint, stands=stands)
     except ImportError as error:
-        raise _missing("telemetry.otlp", "otel") from error
+        extra = "otel-grpc" if telemetry.otlp == "grpc" else "otel"
+        raise _missing("telemetry.otlp", extra) from error
 
 
 def _sentry(dsn: str) -> SentryReports:

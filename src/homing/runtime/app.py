@@ -431,11 +431,7 @@ class Homing:
             transaction = self.store.within_async(within)
             admission = self._admission_within()
             return await admission.submit_within_async(chosen, request, transaction)
-        if not chosen.claim_on_accept:
-            return await self.engine.admission.submit_one(chosen, request)
-        taker = self.engine.workers.get(chosen.name)
-        [ticket] = await self.engine.admission.submit(chosen, [request], taker=taker)
-        return _ticket(ticket)
+        return await self.engine.admission.submit_one(chosen, request)
 
     async def submit_many(
         self,
@@ -618,9 +614,3 @@ class Homing:
     def _drop_engine(self) -> None:
         self._engine = None
         self._usual_routes = {}
-
-
-def _ticket(answer: Ticket | IdempotencyConflict) -> Ticket:
-    if isinstance(answer, IdempotencyConflict):
-        raise answer
-    return answer

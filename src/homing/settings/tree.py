@@ -66,9 +66,9 @@ class RetentionSettings(Struct, frozen=True, forbid_unknown_fields=True):
     key: Annotated[
         Time, says("Idempotency keys, from the end of their delivery; then the key is free again.")
     ] = None
-    dead_letter: Annotated[
-        Time, says("Dead letters that an assembly keeps as separate records.")
-    ] = None
+    dead_letter: Annotated[Time, says("Dead letters that a plugin keeps as separate records.")] = (
+        None
+    )
 
 
 class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -59,9 +59,9 @@ def application(
 ) -> Application:
     """The ASGI application over one Homing, which starts and stops with it.
 
-    `web` is the table of an assembly, whose handlers are given its `service`. `console` is the
+    `web` is the table of a plugin, whose handlers are given its `service`. `console` is the
     prefix of the operator console, such as `/console`. Without one it is served at `/`, unless
-    that belongs to an assembly. `program` is what its settings and checks are shown of.
+    that belongs to a plugin. `program` is what its settings and checks are shown of.
     """
     live = Live()
     bodies = Bodies()

@@ -32,6 +32,7 @@ def serve(app: Starlette, server: ServerSettings, *, stop_grace_s: float) -> Non
 
 
 def bind(host: str, port: int) -> socket.socket:
+    """A socket that is bound to this address; SettingsError if that is refused."""
     try:
         [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -113,6 +114,7 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams of events, then wait for running requests."""
         if isinstance(self._app, Application):
             self._app.live.end()
         await super().shutdown(sockets)

@@ -24,7 +24,7 @@ from homing.domain.delivery import Fact
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
 from homing.domain.failure import Failure
 from homing.engine.process.engine import Engine
-from homing.engine.work.function_step import Assignment
+from homing.engine.work.function_step import HandlerCall
 from homing.engine.work.handlers import Handlers
 from homing.events import DEFAULT_RETRY_POLICY, FailureCycle, RetryPolicy, TerminalHandlerError
 from homing.observers.prometheus import PrometheusMetrics
@@ -55,10 +55,10 @@ class Handler:
     def __init__(self, clock: ManualClock, *errors: Exception) -> None:
         self._clock = clock
         self._errors = list(errors)
-        self.events: list[Assignment] = []
+        self.events: list[HandlerCall] = []
         self.called_at_s: list[float] = []
 
-    async def __call__(self, event: Assignment) -> None:
+    async def __call__(self, event: HandlerCall) -> None:
         self.events.append(event)
         self.called_at_s.append(elapsed_s(self._clock))
         if self._errors:

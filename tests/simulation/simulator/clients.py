@@ -76,7 +76,8 @@ class Clients:
             for ask in self._new(route, self._rng.randint(1, 6)):
                 self.dispatch([ask], "send")
         elif draw < 0.93:
-            self.dispatch(self._new(route, self._rng.randint(1, 4)), "background")
+            for ask in self._new(route, self._rng.randint(1, 4)):
+                self.dispatch([ask], "background")
         else:
             self._ask_again()
 
@@ -140,16 +141,13 @@ class Clients:
         route = engine.routes[asks[0].route]
         requests = [ask.request for ask in asks]
         try:
-            if way == "send":
+            if way == "submit":
+                answers = await engine.admission.submit(route, requests)
+            else:
                 await engine.ensure_beating()
                 process.become_known()
-                answers: list[Ticket | IdempotencyConflict] = [
-                    await engine.admission.send(route, requests[0])
-                ]
-            else:
-                worker = engine.workers[route.name]
-                taker = worker if way == "background" else None
-                answers = await engine.admission.submit(route, requests, taker=taker)
+                wait = way == "send"
+                answers = [await engine.admission.send(route, requests[0], wait=wait)]
         except (InvalidRequest, IdempotencyConflict) as refusal:
             self._refused(asks, refusal)
         except StoreOutcomeUnknown:

@@ -28,7 +28,7 @@ def test_status_counts_by_route_and_word(cli: Cli, letters: dict[str, str]) -> N
 
 
 def test_a_status_word_finds_only_what_is_shown_by_it(cli: Cli, letters: dict[str, str]) -> None:
-    """The installed assemblies use some words for other states than the mail route does."""
+    """The installed plugins use some words for other states than the mail route does."""
     said = cli("list", "--status", "lost", code=2).err
     for word in said.partition("use one of ")[2].strip().split(", "):
         items = cli("list", "--json", "--status", word).json["items"]
@@ -232,7 +232,7 @@ def test_config_show_masks_secrets_and_names_origins(
     ("variable", "value", "message"),
     [
         ("HOMING_COLOUR", "red", "colour: there is no such setting (from HOMING_COLOUR)"),
-        ("HOMING_STORE", "mysql://x", "store: unknown kind 'mysql'"),
+        ("HOMING_STORE", "mysql://x", "store: unknown store 'mysql'"),
         ("HOMING_ROUTES__POST__TIMEOUT", "1s", "routes.post: there is no such route"),
         ("HOMING_PROVIDER", "smtp://ann:SECRET@h?tls=odd", "provider: tls: "),
     ],

@@ -105,8 +105,8 @@ def test_every_command_takes_a_store(cli: Cli) -> None:
         ("/srv/outbox.db", "is not a URL; write one such as sqlite:///outbox.db"),
         ("sqlite://outbox.db", "a file has three slashes: sqlite:///outbox.db in this folder"),
         ("sqlite:outbox.db", "a file has three slashes: sqlite:///outbox.db in this folder"),
-        ("sqllite:///outbox.db", "unknown kind 'sqllite'; did you mean sqlite:?"),
-        ("redis://db/0", "redis: is not there yet"),
+        ("sqllite:///outbox.db", "unknown store 'sqllite' (did you mean sqlite:?); use sqlite:, "),
+        ("redis://db/0", "unknown store 'redis'; use sqlite:, postgresql:, jsonl: or memory:, or"),
     ],
 )
 def test_a_wrong_store_says_what_is_right(
@@ -122,7 +122,7 @@ def test_a_wrong_store_says_what_is_right(
     [
         ("mail.example.org", "is not a URL; write one such as smtp://user:secret@mail.example.org"),
         ("mail.example.org:587", "is not a URL; write one such as smtp://user:secret@"),
-        ("smpt://ann:SECRET@h", "unknown kind 'smpt'; did you mean smtp:?"),
+        ("smpt://ann:SECRET@h", "unknown provider 'smpt' (did you mean smtp:?); use smtp:, "),
         ("graph:", "GRAPH_ENV_FILE: .env: No such file or directory"),
     ],
 )

@@ -128,7 +128,7 @@ def retry_of(**words: Any) -> Retry:
 @effect_of("store")
 def _(folder: Path) -> None:
     assert isinstance(build(given(), worker=False).store, MemoryStore)
-    with pytest.raises(SettingsError, match="store: unknown kind 'mysql'"):
+    with pytest.raises(SettingsError, match="store: unknown store 'mysql'"):
         build(given(store="mysql://x"), worker=False)
 
 

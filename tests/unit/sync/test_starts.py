@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from homing import Assignment, Email, Event, Homing, NotAllowed
+from homing import Email, Event, HandlerCall, Homing, NotAllowed
 from homing.domain.errors import StoreOutcomeUnknown, StoreUnavailable
 from homing.ports import Query
 
@@ -91,7 +91,7 @@ def test_sync_in_a_handler_is_refused_and_does_not_hang(homing: Homing) -> None:
     said: list[str] = []
 
     @homing.on("paid")
-    async def handle(event: Assignment) -> None:
+    async def handle(event: HandlerCall) -> None:
         try:
             homing.sync.submit(MAIL)
         except NotAllowed as refused:

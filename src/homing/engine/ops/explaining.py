@@ -8,7 +8,7 @@ from homing.domain.redaction import mask_addresses
 from homing.engine.ops.masking import without_addresses, without_persons_reason, without_reason
 from homing.engine.ops.why import explain
 from homing.engine.process.engine import Engine
-from homing.engine.work.handler_names import names_of
+from homing.engine.work.handler_names import handler_names
 
 APP_WORKER = "homing worker --app MODULE:NAME"
 
@@ -24,7 +24,7 @@ async def explain_delivery(
     await engine.pausing.refresh()
     await engine.liveness.look_if_fresh()
     paused = engine.pausing.fact(delivery.route)
-    handlers = await names_of(engine.process.store, [delivery])
+    handlers = await handler_names(engine.process.store, [delivery])
     lines = explain(
         delivery if personal else without_addresses(delivery),
         await engine.desk.attempts(delivery_id),

@@ -26,6 +26,7 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
 
     @property
     def retry(self) -> Retry:
+        """The same as a `Retry`."""
         curve = Exponential(
             initial_s=self.base_delay_s, multiplier=self.multiplier, max_s=self.max_delay_s
         )

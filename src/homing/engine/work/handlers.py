@@ -17,7 +17,7 @@ from homing.engine.intake.admitted import Admitted
 from homing.engine.intake.request_checks import plain_text
 from homing.engine.queues import queue_name, queue_part
 from homing.engine.route import DEFAULT_CONCURRENCY, Route
-from homing.engine.work.function_step import Assignment, Function, FunctionStep, TerminalErrors
+from homing.engine.work.function_step import Function, FunctionStep, HandlerCall, TerminalErrors
 from homing.engine.work.handler_retry import DEFAULT_RETRY_POLICY, RetryPolicy, judge
 from homing.engine.work.handler_step import HandlerStep, OnceStep, Validate, validated
 from homing.ports import FanOut, OnceStore, Outcome, Step, Store, Work
@@ -263,5 +263,5 @@ def job_route(
     return Route(name=name, plan=plan, steps=steps)
 
 
-def _missing(assignment: Assignment) -> None:
-    raise AssertionError(f"no stage for {assignment.name}")
+def _missing(call: HandlerCall) -> None:
+    raise AssertionError(f"no stage for {call.name}")

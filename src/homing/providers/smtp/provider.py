@@ -122,6 +122,7 @@ class SmtpProvider:
         await self._pool.close()
 
     def forget_parent(self) -> None:
+        """In a forked child: the parent's connections are left alone."""
         forks.leave_to_parent(self._pool)
         self._pool = self._new_pool()
 

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from homing import Route
 from homing.domain.failure import Failure
 from homing.domain.policy import Exponential, Plan, Retention, Retry, Stage
-from homing.engine.ops.labels import Label, LabelTable
-from homing.engine.route import Route, judge_as_is
-from homing.engine.work.steps import SendStep
-from homing.plugins.value import Sign
+from homing.plugins import EmailComposer, Label, LabelTable, SendStep, Sign, judge_as_is
 from homing.ports import Provider
-from homing.runtime.mail_route import EmailComposer
 from homing.stores.layout import HIDDEN
 
 NAME = "bookings"

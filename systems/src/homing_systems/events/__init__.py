@@ -3,6 +3,6 @@
 A dead letter stays in its row and is replayed in place, with its history kept.
 """
 
-from homing_systems.events.assembly import ASSEMBLY
+from homing_systems.events.plugin import PLUGIN
 
-__all__ = ["ASSEMBLY"]
+__all__ = ["PLUGIN"]

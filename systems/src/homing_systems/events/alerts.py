@@ -5,14 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
+from homing import Homing, Route
 from homing.domain.delivery import Delivery
-from homing.engine.route import Route
-from homing.engine.work.handler_names import names_of
-from homing.engine.work.handlers import EVENT_ROUTE
-from homing.observers.route_notices import RouteNotices
+from homing.plugins import EVENT_ROUTE, RouteNotices, handler_names
 from homing.plugins.telemetry import Telemetry
 from homing.ports import Notice, Notifier, Store
-from homing.runtime.app import Homing
 from homing_systems.events.record import alert_fields
 from homing_systems.events.route import as_outbox
 
@@ -41,7 +38,7 @@ class EventAlerts:
         """None for an event with several handlers: each handler that failed has told."""
         if delivery.fanned_out:
             return None
-        names = await names_of(self._store, [delivery])
+        names = await handler_names(self._store, [delivery])
         return alert_fields(delivery, names.get(delivery.id, ""))
 
 

@@ -8,29 +8,30 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from homing import Homing
 from homing.domain.delivery import Delivery
 from homing.domain.errors import NotFound
-from homing.engine.process.alerts import WEEK_MS, failed_since
-from homing.engine.work.handler_names import names_of
-from homing.engine.work.handlers import EVENT_ROUTE
+from homing.plugins import EVENT_ROUTE, handler_names, now_ms
 from homing.ports import Facet, Query
-from homing.runtime.app import Homing
 from homing.stores.layout import Record, Stored
 from homing_systems.events.record import LAYOUT
 from homing_systems.events.route import replay
 
 MOST_HANDLERS = 1000
+WEEK_MS = 7 * 86_400_000
 
 
 async def list_dlq_events(homing: Homing, limit: int = 50) -> dict[str, Any]:
     """The newest failed events, and how many there are of the last seven days."""
     query = Query(route=EVENT_ROUTE, facets=(Facet(state="failed"),), top_only=True)
     page = await homing.desk.list(query, limit=limit)
-    since_ms = homing.engine.clock.now_ms() - WEEK_MS
+    since_ms = now_ms(homing) - WEEK_MS
+    recent = await homing.store.count(replace(query, updated_from_ms=since_ms))
     return {
         "events": [await _row(homing, delivery) for delivery in page.items],
-        "failed_in_7_days": await failed_since(homing.store, EVENT_ROUTE, since_ms),
+        "failed_in_7_days": sum(recent.values()),
     }
 
 
@@ -39,7 +40,7 @@ async def get_dlq_event_detail(homing: Homing, event_id: str) -> dict[str, Any]:
     event = await _found(homing, event_id)
     children = Query(route=EVENT_ROUTE, parent_id=event.id)
     rows = (await homing.desk.list(children, limit=MOST_HANDLERS)).items
-    names = await names_of(homing.store, [event, *rows])
+    names = await handler_names(homing.store, [event, *rows])
     return {
         "event": await _row(homing, event),
         "handlers": [await _row(homing, row) for row in rows],
@@ -78,7 +79,7 @@ async def _row(homing: Homing, delivery: Delivery) -> Record:
     history = row["failure_history"]
     return {
         **row,
-        "handler_name": (await names_of(homing.store, [delivery])).get(delivery.id),
+        "handler_name": (await handler_names(homing.store, [delivery])).get(delivery.id),
         "history_entries": len(history),
         "history_bytes": len(msgspec.json.encode(history)) if history else 0,
     }

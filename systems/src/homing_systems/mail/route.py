@@ -6,15 +6,12 @@ from functools import partial
 
 from msgspec import Struct
 
+from homing import Route
 from homing.content.senders import Senders
 from homing.content.validation import envelope_of, validate_email
 from homing.domain.message import Email
 from homing.domain.policy import Ladder, Plan, Retention, Retry, Stage
-from homing.engine.intake.admitted import Admitted
-from homing.engine.ops.labels import Label, LabelTable
-from homing.engine.route import Route
-from homing.engine.work.steps import SendStep
-from homing.plugins.value import Sign
+from homing.plugins import Admitted, Label, LabelTable, SendStep, Sign
 from homing.ports import Provider
 from homing_systems.mail.login_codes import suppressed_in_stub_mode
 from homing_systems.mail.rendering import RENDER, Render, RenderStep, composer

@@ -13,12 +13,12 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from homing import Homing
 from homing.domain.delivery import Delivery
 from homing.domain.errors import StoreLocked
 from homing.domain.failure import Failure
 from homing.observers.alert_log import AlertFile
-from homing.plugins.value import Service
-from homing.runtime.app import Homing
+from homing.plugins import Service
 from homing_systems.verdicts.delivery_log import log_at
 from homing_systems.verdicts.lines import other_alert
 from homing_systems.verdicts.route import LABELS, NAME

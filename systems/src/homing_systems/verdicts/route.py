@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from homing import Route
 from homing.domain.delivery import Content, Delivery, Receipt
 from homing.domain.errors import SettingsError
 from homing.domain.policy import Ladder, Plan, Retry, RetryAfter, Stage
-from homing.engine.ops.labels import Label, LabelTable
-from homing.engine.route import Route, Verb
-from homing.engine.work.steps import SendStep
+from homing.plugins import Label, LabelTable, SendStep, Verb
 from homing.ports import Done, Outcome, Provider, Work
 from homing_systems.verdicts.graph_answers import judge
 from homing_systems.verdicts.verdict import admit_verdict

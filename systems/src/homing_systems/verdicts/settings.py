@@ -10,8 +10,8 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from homing.domain.errors import SettingsError
+from homing.plugins import env
 from homing.providers.graph.env_file import EnvFile
-from homing.settings.own_names import env
 from homing_systems.verdicts.route import DEFAULT_MAX_ATTEMPTS
 
 ENV_FILE = "GRAPH_ENV_FILE"

@@ -10,8 +10,8 @@ import psycopg
 
 from homing.domain.errors import StoreError, StoreUnsafe
 from homing.ports import Finding
-from homing.stores.sql.assembly_files import AssemblyFile, outstanding_files
 from homing.stores.sql.migrate import Migration, check_old_workers, outstanding, shipped
+from homing.stores.sql.plugin_files import PluginFile, outstanding_files
 from homing.stores.sql.postgres.connection import Postgres, is_pooled
 from homing.stores.sql.statements import load
 
@@ -67,7 +67,7 @@ async def database_id(connection: Postgres) -> str:
     return str(found)
 
 
-async def migrate(connection: Postgres, files: Sequence[AssemblyFile]) -> None:
+async def migrate(connection: Postgres, files: Sequence[PluginFile]) -> None:
     """Safe from several processes at once: the first one applies, the others wait for it."""
     if not await pending_migrations(connection) and not await pending_files(connection, files):
         return
@@ -84,13 +84,13 @@ async def migrate(connection: Postgres, files: Sequence[AssemblyFile]) -> None:
             given = (migration.number, migration.name, migration.checksum)
             await _ask(connection, "note_migration", *given)
         if files:
-            await _ask(connection, "create_assembly_files")
+            await _ask(connection, "create_plugin_files")
         for file in await pending_files(connection, files):
             try:
                 await connection.execute(file.script.encode(), prepare=False)
             except psycopg.Error as error:
-                raise StoreError(f"{file.name} of assembly {file.assembly}: {error}") from error
-            await _ask(connection, "note_file", file.assembly, file.name, file.checksum)
+                raise StoreError(f"{file.name} of plugin {file.plugin}: {error}") from error
+            await _ask(connection, "note_file", file.plugin, file.name, file.checksum)
 
 
 async def pending_migrations(connection: Postgres) -> tuple[Migration, ...]:
@@ -99,10 +99,10 @@ async def pending_migrations(connection: Postgres) -> tuple[Migration, ...]:
     return outstanding(shipped(__package__), dict(applied))
 
 
-async def pending_files(connection: Postgres, files: Sequence[AssemblyFile]) -> list[AssemblyFile]:
+async def pending_files(connection: Postgres, files: Sequence[PluginFile]) -> list[PluginFile]:
     if not files:
         return []
-    [(has_table,)] = await _ask(connection, "has_assembly_files")
+    [(has_table,)] = await _ask(connection, "has_plugin_files")
     applied = await _ask(connection, "applied_files") if has_table else []
     return outstanding_files(files, {(name, file): sum_ for name, file, sum_ in applied})
 

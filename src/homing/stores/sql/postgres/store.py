@@ -24,7 +24,7 @@ from homing.ports import (
     Store,
 )
 from homing.runtime import forks
-from homing.stores.sql.assembly_files import AssemblyFile, files_of
+from homing.stores.sql.plugin_files import PluginFile, files_of
 from homing.stores.sql.postgres import listing, opening, reading
 from homing.stores.sql.postgres.committing import WRITERS, Committing
 from homing.stores.sql.postgres.connection import SLOW_ANSWER_S, SLOW_LIMITS, Connection, connect
@@ -52,7 +52,7 @@ class PostgresStore(Store):
         self._url, self._server = parsed.url, parsed.shown
         self._meaning = Meaning(self._server)
         self._allows_weak_durability = allows_weak_durability or parsed.allows_weak_durability
-        self._assembly_files: list[AssemblyFile] = []
+        self._plugin_files: list[PluginFile] = []
         self._own_tables = OwnTables(
             self._url, self._server, allows_weak_durability=self._allows_weak_durability
         )
@@ -75,7 +75,7 @@ class PostgresStore(Store):
             async with connection:
                 if not self._allows_weak_durability:
                     await opening.check_durability(connection)
-                await opening.migrate(connection, self._assembly_files)
+                await opening.migrate(connection, self._plugin_files)
                 self.presence.meet_in(await opening.database_id(connection))
         self._parts = _Parts(self._url, self._news, self.presence)
 
@@ -88,8 +88,8 @@ class PostgresStore(Store):
             await parts.close()
             self._news.tell()
 
-    def add_sql_files(self, assembly: str, package: str) -> None:
-        self._assembly_files += files_of(assembly, package)
+    def add_sql_files(self, plugin: str, package: str) -> None:
+        self._plugin_files += files_of(plugin, package)
 
     async def findings(self) -> list[Finding]:
         try:
@@ -105,9 +105,9 @@ class PostgresStore(Store):
         with self._meaning:
             async with await connect(self._url) as connection:
                 own = await opening.pending_migrations(connection)
-                files = await opening.pending_files(connection, self._assembly_files)
+                files = await opening.pending_files(connection, self._plugin_files)
         names = [f"{each.number:04}_{each.name}" for each in own]
-        return names + [f"{file.assembly}/{file.name}" for file in files]
+        return names + [f"{file.plugin}/{file.name}" for file in files]
 
     def within(self, connection: object) -> PostgresTransaction:
         return PostgresTransaction(connection, self._own_tables)

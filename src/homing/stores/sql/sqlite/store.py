@@ -29,13 +29,13 @@ from homing.ports import (
 from homing.runtime import forks
 from homing.stores.host import ProcessLocks, WakePipes
 from homing.stores.host.pipes import DUE, SOON
-from homing.stores.sql.assembly_files import AssemblyFile, files_of
 from homing.stores.sql.filters import is_counted
 from homing.stores.sql.held import HeldRecords
+from homing.stores.sql.plugin_files import PluginFile, files_of
 from homing.stores.sql.sqlite import checks, listing, reading
-from homing.stores.sql.sqlite.assembly_files import apply_files, pending_files
 from homing.stores.sql.sqlite.claiming import Held, claimed_of
 from homing.stores.sql.sqlite.looking import NOTHING, assume
+from homing.stores.sql.sqlite.plugin_files import apply_files, pending_files
 from homing.stores.sql.sqlite.reader import Reader
 from homing.stores.sql.sqlite.views import read_view
 from homing.stores.sql.sqlite.within import (
@@ -62,7 +62,7 @@ class SqliteStore(Store):
     def __init__(self, path: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         self.path = Path(path)
         self._busy_timeout_s = busy_timeout_s
-        self._assembly_files: list[AssemblyFile] = []
+        self._plugin_files: list[PluginFile] = []
         self._processes = self.path.with_name(self.path.name + ".processes")
         self._be_closed()
         forks.forget_in_child(self)
@@ -91,16 +91,16 @@ class SqliteStore(Store):
             writer,
             *(Reader(self.path, self._busy_timeout_s) for _ in range(3)),
         )
-        if self._assembly_files:
-            given = (self.path, self._busy_timeout_s, self._assembly_files)
+        if self._plugin_files:
+            given = (self.path, self._busy_timeout_s, self._plugin_files)
             try:
                 await asyncio.to_thread(apply_files, *given)
             except BaseException:
                 await self.close()
                 raise
 
-    def add_sql_files(self, assembly: str, package: str) -> None:
-        self._assembly_files += files_of(assembly, package)
+    def add_sql_files(self, plugin: str, package: str) -> None:
+        self._plugin_files += files_of(plugin, package)
 
     async def read_view(self, query: str, *given: object) -> list[dict[str, Any]]:
         return await read_view(self.path, query, given)
@@ -129,7 +129,7 @@ class SqliteStore(Store):
 
     async def pending_migrations(self) -> list[str]:
         own = await asyncio.to_thread(checks.pending_migrations, self.path)
-        return own + await asyncio.to_thread(pending_files, self.path, self._assembly_files)
+        return own + await asyncio.to_thread(pending_files, self.path, self._plugin_files)
 
     def within(self, connection: object) -> SqliteTransaction:
         return join(connection, self.path, self._announce_commit)

@@ -1,9 +1,9 @@
-"""`homing NAME …` for every installed assembly: its programs, readers, verbs and own commands."""
+"""`homing NAME …` for every installed plugin: its programs, readers, verbs and own commands."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from typer.core import TyperGroup
@@ -11,17 +11,18 @@ from typer.core import TyperGroup
 from homing.cli import session
 
 if TYPE_CHECKING:
-    from homing.plugins.value import Assembly
+    from homing.plugins.value import Plugin
     from homing.settings.own_names import OwnName
 
 # The default service: its commands need no name.
 UNNAMED = "default"
+GROUP: Final = "homing.plugins"
 
 Register = Callable[[typer.Typer], None]
 
 
 class Commands(TyperGroup):
-    """The commands of `homing`; an assembly is loaded when one of its commands is asked for."""
+    """The commands of `homing`; a plugin is loaded when one of its commands is asked for."""
 
     standard: Register
 
@@ -29,27 +30,31 @@ class Commands(TyperGroup):
         found = super().get_command(ctx, cmd_name)
         if found is not None:
             return found
-        from homing.plugins.discovery import load, offered
+        from homing.runtime.entry_points import offered
 
-        if cmd_name == UNNAMED or cmd_name not in offered():
+        if cmd_name == UNNAMED or cmd_name not in offered(GROUP):
             return None
-        return group_of(load(cmd_name), type(self).standard)
+        from homing.plugins.discovery import load_plugin
+
+        return group_of(load_plugin(cmd_name), type(self).standard)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Installed assemblies too; none of them is loaded for this."""
+        """Installed plugins too; none of them is loaded for this."""
         super().format_commands(ctx, formatter)
-        from homing.plugins.discovery import summaries
+        from homing.runtime.entry_points import offered, summary_of
 
-        rows = sorted(row for row in summaries().items() if row[0] != UNNAMED)
+        rows = sorted(
+            (name, summary_of(entry)) for name, entry in offered(GROUP).items() if name != UNNAMED
+        )
         if rows:
-            with formatter.section("Assemblies"):
+            with formatter.section("Plugins"):
                 formatter.write_dl(rows)
 
 
-class AssemblyCommands(TyperGroup):
-    """The commands of one assembly, and below them the settings that it alone has."""
+class PluginCommands(TyperGroup):
+    """The commands of one plugin, and below them the settings that it alone has."""
 
-    assembly: Assembly[Any]
+    plugin: Plugin[Any]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         super().format_commands(ctx, formatter)
@@ -58,7 +63,7 @@ class AssemblyCommands(TyperGroup):
 
         rows = [
             (variable, _about(name, shown(variable, name.default)))
-            for variable, name in own_names(self.assembly.settings).items()
+            for variable, name in own_names(self.plugin.settings).items()
         ]
         rows.append(("HOMING_…", "General settings: `homing config show` lists them."))
         with formatter.section("Settings, from the environment"):
@@ -71,12 +76,12 @@ def _about(name: OwnName, default: str) -> str:
     return name.about if name.default is None else f"{name.about} Default: {default}."
 
 
-def group_of(assembly: Assembly[Any], standard: Register) -> Any:
+def group_of(plugin: Plugin[Any], standard: Register) -> Any:
     """Its own commands replace the standard ones of the same name."""
     app = typer.Typer(
-        cls=type("AssemblyCommands", (AssemblyCommands,), {"assembly": assembly}),
-        name=assembly.name,
-        help=assembly.about,
+        cls=type("PluginCommands", (PluginCommands,), {"plugin": plugin}),
+        name=plugin.name,
+        help=plugin.about,
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
@@ -84,11 +89,11 @@ def group_of(assembly: Assembly[Any], standard: Register) -> Any:
 
     @app.callback()
     def choose() -> None:
-        session.chosen.set(assembly)
+        session.chosen.set(plugin)
 
-    choose.__doc__ = assembly.about
+    choose.__doc__ = plugin.about
     standard(app)
-    for name, command in assembly.commands.items():
+    for name, command in plugin.commands.items():
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:

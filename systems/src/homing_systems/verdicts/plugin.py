@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from homing.engine.route import Route
-from homing.plugins.value import Assembly, Setup
+from homing import Route
+from homing.plugins import Plugin, Setup
 from homing.ports import AsksLog
 from homing_systems.verdicts.delivery_log import log_at
 from homing_systems.verdicts.mail import composer
@@ -39,7 +39,7 @@ def routes(setup: Setup[VerdictSettings]) -> tuple[Route, ...]:
     )
 
 
-ASSEMBLY = Assembly(
+PLUGIN = Plugin(
     name=NAME,
     about="Verdict mails of paid sessions: four retries after the inline call, then a dead letter.",
     settings=VerdictSettings,

@@ -3,9 +3,8 @@ worker --app` runs them, and the other programs accept, show and repair events."
 
 from __future__ import annotations
 
-from homing.engine.route import Route
-from homing.engine.work.handlers import EVENT_ROUTE, Handlers
-from homing.plugins.value import Assembly, NoSettings, Setup
+from homing import Route
+from homing.plugins import EVENT_ROUTE, Handlers, NoSettings, Plugin, Setup
 from homing_systems.events.alerts import work_for_app
 from homing_systems.events.dlq import dlq
 from homing_systems.events.record import LAYOUT
@@ -16,7 +15,7 @@ def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
     return (events_route(Handlers(), generation=setup.generation),)
 
 
-ASSEMBLY = Assembly(
+PLUGIN = Plugin(
     name="events",
     about="An event outbox: events written with the producer's own change, replayed in place.",
     settings=NoSettings,

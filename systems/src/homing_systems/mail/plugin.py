@@ -7,13 +7,10 @@ from typing import Annotated, Any
 
 from msgspec import Struct
 
+from homing import Route
 from homing.domain.failure import Failure
 from homing.domain.policy import Retention
-from homing.engine.route import Route
-from homing.plugins.value import Assembly, Setup
-from homing.runtime.urls import sends_nowhere
-from homing.settings.durations import Seconds
-from homing.settings.own_names import env
+from homing.plugins import Plugin, Seconds, Setup, env
 from homing_systems.mail.login_codes import TEMPLATE as LOGIN_CODE
 from homing_systems.mail.record import LAYOUT
 from homing_systems.mail.rendering import Render
@@ -51,7 +48,7 @@ def routes(setup: Setup[MailSettings]) -> tuple[Route, ...]:
         timeout_s=settings.timeout.value,
         concurrency=settings.concurrency,
         retention=retention(settings),
-        stub_mode=sends_nowhere(general.provider),
+        stub_mode=setup.sends_nowhere,
     )
     return (mail_route(setup.provider, _render(setup), rules),)
 
@@ -71,7 +68,7 @@ def retention(settings: MailSettings) -> Retention:
 def _render(setup: Setup[MailSettings]) -> Render:
     if not setup.working:
         return _render_nothing
-    # Late: templates need the extra `smtp`, which commands that only read work without.
+    # Late: templates need the extra `mail`, which commands that only read work without.
     from homing.content.templates import Catalog  # noqa: PLC0415 - as above
 
     folder = setup.settings.template_dir
@@ -83,7 +80,7 @@ def _render_nothing(template_id: str, locale: str | None, variables: Mapping[str
     return Failure("template_not_found", "reject", detail="no templates are loaded")
 
 
-ASSEMBLY = Assembly(
+PLUGIN = Plugin(
     name="mail",
     about="An internal mail service: templates, four attempts, resend by clone.",
     settings=MailSettings,

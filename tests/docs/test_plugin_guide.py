@@ -1,4 +1,4 @@
-"""docs/guides/writing-an-assembly.md: a sixth assembly, installed from a package of its own.
+"""docs/guides/writing-a-plugin.md: a sixth plugin, installed from a package of its own.
 
 It is made of the public names alone, and runs by command line, REST and worker.
 """
@@ -20,7 +20,7 @@ from tests.docs.gateway import Gateway, gateway
 from tests.docs.installing import install
 from tests.unit.cli.programs import run, run_with, serving, started, until
 
-FILES = files_in("writing-an-assembly.md", "writing-a-provider.md")
+FILES = files_in("writing-a-plugin.md", "writing-a-provider.md")
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 WHY = ("--reason", "the number exists now")
 
@@ -115,7 +115,7 @@ def test_the_line_of_its_layout(tmp_path: Path, environ: dict[str, str], texts: 
     """Written as the guide shows it; a line that another program appends is sent, too."""
     queue = tmp_path / "texts.jsonl"
     environ["HOMING_STORE"] = f"jsonl:///{queue}"
-    [shown] = [b.code for b in blocks_in(GUIDES / "writing-an-assembly.md") if b.language == "json"]
+    [shown] = [b.code for b in blocks_in(GUIDES / "writing-a-plugin.md") if b.language == "json"]
     expected = json.loads(shown)
     send = ("sms", "send", expected["to"], expected["text"], "--key", expected["ride"])
     run_with(environ, tmp_path, *send)
@@ -186,7 +186,7 @@ def test_where_it_is_missing_its_deliveries_name_it(
     with started(tmp_path, ["-m", "homing", "sms", "worker"], **environ):
         ends_as(tmp_path, environ, "undelivered")
     delivery_id = sent.stdout.strip()
-    missing = "assembly 'sms' (package homing-sms 1.0), which is not installed here"
+    missing = "plugin 'sms' (package homing-sms 1.0), which is not installed here"
 
     assert missing in run(tmp_path, "why", delivery_id).stdout
     assert missing in run(tmp_path, "replay", delivery_id, *WHY, code=1).stderr
@@ -199,10 +199,10 @@ def test_a_broken_one_is_named_and_harms_no_other(tmp_path: Path, environ: dict[
     metadata.mkdir(parents=True)
     (broken / "homing_pager.py").write_text("import a_package_that_is_not_there\n")
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: homing-pager\nVersion: 2.0\n")
-    (metadata / "entry_points.txt").write_text("[homing.assemblies]\npager = homing_pager:X\n")
+    (metadata / "entry_points.txt").write_text("[homing.plugins]\npager = homing_pager:X\n")
     environ["PYTHONPATH"] += f":{broken}"
 
-    named = "assembly 'pager' of package homing-pager 2.0 cannot be loaded"
+    named = "plugin 'pager' of package homing-pager 2.0 cannot be loaded"
     assert "pager" in run_with(environ, tmp_path, "--help").stdout
     assert named in run_with(environ, tmp_path, "pager", "worker", code=1).stderr
     run_with(environ, tmp_path, "migrate")

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from homing import Route
 from homing.domain.delivery import Content
 from homing.domain.errors import HomingError
-from homing.engine.queues import queue_name
-from homing.engine.route import Route
-from homing.plugins.value import Assembly, NoSettings, Setup
+from homing.plugins import NoSettings, Plugin, Setup, queue_name
 from homing.ports import Outcome, Work
 from homing_systems.reviews.record import JOB_LAYOUT, ROW_LAYOUT
 from homing_systems.reviews.route import NAME, RECIPIENT, reviews_route
@@ -29,7 +28,7 @@ def _unwritten(content: Content, address: str) -> bytes:
     raise HomingError("the message to a recipient is the application's own")
 
 
-ASSEMBLY = Assembly(
+PLUGIN = Plugin(
     name="reviews",
     about="Reviews of changelists: fetched, judged by a model, sent to each recipient once.",
     settings=NoSettings,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from homing.engine.route import Route
-from homing.plugins.value import Assembly, Setup
+from homing import Route
+from homing.plugins import Plugin, Setup
 from homing_systems.bookings.app.serving import serve
 from homing_systems.bookings.app.settings import BookingsSettings
 from homing_systems.bookings.record import LAYOUT
@@ -15,7 +15,7 @@ def routes(setup: Setup[BookingsSettings]) -> tuple[Route, ...]:
     return (bookings_route(setup.provider, sender=setup.sender, senders=senders, sign=setup.sign),)
 
 
-ASSEMBLY = Assembly(
+PLUGIN = Plugin(
     name=NAME,
     about="Booking mails: sent while the request is handled, kept only if that failed.",
     settings=BookingsSettings,

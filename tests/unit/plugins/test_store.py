@@ -1,4 +1,4 @@
-"""What an assembly keeps in the store: its SQL files, applied once, and its record layouts."""
+"""What a plugin keeps in the store: its SQL files, applied once, and its record layouts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from homing.domain.errors import StoreError, StoreUnsafe
 from homing.domain.policy import Plan, Stage
 from homing.engine.route import Route
 from homing.plugins.programs import Program, assemble
-from homing.plugins.value import Assembly, NoSettings, Setup
+from homing.plugins.value import NoSettings, Plugin, Setup
 from homing.ports import Migrated, Showing
 from homing.settings import Loaded, Settings
 from homing.testing.contract.foreign import FOREIGN
@@ -42,8 +42,8 @@ def route(setup: Setup[NoSettings]) -> tuple[Route, ...]:
 
 
 def program(store: str, **fields: Any) -> Program:
-    assembly = Assembly(name="queue", about="A queue.", settings=NoSettings, routes=route, **fields)
-    return Program(loaded=Loaded(Settings(store=store), {}), assembly=assembly)
+    plugin = Plugin(name="queue", about="A queue.", settings=NoSettings, routes=route, **fields)
+    return Program(loaded=Loaded(Settings(store=store), {}), plugin=plugin)
 
 
 async def pending(chosen: Program) -> list[str]:
@@ -80,7 +80,7 @@ async def test_an_edited_file_stops_the_start(tmp_path: Path, package: Path) -> 
     await opened(chosen)
     (package / FIRST).write_text(VIEW.replace("1", "2"))
 
-    with pytest.raises(StoreUnsafe, match=f"{FIRST} of assembly queue was edited"):
+    with pytest.raises(StoreUnsafe, match=f"{FIRST} of plugin queue was edited"):
         await opened(chosen)
 
 
@@ -88,7 +88,7 @@ async def test_a_file_that_fails_is_named_and_leaves_nothing(tmp_path: Path, pac
     chosen = program(f"sqlite:///{tmp_path}/x.db", sql_files={"sqlite": package.name})
     (package / SECOND).write_text("create table extra (id);\ninsert into nowhere values (1);")
 
-    with pytest.raises(StoreError, match=f"{SECOND} of assembly queue: no such table: nowhere"):
+    with pytest.raises(StoreError, match=f"{SECOND} of plugin queue: no such table: nowhere"):
         await opened(chosen)
 
     assert await pending(chosen) == [f"queue/{FIRST}", f"queue/{SECOND}"]

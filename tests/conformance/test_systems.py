@@ -16,12 +16,12 @@ from homing.domain.errors import SettingsError
 from homing.domain.message import Email, encode_message
 from homing.engine.intake.admission import Request
 from homing.engine.route import Route, routes_by_name
-from homing.plugins.value import Assembly, Setup
+from homing.plugins.value import Plugin, Setup
 from homing.settings import Settings
 from homing.settings.durations import Seconds
 from homing.testing import samples
 from homing.testing.clocks import ManualClock
-from homing_systems.mail.assembly import MailSettings
+from homing_systems.mail.plugin import MailSettings
 from homing_systems.verdicts.mail import composer
 from homing_systems.verdicts.settings import VerdictSettings
 from homing_systems.verdicts.verdict import Verdict, request_for
@@ -32,14 +32,14 @@ NAMES = ("mail", "verdicts", "reviews", "events", "bookings")
 WORKED_OFF_BY_AN_APPLICATION = {"reviews", "events"}
 
 
-def assembly(name: str) -> Assembly[Any]:
-    value = importlib.import_module(f"homing_systems.{name}").ASSEMBLY
-    assert isinstance(value, Assembly)
+def plugin(name: str) -> Plugin[Any]:
+    value = importlib.import_module(f"homing_systems.{name}").PLUGIN
+    assert isinstance(value, Plugin)
     return value
 
 
 def routes(name: str, settings: Any = None, **setup: Any) -> Sequence[Route]:
-    value = assembly(name)
+    value = plugin(name)
     words: dict[str, Any] = {"general": Settings(), "provider": ScriptedProvider(ManualClock())}
     return value.routes(Setup(settings or value.settings(), **(words | setup)))
 
@@ -54,9 +54,9 @@ def templates(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_assembly_is_registered_under_its_name_with_its_records(name: str) -> None:
+def test_a_plugin_is_registered_under_its_name_with_its_records(name: str) -> None:
     """X-98"""
-    value = assembly(name)
+    value = plugin(name)
     [route] = routes(name, working=False)
 
     assert value.name == name

@@ -1,4 +1,4 @@
-"""`homing NAME …` of the assemblies that come with Homing, found like a stranger's."""
+"""`homing NAME …` of the plugins that come with Homing, found like a stranger's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from homing.domain.errors import HomingError
 from homing.domain.message import Email
-from homing.plugins.discovery import GROUP, Installed, all_installed, load
+from homing.plugins.discovery import Installed, all_installed, load_plugin
 from homing.plugins.programs import assemble, load_program
 from homing.runtime.app import Homing
 from homing.settings.own_names import own_names
@@ -24,7 +24,7 @@ NAMED = ("bookings", "events", "mail", "reviews", "verdicts")
 
 def test_all_are_registered_and_can_be_loaded() -> None:
     """The default mail service is one of them."""
-    assert {entry.name for entry in entry_points(group=GROUP)} >= {"default", *NAMED}
+    assert {entry.name for entry in entry_points(group="homing.plugins")} >= {"default", *NAMED}
     assert all_installed().broken == ()
 
 
@@ -39,14 +39,14 @@ def test_each_has_the_standard_commands(cli: Cli, name: str) -> None:
 @pytest.mark.parametrize("name", NAMED)
 def test_its_help_has_its_settings(cli: Cli, name: str) -> None:
     _, _, settings = cli(name, "--help").out.partition("Settings, from the environment:")
-    for variable, own in own_names(load(name).settings).items():
+    for variable, own in own_names(load_plugin(name).settings).items():
         assert variable in settings
         assert own.about.split()[0] in settings
     assert "homing config show" in " ".join(settings.split())
 
 
 def test_the_default_service_needs_no_name(cli: Cli) -> None:
-    assert "default" not in cli("--help").out.split("Assemblies:")[1]
+    assert "default" not in cli("--help").out.split("Plugins:")[1]
     assert "No such command" in cli("default", "serve", code=2).err
 
 
@@ -77,14 +77,14 @@ def test_settings_of_any_known_route_are_accepted(
 
 @pytest.fixture
 def twin_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
-    """Installs a second assembly with the same queue; returns its problem."""
+    """Installs a second plugin with the same queue; returns its problem."""
 
     def install(name: str) -> str:
         installed = all_installed()
-        [first] = [each for each in installed.assemblies if each.name == name]
-        two = Installed((*installed.assemblies, replace(first, name="twin")), ())
+        [first] = [each for each in installed.plugins if each.name == name]
+        two = Installed((*installed.plugins, replace(first, name="twin")), ())
         monkeypatch.setattr("homing.plugins.known.all_installed", lambda: two)
-        return f"the assemblies {name} and twin both own the queue "
+        return f"the plugins {name} and twin both own the queue "
 
     return install
 
@@ -100,7 +100,7 @@ def never_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Homing, "start", start)
 
 
-def test_a_queue_of_two_assemblies_is_told_to_who_reads(
+def test_a_queue_of_two_plugins_is_told_to_who_reads(
     cli: Cli, twin_of: Callable[[str], str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """By `doctor` as a finding, by the other commands as a warning."""
@@ -112,7 +112,7 @@ def test_a_queue_of_two_assemblies_is_told_to_who_reads(
     for words in (["list"], ["bookings", "list"], ["bookings", "config", "show"]):
         cli(*words)
 
-    [problem] = [each["detail"] for each in findings if each["check"] == "assembly"]
+    [problem] = [each["detail"] for each in findings if each["check"] == "plugin"]
     assert problem.startswith(told)
     assert {"store", "worker"} <= {each["check"] for each in findings}
     assert caplog.messages.count(problem) == 3
@@ -128,7 +128,7 @@ def test_a_queue_of_two_assemblies_is_told_to_who_reads(
         ("worker", "--processes", "2"),
     ],
 )
-def test_a_queue_of_two_assemblies_is_refused_to_who_works_on_it(
+def test_a_queue_of_two_plugins_is_refused_to_who_works_on_it(
     cli: Cli, twin_of: Callable[[str], str], words: tuple[str, ...], tmp_path: Path
 ) -> None:
     """One would handle the deliveries of the other."""
@@ -148,7 +148,7 @@ def test_a_service_that_only_accepts_is_refused_a_shared_queue(
 
 
 @pytest.mark.usefixtures("never_started")
-def test_the_worker_of_an_application_is_refused_the_shared_queue_of_its_assembly(
+def test_the_worker_of_an_application_is_refused_the_shared_queue_of_its_plugin(
     cli: Cli, twin_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     problem = twin_of("events") + "'events'"
@@ -158,8 +158,8 @@ def test_the_worker_of_an_application_is_refused_the_shared_queue_of_its_assembl
     assert problem in cli("events", "worker", "--app", "shop_app:homing", code=2).err
 
 
-def test_work_that_no_worker_serves_names_the_command_of_its_assembly(cli: Cli) -> None:
-    homing = assemble(load_program(load("bookings"), reading=True), worker=False)
+def test_work_that_no_worker_serves_names_the_command_of_its_plugin(cli: Cli) -> None:
+    homing = assemble(load_program(load_plugin("bookings"), reading=True), worker=False)
 
     async def submit() -> str:
         async with homing:

@@ -1,4 +1,4 @@
-"""What an assembly may say about settings that hold for all: defaults, and further variables."""
+"""What a plugin may say about settings that hold for all: defaults, and further variables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from msgspec import Struct
 
 from homing.plugins.programs import load_program
-from homing.plugins.value import Assembly
+from homing.plugins.value import Plugin
 from homing.settings.own_names import env
 
 
@@ -25,7 +25,7 @@ def defaults(own: Own) -> Mapping[str, Any]:
     return {"store": f"sqlite:///{own.queue}", "server.port": 9001, "log.alerts": None}
 
 
-ASSEMBLY = Assembly(
+PLUGIN = Plugin(
     name="sms",
     about="Texts.",
     settings=Own,
@@ -43,7 +43,7 @@ def nothing_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
 
 
 def test_defaults_hold_where_nothing_is_given() -> None:
-    general = load_program(ASSEMBLY).general
+    general = load_program(PLUGIN).general
 
     assert (general.store, general.server.port) == ("sqlite:///in-file.db", 9001)
     assert general.server.host == "127.0.0.1"
@@ -51,9 +51,9 @@ def test_defaults_hold_where_nothing_is_given() -> None:
 
 def test_what_is_given_is_stronger(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SMS_QUEUE", "own.db")
-    assert load_program(ASSEMBLY).general.store == "sqlite:///own.db"
+    assert load_program(PLUGIN).general.store == "sqlite:///own.db"
     monkeypatch.setenv("HOMING_STORE", "memory:")
     monkeypatch.setenv("HOMING_SERVER__PORT", "8025")
-    general = load_program(ASSEMBLY).general
+    general = load_program(PLUGIN).general
 
     assert (general.store, general.server.port) == ("memory:", 8025)

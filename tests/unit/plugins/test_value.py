@@ -7,7 +7,7 @@ from typing import Annotated
 import pytest
 from msgspec import Struct
 
-from homing.plugins.value import Assembly, NoSettings
+from homing.plugins.value import NoSettings, Plugin
 from homing.settings.own_names import env, own_names
 
 
@@ -47,16 +47,16 @@ def test_fields_carry_their_own_environment_names() -> None:
     [
         (WithoutDefault, "url has no default"),
         (WithoutName, "names no variable"),
-        (WithOurName, "HOMING_ is for all assemblies"),
+        (WithOurName, "HOMING_ is for all plugins"),
         (WithOneNameTwice, "names two fields"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(settings: type[Struct], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        Assembly(name="sms", about="Texts.", settings=settings, routes=lambda setup: ())
+        Plugin(name="sms", about="Texts.", settings=settings, routes=lambda setup: ())
 
 
 @pytest.mark.parametrize("name", ["", "SMS", "s m s", "-sms", "1sms"])
 def test_a_name_is_one_word_of_a_command_line(name: str) -> None:
     with pytest.raises(ValueError, match="small letters"):
-        Assembly(name=name, about="Texts.", settings=NoSettings, routes=lambda setup: ())
+        Plugin(name=name, about="Texts.", settings=NoSettings, routes=lambda setup: ())
