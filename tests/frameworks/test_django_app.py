@@ -113,7 +113,7 @@ async def look():
 
 with homing.sync as sync:
     plan = sync.run(look())
-print(plan.stages[0].retry.schedule.steps_s, plan.stages[0].retry.max_attempts, plan.on_doubt)
+print(plan.stages[0].retry.schedule.steps_s, plan.stages[0].retry.max_attempts, plan.on_unknown)
 """
 CHECKING = """
 import json
@@ -130,7 +130,7 @@ for wrong in (
     {"PROVIDER": "stub:", "SENDERS": "desk@example.org"},
     {"PROVIDER": "stub:", "RETRY": 5},
     {"PROVIDER": "stub:", "TIMEOUT_S": "1m"},
-    {"PROVIDER": "stub:", "ON_DOUBT": "held"},
+    {"PROVIDER": "stub:", "ON_UNKNOWN": "held"},
 ):
     with override_settings(HOMING=wrong):
         told += [found.msg for found in check_homing()]
@@ -196,7 +196,7 @@ def test_wrong_settings_are_named_by_the_checks(site: Site) -> None:
         "HOMING['SENDERS']",
         "retry",
         "timeout_s",
-        "on_doubt",
+        "on_unknown",
     ]
     assert "known are STORE, PROVIDER" in told[1]
 
@@ -255,7 +255,7 @@ def test_retries_and_the_way_out_of_doubt_can_be_set(site: Site) -> None:
     configure(
         site,
         "from homing import Ladder, Retry\n"
-        "HOMING |= {'RETRY': Retry(Ladder((9.0,)), max_attempts=2), 'ON_DOUBT': 'hold'}\n",
+        "HOMING |= {'RETRY': Retry(Ladder((9.0,)), max_attempts=2), 'ON_UNKNOWN': 'hold'}\n",
     )
     assert shell(site, PLAN).split() == ["(9.0,)", "2", "hold"]
 

@@ -98,7 +98,7 @@ def settings(tmp_path: Path) -> dict[str, str]:
         "HOMING_TEMPLATES": str(tmp_path / "templates"),
         "HOMING_TELEMETRY__SENTRY_DSN_FILE": str(secret),
         "HOMING_ROUTES__MAIL__MAX_ATTEMPTS": "1",
-        "HOMING_ROUTES__MAIL__ON_DOUBT": "hold",
+        "HOMING_ROUTES__MAIL__ON_UNKNOWN": "hold",
         "HOMING_ROUTES__MAIL__ON_ROUTE_FAULT": "fail",
     }
 

@@ -26,7 +26,7 @@ from homing import (
     Ticket,
 )
 
-homing = Homing(Path("outbox.db"), provider="stub:", on_doubt="hold")
+homing = Homing(Path("outbox.db"), provider="stub:", on_unknown="hold")
 mail = Email(to="ann@example.org", text="See you Monday")
 
 
@@ -72,7 +72,7 @@ async def wrong() -> None:
     await homing.submit(mail, key=5)  # type: ignore[arg-type]
     await homing.submit(mail, metadata={"a": 1})  # type: ignore[dict-item]
     await homing.submit(mail, not_before_ms="tomorrow")  # type: ignore[arg-type]
-    Homing(on_doubt="perhaps")  # type: ignore[arg-type]
+    Homing(on_unknown="perhaps")  # type: ignore[arg-type]
 """
 
 

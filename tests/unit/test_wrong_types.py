@@ -195,10 +195,10 @@ def test_a_url_whose_host_cannot_be_read_is_refused_by_name(scheme: str, host: s
 
 
 def test_a_misspelt_way_out_of_doubt_is_refused() -> None:
-    """It would mean `resend`, where the caller wanted to hold."""
+    """It would mean `retry`, where the caller wanted to hold."""
     for wrong in ("held", None, True):
-        with pytest.raises(SettingsError, match="on_doubt: must be one of resend, hold"):
-            Homing("memory:", provider="stub:", on_doubt=wrong)  # type: ignore[arg-type] # tested
+        with pytest.raises(SettingsError, match="on_unknown: must be one of retry, hold"):
+            Homing("memory:", provider="stub:", on_unknown=wrong)  # type: ignore[arg-type] # tested
 
 
 async def test_a_path_is_a_sqlite_file(tmp_path: Path) -> None:

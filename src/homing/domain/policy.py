@@ -13,7 +13,7 @@ from homing.domain.failure import RATE_LIMITED, Failure
 
 LONGEST_DELAY_S = 366 * 86_400.0
 
-OnDoubt: TypeAlias = Literal["resend", "hold"]
+OnUnknown: TypeAlias = Literal["retry", "hold"]
 OnRouteFault: TypeAlias = Literal["pause", "fail", "retry"]
 
 
@@ -152,8 +152,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """The rules for the deliveries of a route: everything that transitions know about it."""
 
     stages: tuple[Stage, ...]
-    on_doubt: OnDoubt = "resend"
-    # After so many sends in doubt in one cycle `resend` becomes `hold`; None: the budget bounds it.
+    on_unknown: OnUnknown = "retry"
+    # After so many sends in doubt in one cycle `retry` becomes `hold`; None: the budget bounds it.
     max_doubtful_sends: int | None = None
     on_route_fault: OnRouteFault = "pause"
     inline_counts: bool = True

@@ -23,7 +23,7 @@ from homing.domain.errors import (
     StoreError,
 )
 from homing.domain.message import Email, Event, Job, Message
-from homing.domain.policy import OnDoubt, Retry
+from homing.domain.policy import OnUnknown, Retry
 from homing.engine.access.tokens import Tokens
 from homing.engine.access.users import Users
 from homing.engine.intake.admission import Admission, Request, Ticket
@@ -85,7 +85,7 @@ class Homing:
         senders: Sequence[str] = (),
         templates: str | Path | None = None,
         dkim: Mapping[str, tuple[str, str]] | None = None,
-        on_doubt: OnDoubt = "resend",
+        on_unknown: OnUnknown = "retry",
         retry: Retry | None = None,
         timeout_s: float | None = None,
         routes: Sequence[Route] = (),
@@ -108,7 +108,7 @@ class Homing:
         of mail. `sender` is the From of all mail, unless a message names one of `senders`;
         `templates` is the folder of the catalog; `dkim` has, by domain, the selector and the path
         of the key with which mail is signed. Where it is unknown whether an attempt was accepted,
-        `on_doubt` says whether the mail is sent again (`resend`, flagged as a possible duplicate)
+        `on_unknown` says whether the mail is sent again (`retry`, flagged as a possible duplicate)
         or waits for a person (`hold`). `retry` says when and how often a mail is tried, `timeout_s`
         how long one attempt may take; handlers and jobs have their own.
 
@@ -132,7 +132,7 @@ class Homing:
                 senders=senders,
                 catalog=templates,
                 dkim=dkim,
-                on_doubt=on_doubt,
+                on_unknown=on_unknown,
                 retry=retry,
                 timeout_s=timeout_s,
             )

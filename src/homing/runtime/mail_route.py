@@ -11,7 +11,7 @@ from homing.domain.errors import InvalidRequest, SettingsError
 from homing.domain.failure import Failure
 from homing.domain.identity import message_id
 from homing.domain.message import Email, decode_message
-from homing.domain.policy import Ladder, OnDoubt, Plan, Retry, Stage
+from homing.domain.policy import Ladder, OnUnknown, Plan, Retry, Stage
 from homing.engine.intake.admitted import Admitted
 from homing.engine.route import Route
 from homing.engine.work.handlers import check_policy
@@ -42,7 +42,7 @@ def mail_route(  # noqa: PLR0913 - settings of the route, each with a default
     catalog: Catalog | str | Path | None = None,
     limits: Limits | None = None,
     dkim: Mapping[str, tuple[str, str]] | None = None,
-    on_doubt: OnDoubt = "resend",
+    on_unknown: OnUnknown = "retry",
     retry: Retry | None = None,
     timeout_s: float | None = None,
 ) -> Route:
@@ -52,8 +52,8 @@ def mail_route(  # noqa: PLR0913 - settings of the route, each with a default
     says when and how often a mail is tried, `timeout_s` how long an attempt may take."""
     timeout_s = SEND_TIMEOUT_S if timeout_s is None else timeout_s
     check_policy(retry, timeout_s)
-    if on_doubt not in get_args(OnDoubt):
-        raise SettingsError("on_doubt", f"must be one of {', '.join(get_args(OnDoubt))}")
+    if on_unknown not in get_args(OnUnknown):
+        raise SettingsError("on_unknown", f"must be one of {', '.join(get_args(OnUnknown))}")
     own = sender or getattr(provider, "sender", DEFAULT_SENDER)
     if own is None:
         raise SettingsError("sender", "is required: the address that mail comes from")
@@ -68,7 +68,7 @@ def mail_route(  # noqa: PLR0913 - settings of the route, each with a default
     )
     return Route(
         name=MAIL_ROUTE,
-        plan=Plan(stages=(send,), on_doubt=on_doubt, max_doubtful_sends=MAX_DOUBTFUL_SENDS),
+        plan=Plan(stages=(send,), on_unknown=on_unknown, max_doubtful_sends=MAX_DOUBTFUL_SENDS),
         steps={SEND: step},
         provider=provider,
         admit=composer.admit,

@@ -36,7 +36,7 @@ def _plan(plan: Plan, given: RouteSettings) -> Plan:
     return replace(
         plan,
         stages=tuple(_stage(stage, given) for stage in plan.stages),
-        on_doubt=given.on_doubt or plan.on_doubt,
+        on_unknown=given.on_unknown or plan.on_unknown,
         on_route_fault=given.on_route_fault or plan.on_route_fault,
         retention=_retention(plan.retention, given.retention or RetentionSettings()),
     )
@@ -56,7 +56,7 @@ def in_force(route: Route) -> RouteSettings:
             after_cap=_time(after.cap_s),
         ),
         max_attempts=retry.max_attempts,
-        on_doubt=plan.on_doubt,
+        on_unknown=plan.on_unknown,
         on_route_fault=plan.on_route_fault,
         timeout=Seconds(stage.timeout_s),
         concurrency=route.concurrency,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta, Struct, field
 
 from homing.content.limits import DEFAULT
-from homing.domain.policy import OnDoubt, OnRouteFault
+from homing.domain.policy import OnRouteFault, OnUnknown
 from homing.engine.access.users import PersonRole
 from homing.settings.durations import Seconds
 
@@ -86,12 +86,12 @@ class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
         ]
         | None
     ) = None
-    on_doubt: Annotated[
-        OnDoubt | None,
+    on_unknown: Annotated[
+        OnUnknown | None,
         says(
-            "It is unknown whether an attempt was accepted: `resend` it, flagged as a"
-            " possible duplicate, or `hold` it for a person. The route `mail` holds it after three"
-            " sends in doubt."
+            "What happens when it is unknown whether an attempt was accepted: `retry` sends the"
+            " message again, flagged as a possible duplicate; `hold` makes it a dead letter for a"
+            " person to decide. The route `mail` holds it after three sends in doubt."
         ),
     ] = None
     on_route_fault: Annotated[

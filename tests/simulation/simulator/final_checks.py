@@ -161,7 +161,7 @@ def _duplicates(
     waived = any(cycle.failed_because == "uncertain" for cycle in delivery.failure_history)
     # How long a service folds tokens is measured by wall clocks, which may disagree.
     misjudged = route_kind.token_window_s and world.options.has("clock")
-    if route_kind.on_doubt == "hold" and worst > by_zombie and not waived and not misjudged:
+    if route_kind.on_unknown == "hold" and worst > by_zombie and not waived and not misjudged:
         world.findings.breach("I9", delivery.id, "sent again in doubt, on a route that holds")
 
 

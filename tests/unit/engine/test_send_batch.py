@@ -450,7 +450,7 @@ async def test_slots_and_groups_share_what_the_route_allows() -> None:
 
 async def test_i7_a_stop_in_the_middle_leaves_the_doubt_and_gives_back_the_rest() -> None:
     provider = Flock(room=1)
-    world = World(sending(provider, on_doubt="hold"))
+    world = World(sending(provider, on_unknown="hold"))
     accepted = [await world.submit(key) for key in names(MAX_BATCH + 2)]
     provider.room = MAX_BATCH
     await world.engine.start()
@@ -479,7 +479,7 @@ async def test_a_stop_settles_what_is_answered() -> None:
 
 async def test_what_is_in_doubt_goes_its_own_way() -> None:
     provider = Flock()
-    world = World(sending(provider, on_doubt="hold"))
+    world = World(sending(provider, on_unknown="hold"))
     accepted = await world.submit("k")
     await world.crash_of_another(accepted.id, committing=True)
     world.clock.advance(1)

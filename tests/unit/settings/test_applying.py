@@ -108,7 +108,7 @@ def test_every_plan_of_a_route_is_set() -> None:
         RouteSettings(
             max_attempts=2,
             timeout=Seconds(7.0),
-            on_doubt="hold",
+            on_unknown="hold",
             retention=RetentionSettings(delivered=Seconds(60.0)),
         ),
     )
@@ -116,4 +116,4 @@ def test_every_plan_of_a_route_is_set() -> None:
     for plan in set_route.all_plans:
         assert [stage.retry.max_attempts for stage in plan.stages] == [2] * len(plan.stages)
         assert {stage.timeout_s for stage in plan.stages} == {7.0}
-        assert (plan.on_doubt, plan.retention.delivered_s) == ("hold", 60.0)
+        assert (plan.on_unknown, plan.retention.delivered_s) == ("hold", 60.0)

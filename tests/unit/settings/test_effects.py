@@ -358,9 +358,9 @@ def _(folder: Path) -> None:
     assert retry_of(max_attempts=3).max_attempts == 3
 
 
-@effect_of("routes.<name>.on_doubt")
+@effect_of("routes.<name>.on_unknown")
 def _(folder: Path) -> None:
-    assert mail(on_doubt="hold").plan.on_doubt == "hold"
+    assert mail(on_unknown="hold").plan.on_unknown == "hold"
 
 
 @effect_of("routes.<name>.on_route_fault")

@@ -67,7 +67,7 @@ def test_the_routes_of_the_issue_are_read(tmp_path: Path) -> None:
     [routes.mail]
     retry = {ladder = ["1s", "2s"]}
     max_attempts = 3
-    on_doubt = "resend"
+    on_unknown = "retry"
     on_route_fault = "pause"
     retention = {delivered = "30d"}
     """
@@ -76,7 +76,7 @@ def test_the_routes_of_the_issue_are_read(tmp_path: Path) -> None:
 
     assert mail.retry is not None
     assert mail.retry.ladder == (Seconds(1.0), Seconds(2.0))
-    assert (mail.max_attempts, mail.on_doubt, mail.on_route_fault) == (3, "resend", "pause")
+    assert (mail.max_attempts, mail.on_unknown, mail.on_route_fault) == (3, "retry", "pause")
     assert mail.retention is not None
     assert mail.retention.delivered == Seconds(30 * 86400.0)
 
@@ -160,7 +160,7 @@ def test_text_settings_are_taken_as_they_are(tmp_path: Path) -> None:
         ("HOMING_ROUTES__MAIL__RETRY__LADDER", "[1s", ["LADDER", "not a TOML"]),
         ("HOMING_ROUTES__MAIL__RETRY__LADDER", "[]", ["routes.mail.retry.ladder", "no steps"]),
         ("HOMING_ROUTES__MAIL__RETRY__LADDER", "[true]", ["retry.ladder", "duration"]),
-        ("HOMING_ROUTES__MAIL__ON_DOUBT", "pray", ["routes.mail.on_doubt", "pray"]),
+        ("HOMING_ROUTES__MAIL__ON_UNKNOWN", "pray", ["routes.mail.on_unknown", "pray"]),
         ("HOMING_ROUTES__MAIL__MAX_ATTEMPTS", "0", ["routes.mail.max_attempts", ">= 1"]),
         ("HOMING_ROUTES__MAIL__TIMEOUT", "0", ["routes.mail.timeout", "HOMING_ROUTES__MAIL"]),
         ("HOMING_ROUTES__MAIL__COLOUR", "1", ["routes.mail.colour", "no such setting"]),
@@ -225,7 +225,7 @@ def test_a_wrong_line_of_the_file_names_itself(tmp_path: Path, toml: str, words:
         ("HOMING_TELEMETRY__PROMETHEUS", "maybe", "write a value such as true"),
         ("HOMING_ROUTES__MAIL__MAX_ATTEMPTS", "x", "write a value such as 5"),
         ("HOMING_ROUTES__MAIL__RETRY__LADDER", "5m", 'write a value such as ["1m", "5m"]'),
-        ("HOMING_ROUTES__MAIL__ON_DOUBT", "pray", "use one of resend, hold"),
+        ("HOMING_ROUTES__MAIL__ON_UNKNOWN", "pray", "use one of retry, hold"),
         ("HOMING_LOG__LEVEL", "loud", "use one of debug, info, warning, error"),
         ("HOMING_STOP_GRACE", "soon", "write 30, 1.5s, 5m, 2h, 7d or 1h30m"),
     ],

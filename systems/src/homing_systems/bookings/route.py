@@ -42,7 +42,7 @@ PLAN = Plan(
             sends=True,
         ),
     ),
-    on_doubt="resend",
+    on_unknown="retry",
     on_route_fault="retry",
     inline_counts=False,
     keep_delivered=False,

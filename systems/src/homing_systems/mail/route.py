@@ -104,7 +104,7 @@ def _sending(name: str, rules: MailRules) -> Stage:
 def _plan(rules: MailRules, *stages: Stage) -> Plan:
     return Plan(
         stages=stages,
-        on_doubt="resend",
+        on_unknown="retry",
         on_route_fault="fail",
         interrupted_counts=True,
         retention=rules.retention,

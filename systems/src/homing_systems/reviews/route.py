@@ -135,7 +135,7 @@ def _as_written(delivery: Delivery, content: Content) -> bytes:
 def _plan(*stages: Stage) -> Plan:
     return Plan(
         stages=stages,
-        on_doubt="hold",
+        on_unknown="hold",
         on_route_fault="fail",
         notify_on_failed=(DEAD_LETTER,),
         notify_by_class={RUNTIME_BUG: (PAGE,), POLICY_UNEXPECTED: (ESCALATION,)},

@@ -51,7 +51,7 @@ def verdict_plan(max_attempts: int = DEFAULT_MAX_ATTEMPTS, *, inline_counts: boo
     retry = Retry(Ladder(LADDER_S, first=1), max_attempts, RetryAfter(min_s=RATE_LIMIT_MIN_S))
     return Plan(
         stages=(Stage(name=SEND, retry=retry, timeout_s=SEND_TIMEOUT_S, sends=True),),
-        on_doubt="resend",
+        on_unknown="retry",
         on_route_fault="fail",
         inline_counts=inline_counts,
         inline_retries_at_once=True,
