@@ -67,7 +67,7 @@ def test_no_mishap_repeats_what_was_sent(tmp_path: Path) -> None:
         "store": f"sqlite:///{tmp_path / 'homing.db'}",
         "log__level": "debug",
         "log__format": "json",
-        "log__alerts": str(tmp_path / "ALERT.log"),
+        "log__alert_file": str(tmp_path / "ALERT.log"),
         "routes__mail__max_attempts": "1",
     }
     with homing_serve(tmp_path, **settings) as served:

@@ -165,13 +165,13 @@ async def test_damage_of_a_jsonl_store_is_told_by_the_run_that_meets_it() -> Non
 async def test_files_that_others_can_read_are_bad(name: str) -> None:
     put(name, 0o640)
 
-    report = await found(given("log = {alerts = 'alerts'}"))
+    report = await found(given("log = {alert_file = 'alerts'}"))
 
     assert report["files", "bad"] == [f"{name} can be read by others: chmod 600 {name}"]
 
 
 async def test_a_log_in_a_missing_folder_is_bad() -> None:
-    report = await found(given("log = {alerts = 'none/alerts', deliveries = '.'}"))
+    report = await found(given("log = {alert_file = 'none/alerts', delivery_file = '.'}"))
 
     assert "none/alerts cannot be made: its folder cannot be written" in report["files", "bad"]
     assert ". cannot be written" in report["files", "bad"]

@@ -88,7 +88,7 @@ def run_server(
 
     app.router.lifespan_context = lifespan
     try:
-        serve(app, server, stop_grace_s=settings.stop_grace.value)
+        serve(app, server, shutdown_grace_s=settings.shutdown_grace.value)
     finally:
         telemetry.close()
 

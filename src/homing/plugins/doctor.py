@@ -138,7 +138,7 @@ def _assemblies(general: Settings) -> Iterator[Finding]:
 
 def _files(settings: Settings) -> Iterator[Finding]:
     """Files with addresses and payloads are readable by their owner alone, and writable."""
-    for name in (settings.log.alerts, settings.log.deliveries, settings.journal):
+    for name in (settings.log.alert_file, settings.log.delivery_file, settings.journal):
         if name is not None:
             yield from file_findings(Path(name))
 

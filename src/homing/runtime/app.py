@@ -33,7 +33,7 @@ from homing.engine.ops.bulk import BulkActions
 from homing.engine.ops.desk import Desk
 from homing.engine.ops.explaining import explain_delivery
 from homing.engine.ops.search import SearchResult, search
-from homing.engine.process.engine import STOP_GRACE_S, Engine
+from homing.engine.process.engine import SHUTDOWN_GRACE_S, Engine
 from homing.engine.process.route_owners import store_owner, stored_owners
 from homing.engine.process.route_table import RouteTable
 from homing.engine.process.store_health import DAMAGED, REFUSES
@@ -82,7 +82,7 @@ class Homing:
         *,
         provider: str | Provider | None = None,
         sender: str | None = None,
-        senders: Sequence[str] = (),
+        allowed_senders: Sequence[str] = (),
         templates: str | Path | None = None,
         dkim: Mapping[str, tuple[str, str]] | None = None,
         on_unknown: OnUnknown = "retry",
@@ -102,10 +102,10 @@ class Homing:
         notifiers: Sequence[Notifier] = (),
         alarm: Alarm | None = None,
         time_scale: float = 1.0,
-        stop_grace_s: float = STOP_GRACE_S,
+        shutdown_grace_s: float = SHUTDOWN_GRACE_S,
     ) -> None:
         """`store` is a URL, the `Path` of a SQLite file, or a store; `provider` a URL or a provider
-        of mail. `sender` is the From of all mail, unless a message names one of `senders`;
+        of mail. `sender` is the From of all mail, unless a message names one of `allowed_senders`;
         `templates` is the folder of the catalog; `dkim` has, by domain, the selector and the path
         of the key with which mail is signed. Where it is unknown whether an attempt was accepted,
         `on_unknown` says whether the mail is sent again (`retry`, flagged as a possible duplicate)
@@ -117,7 +117,7 @@ class Homing:
         command serves it; others belong to an application. `route_owner` names the owner of
         `routes` for programs that do not have them. `layouts`, by queue or route, are the records
         that a store may write beside its own. `journal` is the file of the emergency journal."""
-        self.stop_grace_s = stop_grace_s
+        self.shutdown_grace_s = shutdown_grace_s
         self.time_scale = time_scale
         self._clock = clock or (SystemClock() if time_scale == 1.0 else ScaledClock(time_scale))
         self._rng = rng or SystemRandom()
@@ -129,7 +129,7 @@ class Homing:
             self._mail_route = partial(
                 mail_route,
                 sender=sender,
-                senders=senders,
+                allowed_senders=allowed_senders,
                 catalog=templates,
                 dkim=dkim,
                 on_unknown=on_unknown,
@@ -321,7 +321,7 @@ class Homing:
             if self._bulk is not None:
                 await self._bulk.close()
             if self._engine is not None:
-                await self._engine.stop(self.stop_grace_s if grace_s is None else grace_s)
+                await self._engine.stop(self.shutdown_grace_s if grace_s is None else grace_s)
         finally:
             await self.store.close()
             self._bulk = self.running_in = None

@@ -38,7 +38,7 @@ def mail_route(  # noqa: PLR0913 - settings of the route, each with a default
     provider: Provider,
     *,
     sender: str | None = None,
-    senders: Sequence[str] = (),
+    allowed_senders: Sequence[str] = (),
     catalog: Catalog | str | Path | None = None,
     limits: Limits | None = None,
     dkim: Mapping[str, tuple[str, str]] | None = None,
@@ -46,10 +46,11 @@ def mail_route(  # noqa: PLR0913 - settings of the route, each with a default
     retry: Retry | None = None,
     timeout_s: float | None = None,
 ) -> Route:
-    """A route over this provider. The From is `sender`, unless a message names one of `senders`:
-    an address, or `@example.org` for all addresses of a domain. `catalog` has the templates, or is
-    their folder. `dkim` has, by domain, the selector and the path of the key to sign with. `retry`
-    says when and how often a mail is tried, `timeout_s` how long an attempt may take."""
+    """A route over this provider. The From is `sender`, unless a message names one of
+    `allowed_senders`: an address, or `@example.org` for all addresses of a domain. `catalog` has
+    the templates, or is their folder. `dkim` has, by domain, the selector and the path of the key
+    to sign with. `retry` says when and how often a mail is tried, `timeout_s` how long an attempt
+    may take."""
     timeout_s = SEND_TIMEOUT_S if timeout_s is None else timeout_s
     check_policy(retry, timeout_s)
     if on_unknown not in get_args(OnUnknown):
@@ -57,7 +58,9 @@ def mail_route(  # noqa: PLR0913 - settings of the route, each with a default
     own = sender or getattr(provider, "sender", DEFAULT_SENDER)
     if own is None:
         raise SettingsError("sender", "is required: the address that mail comes from")
-    composer = EmailComposer(own, catalog=_loaded(catalog), limits=limits, senders=senders)
+    composer = EmailComposer(
+        own, catalog=_loaded(catalog), limits=limits, allowed_senders=allowed_senders
+    )
     send = Stage(name=SEND, retry=retry or SEND_RETRY, sends=True, timeout_s=timeout_s)
     step = SendStep(
         provider,
@@ -103,7 +106,7 @@ class EmailComposer:
         *,
         catalog: Catalog | None = None,
         limits: Limits | None = None,
-        senders: Sequence[str] = (),
+        allowed_senders: Sequence[str] = (),
         needs_to: bool = False,
     ) -> None:
         # Late: what only mail needs is not loaded by `import homing`.
@@ -118,7 +121,7 @@ class EmailComposer:
         self._catalog = catalog
         self._needs_to = needs_to
         self._known = frozenset(() if catalog is None else catalog.locales())
-        self._senders = Senders(sender or DEFAULT_SENDER, senders)
+        self._senders = Senders(sender or DEFAULT_SENDER, allowed_senders)
         self.envelope_sender = self._senders.envelope_sender
 
     def admit(self, email: Email) -> Admitted:

@@ -52,8 +52,8 @@ def in_force(route: Route) -> RouteSettings:
             ladder=tuple(map(Seconds, inner.steps_s)) if isinstance(inner, Ladder) else None,
             exponential=None if isinstance(inner, Ladder) else _growing(inner),
             jitter=isinstance(retry.schedule, FullJitter),
-            after_min=Seconds(after.min_s),
-            after_cap=_time(after.cap_s),
+            retry_after_min=Seconds(after.min_s),
+            retry_after_max=_time(after.cap_s),
         ),
         max_attempts=retry.max_attempts,
         on_unknown=plan.on_unknown,
@@ -71,8 +71,10 @@ def in_force(route: Route) -> RouteSettings:
 
 def _stage(stage: Stage, given: RouteSettings) -> Stage:
     own, wish = stage.retry, given.retry or RetrySettings()
-    after_min_s = own.retry_after.min_s if wish.after_min is None else wish.after_min.value
-    after = RetryAfter(after_min_s, _or(wish.after_cap, own.retry_after.cap_s))
+    after_min_s = (
+        own.retry_after.min_s if wish.retry_after_min is None else wish.retry_after_min.value
+    )
+    after = RetryAfter(after_min_s, _or(wish.retry_after_max, own.retry_after.cap_s))
     retry = Retry(_schedule(own.schedule, wish), given.max_attempts or own.max_attempts, after)
     timeout_s = stage.timeout_s if given.timeout is None else given.timeout.value
     return replace(stage, retry=retry, timeout_s=timeout_s)

@@ -50,7 +50,7 @@ _NOTES = {
     ' give `HOMING_DKIM=\'{"example.org" = {selector = "mail", key_path = "key.pem"}}\'`.\n\n',
 }
 # What "not set" means, where it is not simply "off".
-_UNSET = {"after_cap": "no cap", "auth": "not set", "max": "no limit"}
+_UNSET = {"retry_after_max": "no limit", "auth": "not set", "max": "no limit"}
 
 
 def reference(mail: RouteSettings) -> str:

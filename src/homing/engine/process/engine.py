@@ -48,7 +48,7 @@ COUNT_FAILED_EVERY_S = 60.0
 LOOK_AT_PAUSES_EVERY_S = KNOWN_WITHIN_S / 2
 LOOK_FOR_LINES_EVERY_S = 15.0
 REVIVE_AFTER_S = 1.0
-STOP_GRACE_S = 20.0
+SHUTDOWN_GRACE_S = 20.0
 # After work that has used up the grace, the last writes of a stop still have this long.
 LAST_WRITES_S = 1.0
 
@@ -227,7 +227,7 @@ class Engine:
         own = [self.holder] if self.liveness.queues and self._tasks else []
         return sorted([*self.liveness.workers, *own])
 
-    async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
+    async def stop(self, grace_s: float = SHUTDOWN_GRACE_S) -> None:
         """Finish or release claimed work, write all outcomes, remove the heartbeat.
 
         Outcomes that the store does not accept within the grace period go to the emergency journal.

@@ -52,11 +52,15 @@ PLAN = Plan(
 
 
 def bookings_route(
-    provider: Provider, *, sender: str, senders: Sequence[str] = (), sign: Sign | None = None
+    provider: Provider,
+    *,
+    sender: str,
+    allowed_senders: Sequence[str] = (),
+    sign: Sign | None = None,
 ) -> Route:
     """The mail is complete at intake: nothing of it is looked up or rendered later."""
     # `email_outbox` has a column for the one whom a mail is for.
-    emails = EmailComposer(sender, senders=senders, needs_to=True)
+    emails = EmailComposer(sender, allowed_senders=allowed_senders, needs_to=True)
     return Route(
         name=NAME,
         plan=PLAN,

@@ -56,7 +56,7 @@ class MailRules(Struct, frozen=True, kw_only=True):
     """What the service's settings decide about mails."""
 
     sender: str
-    senders: tuple[str, ...] = ()
+    allowed_senders: tuple[str, ...] = ()
     sign: Sign | None = None
     timeout_s: float = 15.0
     concurrency: int = 4
@@ -65,7 +65,7 @@ class MailRules(Struct, frozen=True, kw_only=True):
 
 
 def mail_route(provider: Provider, render: Render, rules: MailRules) -> Route:
-    senders = Senders(rules.sender, rules.senders)
+    senders = Senders(rules.sender, rules.allowed_senders)
     send = SendStep(provider, composer(senders), sender=senders.envelope_sender, sign=rules.sign)
     return Route(
         name=NAME,
