@@ -93,6 +93,15 @@ async def test_a_good_installation_has_one_warning_no_worker() -> None:
     assert report["sqlite", "good"][0].startswith("SQLite 3.")
 
 
+async def test_it_says_how_long_records_are_kept() -> None:
+    report = await found(given("routes.mail.retention = {failed = 'forever', payload = '2d'}"))
+
+    assert (
+        "mail keeps delivered 30d, dismissed 30d, failed forever, failed_payload 90d, payload 2d,"
+        " attempts 90d, key 7d, dead_letter 90d"
+    ) in report["retention", "good"]
+
+
 async def test_a_living_worker_is_seen() -> None:
     async with Homing("sqlite:///homing.db", provider="stub:"):
         report = await found(given())

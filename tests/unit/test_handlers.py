@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from homing import Assignment, Event, Homing, HomingError, InvalidRequest, Job, SettingsError
+from homing import (
+    Assignment,
+    Event,
+    Homing,
+    HomingError,
+    InvalidRequest,
+    Job,
+    Retention,
+    SettingsError,
+)
 from homing.domain.failure import Failure, Refusal
 from homing.engine.work.handlers import DEFAULT_RETRY, EVENT_ROUTE, HANDLE, Handlers
 from homing.events import DEFAULT_RETRY_POLICY, RetryPolicy
@@ -272,3 +281,21 @@ async def test_a_store_without_transactions_for_handlers_says_so_at_the_start() 
 
     with pytest.raises(HomingError, match=r"handler 'book' takes a connection.*OnceStore"):
         await homing.start()
+
+
+async def test_retention_applies_to_mail_events_and_jobs() -> None:
+    kept = Retention(delivered_s=None, key_s=5.0)
+    homing = Homing("memory:", provider="stub:", retention=kept)
+
+    @homing.on("invoice.paid")
+    async def book(event: object) -> None: ...
+
+    @homing.job("review")
+    async def review(call: object) -> None: ...
+
+    async with homing:
+        plans = [plan for route in homing.engine.routes.values() for plan in route.all_plans]
+        ticket = await homing.submit(Event("invoice.paid"), key="k")
+
+    assert {plan.retention for plan in plans} == {kept}
+    assert ticket.delivery.key_term_s == 5.0

@@ -60,6 +60,7 @@ OFFERED = [
     "Refusal",
     "Refused",
     "Request",
+    "Retention",
     "Retry",
     "RetryAfter",
     "Route",

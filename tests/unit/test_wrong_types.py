@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from homing import Attachment, Email, Event, Homing, InvalidRequest, Job, SettingsError
+from homing import Attachment, Email, Event, Homing, InvalidRequest, Job, Retention, SettingsError
 from homing.build import Fact, Query
 from homing.testing.clocks import ManualClock
 
@@ -199,6 +199,16 @@ def test_a_misspelt_way_out_of_doubt_is_refused() -> None:
     for wrong in ("held", None, True):
         with pytest.raises(SettingsError, match="on_unknown: must be one of retry, hold"):
             Homing("memory:", provider="stub:", on_unknown=wrong)  # type: ignore[arg-type] # tested
+
+
+@pytest.mark.parametrize(
+    ("wrong", "setting"),
+    [(30.0, "retention: must be a Retention"), (Retention(key_s=-1.0), r"retention\.key_s: ")],
+)
+def test_a_wrong_retention_is_refused(wrong: Any, setting: str) -> None:
+    """It would be noticed when records are removed, or are not."""
+    with pytest.raises(SettingsError, match=setting):
+        Homing("memory:", provider="stub:", retention=wrong)
 
 
 async def test_a_path_is_a_sqlite_file(tmp_path: Path) -> None:

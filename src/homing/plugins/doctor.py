@@ -9,6 +9,8 @@ import stat
 from collections.abc import Awaitable, Iterator, Sequence
 from pathlib import Path
 
+from msgspec.structs import asdict
+
 from homing.domain.errors import HomingError, SettingsError, StoreError
 from homing.engine.ops.advice import setup_advice, with_advice
 from homing.engine.process.alerts import RESTORED
@@ -27,6 +29,7 @@ from homing.runtime.app import Homing
 from homing.runtime.clock import SystemClock
 from homing.runtime.urls import journal_for
 from homing.settings import Settings, masked, span
+from homing.settings.durations import Term
 from homing.stores.files import file_findings
 
 PATIENCE_S = 15.0
@@ -115,7 +118,15 @@ async def _opened(homing: Homing, program: Program) -> list[Finding]:
     service = Service(homing, program.settings, program.general)
     for check in program.assembly.checks:
         findings += await _checked("assembly", check(service))
-    return findings
+    return [*findings, *_retention(homing)]
+
+
+def _retention(homing: Homing) -> Iterator[Finding]:
+    """How long each route keeps what, by the names of the settings."""
+    for name in homing.engine.workers:
+        kept = asdict(homing.engine.routes[name].plan.retention)
+        terms = (f"{record.removesuffix('_s')} {Term(kept_s)}" for record, kept_s in kept.items())
+        yield Finding("retention", "good", f"{name} keeps {', '.join(terms)}")
 
 
 async def _noticed(store: Store, clock: Clock) -> list[Finding]:

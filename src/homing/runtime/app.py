@@ -23,7 +23,7 @@ from homing.domain.errors import (
     StoreError,
 )
 from homing.domain.message import Email, Event, Job, Message
-from homing.domain.policy import OnUnknown, Retry
+from homing.domain.policy import OnUnknown, Retention, Retry
 from homing.engine.access.tokens import Tokens
 from homing.engine.access.users import Users
 from homing.engine.intake.admission import Admission, Request, Ticket
@@ -37,7 +37,7 @@ from homing.engine.process.engine import SHUTDOWN_GRACE_S, Engine
 from homing.engine.process.route_owners import store_owner, stored_owners
 from homing.engine.process.route_table import RouteTable
 from homing.engine.process.store_health import DAMAGED, REFUSES
-from homing.engine.route import Route
+from homing.engine.route import Route, check_retention
 from homing.engine.work.function_step import TerminalErrors
 from homing.engine.work.handler_names import store_names
 from homing.engine.work.handler_retry import RetryPolicy
@@ -88,6 +88,7 @@ class Homing:
         on_unknown: OnUnknown = "retry",
         retry: Retry | None = None,
         timeout_s: float | None = None,
+        retention: Retention | None = None,
         routes: Sequence[Route] = (),
         known: Sequence[Route] = (),
         layouts: Mapping[str, RecordLayout] | None = None,
@@ -110,7 +111,8 @@ class Homing:
         of the key with which mail is signed. Where it is unknown whether an attempt was accepted,
         `on_unknown` says whether the mail is sent again (`retry`, flagged as a possible duplicate)
         or waits for a person (`hold`). `retry` says when and how often a mail is tried, `timeout_s`
-        how long one attempt may take; handlers and jobs have their own.
+        how long one attempt may take; handlers and jobs have their own. `retention` says how long
+        records of every route are kept after their end; by default as each route says.
 
         `known` routes belong to other programs on the same store: their deliveries are read
         and repaired here, not accepted and not tried. `worker_commands` says, by route, which
@@ -139,6 +141,9 @@ class Homing:
             routes = (*routes, self._mail_route(self.provider))
         self._handlers = Handlers()
         self._routes = RouteTable(routes, known, self._handlers)
+        if retention is not None:
+            check_retention(retention)
+            self._routes.adapt(lambda route: route.keeping(retention))
         # Of the engine's routes, those that messages of a class take when no other is asked for.
         self._usual_routes: dict[type, Route] = {}
         self._layouts = layouts or {}

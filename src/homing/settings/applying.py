@@ -17,7 +17,7 @@ from homing.domain.policy import (
     Stage,
 )
 from homing.engine.route import Route
-from homing.settings.durations import Seconds
+from homing.settings.durations import Seconds, Term
 from homing.settings.tree import (
     ExponentialSettings,
     RetentionSettings,
@@ -62,7 +62,7 @@ def in_force(route: Route) -> RouteSettings:
         concurrency=route.concurrency,
         retention=RetentionSettings(
             **{
-                name.removesuffix("_s"): _time(value)
+                name.removesuffix("_s"): Term(value)
                 for name, value in msgspec.structs.asdict(plan.retention).items()
             }
         ),
@@ -114,5 +114,5 @@ def _time(value_s: float | None) -> Seconds | None:
     return None if value_s is None else Seconds(value_s)
 
 
-def _or(wish: Seconds | None, own: float | None) -> float | None:
+def _or(wish: Seconds | Term | None, own: float | None) -> float | None:
     return own if wish is None else wish.value

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, field
 from homing.content.limits import DEFAULT
 from homing.domain.policy import OnRouteFault, OnUnknown
 from homing.engine.access.users import PersonRole
-from homing.settings.durations import Seconds
+from homing.settings.durations import Seconds, Term
 
 
 def says(about: str) -> Meta:
@@ -19,6 +19,7 @@ def says(about: str) -> Meta:
 
 Text: TypeAlias = str | None
 Time: TypeAlias = Seconds | None
+Kept: TypeAlias = Term | None
 
 
 class ExponentialSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,17 +65,31 @@ class RetrySettings(Struct, frozen=True, forbid_unknown_fields=True):
 class RetentionSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """How long each class of record is kept after its end; by default as the route defines it."""
 
-    delivered: Annotated[Time, says("Delivered and suppressed ones.")] = None
-    dismissed: Annotated[Time, says("Closed dead letters and cancelled deliveries.")] = None
-    failed: Annotated[Time, says("Open dead letters.")] = None
-    payload: Annotated[Time, says("What was sent: the content of those that ended.")] = None
-    failed_payload: Annotated[Time, says("The content of open dead letters.")] = None
-    attempts: Annotated[Time, says("The ledger of attempts.")] = None
+    delivered: Annotated[Kept, says("How long delivered and suppressed deliveries are kept.")] = (
+        None
+    )
+    dismissed: Annotated[
+        Kept, says("How long dismissed dead letters and cancelled deliveries are kept.")
+    ] = None
+    failed: Annotated[Kept, says("How long open dead letters are kept.")] = None
+    payload: Annotated[
+        Kept,
+        says("How long the content of delivered, suppressed and dismissed deliveries is kept."),
+    ] = None
+    failed_payload: Annotated[
+        Kept,
+        says("How long the content of open dead letters is kept; a replay needs it."),
+    ] = None
+    attempts: Annotated[Kept, says("How long the ledger of attempts is kept.")] = None
     key: Annotated[
-        Time, says("Idempotency keys, from the end of their delivery; then the key is free again.")
+        Kept,
+        says(
+            "How long an idempotency key is kept after the end of its delivery; a request with the"
+            " same key then makes a new delivery."
+        ),
     ] = None
     dead_letter: Annotated[
-        Time, says("Dead letters that an assembly keeps as separate records.")
+        Kept, says("How long dead letters that a plug-in keeps as separate records are kept.")
     ] = None
 
 

@@ -101,7 +101,8 @@ def _plan(route_kind: RouteKind, *stages: Stage) -> Plan:
         inline_counts=route_kind.inline_counts,
         interrupted_counts=route_kind.interrupted_counts,
         keep_delivered=route_kind.keep_delivered,
-        retention=Retention(
+        retention=replace(
+            Retention.forever(),
             delivered_s=route_kind.kept_s,
             dismissed_s=route_kind.kept_s,
             key_s=route_kind.key_term_s,

@@ -8,6 +8,7 @@ import pytest
 from homing.domain.errors import SettingsError
 from homing.domain.redaction import redact
 from homing.settings import Loaded, Seconds, load
+from homing.settings.durations import Term
 from homing.settings.environment import MAX_FILE_BYTES
 
 
@@ -78,7 +79,7 @@ def test_the_routes_of_the_issue_are_read(tmp_path: Path) -> None:
     assert mail.retry.ladder == (Seconds(1.0), Seconds(2.0))
     assert (mail.max_attempts, mail.on_unknown, mail.on_route_fault) == (3, "retry", "pause")
     assert mail.retention is not None
-    assert mail.retention.delivered == Seconds(30 * 86400.0)
+    assert mail.retention.delivered == Term(30 * 86400.0)
 
 
 def test_the_environment_wins_over_the_file_and_nests(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from homing.domain.errors import SettingsError
 from homing.runtime.app import Homing
 
 # Given to Homing as they are, under the same names in small letters.
-PASSED_ON = ("TEMPLATES", "DKIM", "ON_UNKNOWN", "RETRY", "TIMEOUT_S")
+PASSED_ON = ("TEMPLATES", "DKIM", "ON_UNKNOWN", "RETRY", "TIMEOUT_S", "RETENTION")
 NAMES = ("STORE", "PROVIDER", "SENDER", "ALLOWED_SENDERS", "WORKER", *PASSED_ON)
 APP = "homing.contrib.django"
 _DEFAULT_PORT = 5432

@@ -47,7 +47,7 @@ PLAN = Plan(
     inline_counts=False,
     keep_delivered=False,
     notify_on_failed=(),
-    retention=Retention(dismissed_s=0.0),
+    retention=replace(Retention.forever(), dismissed_s=0.0),
 )
 
 

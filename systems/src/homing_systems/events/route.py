@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from homing.domain.delivery import Delivery
 from homing.domain.message import Event, Json
+from homing.domain.policy import Retention
 from homing.engine.intake.admission import Request
 from homing.engine.ops.desk import Desk
 from homing.engine.ops.desk_writer import checked_text
@@ -63,7 +64,7 @@ def events_route(handlers: Handlers, *, generation: int = 0, store: Store | None
 def as_outbox(route: Route) -> Route:
     """An application's own route of events, shown and repaired as the outbox is."""
     return replace(
-        route,
+        route.keeping(Retention.forever()),
         verbs=frozenset({"replay", "dismiss", "restore", "annotate"}),
         labels=LABELS,
         most_failed_a_week=MOST_FAILED_A_WEEK,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from homing.domain.delivery import Content, Delivery
-from homing.domain.policy import Exponential, FullJitter, Plan, Retry, RetryAfter, Stage
+from homing.domain.policy import Exponential, FullJitter, Plan, Retention, Retry, RetryAfter, Stage
 from homing.engine.ops.labels import Label, LabelTable
 from homing.engine.route import ALL_VERBS, Route
 from homing.engine.work.steps import SendStep
@@ -140,4 +140,5 @@ def _plan(*stages: Stage) -> Plan:
         notify_on_failed=(DEAD_LETTER,),
         notify_by_class={RUNTIME_BUG: (PAGE,), POLICY_UNEXPECTED: (ESCALATION,)},
         notify_on_repeat=(ESCALATION,),
+        retention=Retention.forever(),
     )

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from homing.domain.delivery import Content, Delivery, Receipt
 from homing.domain.errors import SettingsError
-from homing.domain.policy import Ladder, Plan, Retry, RetryAfter, Stage
+from homing.domain.policy import Ladder, Plan, Retention, Retry, RetryAfter, Stage
 from homing.engine.ops.labels import Label, LabelTable
 from homing.engine.route import Route, Verb
 from homing.engine.work.steps import SendStep
@@ -59,6 +59,7 @@ def verdict_plan(max_attempts: int = DEFAULT_MAX_ATTEMPTS, *, inline_counts: boo
         notify_on_failed=(DEAD_LETTER, ALERT),
         notify_by_class={TOKEN_REVOKED: (TOKEN_ALERT,)},
         notify_on_delivered=(DELIVERY_LOG,),
+        retention=Retention.forever(),
     )
 
 
