@@ -34,7 +34,7 @@ def mishaps(served: Served) -> list[bytes]:
         {"template_id": CANARY, "subject": "", "text": "", "html": None, "attachments": []},
         {"locale": CANARY},
         {"route": CANARY},
-        {"expires_at_ms": 1},
+        {"expires_at": "2020-01-31T08:00:00Z"},
         {"text": CANARY * 200_000},
     ]
     answers = [served.post(CANARY, **whole)]

@@ -24,6 +24,7 @@ from homing.ports import (
     Unknown,
     Work,
 )
+from homing.testing.clocks import moment
 from tests.unit.engine.providers import Looking, Provider, sending
 from tests.unit.engine.world import MINUTE_MS, Script, World, route, stage
 
@@ -283,7 +284,7 @@ async def test_a_secret_in_a_surprise_is_not_stored() -> None:
 async def test_what_has_expired_is_not_tried() -> None:
     step = Script()
     world = World(route(step=step))
-    accepted = await world.submit(expires_at_ms=world.now_ms + 1000)
+    accepted = await world.submit(expires_at=moment(world.now_ms + 1000))
 
     await world.run(after_s=1)
 

@@ -22,6 +22,7 @@ from homing.engine.work.send_batch import SETTLE_WITHIN_S
 from homing.engine.work.steps import SendStep
 from homing.ports import Accepted, Envelope
 from homing.stores.memory import MemoryStore
+from homing.testing.clocks import moment
 from tests.simulation.virtualtime import run
 from tests.unit.engine.providers import Flock, GroupSending, sending
 from tests.unit.engine.world import FaultyStore, World, quiet
@@ -499,7 +500,7 @@ async def test_what_has_expired_or_cannot_be_rendered_gets_its_verdict_elsewhere
 
     provider = Flock()
     world = World(sending(provider, step=SendStep(provider, freeze)))
-    gone = await world.submit("gone", expires_at_ms=world.now_ms + 1)
+    gone = await world.submit("gone", expires_at=moment(world.now_ms + 1))
     world.clock.advance(1)
 
     async with running(world, "raises", "fails", "good") as others:
