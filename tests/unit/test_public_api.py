@@ -16,7 +16,6 @@ import pytest
 import homing
 import homing.build
 import homing.build.stores
-import homing.events
 import homing.ports
 import homing.testing.clocks
 import homing.testing.outbox
@@ -190,6 +189,5 @@ def test_what_an_application_passes_and_gets_is_importable(cls: type) -> None:
         new = {found for hint in fields for value in hint.values() for found in named_in(value)}
         new -= seen
     offered = {getattr(homing, name) for name in homing.__all__}
-    offered |= {getattr(homing.events, name) for name in homing.events.__all__}
 
     assert sorted(each.__qualname__ for each in seen - offered) == []

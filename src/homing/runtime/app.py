@@ -40,7 +40,6 @@ from homing.engine.process.store_health import DAMAGED, REFUSES
 from homing.engine.route import Route, check_retention
 from homing.engine.work.function_step import TerminalErrors
 from homing.engine.work.handler_names import store_names
-from homing.engine.work.handler_retry import RetryPolicy
 from homing.engine.work.handler_step import Validate
 from homing.engine.work.handlers import EVENT_ROUTE, Handlers, job_route
 from homing.ports import (
@@ -529,16 +528,15 @@ class Homing:
         *,
         name: str | None = None,
         retry: Retry | None = None,
-        policy: RetryPolicy | None = None,
         validate: Validate | None = None,
         timeout_s: float = 30.0,
         terminal_errors: TerminalErrors = (),
     ) -> Callable[[F], F]:
         """Make a function the handler of an event type. It is called at least once.
 
-        `policy` (of `homing.events`) takes the place of `retry`. `validate` gets the payload
-        before the handler: a `ValueError` there ends the event at once, and what it returns,
-        unless None, is the handler's `event.data`. A handler of two arguments, `(event,
+        `terminal_errors` are added to those that end an event at once. `validate` gets the
+        payload before the handler: a `ValueError` there ends the event at once, and what it
+        returns, unless None, is the handler's `event.data`. A handler of two arguments, `(event,
         connection)`, runs in a transaction of the store's database: what it writes there is done
         once. The store must offer that (`OnceStore`).
         """
@@ -551,7 +549,6 @@ class Homing:
                 function,
                 name=name,
                 retry=retry,
-                policy=policy,
                 validate=validate,
                 timeout_s=timeout_s,
                 terminal_errors=terminal_errors,

@@ -14,8 +14,8 @@ from psycopg.rows import dict_row
 
 from homing import Homing
 from homing.domain.delivery import Delivery
-from homing.events import TerminalHandlerError
 from homing.testing.clocks import ManualClock
+from homing_systems.events import TerminalHandlerError
 
 
 class Outbox:

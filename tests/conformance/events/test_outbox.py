@@ -6,9 +6,9 @@ import psycopg
 import pytest
 
 from homing import Event, Homing
-from homing.events import TerminalHandlerError
 from homing.stores.layout import Stored
 from homing.testing.clocks import ManualClock
+from homing_systems.events import TerminalHandlerError
 from homing_systems.events.record import LAYOUT
 from homing_systems.events.route import as_outbox, replay
 from tests.conformance.events.outbox import (

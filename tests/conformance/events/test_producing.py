@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from homing import Event, IdempotencyConflict
 from homing.domain.errors import InvalidRequest
-from homing.events import TerminalHandlerError
+from homing_systems.events import TerminalHandlerError
 from tests.conformance.events.outbox import (
     Outbox,
     work,

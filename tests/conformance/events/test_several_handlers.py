@@ -13,16 +13,15 @@ import pytest
 from homing import Event, Homing
 from homing.cli.reading import counts
 from homing.domain.errors import InvalidRequest, NotFound
-from homing.events import RetryPolicy, TerminalHandlerError
 from homing.mcp.tools import DeadLetterTools
 from homing.observers.logs import LogObserver
 from homing.testing.clocks import ManualClock
-from homing_systems.events import dead_letters
+from homing_systems.events import RetryPolicy, TerminalHandlerError, dead_letters
 from homing_systems.events.route import as_outbox
 from tests.conformance.events.outbox import Outbox, failing, work, work_until_failed
 from tests.unit.web.conftest import OPEN, running
 
-TWICE = RetryPolicy(max_attempts=2)
+TWICE = RetryPolicy(max_attempts=2).retry
 ERRORS = "book: TerminalHandlerError: no account; send: ConnectionError: mail is down"
 
 
@@ -30,7 +29,7 @@ def with_three_handlers(homing: Homing) -> Homing:
     """One works, one fails at once, one after two attempts."""
     homing.on("paid", name="count")(failing())
     homing.on("paid", name="book")(failing(TerminalHandlerError("no account")))
-    homing.on("paid", name="send", policy=TWICE)(failing(*[ConnectionError("mail is down")] * 2))
+    homing.on("paid", name="send", retry=TWICE)(failing(*[ConnectionError("mail is down")] * 2))
     return homing
 
 

@@ -4,5 +4,17 @@ A dead letter stays in its row and is replayed in place, with its history kept.
 """
 
 from homing_systems.events.assembly import ASSEMBLY
+from homing_systems.events.policy import (
+    DEFAULT_RETRY_POLICY,
+    FailureCycle,
+    RetryPolicy,
+    TerminalHandlerError,
+)
 
-__all__ = ["ASSEMBLY"]
+__all__ = [
+    "ASSEMBLY",
+    "DEFAULT_RETRY_POLICY",
+    "FailureCycle",
+    "RetryPolicy",
+    "TerminalHandlerError",
+]
