@@ -64,7 +64,6 @@ async def wrong() -> None:
     await homing.submit(mail, prioritty=3)  # type: ignore[call-arg]
     await homing.send(mail, prioritty=3)  # type: ignore[call-arg]
     await homing.submit_many([mail], prioritty=3)  # type: ignore[call-arg]
-    homing.submit_within(mail, None, prioritty=3)  # type: ignore[call-arg]
     homing.sync.submit(mail, prioritty=3)  # type: ignore[call-arg]
     homing.sync.send(mail, prioritty=3)  # type: ignore[call-arg]
     homing.sync.submit_many([mail], prioritty=3)  # type: ignore[call-arg]

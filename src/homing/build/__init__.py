@@ -119,6 +119,7 @@ from homing.ports import (
     Unknown,
     Work,
 )
+from homing.runtime.app import use_as_worker
 from homing.settings import Seconds, Settings
 from homing.settings.own_names import env
 from homing.stores.layout import (
@@ -259,6 +260,7 @@ __all__ = [
     "mask_secret",
     "ms_from_iso",
     "redact",
+    "use_as_worker",
     "with_service",
 ]
 

@@ -19,7 +19,7 @@ from homing.plugins.programs import Program, assemble, with_log_notices
 from homing.plugins.telemetry import Telemetry
 from homing.plugins.value import Assembly, Service
 from homing.runtime import long_running
-from homing.runtime.app import Homing
+from homing.runtime.app import Homing, use_as_worker
 from homing.settings import Settings, masked
 
 if TYPE_CHECKING:
@@ -125,7 +125,8 @@ def run_app(
     telemetry = Telemetry(settings, log_fields={} if assembly is None else assembly.log_fields)
     if assembly is not None and assembly.work_for_app is not None:
         assembly.work_for_app(homing, telemetry)
-    homing.use_as_worker(
+    use_as_worker(
+        homing,
         adapt=lambda route: with_log_notices(route, settings),
         generation=generation,
         observers=telemetry.observers,

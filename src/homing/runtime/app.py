@@ -184,27 +184,6 @@ class Homing:
         """Of the routes that are worked on here, each once."""
         return self._routes.providers
 
-    def use_as_worker(
-        self,
-        *,
-        generation: int | None = None,
-        observers: Sequence[Observer] = (),
-        notifiers: Sequence[Notifier] = (),
-        alarm: Alarm | None = None,
-        adapt: Callable[[Route], Route] | None = None,
-    ) -> None:
-        """Before the start: run the worker in this process, whatever `worker` says, with these
-        further observers. Its own alarm, if it has one, stays. `adapt` changes its routes."""
-        self._not_started("use_as_worker")
-        self._worker = True
-        if generation is not None:
-            self._generation = whole_generation("generation", generation)
-        self._observers += observers
-        self._notifiers += notifiers
-        self._alarm = self._alarm or alarm
-        if adapt is not None:
-            self._routes.adapt(adapt)
-
     def use_without_worker(self) -> Self:
         """Before the start: only accept, read and repair here, whatever `worker` says."""
         self._not_started("use_without_worker")
@@ -212,14 +191,14 @@ class Homing:
         return self
 
     @contextmanager
-    def replaced(
+    def _replaced(
         self, *, store: Store, provider: Provider, clock: Clock, rng: Random
     ) -> Iterator[None]:
         """For tests, before the start: other parts until the end of the `with`, and no worker.
 
         Handlers, jobs, observers and routes that were given with a provider of their own stay.
         """
-        self._not_started("replaced")
+        self._not_started("Outbox")
         before = self.__dict__.copy()
         self.store, self._journal = store, None
         self._clock, self._rng = clock, rng
@@ -301,10 +280,10 @@ class Homing:
             about={"host": host, "pid": pid},
             time_scale=self.time_scale,
             known=self._routes.known,
-            take_lines=self.take_lines if isinstance(self.store, TakesLines) else None,
+            take_lines=self._take_lines if isinstance(self.store, TakesLines) else None,
         )
 
-    async def take_lines(self) -> int:
+    async def _take_lines(self) -> int:
         """Adopt what other programs have written into the file of the store, by the layouts
         of the routes that are worked on here; returns how many became deliveries."""
         engine, number = self.engine, 0
@@ -331,7 +310,7 @@ class Homing:
             self._bulk = self.running_in = None
             self._drop_engine()
 
-    def forget_parent(self) -> None:
+    def _forget_parent(self) -> None:
         """In a forked child: it is not started here, and the parent's run is left alone."""
         forks.leave_to_parent((self._engine, self._bulk))
         self._was_forked = self.running_in is not None
@@ -478,24 +457,15 @@ class Homing:
             [(self._route_for(request.message, route), request) for route, request in requests]
         )
 
-    def submit_within(
-        self,
-        message: Message,
-        connection: object,
-        *,
-        key: str | None = None,
-        route: str | None = None,
-        **options: Unpack[SubmitOptions],
-    ) -> Ticket:
+    def _submit_within(self, route: str | None, request: Request, connection: object) -> Ticket:
         """As `submit(within=…)`, without awaiting: it runs in the caller's own thread.
 
         Homing need not be started for it. A store may make a missing schema in the same
         transaction, or refuse.
         """
-        chosen = self._route_for(message, route)
+        chosen = self._route_for(request.message, route)
         if not isinstance(self.store, TransactionalStore):
             raise NotAllowed("this store cannot write inside your transaction")
-        request = Request(message=message, key=key, **options)
         transaction = self.store.within(connection)
         return self._admission_within().submit_within(chosen, request, transaction)
 
@@ -620,6 +590,29 @@ class Homing:
     def _drop_engine(self) -> None:
         self._engine = None
         self._usual_routes = {}
+
+
+def use_as_worker(
+    homing: Homing,
+    *,
+    generation: int | None = None,
+    observers: Sequence[Observer] = (),
+    notifiers: Sequence[Notifier] = (),
+    alarm: Alarm | None = None,
+    adapt: Callable[[Route], Route] | None = None,
+) -> None:
+    """Before the start of an application's Homing: run its worker in this process, whatever
+    `worker` says, with these further observers. Its own alarm, if it has one, stays. `adapt`
+    changes its routes."""
+    homing._not_started("use_as_worker")
+    homing._worker = True
+    if generation is not None:
+        homing._generation = whole_generation("generation", generation)
+    homing._observers += observers
+    homing._notifiers += notifiers
+    homing._alarm = homing._alarm or alarm
+    if adapt is not None:
+        homing._routes.adapt(adapt)
 
 
 def _ticket(answer: Ticket | IdempotencyConflict) -> Ticket:

@@ -57,7 +57,7 @@ class Outbox:
     def replace(self) -> None:
         """Put the parts for tests in place; `async with` and `SyncOutbox` do so."""
         self._replaced.enter_context(
-            self.homing.replaced(
+            self.homing._replaced(
                 store=OutboxStore(), provider=self.provider, clock=self.clock, rng=SeededRandom(0)
             )
         )

@@ -267,12 +267,16 @@ class Engine:
         await self.give_notices()
         return attempted
 
+    async def take_lines(self) -> int:
+        """Adopt what other programs have written into the file of the store; returns how many
+        lines became deliveries."""
+        return 0 if self._take_lines is None else await self._take_lines()
+
     async def run_once(self) -> int:
         """For a timer, without `start`: attempt all that is due; how many were attempted."""
         await self.ensure_beating()
         await self.housekeeping.look_around()  # what dead processes held is due at once
-        if self._take_lines is not None:
-            await self._take_lines()
+        await self.take_lines()
         attempted = await self.run_until_idle()
         await note_timed_run(self.store, self.clock, self._worked_queues)
         return attempted

@@ -39,7 +39,7 @@ class MemoryStore:
         self._projection: Projection | None = None
         forks.forget_in_child(self)
 
-    def forget_parent(self) -> None:
+    def _forget_parent(self) -> None:
         """In a forked child: the parent delivers what it has accepted."""
         self.disk = MemoryDisk()
         self._news_seen = self.disk.news

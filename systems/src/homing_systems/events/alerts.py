@@ -11,7 +11,7 @@ from homing.engine.work.handler_names import names_of
 from homing.engine.work.handlers import EVENT_ROUTE
 from homing.plugins.telemetry import Telemetry
 from homing.ports import Notifier, Store
-from homing.runtime.app import Homing
+from homing.runtime.app import Homing, use_as_worker
 from homing_systems.events.record import alert_fields
 from homing_systems.events.route import as_outbox
 
@@ -48,7 +48,7 @@ def work_for_app(homing: Homing, telemetry: Telemetry) -> None:
     alerts = EventAlerts(homing.store, telemetry.alarm if telemetry.alarm.has_file else None)
     if telemetry.sentry is not None:
         telemetry.sentry.fields[EVENT_ROUTE] = alerts.fields
-    homing.use_as_worker(notifiers=[alerts], adapt=_adapted)
+    use_as_worker(homing, notifiers=[alerts], adapt=_adapted)
 
 
 def _adapted(route: Route) -> Route:
