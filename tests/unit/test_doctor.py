@@ -83,7 +83,7 @@ async def test_a_good_installation_has_one_warning_no_worker() -> None:
     report = await found(given())
 
     assert not [check for check, verdict in report if verdict == "bad"]
-    assert report["store", "good"] == ["opened; it is as durable as it must be"]
+    assert report["store", "good"] == ["opened; durability settings are safe"]
     assert report["files", "good"] == ["homing.db: modes are as they should be"]
     assert report["provider", "warning"] == [
         "the stub sends nothing: HOMING_PROVIDER names the server that does"

@@ -70,7 +70,7 @@ async def examine_running(program: Program, homing: Homing) -> list[Finding]:
 async def _with_opened(findings: list[Finding], homing: Homing, program: Program) -> list[Finding]:
     opened = await _opened(homing, program)
     if not any(finding.check == "store" for finding in (*findings, *opened)):
-        findings.append(Finding("store", "good", "opened; it is as durable as it must be"))
+        findings.append(Finding("store", "good", "opened; durability settings are safe"))
     return [*findings, *(finding for finding in opened if finding not in findings)]
 
 

@@ -23,7 +23,7 @@ Durations are written `30` (seconds), `1.5s`, `5m`, `2h`, `7d`, `1h30m`; what is
 kept `forever`. In the environment, lists
 and tables are written as in TOML: `HOMING_ROUTES__MAIL__RETRY='{ladder = ["1m", "5m"]}'`.
 
-A setting that is unknown, wrong, contradictory or without effect stops the start and is named.
+Homing refuses to start if a setting is unknown, invalid, contradictory or unused, and names it.
 `homing config show` prints the settings in force and where each comes from, with secrets masked.
 
 ```toml

@@ -268,12 +268,14 @@ class Engine:
         return attempted
 
     async def take_lines(self) -> int:
-        """Adopt what other programs have written into the file of the store; returns how many
-        lines became deliveries."""
+        """Adopt what other programs have written into the file of the store.
+
+        Returns the number of lines that became deliveries.
+        """
         return 0 if self._take_lines is None else await self._take_lines()
 
     async def run_once(self) -> int:
-        """For a timer, without `start`: attempt all that is due; how many were attempted."""
+        """Attempt all that is due, without `start`, for a timer. Returns the number of attempts."""
         await self.ensure_beating()
         await self.housekeeping.look_around()  # what dead processes held is due at once
         await self.take_lines()
