@@ -133,7 +133,6 @@ BUILD = [
     "mask_secret",
     "ms_from_iso",
     "redact",
-    "use_as_worker",
     "with_service",
 ]
 STORES = [

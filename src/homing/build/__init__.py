@@ -119,7 +119,6 @@ from homing.ports import (
     Unknown,
     Work,
 )
-from homing.runtime.app import use_as_worker
 from homing.settings import Seconds, Settings
 from homing.settings.own_names import env
 from homing.stores.layout import (
@@ -260,7 +259,6 @@ __all__ = [
     "mask_secret",
     "ms_from_iso",
     "redact",
-    "use_as_worker",
     "with_service",
 ]
 

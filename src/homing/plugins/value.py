@@ -171,7 +171,7 @@ class Assembly(Struct, Generic[S], frozen=True, kw_only=True):
     (`20261116T1200_outbox_view.sql`). `log_fields` are part of every line that its programs log.
     With `work_for_app` its worker runs the handlers of an application
     (`homing NAME worker --app module:homing`): it is called before that Homing starts, and may add
-    notifiers and adapt routes by `homing.build.use_as_worker`.
+    notifiers and adapt routes by `use_as_worker`.
     """
 
     name: str
