@@ -40,7 +40,7 @@ STATES: dict[State, str] = {
 }
 REASONS: dict[FailedBecause, str] = {
     "rejected": "Refused permanently, by the provider or a step, for the message or a recipient.",
-    "exhausted": "The stage's budget of attempts is used up.",
+    "exhausted": "All attempts of the stage failed.",
     "uncertain": "An attempt may have been accepted and there is no evidence. While in doubt, a"
     " delivery that fails for any reason has this one.",
     "expired": "Its `expires_at_ms` passed before it was delivered.",

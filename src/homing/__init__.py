@@ -18,7 +18,7 @@ from homing.domain.errors import (
 )
 from homing.domain.failure import Failure
 from homing.domain.message import Attachment, Email, Event, Invitation, Job
-from homing.domain.policy import Exponential, FullJitter, Ladder, Retry, RetryAfter
+from homing.domain.policy import Exponential, FullJitter, Ladder, Retention, Retry, RetryAfter
 from homing.engine.intake.request import Request, SubmitOptions, Ticket
 from homing.engine.ops.bulk import BulkProgress, Prediction
 from homing.engine.ops.error_groups import ErrorGroup
@@ -59,6 +59,7 @@ __all__ = [
     "Receipt",
     "Refused",
     "Request",
+    "Retention",
     "Retry",
     "RetryAfter",
     "Route",

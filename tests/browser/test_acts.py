@@ -88,7 +88,7 @@ def test_one_in_doubt_is_confirmed_with_evidence(person: Visitor, served: Served
 
 
 def test_one_that_waits_is_cancelled_and_restored(person: Visitor, served: Served) -> None:
-    answer = served.post("later", subject="Later", not_before_ms=4_000_000_000_000)
+    answer = served.post("later", subject="Later", send_at="2096-10-02T07:06:40Z")
     delivery_id = str(answer.json()["delivery_id"])
     page = person.go(f"/deliveries/{delivery_id}")
     act(page, "Cancel")

@@ -93,12 +93,12 @@ def settings(tmp_path: Path) -> dict[str, str]:
     return {
         "HOMING_LOG__LEVEL": "debug",
         "HOMING_LOG__FORMAT": "json",
-        "HOMING_LOG__ALERTS": "alerts",
-        "HOMING_LOG__DELIVERIES": "deliveries",
+        "HOMING_LOG__ALERT_FILE": "alerts",
+        "HOMING_LOG__DELIVERY_FILE": "deliveries",
         "HOMING_TEMPLATES": str(tmp_path / "templates"),
         "HOMING_TELEMETRY__SENTRY_DSN_FILE": str(secret),
         "HOMING_ROUTES__MAIL__MAX_ATTEMPTS": "1",
-        "HOMING_ROUTES__MAIL__ON_DOUBT": "hold",
+        "HOMING_ROUTES__MAIL__ON_UNKNOWN": "hold",
         "HOMING_ROUTES__MAIL__ON_ROUTE_FAULT": "fail",
     }
 
@@ -267,7 +267,7 @@ def test_a_password_that_a_server_repeats_is_kept_nowhere(
             "HOMING_PROVIDER": f"smtp://shop:canary%2Fpass@127.0.0.1:{port}?tls=none",
             "HOMING_SENDER": "shop@example.org",
             "HOMING_LOG__LEVEL": "debug",
-            "HOMING_LOG__ALERTS": "alerts",
+            "HOMING_LOG__ALERT_FILE": "alerts",
             "HOMING_ROUTES__MAIL__ON_ROUTE_FAULT": on_route_fault,
         }
         with serving(tmp_path, **settings) as served:

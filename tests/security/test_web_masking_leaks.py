@@ -170,7 +170,7 @@ async def test_no_text_of_a_delivery_keeps_an_address(api: Api) -> None:
 
 async def test_who_may_not_see_a_mail_cannot_have_it_sent_to_themselves() -> None:
     """The form of the console changes a part of the mail and keeps the rest."""
-    roles = ServerSettings(auth="session", personal_data=("admin",))
+    roles = ServerSettings(auth="session", personal_data_roles=("admin",))
     async with with_people(roles) as api:
         delivery_id = await sent(api, "bounce@stub.test")
         await sign_in(api.client, "the operator")

@@ -16,7 +16,7 @@ from homing.settings.tree import LogSettings, TelemetrySettings
 
 def test_a_delivery_log_is_owed_with_every_success() -> None:
     assert route_for(Settings()).plan.notify_on_delivered == ()
-    kept = route_for(Settings(log=LogSettings(deliveries="log")))
+    kept = route_for(Settings(log=LogSettings(delivery_file="log")))
     assert kept.plan.notify_on_delivered == ("delivery_log",)
     assert kept.plan.notify_on_failed == ("alert",)
 

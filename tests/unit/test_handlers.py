@@ -8,11 +8,21 @@ from datetime import date
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from homing import Event, HandlerCall, Homing, HomingError, InvalidRequest, Job, SettingsError
+import homing_systems.events
+from homing import (
+    Event,
+    HandlerCall,
+    Homing,
+    HomingError,
+    InvalidRequest,
+    Job,
+    Retention,
+    SettingsError,
+)
 from homing.domain.failure import Failure, Refusal
 from homing.engine.work.handlers import DEFAULT_RETRY, EVENT_ROUTE, HANDLE, Handlers
-from homing.events import DEFAULT_RETRY_POLICY, RetryPolicy
 from homing.ports import Transitioned
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
@@ -34,7 +44,7 @@ def test_both_have_the_same_name_queues_and_defaults(functions: tuple[Any, ...])
 
     assert of_library.name == of_plugin.name == EVENT_ROUTE == "events"
     assert of_library.served_queues == of_plugin.served_queues
-    assert DEFAULT_RETRY_POLICY.retry == DEFAULT_RETRY
+    assert homing_systems.events.DEFAULT_RETRY_POLICY.retry == DEFAULT_RETRY
     for one, other in zip(of_library.all_plans, of_plugin.all_plans, strict=True):
         assert one.stage(HANDLE) == other.stage(HANDLE)
 
@@ -218,10 +228,10 @@ async def test_what_a_stage_returns_is_seen_by_the_next_one() -> None:
     assert seen == [{"at": "2030-01-02", "sum": 1.5, "tags": ["a", None]}]
 
 
-async def test_a_policy_of_the_librarys_own_handler() -> None:
+async def test_retry_and_terminal_errors_of_the_librarys_own_handler() -> None:
     homing, calls = Homing("memory:", clock=ManualClock()), list[int]()
 
-    @homing.on("paid", policy=RetryPolicy(max_attempts=2, terminal_errors=(KeyError,)))
+    @homing.on("paid", retry=replace(DEFAULT_RETRY, max_attempts=2), terminal_errors=KeyError)
     async def book(event: HandlerCall) -> None:
         calls.append(event.attempt)
         raise KeyError("gone") if event.data == "known" else RuntimeError("odd")
@@ -254,12 +264,8 @@ async def test_the_librarys_handlers_have_the_default_classifier() -> None:
     assert calls == [7]
 
 
-def test_a_wrong_policy_is_refused_at_once() -> None:
+def test_a_wrong_check_of_the_payload_is_refused_at_once() -> None:
     homing = Homing("memory:")
-    with pytest.raises(InvalidRequest, match="policy: replaces `retry`"):
-        homing.on("paid", policy=RetryPolicy(), retry=DEFAULT_RETRY)(print)
-    with pytest.raises(InvalidRequest, match="policy: must be a RetryPolicy, not Retry"):
-        homing.on("paid", policy=DEFAULT_RETRY)(print)  # type: ignore[arg-type] # on purpose
     with pytest.raises(InvalidRequest, match="validate: must be a function"):
         homing.on("paid", validate=7)(print)  # type: ignore[arg-type] # on purpose
 
@@ -272,3 +278,21 @@ async def test_a_store_without_transactions_for_handlers_says_so_at_the_start() 
 
     with pytest.raises(HomingError, match=r"handler 'book' takes a connection.*OnceStore"):
         await homing.start()
+
+
+async def test_retention_applies_to_mail_events_and_jobs() -> None:
+    kept = Retention(delivered_s=None, key_s=5.0)
+    homing = Homing("memory:", provider="stub:", retention=kept)
+
+    @homing.on("invoice.paid")
+    async def book(event: object) -> None: ...
+
+    @homing.job("review")
+    async def review(call: object) -> None: ...
+
+    async with homing:
+        plans = [plan for route in homing.engine.routes.values() for plan in route.all_plans]
+        ticket = await homing.submit(Event("invoice.paid"), key="k")
+
+    assert {plan.retention for plan in plans} == {kept}
+    assert ticket.delivery.key_term_s == 5.0

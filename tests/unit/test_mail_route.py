@@ -33,7 +33,7 @@ SENDERS = ("ann@example.org", "@news.example.org")
 
 def homing_with(**words: Any) -> tuple[Homing, StubProvider]:
     provider = StubProvider()
-    words = {"sender": "Shop <shop@example.org>", "senders": SENDERS, **words}
+    words = {"sender": "Shop <shop@example.org>", "allowed_senders": SENDERS, **words}
     return Homing("memory:", routes=[mail_route(provider, **words)], worker=False), provider
 
 
@@ -124,7 +124,7 @@ async def test_what_a_server_gets_is_signed_and_complete(tmp_path: Path) -> None
             "memory:",
             provider=server.url,
             sender="shop@example.org",
-            senders=SENDERS,
+            allowed_senders=SENDERS,
             dkim={"example.org": ("mail", str(tmp_path / "key.pem"))},
             worker=False,
         )
@@ -190,7 +190,7 @@ async def test_a_long_rendering_leaves_the_loop_free(tmp_path: Path) -> None:
 async def test_so_does_the_rendering_stage_of_the_mail_service(tmp_path: Path) -> None:
     clock = LoopMustRun()
     provider = StubProvider()
-    rules = MailRules(sender="shop@example.org", senders=("ann@example.org",))
+    rules = MailRules(sender="shop@example.org", allowed_senders=("ann@example.org",))
     route = service_route(provider, catalog(tmp_path, clock).render, rules)
     async with Homing("memory:", routes=[route], worker=False) as homing:
         ticket = await homing.submit(

@@ -84,7 +84,7 @@ async def test_doubt_is_resolved_by_a_second_send_unless_it_is_to_be_held() -> N
         assert (delivery.state, delivery.maybe_duplicate) == ("delivered", True)
         assert len(outbox.provider.ledger.entries) == 2
 
-    async with Outbox(Homing("memory:", provider="stub:", on_doubt="hold")) as outbox:
+    async with Outbox(Homing("memory:", provider="stub:", on_unknown="hold")) as outbox:
         outbox.answer("maybe")
         sent = await outbox.homing.send(MAIL, key="booking-42")
         await outbox.advance(minutes=1)

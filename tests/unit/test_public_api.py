@@ -60,6 +60,7 @@ OFFERED = [
     "Receipt",
     "Refused",
     "Request",
+    "Retention",
     "Retry",
     "RetryAfter",
     "Route",
@@ -176,7 +177,7 @@ def test_what_an_application_passes_and_gets_is_importable(cls: type) -> None:
     hints = [
         typing.get_type_hints(method)
         for name, method in inspect.getmembers(cls, inspect.isfunction)
-        if not name.startswith("_") and name not in ("replaced", "use_as_worker", "sessions")
+        if not name.startswith("_") and name != "sessions"
     ]
     seen: set[type] = set()
     new = {found for hint in hints for value in hint.values() for found in named_in(value)}

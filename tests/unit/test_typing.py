@@ -26,7 +26,7 @@ from homing import (
     Ticket,
 )
 
-homing = Homing(Path("outbox.db"), provider="stub:", on_doubt="hold")
+homing = Homing(Path("outbox.db"), provider="stub:", on_unknown="hold")
 mail = Email(to="ann@example.org", text="See you Monday")
 
 
@@ -41,8 +41,8 @@ async def right() -> None:
         key="booking-42",
         source="shop",
         priority=1,
-        not_before_ms=datetime(2030, 1, 1, tzinfo=UTC),
-        expires_at_ms=1_900_000_000_000,
+        send_at=datetime(2030, 1, 1, tzinfo=UTC),
+        expires_at=datetime(2030, 1, 2, tzinfo=UTC),
         metadata={"booking": "42"},
     )
     await homing.send(mail, key="booking-42", wait=False, priority=3)
@@ -64,15 +64,14 @@ async def wrong() -> None:
     await homing.submit(mail, prioritty=3)  # type: ignore[call-arg]
     await homing.send(mail, prioritty=3)  # type: ignore[call-arg]
     await homing.submit_many([mail], prioritty=3)  # type: ignore[call-arg]
-    homing.submit_within(mail, None, prioritty=3)  # type: ignore[call-arg]
     homing.sync.submit(mail, prioritty=3)  # type: ignore[call-arg]
     homing.sync.send(mail, prioritty=3)  # type: ignore[call-arg]
     homing.sync.submit_many([mail], prioritty=3)  # type: ignore[call-arg]
     await homing.submit("hello")  # type: ignore[arg-type]
     await homing.submit(mail, key=5)  # type: ignore[arg-type]
     await homing.submit(mail, metadata={"a": 1})  # type: ignore[dict-item]
-    await homing.submit(mail, not_before_ms="tomorrow")  # type: ignore[arg-type]
-    Homing(on_doubt="perhaps")  # type: ignore[arg-type]
+    await homing.submit(mail, send_at="tomorrow")  # type: ignore[arg-type]
+    Homing(on_unknown="perhaps")  # type: ignore[arg-type]
 """
 
 

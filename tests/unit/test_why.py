@@ -191,7 +191,7 @@ def test_damage_of_the_store_is_told_with_what_is_known_nevertheless(
 
 
 def test_what_will_be_held_is_not_announced_as_an_attempt() -> None:
-    holding = replace(ROUTE, plan=replace(ROUTE.plan, on_doubt="hold"))
+    holding = replace(ROUTE, plan=replace(ROUTE.plan, on_unknown="hold"))
     doubtful = delivery(maybe_sent_at_ms=T0_MS, attempts_spent=1, due_at_ms=T0_MS + 60_000)
 
     said = told(doubtful, route=holding)

@@ -25,8 +25,7 @@ Actor = Annotated[
 
 MEANINGS = {
     "restart": "Try a dead letter again from its first stage.",
-    "resend": "Send an ended delivery a second time, on purpose, as a new delivery. (The setting"
-    ' `on_doubt = "resend"` is something else: it repeats a send whose outcome is unknown.)',
+    "resend": "Send an ended delivery a second time, on purpose, as a new delivery.",
 }
 
 

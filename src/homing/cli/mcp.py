@@ -76,6 +76,6 @@ def _http(place: Place, host: str, port: int) -> Run:
             server = mcp_server(homing, allow_replay=allow_replay)
             app = application(server, homing, settings)
             typer.echo(f"MCP on http://{host}:{listener.getsockname()[1]}/mcp", err=True)
-            await Server(app, general.stop_grace.value).live(listener)
+            await Server(app, general.shutdown_grace.value).live(listener)
 
     return run

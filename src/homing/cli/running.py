@@ -19,7 +19,7 @@ from homing.plugins.programs import Program, assemble, with_log_notices
 from homing.plugins.telemetry import Telemetry
 from homing.plugins.value import Plugin, Service
 from homing.runtime import long_running
-from homing.runtime.app import Homing
+from homing.runtime.app import Homing, use_as_worker
 from homing.settings import Settings, masked
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def run_server(
 
     app.router.lifespan_context = lifespan
     try:
-        serve(app, server, stop_grace_s=settings.stop_grace.value)
+        serve(app, server, shutdown_grace_s=settings.shutdown_grace.value)
     finally:
         telemetry.close()
 
@@ -125,7 +125,8 @@ def run_app(
     telemetry = Telemetry(settings, log_fields={} if plugin is None else plugin.log_fields)
     if plugin is not None and plugin.work_for_app is not None:
         plugin.work_for_app(homing, telemetry)
-    homing.use_as_worker(
+    use_as_worker(
+        homing,
         adapt=lambda route: with_log_notices(route, settings),
         generation=generation,
         observers=telemetry.observers,

@@ -95,7 +95,7 @@ def worker(
             check_queues(given.general, plugin.name)
             asyncio.run(session.demand_schema(homing.store))
         if processes > 1:
-            raise typer.Exit(_run_many(place, processes, homing.stop_grace_s, generation))
+            raise typer.Exit(_run_many(place, processes, homing.shutdown_grace_s, generation))
         run_app(homing, given.general, plugin, generation=generation, with_parent=with_parent)
         return
     if plugin is not None and plugin.work_for_app is not None:
@@ -112,7 +112,7 @@ def worker(
         chosen = program(place)
         check_queues(chosen.general, chosen.plugin.name)
         with_homing(place, _look, creates=True)
-        grace_s = chosen.general.stop_grace.value
+        grace_s = chosen.general.shutdown_grace.value
         raise typer.Exit(_run_many(place, processes, grace_s, generation))
     run_worker(program(place, generation=generation or 0), with_parent=with_parent)
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from homing.domain.delivery import Delivery
 from homing.domain.errors import SettingsError, TerminalError
 from homing.domain.failure import TIMED_OUT, Disposition, Failure
-from homing.domain.policy import Plan, Stage
+from homing.domain.policy import Plan, Retention, Stage
 from homing.domain.redaction import redact, redact_trace
 from homing.engine.expiry import PURGED_BY_ROUTE
 from homing.engine.intake.admitted import Admitted
@@ -130,6 +130,10 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
         plans = {name: change(plan) for name, plan in self.plans.items()}
         return replace(self, plan=change(self.plan), plans=plans)
 
+    def keeping(self, retention: Retention) -> Route:
+        """The same route, whose records are kept for these times."""
+        return self.with_plans(lambda plan: replace(plan, retention=retention))
+
     def queue(self, suffix: str = "", generation: int = 0) -> str:
         """The full name of a queue of this route."""
         return queue_name(self.name, suffix, 0 if self.generation is None else generation)
@@ -201,6 +205,15 @@ def _check_steps(route: Route) -> None:
                 else "has a SendStep, so it must say sends=True"
             )
             raise SettingsError("routes", f"stage {stage.name!r} of route {route.name!r} {problem}")
+
+
+def check_retention(retention: object) -> None:
+    """Wrong values would show only when records are removed."""
+    if not isinstance(retention, Retention):
+        raise SettingsError("retention", f"must be a Retention, not {type(retention).__name__}")
+    for name, kept_s in asdict(retention).items():
+        if not (kept_s is None or (isinstance(kept_s, int | float) and kept_s >= 0)):
+            raise SettingsError(f"retention.{name}", "must be a number of seconds, or None")
 
 
 def _check_retention(route: Route) -> None:

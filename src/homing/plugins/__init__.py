@@ -42,6 +42,7 @@ from homing.plugins.value import (
     Sign,
     Web,
 )
+from homing.runtime.app import use_as_worker
 from homing.runtime.mail_route import EmailComposer
 from homing.settings import Seconds, Settings, masked
 from homing.settings.own_names import env
@@ -93,6 +94,7 @@ __all__ = [
     "queue_name",
     "read_view",
     "store_problem",
+    "use_as_worker",
     "waiting_unserved",
     "with_service",
 ]

@@ -29,7 +29,7 @@ def routes(setup: Setup[NoSettings]) -> tuple[Route, ...]:
         route = mail_route(
             provider,
             sender=general.sender,
-            senders=general.senders,
+            allowed_senders=general.allowed_senders,
             catalog=general.templates,
             limits=_limits(general.limits),
             dkim=setup.dkim,

@@ -9,6 +9,8 @@ import stat
 from collections.abc import Awaitable, Iterator, Sequence
 from pathlib import Path
 
+from msgspec.structs import asdict
+
 from homing.domain.errors import HomingError, SettingsError, StoreError
 from homing.engine.ops.advice import setup_advice, with_advice
 from homing.engine.process.alerts import RESTORED
@@ -27,6 +29,7 @@ from homing.runtime.app import Homing
 from homing.runtime.clock import SystemClock
 from homing.runtime.urls import journal_for
 from homing.settings import Settings, masked, span
+from homing.settings.durations import Term
 from homing.stores.files import file_findings
 
 PATIENCE_S = 15.0
@@ -67,7 +70,7 @@ async def examine_running(program: Program, homing: Homing) -> list[Finding]:
 async def _with_opened(findings: list[Finding], homing: Homing, program: Program) -> list[Finding]:
     opened = await _opened(homing, program)
     if not any(finding.check == "store" for finding in (*findings, *opened)):
-        findings.append(Finding("store", "good", "opened; it is as durable as it must be"))
+        findings.append(Finding("store", "good", "opened; durability settings are safe"))
     return [*findings, *(finding for finding in opened if finding not in findings)]
 
 
@@ -115,7 +118,15 @@ async def _opened(homing: Homing, program: Program) -> list[Finding]:
     service = Service(homing, program.settings, program.general)
     for check in program.plugin.checks:
         findings += await _checked("plugin", check(service))
-    return findings
+    return [*findings, *_retention(homing)]
+
+
+def _retention(homing: Homing) -> Iterator[Finding]:
+    """How long each route keeps what, by the names of the settings."""
+    for name in homing.engine.workers:
+        kept = asdict(homing.engine.routes[name].plan.retention)
+        terms = (f"{record.removesuffix('_s')} {Term(kept_s)}" for record, kept_s in kept.items())
+        yield Finding("retention", "good", f"{name} keeps {', '.join(terms)}")
 
 
 async def _noticed(store: Store, clock: Clock) -> list[Finding]:
@@ -138,7 +149,7 @@ def _plugins(general: Settings) -> Iterator[Finding]:
 
 def _files(settings: Settings) -> Iterator[Finding]:
     """Files with addresses and payloads are readable by their owner alone, and writable."""
-    for name in (settings.log.alerts, settings.log.deliveries, settings.journal):
+    for name in (settings.log.alert_file, settings.log.delivery_file, settings.journal):
         if name is not None:
             yield from file_findings(Path(name))
 

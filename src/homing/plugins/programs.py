@@ -138,7 +138,7 @@ def assemble(
         notifiers=notifiers,
         alarm=alarm,
         time_scale=general.time_scale,
-        stop_grace_s=general.stop_grace.value,
+        shutdown_grace_s=general.shutdown_grace.value,
     )
 
 
@@ -231,7 +231,7 @@ def with_log_notices(route: Route, settings: Settings) -> Route:
 
     def with_notices(plan: Plan) -> Plan:
         delivered, failed = plan.notify_on_delivered, plan.notify_on_failed
-        if settings.log.deliveries is not None and DELIVERY_LOG not in delivered:
+        if settings.log.delivery_file is not None and DELIVERY_LOG not in delivered:
             delivered += (DELIVERY_LOG,)
         if settings.telemetry.sentry_dsn is not None and SENTRY not in failed:
             failed += (SENTRY,)

@@ -99,7 +99,7 @@ def application(
             yield
         finally:
             live.end()
-            await homing.stop(settings.stop_grace.value)
+            await homing.stop(settings.shutdown_grace.value)
 
     def met(error: StoreError) -> None:
         homing.engine.health.met(error)

@@ -10,8 +10,8 @@ import pytest
 
 from homing import Event, Failure, Homing
 from homing.domain.delivery import Fact
-from homing.events import TerminalHandlerError
 from homing.stores.sql.postgres import PostgresStore
+from homing_systems.events import TerminalHandlerError
 from tests.conformance.events.outbox import Outbox, work
 from tests.unit.cli.programs import started, until
 

@@ -6,9 +6,10 @@ import psycopg
 import pytest
 
 from homing import Event, Homing
-from homing.events import TerminalHandlerError
+from homing.runtime.app import use_as_worker
 from homing.stores.layout import Stored
 from homing.testing.clocks import ManualClock
+from homing_systems.events import TerminalHandlerError
 from homing_systems.events.record import LAYOUT
 from homing_systems.events.route import as_outbox, replay
 from tests.conformance.events.outbox import (
@@ -95,7 +96,7 @@ async def test_the_view_shows_what_the_layout_says(
     homing.on("void")(failing(TerminalHandlerError("no"), TerminalHandlerError("no")))
     homing.on("two", name="first")(failing())
     homing.on("two", name="second")(failing(TerminalHandlerError("no")))
-    homing.use_as_worker(adapt=as_outbox)
+    use_as_worker(homing, adapt=as_outbox)
     homing.use_without_worker()
 
     async with homing:

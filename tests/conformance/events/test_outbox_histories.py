@@ -17,11 +17,11 @@ from homing.domain.errors import HomingError
 from homing.domain.failure import Failure
 from homing.domain.message import Json
 from homing.engine.work.handlers import event_queue
-from homing.events import RetryPolicy, TerminalHandlerError
 from homing.ports import PurgeRule, Query
 from homing.stores.layout import Record, Stored
 from homing.testing import samples
 from homing.testing.clocks import ManualClock
+from homing_systems.events import RetryPolicy, TerminalHandlerError
 from homing_systems.events.record import LAYOUT
 from homing_systems.events.route import replay
 from tests.conformance.events.outbox import Outbox, as_layout, work
@@ -52,8 +52,8 @@ class History:
         self.during_work: list[bool] = []
         self.homing = outbox.homing(clock=clock)
         for kind, name in (("good", "one"), ("a/b@c%", "one"), ("several", "b"), ("several", "c")):
-            policy = RetryPolicy(max_attempts=3)
-            self.homing.on(kind, name=name, policy=policy)(self.handle)
+            retry = RetryPolicy(max_attempts=3).retry
+            self.homing.on(kind, name=name, retry=retry)(self.handle)
 
     async def handle(self, event: object) -> Failure | None:
         before = await by_layout(self.homing)

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from homing.domain.errors import InvalidRequest, NotAllowed
-from homing.events import FailureCycle, TerminalHandlerError
 from homing.ports import Claim
 from homing.testing.clocks import ManualClock
+from homing_systems.events import FailureCycle, TerminalHandlerError
 from homing_systems.events.route import replay
 from tests.conformance.events.outbox import (
     Outbox,

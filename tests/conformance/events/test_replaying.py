@@ -11,8 +11,8 @@ from msgspec.structs import asdict
 
 from homing import Homing, Query
 from homing.domain.delivery import Delivery
-from homing.events import TerminalHandlerError
 from homing.testing.clocks import ManualClock
+from homing_systems.events import TerminalHandlerError
 from homing_systems.events.route import replay
 from tests.conformance.events.outbox import (
     Outbox,

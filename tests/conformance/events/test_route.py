@@ -18,7 +18,7 @@ import pydantic
 import pytest
 import sqlalchemy.exc
 
-import homing.events
+import homing_systems.events
 from homing import Event, Homing, Query
 from homing.domain.delivery import Fact
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
@@ -26,12 +26,17 @@ from homing.domain.failure import Failure
 from homing.engine.process.engine import Engine
 from homing.engine.work.function_step import HandlerCall
 from homing.engine.work.handlers import Handlers
-from homing.events import DEFAULT_RETRY_POLICY, FailureCycle, RetryPolicy, TerminalHandlerError
 from homing.observers.prometheus import PrometheusMetrics
 from homing.ports import Alert, Facet, Transitioned
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from homing.testing.random_numbers import SeededRandom
+from homing_systems.events import (
+    DEFAULT_RETRY_POLICY,
+    FailureCycle,
+    RetryPolicy,
+    TerminalHandlerError,
+)
 from homing_systems.events import dead_letters as tools
 from homing_systems.events.record import LAYOUT, alert_fields
 from homing_systems.events.route import EventFields, events_route, replay, request_for
@@ -166,7 +171,7 @@ async def test_a_handler_may_have_a_policy_of_its_own(clock: ManualClock) -> Non
     mine, other = Handler(clock, *flaky(2)), Handler(clock, *flaky(5))
     world = Events(
         clock,
-        on_paid(mine, policy=RetryPolicy(base_delay_s=10, max_attempts=2)),
+        on_paid(mine, retry=RetryPolicy(base_delay_s=10, max_attempts=2).retry),
         on_sent(other),
     )
 
@@ -186,12 +191,12 @@ async def test_a_handlers_terminal_errors_come_on_top_of_the_default_ones(
 ) -> None:
     """E-024, E-025, E-063"""
     mine, other = Handler(clock, error), Handler(clock, KeyError("no account"))
+    policy = RetryPolicy(terminal_errors=(LookupError,))
     world = Events(
         clock,
         on_paid(
             mine,
-            policy=RetryPolicy(terminal_errors=(LookupError,)),
-            terminal_errors=(ZeroDivisionError,),
+            terminal_errors=(*policy.terminal_errors, ZeroDivisionError),
         ),
         on_sent(other),
     )
@@ -823,7 +828,7 @@ async def test_the_growth_of_histories_is_a_metric(clock: ManualClock) -> None:
 def test_the_named_parts_are_there() -> None:
     """E-015, E-048"""
     assert {"RetryPolicy", "DEFAULT_RETRY_POLICY", "TerminalHandlerError", "FailureCycle"} <= {
-        *homing.events.__all__
+        *homing_systems.events.__all__
     }
     assert RetryPolicy() == DEFAULT_RETRY_POLICY
     for name in ("list_dlq_events", "get_dlq_event_detail", "replay_dlq_event"):

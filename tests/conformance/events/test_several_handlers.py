@@ -13,16 +13,16 @@ import pytest
 from homing import Event, Homing
 from homing.cli.reading import counts
 from homing.domain.errors import InvalidRequest, NotFound
-from homing.events import RetryPolicy, TerminalHandlerError
 from homing.mcp.tools import DeadLetterTools
 from homing.observers.logs import LogObserver
+from homing.runtime.app import use_as_worker
 from homing.testing.clocks import ManualClock
-from homing_systems.events import dead_letters
+from homing_systems.events import RetryPolicy, TerminalHandlerError, dead_letters
 from homing_systems.events.route import as_outbox
 from tests.conformance.events.outbox import Outbox, failing, work, work_until_failed
 from tests.unit.web.conftest import OPEN, running
 
-TWICE = RetryPolicy(max_attempts=2)
+TWICE = RetryPolicy(max_attempts=2).retry
 ERRORS = "book: TerminalHandlerError: no account; send: ConnectionError: mail is down"
 
 
@@ -30,7 +30,7 @@ def with_three_handlers(homing: Homing) -> Homing:
     """One works, one fails at once, one after two attempts."""
     homing.on("paid", name="count")(failing())
     homing.on("paid", name="book")(failing(TerminalHandlerError("no account")))
-    homing.on("paid", name="send", policy=TWICE)(failing(*[ConnectionError("mail is down")] * 2))
+    homing.on("paid", name="send", retry=TWICE)(failing(*[ConnectionError("mail is down")] * 2))
     return homing
 
 
@@ -64,7 +64,7 @@ async def test_the_row_of_the_event_says_what_its_handlers_met(
     """E-029, E-046, E-053"""
     clock = ManualClock(outbox.value("select core.homing_now_ms()") + 60_000)
     homing = with_three_handlers(outbox.homing(clock=clock))
-    homing.use_as_worker(adapt=as_outbox, observers=[LogObserver("info", "text")])
+    use_as_worker(homing, adapt=as_outbox, observers=[LogObserver("info", "text")])
     homing.use_without_worker()
     event_id = outbox.enqueue("k", "paid")
     first_failed_at_ms = clock.now_ms()

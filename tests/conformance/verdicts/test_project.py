@@ -52,7 +52,7 @@ def test_the_files_of_the_document_are_the_defaults(env_file: Path) -> None:
     own = VerdictSettings()
     assert own.dead_letters == "/home/nous/oracle_email_dead_letter.jsonl"
     assert own.delivery_log == "/home/nous/oracle_email_delivery.log"
-    assert own.alert_log == program.general.log.alerts == "/home/nous/ALERT.log"
+    assert own.alert_log == program.general.log.alert_file == "/home/nous/ALERT.log"
     assert (own.max_attempts, own.env_file) == (4, "/home/nous/.env")
     assert own.service_url == "http://127.0.0.1:8006"
 

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, StoreOutcomeUnknown
 from homing.engine.intake.admission import Ticket
+from homing.engine.intake.request_checks import at_ms
 from tests.simulation.simulator.findings import Findings
 from tests.simulation.simulator.hosts import SimProcess
 from tests.simulation.simulator.key_checks import KeyChecks
@@ -213,7 +214,7 @@ class Clients:
         asked: dict[tuple[str, str], Ask] = {}
         for ask in self.asks:
             request = ask.request
-            if ask.told_id is None or request.key is None or request.expires_at_ms is not None:
+            if ask.told_id is None or request.key is None or request.expires_at is not None:
                 continue
             if self._keys.is_free((request.source, request.key), now_ms):
                 asked[request.source, request.key] = ask
@@ -237,5 +238,5 @@ class Clients:
         if ticket.created and stored.priority != ask.request.priority:
             self._breach("I1", stored.id, "stored with another priority")
         is_new = ticket.created and stored.cycle == 1
-        if is_new and stored.expires_at_ms != ask.request.expires_at_ms:
+        if is_new and stored.expires_at_ms != at_ms("expires_at", ask.request.expires_at):
             self._breach("I1", stored.id, "stored with another end")

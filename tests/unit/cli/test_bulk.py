@@ -17,7 +17,7 @@ WHY = ("--reason", "asked for", "--actor", "ann")
 @pytest.fixture
 def many(cli: Cli) -> list[str]:
     """25 dead letters, a pending one that may have been sent, and one that was not."""
-    mail = RouteSettings(on_doubt="hold", max_attempts=2)
+    mail = RouteSettings(on_unknown="hold", max_attempts=2)
     homing = build(Settings(routes={"mail": mail}), worker=False)
 
     async def fill() -> list[str]:

@@ -180,7 +180,7 @@ def test_a_file_that_is_no_database_is_told(cli: Cli) -> None:
 
 
 def test_an_uncertain_letter_is_confirmed_with_its_evidence(cli: Cli) -> None:
-    hold = RouteSettings(on_doubt="hold", max_attempts=1)
+    hold = RouteSettings(on_unknown="hold", max_attempts=1)
     homing = build(Settings(routes={"mail": hold}), worker=False)
 
     async def fill() -> str:

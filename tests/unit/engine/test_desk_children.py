@@ -320,7 +320,7 @@ async def test_an_uncertain_one_that_is_amended_really_sends_the_new_text() -> N
 
 async def test_evidence_on_the_old_text_does_not_settle_the_amended_one() -> None:
     provider = Looking(HELD, HARD, says=Found(Receipt("n-7", evidence="lookup")))
-    world = World(sending(provider, on_doubt="hold"))
+    world = World(sending(provider, on_unknown="hold"))
     accepted = await world.submit()
     await world.run()
     late: FactValue = {"status": "done", "stage": "send", "notification_id": "n-9"}

@@ -350,9 +350,44 @@ async def test_what_has_ended_goes_after_its_time(
     assert await world.store.get(accepted.id) is None
 
 
+@pytest.mark.parametrize(
+    ("day", "kept"),
+    [
+        (6, {"delivered", "its content", "its key", "failed", "content of the failed", "attempts"}),
+        (8, {"delivered", "failed", "content of the failed", "attempts"}),
+        (29, {"delivered", "failed", "content of the failed", "attempts"}),
+        (31, {"failed", "content of the failed", "attempts"}),
+        (89, {"failed", "content of the failed", "attempts"}),
+        (91, set()),
+    ],
+)
+async def test_by_default_each_class_of_record_is_kept_for_some_days(
+    day: int, kept: set[str]
+) -> None:
+    world = World(route(step=Script(HARD)))
+    dead = await world.submit("dead")
+    await world.run()
+    done = await world.submit("done")
+    await world.run()
+
+    world.clock.advance(day * DAY_S)
+    await world.engine.housekeeping.purge()
+
+    contents = [await world.store.content(each.id) for each in (done, dead)]
+    found = {
+        "delivered": await world.store.get(done.id),
+        "its content": contents[0] and contents[0].payload,
+        "its key": world.store.disk.keys.get((done.source, "done")),
+        "failed": await world.store.get(dead.id),
+        "content of the failed": contents[1] and contents[1].payload,
+        "attempts": await world.store.attempts(dead.id),
+    }
+    assert {name for name, value in found.items() if value} == kept
+
+
 async def test_i5_open_ones_and_dead_letters_stay_whatever_their_age() -> None:
-    rules = {"retention": Retention(delivered_s=1.0, dismissed_s=1.0, payload_s=1.0)}
-    world = World(route(step=Script(HARD), rules=rules))
+    kept = replace(Retention.forever(), delivered_s=1.0, dismissed_s=1.0, payload_s=1.0)
+    world = World(route(step=Script(HARD), rules={"retention": kept}))
     dead = await world.submit("dead")
     await world.run()
     waiting = await world.submit("waiting")

@@ -271,7 +271,7 @@ class Stuck(Provider):
 
 async def test_i7_a_stop_in_the_middle_of_a_send_leaves_the_doubt() -> None:
     provider = Stuck()
-    world = World(sending(provider, on_doubt="hold"))
+    world = World(sending(provider, on_unknown="hold"))
     await world.engine.start()
     accepted = await world.submit()
     await provider.sent_one.wait()
@@ -281,7 +281,7 @@ async def test_i7_a_stop_in_the_middle_of_a_send_leaves_the_doubt() -> None:
     held = await world.get(accepted.id)
     assert (held.state, held.committing) == ("in_flight", True)
     heir = World(
-        sending(Provider(), on_doubt="hold"), store=world.store, clock=world.clock, name="heir"
+        sending(Provider(), on_unknown="hold"), store=world.store, clock=world.clock, name="heir"
     )
     await heir.run(after_s=world.route.lease_s)
     assert (await heir.get(accepted.id)).failed_because == "uncertain"

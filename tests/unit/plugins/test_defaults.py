@@ -22,7 +22,7 @@ def with_file(environ: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def defaults(own: Own) -> Mapping[str, Any]:
-    return {"store": f"sqlite:///{own.queue}", "server.port": 9001, "log.alerts": None}
+    return {"store": f"sqlite:///{own.queue}", "server.port": 9001, "log.alert_file": None}
 
 
 PLUGIN = Plugin(

@@ -277,7 +277,7 @@ def _is_held_next(delivery: Delivery, route: Route | None) -> bool:
     if route is None or not delivery.maybe_sent or delivery.doubt_waived:
         return False
     can_repeat = route.provider is not None and route.provider.token_window_s > 0
-    return route.lookup is None and not can_repeat and route.plan_of(delivery).on_doubt == "hold"
+    return route.lookup is None and not can_repeat and route.plan_of(delivery).on_unknown == "hold"
 
 
 def _doubt_ahead(delivery: Delivery, route: Route | None) -> str:
@@ -286,7 +286,7 @@ def _doubt_ahead(delivery: Delivery, route: Route | None) -> str:
         return ""
     if route.lookup is not None:
         return ": the provider is asked first"
-    if delivery.doubt_waived or route.plan_of(delivery).on_doubt == "resend":
+    if delivery.doubt_waived or route.plan_of(delivery).on_unknown == "retry":
         return ", and the provider cannot be asked: the next attempt may send it a second time"
     return ": it is sent again while the provider recognises repeats, and held for a person after"
 

@@ -108,7 +108,7 @@ class RouteWorker:
             await self._for_room()
 
     async def run_until_idle(self) -> int:
-        """Attempt all that is due now and wait for the outcomes; how many were attempted."""
+        """Attempt all that is due now and wait. Returns the number of attempts."""
         attempted = 0
         while self.route.concurrency:
             await self._claim_once()
@@ -264,7 +264,7 @@ class RouteWorker:
             await asyncio.sleep(0)  # other tasks run between two batches
 
     async def _work_off(self, batch: Sequence[ClaimedWork], *, wait: bool) -> int:
-        """Attempt them once there is room; how many were attempted."""
+        """Attempt them once there is room. Returns the number of attempts."""
         sends = batch[0].stage.sends
         if sends:
             batch = await self._sends_with_room(batch)

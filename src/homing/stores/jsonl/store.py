@@ -48,7 +48,7 @@ class JsonlStore(ReadsDisk):
         self.presence = ProcessLocks(self._processes)
         self._thread: StoreThread | None = None
 
-    forget_parent = _be_closed
+    _forget_parent = _be_closed
 
     def show(self, projection: Projection) -> None:
         self._projection = projection

@@ -284,7 +284,7 @@ class AccessCheck:
         )
 
     def _sees(self, role: Role) -> bool:
-        return role in self._server.personal_data
+        return role in self._server.personal_data_roles
 
     async def _trusting(
         self, kind: bytes, secret: bytes, look: Callable[[], Awaitable[Caller | None]]

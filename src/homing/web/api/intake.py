@@ -181,8 +181,8 @@ def _options(given: DeliveryIn, place: str = "") -> SubmitOptions:
     return {
         "source": given.source,
         "priority": given.priority,
-        "not_before_ms": given.not_before_ms,
-        "expires_at_ms": given.expires_at_ms,
+        "send_at": given.send_at,
+        "expires_at": given.expires_at,
     }
 
 

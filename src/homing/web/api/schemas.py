@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
@@ -23,6 +24,7 @@ MAX_TEXT_CHARS = 2000
 MAX_WORD_CHARS = 200
 MAX_BATCH = 1000
 
+Time: TypeAlias = Annotated[datetime, Meta(tz=True, description="RFC 3339, with a time zone")]
 AtMs: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_MS, description="Unix time in milliseconds")]
 # Patterns show callers what `check_label` and `check_line` refuse; those give clearer messages.
 _CONTROLS = r"\u0000-\u001f\u007f-\u009f\u2028\u2029"
@@ -88,8 +90,8 @@ class DeliveryIn(EmailIn, frozen=True, forbid_unknown_fields=True, rename={"send
     route: str | None = None
     source: Source = ""
     priority: Annotated[int, Meta(ge=1, le=4, description="1 goes first")] = DEFAULT_PRIORITY
-    not_before_ms: AtMs | None = None
-    expires_at_ms: AtMs | None = None
+    send_at: Time | None = None
+    expires_at: Time | None = None
 
 
 class BatchItem(

@@ -11,8 +11,12 @@ from homing_systems.bookings.route import NAME, bookings_route
 
 
 def routes(setup: Setup[BookingsSettings]) -> tuple[Route, ...]:
-    senders = setup.general.senders
-    return (bookings_route(setup.provider, sender=setup.sender, senders=senders, sign=setup.sign),)
+    allowed_senders = setup.general.allowed_senders
+    return (
+        bookings_route(
+            setup.provider, sender=setup.sender, allowed_senders=allowed_senders, sign=setup.sign
+        ),
+    )
 
 
 PLUGIN = Plugin(

@@ -39,21 +39,25 @@ PLAN = Plan(
             sends=True,
         ),
     ),
-    on_doubt="resend",
+    on_unknown="retry",
     on_route_fault="retry",
     inline_counts=False,
     keep_delivered=False,
     notify_on_failed=(),
-    retention=Retention(dismissed_s=0.0),
+    retention=replace(Retention.forever(), dismissed_s=0.0),
 )
 
 
 def bookings_route(
-    provider: Provider, *, sender: str, senders: Sequence[str] = (), sign: Sign | None = None
+    provider: Provider,
+    *,
+    sender: str,
+    allowed_senders: Sequence[str] = (),
+    sign: Sign | None = None,
 ) -> Route:
     """The mail is complete at intake: nothing of it is looked up or rendered later."""
     # `email_outbox` has a column for the one whom a mail is for.
-    emails = EmailComposer(sender, senders=senders, needs_to=True)
+    emails = EmailComposer(sender, allowed_senders=allowed_senders, needs_to=True)
     return Route(
         name=NAME,
         plan=PLAN,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from homing import Homing, Route
 from homing.domain.delivery import Delivery
-from homing.plugins import EVENT_ROUTE, RouteNotices, handler_names
+from homing.plugins import EVENT_ROUTE, RouteNotices, handler_names, use_as_worker
 from homing.plugins.telemetry import Telemetry
 from homing.ports import Notice, Notifier, Store
 from homing_systems.events.record import alert_fields
@@ -48,7 +48,7 @@ def work_for_app(homing: Homing, telemetry: Telemetry) -> None:
     if telemetry.sentry is not None:
         telemetry.sentry.fields[EVENT_ROUTE] = alerts.fields
     notifier = RouteNotices({(EVENT_ROUTE, ALERT): alerts.write})
-    homing.use_as_worker(notifiers=[notifier], adapt=_adapted)
+    use_as_worker(homing, notifiers=[notifier], adapt=_adapted)
 
 
 def _adapted(route: Route) -> Route:

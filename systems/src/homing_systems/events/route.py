@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from homing import InvalidRequest, Request, Route
 from homing.domain.delivery import Delivery
 from homing.domain.message import Event, Json
+from homing.domain.policy import Retention
 from homing.plugins import Desk, Handlers, Label, LabelTable
 from homing.ports import Store
 
@@ -59,7 +60,7 @@ def events_route(handlers: Handlers, *, generation: int = 0, store: Store | None
 def as_outbox(route: Route) -> Route:
     """An application's own route of events, shown and repaired as the outbox is."""
     return replace(
-        route,
+        route.keeping(Retention.forever()),
         verbs=frozenset({"replay", "dismiss", "restore", "annotate"}),
         labels=LABELS,
         most_failed_a_week=MOST_FAILED_A_WEEK,

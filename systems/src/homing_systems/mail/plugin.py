@@ -43,7 +43,7 @@ def routes(setup: Setup[MailSettings]) -> tuple[Route, ...]:
     settings, general = setup.settings, setup.general
     rules = MailRules(
         sender=setup.sender,
-        senders=general.senders,
+        allowed_senders=general.allowed_senders,
         sign=setup.sign,
         timeout_s=settings.timeout.value,
         concurrency=settings.concurrency,

@@ -53,7 +53,7 @@ class MailRules(Struct, frozen=True, kw_only=True):
     """What the service's settings decide about mails."""
 
     sender: str
-    senders: tuple[str, ...] = ()
+    allowed_senders: tuple[str, ...] = ()
     sign: Sign | None = None
     timeout_s: float = 15.0
     concurrency: int = 4
@@ -62,7 +62,7 @@ class MailRules(Struct, frozen=True, kw_only=True):
 
 
 def mail_route(provider: Provider, render: Render, rules: MailRules) -> Route:
-    senders = Senders(rules.sender, rules.senders)
+    senders = Senders(rules.sender, rules.allowed_senders)
     send = SendStep(provider, composer(senders), sender=senders.envelope_sender, sign=rules.sign)
     return Route(
         name=NAME,
@@ -101,7 +101,7 @@ def _sending(name: str, rules: MailRules) -> Stage:
 def _plan(rules: MailRules, *stages: Stage) -> Plan:
     return Plan(
         stages=stages,
-        on_doubt="resend",
+        on_unknown="retry",
         on_route_fault="fail",
         interrupted_counts=True,
         retention=rules.retention,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from homing import Route
 from homing.domain.delivery import Content, Delivery
-from homing.domain.policy import Exponential, FullJitter, Plan, Retry, RetryAfter, Stage
+from homing.domain.policy import Exponential, FullJitter, Plan, Retention, Retry, RetryAfter, Stage
 from homing.plugins import ALL_VERBS, Label, LabelTable, SendStep
 from homing.ports import FanOut, Outcome, Provider, Step, Work
 from homing_systems.reviews.classification import (
@@ -135,9 +135,10 @@ def _as_written(delivery: Delivery, content: Content) -> bytes:
 def _plan(*stages: Stage) -> Plan:
     return Plan(
         stages=stages,
-        on_doubt="hold",
+        on_unknown="hold",
         on_route_fault="fail",
         notify_on_failed=(DEAD_LETTER,),
         notify_by_class={RUNTIME_BUG: (PAGE,), POLICY_UNEXPECTED: (ESCALATION,)},
         notify_on_repeat=(ESCALATION,),
+        retention=Retention.forever(),
     )

@@ -68,7 +68,7 @@ async def _take(service: Service[Any], verdict: Verdict, *, send: bool) -> Outco
     request = request_for(verdict, retry_id=str(uuid.uuid4()))
     accept = homing.send if send else homing.submit
     async with alert_if_locked(service, verdict.session_id):
-        await homing.take_lines()  # another program may have queued this session
+        await homing.engine.take_lines()  # another program may have queued this session
         ticket = await accept(
             request.message,
             key=request.key,

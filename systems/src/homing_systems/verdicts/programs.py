@@ -179,6 +179,6 @@ def _run(
 
     app.router.lifespan_context = lifespan
     try:
-        serve_app(app, general.server, stop_grace_s=general.stop_grace.value)
+        serve_app(app, general.server, shutdown_grace_s=general.shutdown_grace.value)
     finally:
         telemetry.close()

@@ -91,6 +91,6 @@ def defaults(own: VerdictSettings) -> Mapping[str, Any]:
         "store": f"jsonl:///{Path(own.queue).absolute()}",
         "provider": f"graph:?env_file={quote(own.env_file)}",
         "sender": own.sender,
-        "log.alerts": own.alert_log,
+        "log.alert_file": own.alert_log,
         "server.port": PORT,
     }

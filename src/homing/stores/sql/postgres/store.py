@@ -65,7 +65,7 @@ class PostgresStore(Store):
         self.presence = PostgresPresence()
         self._parts: _Parts | None = None
 
-    forget_parent = _be_closed
+    _forget_parent = _be_closed
 
     async def open(self) -> None:
         if self._parts is not None:

@@ -74,7 +74,7 @@ class SqliteStore(Store):
         self.presence = ProcessLocks(self._processes)
         self._threads: _Threads | None = None
 
-    forget_parent = _be_closed
+    _forget_parent = _be_closed
 
     async def open(self) -> None:
         if self._threads is not None:

@@ -71,6 +71,6 @@ def serve(
 
     app.router.lifespan_context = lifespan
     try:
-        serving.serve(app, server, stop_grace_s=general.stop_grace.value)
+        serving.serve(app, server, shutdown_grace_s=general.shutdown_grace.value)
     finally:
         telemetry.close()

@@ -1,20 +1,37 @@
-"""The public names of events: retry policies, the error that ends a handler, failure cycles."""
+"""The names that the design of the outbox gives to retries, terminal errors and failure cycles."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
+from homing import Exponential, FullJitter, Retry, TerminalError
 from homing.domain.delivery import Cycle
-from homing.engine.work.handler_retry import DEFAULT_RETRY_POLICY, RetryPolicy, TerminalHandlerError
 from homing.stores.layout import iso_utc, iso_utc_or_none
 
-__all__ = [
-    "DEFAULT_RETRY_POLICY",
-    "FailureCycle",
-    "RetryPolicy",
-    "TerminalHandlerError",
-    "failure_cycle",
-]
+
+class TerminalHandlerError(TerminalError):
+    """Raise a subclass of it in a handler if a retry cannot succeed."""
+
+
+class RetryPolicy(Struct, frozen=True, kw_only=True):
+    """A handler's own policy: give its `retry` and its `terminal_errors` to `homing.on`."""
+
+    base_delay_s: float = 1.0
+    multiplier: float = 2.0
+    max_delay_s: float = 300.0
+    max_attempts: int = 5
+    terminal_errors: tuple[type[Exception], ...] = ()
+
+    @property
+    def retry(self) -> Retry:
+        """The same waits and budget as the engine knows them."""
+        curve = Exponential(
+            initial_s=self.base_delay_s, multiplier=self.multiplier, max_s=self.max_delay_s
+        )
+        return Retry(FullJitter(curve), self.max_attempts)
+
+
+DEFAULT_RETRY_POLICY = RetryPolicy()
 
 
 class FailureCycle(Struct, frozen=True, kw_only=True):
