@@ -4,7 +4,7 @@ An accepted delivery is delivered, or becomes a dead letter with the reason; not
 silently, and "maybe sent" is never reported as "not sent".
 """
 
-from homing.domain.delivery import Attempt, Delivery, Receipt
+from homing.domain.delivery import Attempt, Delivery, Fact, Receipt
 from homing.domain.errors import (
     HomingError,
     IdempotencyConflict,
@@ -41,6 +41,7 @@ __all__ = [
     "Event",
     "Exponential",
     "Facet",
+    "Fact",
     "Failure",
     "FullJitter",
     "HandlerCall",

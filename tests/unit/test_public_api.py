@@ -42,6 +42,7 @@ OFFERED = [
     "Event",
     "Exponential",
     "Facet",
+    "Fact",
     "Failure",
     "FullJitter",
     "HandlerCall",
