@@ -15,7 +15,7 @@ from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed
 from homing.domain.failure import Failure, Refusal
 from homing.domain.message import Attachment, Email
 from homing.engine.intake.admission import Request
-from homing.engine.route import ALL_VERBS
+from homing.engine.ops.verbs import ALL_VERBS
 from homing.ports import Accepted, Envelope, Query
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock

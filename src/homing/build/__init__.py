@@ -48,7 +48,8 @@ from homing.engine.intake.admitted import Admitted
 from homing.engine.intake.adopting import Foreign, ForeignState, StandingState
 from homing.engine.intake.request import Request
 from homing.engine.ops.labels import ENGINE_LABELS, Label, LabelTable
-from homing.engine.route import ALL_VERBS, Route, Verb, classify_exception
+from homing.engine.ops.verbs import ALL_VERBS, Verb
+from homing.engine.route import Route, classify_exception
 from homing.engine.work.steps import SendStep
 from homing.plugins.programs import assemble, load_program
 from homing.plugins.store import why_missing

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from homing.domain.errors import NotFound, SettingsError, StoreError
-from homing.engine.ops.bulk import BULK_VERBS
+from homing.engine.ops.verbs import BULK_VERBS, VERBS
 from homing.plugins.programs import Program
 from homing.plugins.value import Service, Web
 from homing.runtime.app import Homing
@@ -36,7 +36,7 @@ from homing.web.api.own_table import access_check_for, endpoint_for
 from homing.web.api.people import People
 from homing.web.api.records import Records
 from homing.web.api.resources import Resource, resources
-from homing.web.api.verbs import VERBS, Verbs
+from homing.web.api.verbs import Verbs
 from homing.web.console.table import Console
 from homing.web.http.answers import Answer, add_security
 from homing.web.http.bodies import SHORT_BYTES, Bodies

@@ -8,11 +8,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from homing.web.api.operations import BULK
+from homing.engine.ops.verbs import BULK
 from tests.unit.web.conftest import Api
 
 WHO = {"actor": "ann", "reason": "the mailbox exists now"}
-URLS = [f"/api/v1/{noun}" for noun, _ in BULK.values()]
+URLS = [f"/api/v1/{each.path}" for each in BULK.values()]
 REPLAYS, DISMISSALS, CANCELLATIONS, RESTORATIONS = URLS
 
 

@@ -7,22 +7,19 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, get_args
 
 from msgspec import Struct, convert, structs
 
-from homing.domain import transitions
 from homing.domain.delivery import Delivery, Fact, FactValue, FailedBecause
 from homing.domain.errors import HomingError, InvalidRequest, NotAllowed, NotFound, Overloaded
 from homing.engine.ops.bounded import count_up_to
 from homing.engine.ops.desk import Desk
 from homing.engine.ops.desk_writer import signed
+from homing.engine.ops.verbs import BULK_VERBS, VERBS, BulkVerb
 from homing.ports import Clock, Cursor, Facet, Query, Random, Store
 
 log = logging.getLogger("homing.engine")
-
-BulkVerb: TypeAlias = Literal["replay", "dismiss", "cancel", "restore"]
-BULK_VERBS: tuple[BulkVerb, ...] = get_args(BulkVerb)
 
 BULK_ACTIONS = "bulk_actions"
 STOP_ASKED = "bulk_stop"
@@ -99,7 +96,7 @@ def selected(verb: BulkVerb, query: Query, *, everything: bool = False) -> Query
         raise InvalidRequest("filter", "has no condition; everything must be asked for by name")
     given = query.facets
     if given is None:
-        given = tuple(Facet(state=state) for state in sorted(transitions.EDGES[verb].sources))
+        given = tuple(Facet(state=state) for state in sorted(VERBS[verb].sources))
     return structs.replace(query, facets=tuple(_narrowed(verb, given)))
 
 
@@ -107,7 +104,7 @@ def _narrowed(verb: BulkVerb, facets: tuple[Facet, ...]) -> Iterator[Facet]:
     # A status word may stand for every reason: then it does not name this one.
     named = {facet.failed_because for facet in facets if facet.state == "failed"} == {"uncertain"}
     for facet in facets:
-        if facet.state not in transitions.EDGES[verb].sources:
+        if facet.state not in VERBS[verb].sources:
             continue
         if facet.state == "failed" and facet.failed_because is None:
             for because in CHOSEN_BY_DEFAULT:
@@ -118,7 +115,7 @@ def _narrowed(verb: BulkVerb, facets: tuple[Facet, ...]) -> Iterator[Facet]:
 
 def left_out(verb: BulkVerb, query: Query) -> Query | None:
     """The uncertain dead letters that match and are left out; None: there can be none."""
-    if "failed" not in transitions.EDGES[verb].sources:
+    if "failed" not in VERBS[verb].sources:
         return None
     given = query.facets or (Facet(state="failed"),)
     facets = [facet for facet in given if facet.state == "failed"]
@@ -289,12 +286,8 @@ class BulkActions:
         await self._look(progress, untried)
 
     async def _use(self, verb: BulkVerb, delivery: Delivery, by: dict[str, str]) -> Delivery:
-        if verb == "cancel":
-            return await self._desk.cancel(delivery.id, **by)
-        if verb == "restore":
-            return await self._desk.restore(delivery.id, **by)
-        act = self._desk.replay if verb == "replay" else self._desk.dismiss
-        return await act(delivery.id, cycle=delivery.cycle, **by)
+        seen: dict[str, Any] = {"cycle": delivery.cycle} if VERBS[verb].takes("cycle") else {}
+        return await self._desk.use(verb, delivery.id, **seen, **by)
 
     async def _is_stop_asked(self, progress: BulkProgress) -> bool:
         asked = await self._store.facts(STOP_ASKED, progress.bulk_id)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -17,9 +18,10 @@ from homing.engine.ops.bounded import page_within
 from homing.engine.ops.desk_children import DeskChildren
 from homing.engine.ops.desk_writer import AUDIT, DeskWriter, Signed, checked_text, signed
 from homing.engine.ops.error_groups import ErrorGroup, error_groups
+from homing.engine.ops.verbs import VERBS, Verb
 from homing.engine.process.pausing import Pausing
 from homing.engine.process.process import Process
-from homing.engine.route import Route, Verb
+from homing.engine.route import Route
 from homing.engine.work.family import is_current, pages_of_children
 from homing.ports import Cursor, Facet, FactCursor, Page, Query, Transitioned
 
@@ -121,6 +123,18 @@ class Desk:
     async def errors(self, query: Query | None = None, limit: int = 50) -> Sequence[ErrorGroup]:
         """Dead letters grouped by route, error class and reason, the largest group first."""
         return await error_groups(self._store, self._clock, query, limit)
+
+    async def use(
+        self, verb: Verb, delivery_id: str, *, actor: str, reason: str, **arguments: Any
+    ) -> Delivery:
+        """The method of this name, for callers that read the table of verbs. Returns the delivery
+        after it, or the new one that it made."""
+        row = VERBS[verb]
+        messages = [arguments.pop(each.name) for each in row.arguments if each.kind == "email"]
+        act: Callable[..., Awaitable[Delivery]] = getattr(self, verb)
+        return await act(
+            delivery_id, *messages, actor=actor, **{row.reason_is: reason}, **arguments
+        )
 
     def predict(self, verb: Verb, delivery: Delivery) -> Delivery:
         """The delivery after a bulk verb; NotAllowed if the verb would be refused."""
@@ -292,11 +306,12 @@ class Desk:
         )
         return await self._writer.add("resend", replace(new, facts=facts))
 
-    async def annotate(self, delivery_id: str, *, actor: str, note: str) -> None:
-        """Add a note; nothing else changes."""
+    async def annotate(self, delivery_id: str, *, actor: str, note: str) -> Delivery:
+        """Add a note to its history. Returns the delivery, which is unchanged."""
         by = signed(actor, note, named="note")
-        await self._writer.checked("annotate", delivery_id)
+        delivery = await self._writer.checked("annotate", delivery_id)
         await self._writer.note("annotate", delivery_id, by)
+        return await self._with_children(delivery)
 
     async def pause(self, route: str, *, actor: str, reason: str) -> int:
         """Stop a route; nothing of it is tried until it is resumed.

@@ -8,20 +8,18 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from homing.domain import transitions
 from homing.domain.delivery import Change, Delivery, Fact, FactValue, New
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.domain.policy import Plan
+from homing.engine.ops.verbs import VERBS, Verb
 from homing.engine.process.process import Process
-from homing.engine.route import Route, Verb
+from homing.engine.route import Route
 from homing.ports import Added, Transitioned
 
 AUDIT = "audit"
 MAX_TEXT_CHARS = 2000
 # How often a verb is repeated on a delivery that others are changing before it is refused.
 CONTENTION_TRIES = 5
-# Verbs that change children before the delivery itself.
-CHILDREN_FIRST: frozenset[Verb] = frozenset({"replay", "restart", "restore"})
 
 ChangeFor: TypeAlias = Callable[[Delivery], Change | None]
 """The change of a delivery as it is now; None when there is nothing to change any more."""
@@ -104,7 +102,8 @@ class DeskWriter:
         if verb not in self.route(delivery.route).verbs:
             raise NotAllowed(f"route {delivery.route!r} does not offer {verb}")
         # The transition checks its own delivery's state, but children come before it.
-        if verb in CHILDREN_FIRST and delivery.state not in transitions.EDGES[verb].sources:
+        row = VERBS[verb]
+        if row.changes_children_first and delivery.state not in row.sources:
             raise NotAllowed(f"cannot {verb} delivery {delivery.id}: it is {delivery.state}")
         if cycle is not None and delivery.cycle != cycle:
             raise NotAllowed(

@@ -9,7 +9,6 @@ from homing.domain.delivery import Attempt, Cycle, Delivery, Fact
 from homing.domain.failure import CHILDREN_FAILED, STORE_DAMAGED
 from homing.domain.policy import Plan
 from homing.engine.ops.advice import setup_advice
-from homing.engine.ops.views import budget_of
 from homing.engine.ops.why_words import EVIDENCE, PARTS_FAILED, RECIPIENT, SENT, words_for
 from homing.engine.process.pausing import BY_FAULT
 from homing.engine.route import Route
@@ -244,7 +243,8 @@ def _pending(
     if paused is not None:
         step = setup_advice(str((paused.value or {}).get("error_class")))
         return [_paused(paused, word), *([] if step is None else [step])]
-    number, budget = delivery.attempts_spent + 1, budget_of(delivery, route)
+    number = delivery.attempts_spent + 1
+    budget = delivery.max_attempts or 0 if route is None else route.budget_of(delivery)
     left_s = ((delivery.due_at_ms or now_ms) - now_ms) / 1000
     when = f"at {_clock(delivery.due_at_ms or now_ms)}, in {_span(left_s)}"
     of = f" of {budget}" if budget else ""

@@ -6,7 +6,8 @@ import msgspec
 from starlette.responses import Response
 
 from homing.domain.errors import NotFound, Overloaded
-from homing.engine.ops.bulk import BulkProgress, BulkVerb, Prediction
+from homing.engine.ops.bulk import BulkProgress, Prediction
+from homing.engine.ops.verbs import BULK, BulkVerb
 from homing.ports import Query
 from homing.runtime.app import Homing
 from homing.web.api.intake import Intake
@@ -19,8 +20,6 @@ from homing.web.http.problems import BadRequest
 
 # How many deliveries a dry run describes one by one.
 MAX_PREVIEW = 100
-# A replay makes work for a server that may just have recovered; other verbs make none.
-REPLAYS_PER_SECOND = 10.0
 
 
 class Bulk:
@@ -47,7 +46,7 @@ class Bulk:
         query = await self._query(call, given)
         if given.dry_run:
             return await self._tried(verb, query, given, bounded=bounded)
-        pace = given.per_second or (REPLAYS_PER_SECOND if verb == "replay" else None)
+        pace = given.per_second or BULK[verb].per_second
         try:
             progress = await self._homing.bulk.start(
                 verb,

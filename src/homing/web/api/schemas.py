@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, defstruct, field
 
 from homing.domain.delivery import DEFAULT_PRIORITY, FailedBecause, State
 from homing.engine.access.passwords import MAX_CHARS
 from homing.engine.access.tokens import Right, Role
 from homing.engine.access.users import MAX_NAME_CHARS, PersonRole
-from homing.engine.ops.bulk import BulkVerb
 from homing.engine.ops.error_groups import Trend
 from homing.engine.ops.inspecting import WorkerView
 from homing.engine.ops.search import Matched
+from homing.engine.ops.verbs import VERBS, Argument, BulkVerb, OperatorVerb
 from homing.engine.ops.views import AttemptView, AuditView, DeliveryView
 from homing.engine.process.counters import Point, Span
 from homing.ports import Finding
@@ -171,28 +171,36 @@ class VerbIn(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     reason: Text
 
 
-class CycleVerbIn(VerbIn, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """With the `cycle` that the operator saw, a late click changes nothing."""
-
-    cycle: Annotated[int, Meta(ge=1, le=MAX_MS)] | None = None
+_ARGUMENT_TYPES: dict[str, Any] = {"text": Text, "email": EmailIn}
 
 
-class ReplayIn(CycleVerbIn, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`generation` hands it to the workers of another deployment."""
-
-    generation: Annotated[int, Meta(ge=0, le=MAX_MS)] | None = None
-
-
-class ConfirmIn(VerbIn, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How it is known that an uncertain one arrived."""
-
-    evidence: Text
+def _argument_type(argument: Argument) -> Any:
+    kind = _ARGUMENT_TYPES.get(argument.kind, Annotated[int, Meta(ge=argument.least, le=MAX_MS)])
+    kind = Annotated[kind, Meta(description=argument.about)]
+    return kind if argument.required else kind | None
 
 
-class AmendIn(VerbIn, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A corrected e-mail in place of the old one, which is kept."""
+def _verb_in(row: OperatorVerb) -> type[VerbIn]:
+    """The body that a verb takes: who, why, and its arguments."""
+    if not row.arguments:
+        return VerbIn
+    fields = [
+        (each.name, _argument_type(each), *(() if each.required else (None,)))
+        for each in row.arguments
+    ]
+    body = defstruct(
+        f"{row.name.capitalize()}In",
+        fields,
+        bases=(VerbIn,),
+        namespace={"__doc__": row.about},
+        frozen=True,
+        forbid_unknown_fields=True,
+        kw_only=True,
+    )
+    return cast(type[VerbIn], body)
 
-    email: EmailIn
+
+VERB_BODIES: dict[str, type[VerbIn]] = {name: _verb_in(row) for name, row in VERBS.items()}
 
 
 class Filter(Struct, frozen=True, forbid_unknown_fields=True):

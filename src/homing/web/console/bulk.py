@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -15,34 +15,18 @@ from starlette.responses import Response
 from homing.domain.delivery import Delivery
 from homing.domain.errors import NotAllowed, NotFound
 from homing.engine.ops.bounded import COUNT_UP_TO
-from homing.engine.ops.bulk import BULK_VERBS, BulkVerb
+from homing.engine.ops.verbs import BULK, BULK_VERBS, VERBS, BulkVerb
 from homing.runtime.app import Homing
-from homing.web.api.bulk import REPLAYS_PER_SECOND, Bulk
+from homing.web.api.bulk import Bulk
 from homing.web.api.filters import from_query
 from homing.web.api.listing import Listing
-from homing.web.api.schemas import BulkIn, Filter
-from homing.web.api.verbs import VERBS, Verbs
+from homing.web.api.schemas import VERB_BODIES, BulkIn, Filter
+from homing.web.api.verbs import Verbs
 from homing.web.console.deliveries import FILTERS, PAGE, Deliveries, Row
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Form, Page, Visit
 from homing.web.http.calls import pairs_of, parsed
 from homing.web.http.problems import BadRequest
-
-SAYS = {
-    "replay": "Each is tried again from its failed stage, with a new budget. It stops by itself"
-    " if the same error comes back.",
-    "dismiss": "Each is closed and not tried again. It can be restored.",
-    "cancel": "Each is withdrawn before it is sent. It can be restored.",
-    "restore": "Each is opened again, whoever closed it: dismissed ones become dead letters and"
-    " send nothing, cancelled ones are due when they were.",
-}
-PAST = {
-    "replay": "replayed",
-    "dismiss": "dismissed",
-    "cancel": "cancelled",
-    "restore": "restored",
-}
-
 
 # How many of those that match are named before the act.
 SHOWN = 20
@@ -96,7 +80,7 @@ class BulkPages:
                 raise BadRequest("choose deliveries first, or all that match", "id", 422)
             return await self._preview_chosen(visit, verb, ids, given)
         wish = _wish(visit.person, "dry run", given, dry_run=True)
-        tried = await self._bulk.use(visit.call, cast(BulkVerb, verb), wish, bounded=True)
+        tried = await self._bulk.use(visit.call, verb, wish, bounded=True)
         becomes = Counter(each.becomes or "refused" for each in tried.preview)
         shown = [each.delivery_id for each in tried.preview[:SHOWN]]
         return self._rendering.page(
@@ -104,7 +88,8 @@ class BulkPages:
             "bulk_preview.html",
             place="deliveries",
             verb=verb,
-            says=SAYS[verb],
+            effect=BULK[verb].effect,
+            past=BULK[verb].past,
             filter=given,
             back=urlencode(given),
             tried=tried,
@@ -112,11 +97,11 @@ class BulkPages:
             rows=await self._deliveries.rows(visit, await self._found(shown)),
             becomes=becomes.most_common(),
             expected=[],
-            per_second=REPLAYS_PER_SECOND if verb == "replay" else None,
+            per_second=BULK[verb].per_second,
         )
 
     async def _preview_chosen(
-        self, visit: Visit, verb: str, ids: Sequence[str], given: Mapping[str, str]
+        self, visit: Visit, verb: BulkVerb, ids: Sequence[str], given: Mapping[str, str]
     ) -> Response:
         expected = [await self._expected(visit, verb, each) for each in await self._found(ids)]
         return self._rendering.page(
@@ -124,7 +109,8 @@ class BulkPages:
             "bulk_preview.html",
             place="deliveries",
             verb=verb,
-            says=SAYS[verb],
+            effect=BULK[verb].effect,
+            past=BULK[verb].past,
             filter=given,
             back=urlencode(given),
             tried=None,
@@ -137,12 +123,12 @@ class BulkPages:
     async def _found(self, ids: Sequence[str]) -> list[Delivery]:
         return [each for each in await self._homing.store.get_many(ids[:PAGE]) if each is not None]
 
-    async def _expected(self, visit: Visit, verb: str, delivery: Delivery) -> Expected:
+    async def _expected(self, visit: Visit, verb: BulkVerb, delivery: Delivery) -> Expected:
         [row] = await self._deliveries.rows(visit, [delivery])
         becomes: str | None = None
         refused: str | None = None
         try:
-            after = self._homing.desk.predict(cast(BulkVerb, verb), delivery)
+            after = self._homing.desk.predict(verb, delivery)
             becomes = self._listing.word(after)
         except (NotAllowed, NotFound) as error:
             refused = str(error)
@@ -158,18 +144,18 @@ class BulkPages:
         wish = _wish(
             visit.person, form.get("reason").strip(), given, per_second=form.get("per_second")
         )
-        started = await self._bulk.use(visit.call, cast(BulkVerb, verb), wish)
+        started = await self._bulk.use(visit.call, verb, wish)
         return visit.see("bulk", started.bulk_id or "", back=back)
 
-    async def _use_on_chosen(self, visit: Visit, verb: str, form: Form, back: str) -> Response:
+    async def _use_on_chosen(self, visit: Visit, verb: BulkVerb, form: Form, back: str) -> Response:
         """One after the other, each as it was seen: what others have changed since is left out."""
         done, refused = [], []
         cycles = form.every("cycle")
         for number, delivery_id in enumerate(form.every("id")[:PAGE]):
             body: dict[str, Any] = {"actor": visit.person, "reason": form.get("reason").strip()}
-            if "cycle" in VERBS[verb].__struct_fields__ and number < len(cycles):
+            if VERBS[verb].takes("cycle") and number < len(cycles):
                 body["cycle"] = cycles[number]
-            given = _convert(body, VERBS[verb])
+            given = _convert(body, VERB_BODIES[verb])
             try:
                 await self._verbs.use(visit.call, verb, delivery_id, given)
                 done.append(delivery_id)
@@ -188,12 +174,12 @@ class BulkPages:
             "bulk_chosen.html",
             place="deliveries",
             verb=verb,
-            past=PAST[verb],
+            past=BULK[verb].past,
             rows=await self._deliveries.rows(visit, await self._found(ids)),
             refused=int(refused) if _FEW.fullmatch(refused) else 0,
             back=urlencode(before),
             filter=before,
-            can_undo=verb in ("dismiss", "cancel"),
+            undone_by=VERBS[verb].undone_by,
         )
 
     async def progress(self, visit: Visit) -> Response:
@@ -205,8 +191,9 @@ class BulkPages:
             "bulk_progress.html",
             place="deliveries",
             progress=progress,
-            past=PAST[progress.verb],
+            past=BULK[progress.verb].past,
             back=urlencode(before),
+            undone_by=VERBS[progress.verb].undone_by,
             undo=_undo(before),
         )
 
@@ -241,11 +228,11 @@ def _undo(before: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "state": "dismissed"}
 
 
-def _verb(fields: Mapping[str, str]) -> str:
-    verb = fields.get("verb", "")
-    if verb not in BULK_VERBS:
-        raise BadRequest(f"must be one of {', '.join(BULK_VERBS)}", "verb", 422)
-    return verb
+def _verb(fields: Mapping[str, str]) -> BulkVerb:
+    for verb in BULK_VERBS:
+        if verb == fields.get("verb"):
+            return verb
+    raise BadRequest(f"must be one of {', '.join(BULK_VERBS)}", "verb", 422)
 
 
 def _wish(

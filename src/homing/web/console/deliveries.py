@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from homing.domain.delivery import Delivery, FailedBecause
 from homing.engine.ops.request_counts import count_requests
+from homing.engine.ops.verbs import BULK_VERBS, VERBS, OperatorVerb
 from homing.engine.ops.views import DeliveryView
 from homing.ports import Cursor
 from homing.ports import Page as StorePage
@@ -131,6 +132,7 @@ class Deliveries:
             words=words_of(routes.values()),
             reasons=get_args(FailedBecause),
             names=NAMES,
+            bulk_verbs=bulk_verbs(given.get("state")),
             did=fields.get("did"),
             count=fields.get("count", ""),
         )
@@ -153,6 +155,16 @@ class Deliveries:
                 query = {**others, "state": state}
                 choices.append(Choice(state, words.state_word(state), chosen, count, query))
         return choices
+
+
+def bulk_verbs(state: str | None) -> list[OperatorVerb]:
+    """Those that a list of this state offers; one that undoes others needs its state chosen."""
+    undoing = {row.undone_by for row in VERBS.values()}
+    return [
+        VERBS[verb]
+        for verb in BULK_VERBS
+        if state in VERBS[verb].sources or (state is None and verb not in undoing)
+    ]
 
 
 def looked_to_ms(page: StorePage, cursor: Cursor | None) -> int | None:

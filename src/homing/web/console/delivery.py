@@ -14,13 +14,14 @@ from homing.domain.delivery import Delivery
 from homing.domain.errors import NotFound
 from homing.domain.message import Email
 from homing.engine.ops.masking import masked_attempt, masked_audit
+from homing.engine.ops.verbs import VERBS, Verb
 from homing.engine.ops.views import attempt_view, audit_view
 from homing.ports import Query
 from homing.runtime.app import Homing
 from homing.web.api.listing import Listing
-from homing.web.api.schemas import AmendIn, VerbIn
-from homing.web.api.verbs import VERBS, Verbs
-from homing.web.console.actions import ACTIONS, offered
+from homing.web.api.schemas import VERB_BODIES, VerbIn
+from homing.web.api.verbs import Verbs
+from homing.web.console.actions import offered
 from homing.web.console.deliveries import Deliveries, Row
 from homing.web.console.payloads import (
     MAX_SHOWN_CHARS,
@@ -153,7 +154,7 @@ class DeliveryPage:
         visit.demand_personal_data()
         return email, mail_parts(email, content)
 
-    def _use(self, verb: str) -> Any:
+    def _use(self, verb: Verb) -> Any:
         async def act(visit: Visit) -> Response:
             form = await visit.form()
             delivery_id = visit.param("delivery_id")
@@ -164,20 +165,19 @@ class DeliveryPage:
 
         return act
 
-    async def _given(self, verb: str, before: Delivery, form: Form, visit: Visit) -> VerbIn:
+    async def _given(self, verb: Verb, before: Delivery, form: Form, visit: Visit) -> VerbIn:
         """The form as the body that REST would take."""
-        takes = VERBS[verb]
         given: dict[str, Any] = {"actor": visit.person, "reason": form.get("reason").strip()}
-        for name in ("cycle", "evidence"):
-            if name in takes.__struct_fields__ and form.get(name):
-                given[name] = form.get(name)
-        if takes is AmendIn:
-            # It begins with what is there: who redirected it could read it.
-            visit.demand_personal_data()
-            kept = email_of(await self._homing.store.content(before.id))
-            given["email"] = _amended(kept, form)
+        for each in VERBS[verb].arguments:
+            if each.kind == "email":
+                # It begins with what is there: who redirected it could read it.
+                visit.demand_personal_data()
+                kept = email_of(await self._homing.store.content(before.id))
+                given[each.name] = _amended(kept, form)
+            elif form.get(each.name):
+                given[each.name] = form.get(each.name)
         try:
-            return msgspec.convert(given, takes, strict=False)
+            return msgspec.convert(given, VERB_BODIES[verb], strict=False)
         except msgspec.ValidationError as error:
             raise BadRequest(_readable(str(error)), "form", 422) from None
 
@@ -190,7 +190,7 @@ async def explanation(homing: Homing, visit: Visit, delivery_id: str) -> list[st
 
 
 def _done(verb: str | None) -> str | None:
-    return next((text for name, (_, _, text) in ACTIONS.items() if name == verb), None)
+    return next((row.done for row in VERBS.values() if row.name == verb), None)
 
 
 def _shown(asked: str | None, mail: MailParts | None) -> str:

@@ -12,6 +12,7 @@ from homing.domain.errors import NotFound
 from homing.domain.policy import Stage
 from homing.engine.ops.advice import advice
 from homing.engine.ops.planning import Forecast, forecast
+from homing.engine.ops.verbs import ROUTE_VERBS
 from homing.engine.route import Route
 from homing.ports import Checked, Described
 from homing.runtime.app import Homing
@@ -28,10 +29,8 @@ from homing.web.http.problems import BadRequest
 
 DEFAULT_OUTAGE = "1h"
 FIELDS = frozenset({"outage", "did"})
-DID = {
-    "pause": "The route is paused. All workers know of it within a second.",
-    "resume": "The route runs again.",
-    "check": "The provider was asked; see below.",
+DONE = {name: row.done for name, row in ROUTE_VERBS.items()} | {
+    "check": "The provider was asked; see below."
 }
 
 
@@ -130,7 +129,7 @@ class Routes:
             provider=_described(route),
             can_check=route is not None and isinstance(route.provider, Checked),
             can_test=route is not None and takes_emails(route) and self._homing.works_on(name),
-            done=DID.get(fields.get("did", "")),
+            done=DONE.get(fields.get("did", "")),
         )
 
     async def pause(self, visit: Visit) -> Response:

@@ -10,18 +10,17 @@ from starlette.responses import Response
 from homing.engine.access.tokens import RIGHTS, Role
 from homing.engine.ops.desk_writer import AUDIT
 from homing.engine.ops.masking import masked_audit
+from homing.engine.ops.verbs import past_of
 from homing.engine.ops.views import AuditView, audit_view
 from homing.ports import FactCursor
 from homing.runtime.app import Homing
 from homing.web.api.inspection import Inspection
 from homing.web.console.rendering import Rendering
-from homing.web.console.timeline import DONE
 from homing.web.console.visits import Page, Visit
 from homing.web.http.reading import whole_number
 
 PAGE = 50
 AUDIT_FIELDS = frozenset({"after", "at_ms"})
-DOES = {**DONE, "pause": "paused the route", "resume": "resumed the route"}
 
 
 # What each right allows, in the order in which they are named.
@@ -71,8 +70,7 @@ class System:
             entry = audit_view(fact)
             if not visit.sees_personal_data:
                 entry = masked_audit(entry)
-            does = DOES.get(entry.verb, f"used {entry.verb}")
-            acts.append(Act(entry, does, about if route is None else None, route))
+            acts.append(Act(entry, past_of(entry.verb), about if route is None else None, route))
         last = facts[-1] if len(facts) == PAGE else None
         return self._rendering.page(visit, "audit.html", place="audit", acts=acts, last=last)
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from homing.domain.delivery import Content, Delivery
 from homing.domain.policy import Exponential, FullJitter, Plan, Retry, RetryAfter, Stage
 from homing.engine.ops.labels import Label, LabelTable
-from homing.engine.route import ALL_VERBS, Route
+from homing.engine.ops.verbs import ALL_VERBS
+from homing.engine.route import Route
 from homing.engine.work.steps import SendStep
 from homing.ports import FanOut, Outcome, Provider, Step, Work
 from homing.runtime.mail_route import SEND_TIMEOUT_S

@@ -8,7 +8,8 @@ from homing.domain.delivery import Content, Delivery, Receipt
 from homing.domain.errors import SettingsError
 from homing.domain.policy import Ladder, Plan, Retry, RetryAfter, Stage
 from homing.engine.ops.labels import Label, LabelTable
-from homing.engine.route import Route, Verb
+from homing.engine.ops.verbs import Verb
+from homing.engine.route import Route
 from homing.engine.work.steps import SendStep
 from homing.ports import Done, Outcome, Provider, Work
 from homing_systems.verdicts.graph_answers import judge
