@@ -10,14 +10,11 @@ from typing import Annotated
 import typer
 
 from homing.cli import (
-    amending,
     assemblies,
-    bulk,
     compacting,
     config,
     counters,
     demo,
-    desk,
     doctor,
     listing,
     mcp,
@@ -30,6 +27,7 @@ from homing.cli import (
     showing,
     tokens,
     users,
+    verbs,
     watching,
     workers,
 )
@@ -61,9 +59,7 @@ def register_standard(app: typer.Typer) -> None:
         counters,
         workers,
         showing,
-        bulk,
-        desk,
-        amending,
+        verbs,
         plan,
         doctor,
         migrating,
