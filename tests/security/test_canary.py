@@ -148,7 +148,7 @@ def test_nothing_planted_leaves_the_store(
         errors = errors_of(served)
         metrics = served.get("/metrics").text
         status = served.get("/").text
-        stats = served.get("/api/v1/stats").text + served.get("/api/v1/errors").text
+        stats = served.get("/api/v1/stats").text + served.get("/api/v1/failures").text
         shown = [served.get(f"/api/v1/deliveries/{each}").text for each in ids.values()]
         shown += [served.get(f"/api/v1/deliveries/{each}/why").text for each in ids.values()]
         tried = [served.get(f"/api/v1/deliveries/{each}/attempts").text for each in ids.values()]
@@ -275,7 +275,7 @@ def test_a_password_that_a_server_repeats_is_kept_nowhere(
             tried = f"/api/v1/deliveries/{letter}/attempts"
             until(lambda: "auth_failed" in served.get(tried).text)
             until((tmp_path / "alerts").exists)
-            pages = [served.get(path).text for path in (tried, "/", "/api/v1/errors", "/readyz")]
+            pages = [served.get(path).text for path in (tried, "/", "/api/v1/failures", "/readyz")]
             served.stop()
         for name, value in settings.items():
             monkeypatch.setenv(name, value)

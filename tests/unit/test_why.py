@@ -312,7 +312,7 @@ async def explained(*ids_of: str, fail: bool) -> tuple[list[str], list[str]]:
     async with homing:
         ticket = await homing.submit(Event("order.paid", {"order": 7}), key="k")
         await homing.engine.run_until_idle()
-        page = await homing.desk.list(Query(parent_id=ticket.delivery_id))
+        page = await homing.store.page(Query(parent_id=ticket.delivery_id))
         whole = await homing.explain(ticket.delivery_id)
         parts = [child.id for child in page.items if child.metadata["handler"] == ids_of[0]]
         return whole, [line for part in parts for line in await homing.explain(part)]

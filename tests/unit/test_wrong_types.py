@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from homing import Attachment, Email, Event, Homing, InvalidRequest, Job, SettingsError
-from homing.build import Fact, Query
+from homing.build import Fact
 from homing.testing.clocks import ManualClock
 
 MAIL = Email(to="ann@example.org", subject="Booked", text="See you Monday")
@@ -72,7 +72,7 @@ async def test_an_option_of_the_wrong_type_is_refused_by_name(field: str, value:
             with pytest.raises(InvalidRequest) as refusal:
                 await getattr(homing, call)(given, **options)
             assert refusal.value.field.partition(".")[0] == field
-        assert not (await homing.desk.list(Query())).items
+        assert not (await homing.desk.list()).items
 
 
 LOOP: dict[str, Any] = {}
@@ -226,7 +226,7 @@ async def test_the_desk_names_what_is_wrong() -> None:
         desk: Any = homing.desk
         with pytest.raises(InvalidRequest, match="actor: must be text"):
             await desk.cancel(ticket.delivery_id, actor=5, reason="x")
-        with pytest.raises(InvalidRequest, match="query: must be a Query, not str"):
+        with pytest.raises(InvalidRequest, match="filter: must be a DeliveryFilter, not str"):
             await desk.list("failed")
         with pytest.raises(InvalidRequest, match="message: must be an Email"):
             await desk.amend(ticket.delivery_id, "text", actor="ann", reason="x")

@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 from msgspec import Struct
 
-from homing.cli.filters import Filter
+from homing.cli.filters import filter_of_conditions
 from homing.cli.options import OptionGroup, Place
 from homing.cli.progress import counting
 from homing.cli.session import print_json, with_homing
 from homing.cli.terminal import table
 from homing.engine.ops.bulk import PROCESS_ENDED, STOPPED_BY_OPERATOR, BulkProgress, Prediction
+from homing.engine.ops.delivery_filter import DeliveryFilter
 from homing.engine.ops.verbs import BULK, BulkVerb
 from homing.runtime.app import Homing
 
@@ -70,7 +71,7 @@ class Wish(Struct, frozen=True):
     """What is to be done to which deliveries."""
 
     verb: BulkVerb
-    chosen: Filter
+    chosen: DeliveryFilter
     everything: bool
     per_second: float | None
     limit: int | None
@@ -83,7 +84,7 @@ def use_on_many(
     [(known, bulk)] = [(name, row) for name, row in BULK.items() if name == verb]
     wish = Wish(
         known,
-        Filter.of(many.conditions or ()),
+        filter_of_conditions(many.conditions or ()),
         bool(many.everything),
         many.per_second or bulk.per_second,
         many.limit,
@@ -100,7 +101,7 @@ def _act(place: Place, wish: Wish, signed: dict[str, str], *, as_json: bool) -> 
     async def act(homing: Homing) -> None:
         progress = await homing.bulk.start(
             wish.verb,
-            await wish.chosen.query(homing),
+            wish.chosen,
             everything=wish.everything,
             per_second=wish.per_second,
             limit=wish.limit,
@@ -142,7 +143,7 @@ def _tell_left_out(number: int) -> None:
     if number:
         typer.echo(
             f"{number} uncertain left out because they may have arrived: ask the provider, then use"
-            " an ID or --filter because=uncertain",
+            " an ID or --filter reason=uncertain",
             err=True,
         )
 
@@ -158,16 +159,15 @@ class Item(Struct, frozen=True):
 
 def _predict(place: Place, wish: Wish, *, as_json: bool) -> None:
     async def act(homing: Homing) -> tuple[int, int, list[Item]]:
-        query = await wish.chosen.query(homing)
-        matched = await homing.bulk.count(wish.verb, query, everything=wish.everything)
+        matched = await homing.bulk.count(wish.verb, wish.chosen, everything=wish.everything)
         items: list[Item] = []
         with counting(wish.verb, min(matched, wish.limit or matched)) as show:
             async for one in homing.bulk.predict(
-                wish.verb, query, everything=wish.everything, limit=wish.limit
+                wish.verb, wish.chosen, everything=wish.everything, limit=wish.limit
             ):
                 items.append(_item(homing, one))
                 show(len(items))
-        return matched, await homing.bulk.count_left_out(wish.verb, query), items
+        return matched, await homing.bulk.count_left_out(wish.verb, wish.chosen), items
 
     matched, uncertain, items = with_homing(place, act)
     if as_json:

@@ -14,14 +14,14 @@ import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
-from homing.cli.filters import address_as_stored
 from homing.cli.options import AsJson, DeliveryId, Place, command
-from homing.cli.session import print_json, view_of, with_homing
+from homing.cli.session import ops_of, print_json, view_of, with_homing
 from homing.cli.terminal import STATE_COLORS, at, colored, table
 from homing.domain.delivery import FROZEN, Content
 from homing.domain.errors import NotFound
 from homing.domain.message import Email, decode_message
 from homing.domain.redaction import visible
+from homing.engine.ops.delivery_filter import DeliveryFilter
 from homing.engine.ops.views import AttemptView, AuditView, DeliveryView, attempt_view, audit_view
 from homing.ports import Query
 from homing.runtime.app import Homing
@@ -43,7 +43,7 @@ def show(place: Place, delivery_id: DeliveryId, as_json: AsJson = False) -> None
     async def act(homing: Homing) -> tuple[DeliveryView, str | None, list[AuditView]]:
         delivery = await homing.desk.show(delivery_id)
         audit = [audit_view(fact) for fact in await homing.desk.audit(delivery_id)]
-        subject = subject_of(await homing.store.content(delivery_id))
+        subject = subject_of(await ops_of(homing).content(delivery_id))
         return await view_of(homing, delivery), subject, audit
 
     view, subject, audit = with_homing(place, act)
@@ -118,7 +118,7 @@ def attempts(place: Place, delivery_id: DeliveryId, as_json: AsJson = False) -> 
 
 
 async def _ids_of_children(homing: Homing, parent_id: str) -> list[str]:
-    page = await homing.desk.list(Query(parent_id=parent_id), limit=CHILDREN_NAMED)
+    page = await ops_of(homing).page(Query(parent_id=parent_id), limit=CHILDREN_NAMED)
     ids = [child.id for child in page.items]
     return ids if page.next is None else [*ids, "…"]
 
@@ -143,11 +143,10 @@ def why(
     async def act(homing: Homing) -> tuple[list[Story], bool]:
         if "@" not in what:
             return [await _story_of_id(homing, what)], False
-        address = address_as_stored(what)
-        page = await homing.desk.list(Query(recipient=address), limit=limit)
+        page = await homing.desk.list(DeliveryFilter(recipient=what), limit=limit)
         stories = [await _story(homing, item.id) for item in page.items]
         if len(stories) < limit:
-            stories += await _amended_away(homing, address, limit - len(stories))
+            stories += await _amended_away(homing, what, limit - len(stories))
         return stories, page.next is not None
 
     stories, more = with_homing(place, act)

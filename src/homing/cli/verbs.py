@@ -12,7 +12,7 @@ import typer
 from homing.cli.bulk import BulkOptions, use_on_many
 from homing.cli.email_fields import email_from, read_fields
 from homing.cli.options import AsJson, DeliveryId, OptionGroup, Place, command
-from homing.cli.session import WrongUse, operator, print_json, view_of, with_homing
+from homing.cli.session import WrongUse, operator, ops_of, print_json, view_of, with_homing
 from homing.cli.terminal import STATE_COLORS, colored
 from homing.domain.errors import NotAllowed
 from homing.domain.message import Email, decode_message
@@ -138,7 +138,7 @@ def _parameter(
 
 
 async def _corrected(homing: Homing, delivery_id: str, changes: Mapping[str, Any]) -> Email:
-    content = await homing.store.content(delivery_id)
+    content = await ops_of(homing).content(delivery_id)
     if content is None or not content.payload:
         await homing.desk.show(delivery_id)
         raise NotAllowed(f"cannot amend delivery {delivery_id}: its payload is gone")

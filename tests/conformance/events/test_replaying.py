@@ -9,9 +9,10 @@ import psycopg
 import pytest
 from msgspec.structs import asdict
 
-from homing import Homing, Query
+from homing import Homing
 from homing.domain.delivery import Delivery
 from homing.events import TerminalHandlerError
+from homing.ports import Query
 from homing.testing.clocks import ManualClock
 from homing_systems.events.route import replay
 from tests.conformance.events.outbox import (
@@ -46,7 +47,7 @@ async def test_the_function_and_the_transition_give_the_same_rows(
 
 
 async def family(homing: Homing, event_id: str) -> list[Delivery]:
-    children = (await homing.desk.list(Query(parent_id=event_id))).items
+    children = (await homing.store.page(Query(parent_id=event_id))).items
     return [
         await homing.desk.show(event_id),
         *sorted(children, key=lambda child: child.metadata["handler"]),

@@ -19,7 +19,7 @@ import pytest
 import sqlalchemy.exc
 
 import homing.events
-from homing import Event, Homing, Query
+from homing import Event, Homing
 from homing.domain.delivery import Fact
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
 from homing.domain.failure import Failure
@@ -28,7 +28,7 @@ from homing.engine.work.function_step import Assignment
 from homing.engine.work.handlers import Handlers
 from homing.events import DEFAULT_RETRY_POLICY, FailureCycle, RetryPolicy, TerminalHandlerError
 from homing.observers.prometheus import PrometheusMetrics
-from homing.ports import Alert, Facet, Transitioned
+from homing.ports import Alert, Facet, Query, Transitioned
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from homing.testing.random_numbers import SeededRandom
@@ -151,7 +151,7 @@ async def test_two_events_that_fail_together_are_tried_at_different_times() -> N
         for number in range(20):
             await homing.submit(Event("invoice.paid"), key=str(number))
         await homing.engine.run_until_idle()
-        waiting = (await homing.desk.list(Query(facets=(Facet(state="pending"),)))).items
+        waiting = (await homing.store.page(Query(facets=(Facet(state="pending"),)))).items
 
     assert len(waiting) == 20
     assert len({delivery.due_at_ms for delivery in waiting}) > 10

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from homing.domain.delivery import Delivery
 from homing.domain.errors import Refused
-from homing.engine.ops.desk import Desk
+from homing.engine.ops.operations import Operations
 from tests.simulation.simulator.hosts import SimProcess
 from tests.simulation.simulator.options import Options
 from tests.simulation.simulator.pauses import Pauses
@@ -146,7 +146,7 @@ class Operators:
         except Exception:
             click.unknown += 1
 
-    async def _use(self, desk: Desk, click: Click, number: int) -> str:
+    async def _use(self, desk: Operations, click: Click, number: int) -> str:
         verb, subject = click.verb, click.subject
         who = {"actor": ACTOR, "reason": REASON}
         special: dict[str, dict[str, object]] = {

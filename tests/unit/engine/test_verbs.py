@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from homing.cli.main import app
-from homing.engine.ops.desk import Desk
+from homing.engine.ops.operations import Operations
 from homing.engine.ops.verbs import ALL_VERBS, BULK, BULK_VERBS, ROUTE_VERBS, VERBS, Verb, past_of
 from homing.web.api.operations import OPERATIONS
 
@@ -24,7 +24,7 @@ def test_every_verb_has_a_row_and_every_bulk_verb_its_texts() -> None:
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_method_of_a_verb_takes_its_arguments(verb: Verb) -> None:
     row = VERBS[verb]
-    taken = inspect.signature(getattr(Desk, verb)).parameters
+    taken = inspect.signature(getattr(Operations, verb)).parameters
     expected = {each.name for each in row.arguments if each.kind != "email"}
     assert {"actor", row.reason_is, *expected} <= taken.keys()
 
@@ -42,7 +42,9 @@ def test_rest_and_the_command_line_offer_every_verb(verb: Verb) -> None:
     assert ("dry_run" in options) == (row.bulk is not None)
 
 
-@pytest.mark.parametrize("about", [row.about for row in (*VERBS.values(), *ROUTE_VERBS.values())])
+@pytest.mark.parametrize(
+    "about", [*(row.about for row in VERBS.values()), *(row.about for row in ROUTE_VERBS.values())]
+)
 def test_a_summary_is_one_short_sentence(about: str) -> None:
     assert len(about) < SHORT_CHARS
     assert about.endswith(".")

@@ -36,7 +36,7 @@ async def look_around(client: Client, ids: list[str]) -> None:
     assert (page["total"], page["next_cursor"]) == (3, ids[1])
     rest = await call(client, "list_dlq_events", cursor=page["next_cursor"])
     assert [event["event_id"] for event in rest["events"]] == [ids[0]]
-    none = await call(client, "list_dlq_events", event_type="invoice.lost")
+    none = await call(client, "list_dlq_events", topic="invoice.lost")
     assert (none["events"], none["total"]) == ([], 0)
 
     detail = await call(client, "get_dlq_event_detail", event_id=ids[0])

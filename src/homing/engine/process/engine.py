@@ -11,7 +11,7 @@ from homing.domain.delivery import Delivery
 from homing.domain.errors import StoreError
 from homing.engine.commit.save_batcher import PendingSave, SaveBatcher
 from homing.engine.intake.admission import Admission
-from homing.engine.ops.desk import Desk
+from homing.engine.ops.operations import Operations
 from homing.engine.process.alerts import Alerts
 from homing.engine.process.counters import FLUSH_EVERY_S
 from homing.engine.process.housekeeping import Housekeeping
@@ -126,7 +126,9 @@ class Engine:
             time_scale=time_scale,
         )
         self.runner = AttemptRunner(self.process)
-        self.desk = Desk(self.process, self.pausing, self.routes, self._tell_repaired)
+        self.desk = Operations(
+            self.process, self.pausing, self.liveness, self.routes, self._tell_repaired
+        )
         self.housekeeping = Housekeeping(
             store, clock, worked, self.liveness, self.health, journal=journal
         )

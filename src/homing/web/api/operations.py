@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from homing.domain.delivery import FailedBecause, State
 from homing.engine.access.tokens import Right
+from homing.engine.ops.delivery_filter import FILTERS
 from homing.engine.ops.verbs import BULK, ROUTE_VERBS, VERBS, Bulk, BulkVerb, OperatorVerb
 from homing.engine.ops.views import DeliveryView
 from homing.engine.process.counters import Span
@@ -18,7 +18,6 @@ from homing.web.api.live import LiveEvent
 from homing.web.api.schemas import (
     VERB_BODIES,
     AcceptedOut,
-    AtMs,
     AttemptsOut,
     AuditLogOut,
     AuditOut,
@@ -31,8 +30,8 @@ from homing.web.api.schemas import (
     CountersOut,
     DeliveryIn,
     DoctorOut,
-    ErrorsOut,
     ExportOut,
+    FailuresOut,
     HealthOut,
     ListOut,
     MeOut,
@@ -106,21 +105,7 @@ CURSOR = Parameter(
     Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", max_length=1000)],
     "The `next_cursor` of the page before, or the `previous_cursor` of the one after.",
 )
-FILTERS = (
-    Parameter("recipient", str, "An address of the envelope."),
-    Parameter("status", str, "The route's own word, such as `failed`."),
-    Parameter("source", str, "Which program submitted it."),
-    Parameter("template_id", str, "The template, event type or job name."),
-    Parameter("idempotency_key", str, "The key under which it was submitted."),
-    Parameter("error_class", str, "The class of its last failure."),
-    Parameter("failed_because", FailedBecause, "Why it is a dead letter."),
-    Parameter("state", State, "The state of the engine, which each route has its own words for."),
-    Parameter("route", str, "The route."),
-    Parameter("from_created_at_ms", AtMs, "Created at this time or later."),
-    Parameter("to_created_at_ms", AtMs, "Created before this time."),
-    LIMIT,
-    CURSOR,
-)
+CONDITIONS = tuple(Parameter(each.name, each.kind, each.about) for each in FILTERS.values())
 EXAMPLE: dict[str, Any] = {
     "to": ["ann@example.org"],
     "subject": "Booked",
@@ -220,7 +205,7 @@ OPERATIONS: tuple[Operation, ...] = (
         f"{API}/deliveries",
         "Deliveries, newest first.",
         ListOut,
-        query=FILTERS,
+        query=(*CONDITIONS, LIMIT, CURSOR),
         refuses=(400,),
     ),
     _reading(
@@ -332,11 +317,13 @@ OPERATIONS: tuple[Operation, ...] = (
         ("text/csv", ExportOut),
         query=(
             Parameter("format", Literal["csv", "json"], "`csv` if not given."),
-            *(each for each in FILTERS if each.name not in ("limit", "cursor")),
+            *CONDITIONS,
         ),
         refuses=(400,),
     ),
-    _reading("errors", f"{API}/errors", "Dead letters by error class.", ErrorsOut, refuses=(400,)),
+    _reading(
+        "failures", f"{API}/failures", "Dead letters by error class.", FailuresOut, refuses=(400,)
+    ),
     _reading(
         "events",
         f"{API}/events",

@@ -6,11 +6,12 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from msgspec import Meta, Struct, defstruct, field
 
-from homing.domain.delivery import DEFAULT_PRIORITY, FailedBecause, State
+from homing.domain.delivery import DEFAULT_PRIORITY, FailedBecause
 from homing.engine.access.passwords import MAX_CHARS
 from homing.engine.access.tokens import Right, Role
 from homing.engine.access.users import MAX_NAME_CHARS, PersonRole
-from homing.engine.ops.error_groups import Trend
+from homing.engine.ops.delivery_filter import DeliveryFilter
+from homing.engine.ops.failure_groups import Trend
 from homing.engine.ops.inspecting import WorkerView
 from homing.engine.ops.search import Matched
 from homing.engine.ops.verbs import VERBS, Argument, BulkVerb, OperatorVerb
@@ -203,34 +204,18 @@ def _verb_in(row: OperatorVerb) -> type[VerbIn]:
 VERB_BODIES: dict[str, type[VerbIn]] = {name: _verb_in(row) for name, row in VERBS.items()}
 
 
-class Filter(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which deliveries; all conditions hold together. Times are from (included) and to (not)."""
-
-    recipient: Recipient | None = None
-    status: Word | None = None
-    source: Word | None = None
-    template_id: Word | None = None
-    idempotency_key: Key | None = None
-    error_class: Word | None = None
-    failed_because: FailedBecause | None = None
-    state: State | None = None
-    route: Word | None = None
-    from_created_at_ms: AtMs | None = None
-    to_created_at_ms: AtMs | None = None
-
-
 class BulkIn(
     Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename={"everything": "all"}
 ):
     """A verb on all that the filter chooses; without a filter `all` must be true.
 
-    Dead letters that are `uncertain` may have arrived: they are chosen only by a filter with
-    `failed_because`.
+    Dead letters that are `uncertain` may have arrived: they are chosen only by a filter with this
+    `reason`.
     """
 
     actor: Actor | None = None
     reason: Text
-    filter: Filter | None = None
+    filter: DeliveryFilter | None = None
     everything: bool = False
     dry_run: bool = False
     per_second: Annotated[float, Meta(ge=0.001, le=1000)] | None = None
@@ -296,7 +281,7 @@ class ContentOut(Struct, frozen=True):
     results: dict[str, ContentPart]
 
 
-class ErrorGroup(Struct, frozen=True, kw_only=True):
+class FailureGroupOut(Struct, frozen=True, kw_only=True):
     """Dead letters that failed in the same way. The trend compares the last hour with the hour
     before; it came back if one that was replayed has failed again like this."""
 
@@ -315,10 +300,10 @@ class ErrorGroup(Struct, frozen=True, kw_only=True):
     came_back_delivery_id: str | None
 
 
-class ErrorsOut(Struct, frozen=True):
+class FailuresOut(Struct, frozen=True):
     """Dead letters by their error class, the 50 most frequent, the largest group first."""
 
-    items: list[ErrorGroup]
+    items: list[FailureGroupOut]
 
 
 class SearchOut(Struct, frozen=True):

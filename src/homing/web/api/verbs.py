@@ -43,7 +43,9 @@ class Verbs:
         async def act(call: Call) -> Response:
             given = await self._intake.read(call, takes, limit_bytes)
             done = await self.use(call, verb, id_of(call), given)
-            return json_answer(self._listing.view(call, done), 201 if row.makes_a_new_one else 200)
+            return json_answer(
+                self._listing.ops(call).view(done), 201 if row.makes_a_new_one else 200
+            )
 
         return act
 
@@ -55,17 +57,17 @@ class Verbs:
             if each.kind == "text" and arguments[each.name] is not None:
                 check_label(arguments[each.name], each.name)
             elif each.kind == "email":
-                await self._demand_emails(delivery_id)
+                await self._demand_emails(call, delivery_id)
                 arguments[each.name] = email_of(arguments[each.name])
         try:
-            return await self._homing.desk.use(verb, delivery_id, **signed, **arguments)
+            return await self._listing.ops(call).use(verb, delivery_id, **signed, **arguments)
         except InvalidRequest as error:
             if VERBS[verb].takes("email"):
                 raise type(error)(f"email.{error.field}", error.problem) from error
             raise
 
-    async def _demand_emails(self, delivery_id: str) -> None:
-        delivery = await self._homing.desk.show(delivery_id)
+    async def _demand_emails(self, call: Call, delivery_id: str) -> None:
+        delivery = await self._listing.ops(call).show(delivery_id)
         route = self._homing.engine.routes.get(delivery.route)
         if route is None or not takes_emails(route):
             raise BadRequest("its route takes no e-mails", "email", 409)
@@ -84,13 +86,13 @@ class Verbs:
     async def set_paused(self, call: Call, route: str, given: VerbIn, *, paused: bool) -> PausedOut:
         """Stop a route, or start it again."""
         signed = who(call, given.actor, given.reason)
-        await self._listing.demand_route(route, refusal=404)
-        desk = self._homing.desk
+        await self._listing.demand_route(route, 404)
+        ops = self._listing.ops(call)
         under_way = 0
         if paused:
-            under_way = await desk.pause(route, **signed)
+            under_way = await ops.pause(route, **signed)
         else:
-            await desk.resume(route, **signed)
+            await ops.resume(route, **signed)
         return PausedOut(route, paused, KNOWN_WITHIN_S, under_way)
 
 

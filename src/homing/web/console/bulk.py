@@ -15,14 +15,13 @@ from starlette.responses import Response
 from homing.domain.delivery import Delivery
 from homing.domain.errors import NotAllowed, NotFound
 from homing.engine.ops.bounded import COUNT_UP_TO
+from homing.engine.ops.delivery_filter import FILTERS, DeliveryFilter, filter_from
 from homing.engine.ops.verbs import BULK, BULK_VERBS, VERBS, BulkVerb
-from homing.runtime.app import Homing
 from homing.web.api.bulk import Bulk
-from homing.web.api.filters import from_query
-from homing.web.api.listing import Listing
-from homing.web.api.schemas import VERB_BODIES, BulkIn, Filter
+from homing.web.api.listing import Listing, conditions, conditions_of
+from homing.web.api.schemas import VERB_BODIES, BulkIn
 from homing.web.api.verbs import Verbs
-from homing.web.console.deliveries import FILTERS, PAGE, Deliveries, Row
+from homing.web.console.deliveries import PAGE, Deliveries, Row
 from homing.web.console.rendering import Rendering
 from homing.web.console.visits import Form, Page, Visit
 from homing.web.http.calls import pairs_of, parsed
@@ -47,14 +46,12 @@ class Expected(Struct, frozen=True):
 class BulkPages:
     def __init__(
         self,
-        homing: Homing,
         listing: Listing,
         verbs: Verbs,
         bulk: Bulk,
         deliveries: Deliveries,
         rendering: Rendering,
     ) -> None:
-        self._homing = homing
         self._listing = listing
         self._verbs = verbs
         self._bulk = bulk
@@ -74,7 +71,7 @@ class BulkPages:
         """What the verb would do; nothing is changed."""
         fields, ids = _asked(visit)
         verb = _verb(fields)
-        given = {name: fields[name] for name in FILTERS if name in fields}
+        given = conditions(fields)
         if "matching" not in fields:
             if not ids:
                 raise BadRequest("choose deliveries first, or all that match", "id", 422)
@@ -94,7 +91,7 @@ class BulkPages:
             back=urlencode(given),
             tried=tried,
             most=COUNT_UP_TO,
-            rows=await self._deliveries.rows(visit, await self._found(shown)),
+            rows=await self._deliveries.rows(visit, await visit.ops.show_many(shown)),
             becomes=becomes.most_common(),
             expected=[],
             per_second=BULK[verb].per_second,
@@ -103,7 +100,10 @@ class BulkPages:
     async def _preview_chosen(
         self, visit: Visit, verb: BulkVerb, ids: Sequence[str], given: Mapping[str, str]
     ) -> Response:
-        expected = [await self._expected(visit, verb, each) for each in await self._found(ids)]
+        expected = [
+            await self._expected(visit, verb, each)
+            for each in await visit.ops.show_many(ids[:PAGE])
+        ]
         return self._rendering.page(
             visit,
             "bulk_preview.html",
@@ -120,15 +120,12 @@ class BulkPages:
             per_second=None,
         )
 
-    async def _found(self, ids: Sequence[str]) -> list[Delivery]:
-        return [each for each in await self._homing.store.get_many(ids[:PAGE]) if each is not None]
-
     async def _expected(self, visit: Visit, verb: BulkVerb, delivery: Delivery) -> Expected:
         [row] = await self._deliveries.rows(visit, [delivery])
         becomes: str | None = None
         refused: str | None = None
         try:
-            after = self._homing.desk.predict(verb, delivery)
+            after = visit.ops.predict(verb, delivery)
             becomes = self._listing.word(after)
         except (NotAllowed, NotFound) as error:
             refused = str(error)
@@ -137,7 +134,7 @@ class BulkPages:
     async def start(self, visit: Visit) -> Response:
         form = await visit.form()
         verb = _verb({"verb": form.get("verb")})
-        given = {name: value for name, value in form.given().items() if name in FILTERS}
+        given = conditions(form.given())
         back = urlencode(given)
         if form.every("id"):
             return await self._use_on_chosen(visit, verb, form, back)
@@ -175,7 +172,7 @@ class BulkPages:
             place="deliveries",
             verb=verb,
             past=BULK[verb].past,
-            rows=await self._deliveries.rows(visit, await self._found(ids)),
+            rows=await self._deliveries.rows(visit, await visit.ops.show_many(ids[:PAGE])),
             refused=int(refused) if _FEW.fullmatch(refused) else 0,
             back=urlencode(before),
             filter=before,
@@ -185,7 +182,7 @@ class BulkPages:
     async def progress(self, visit: Visit) -> Response:
         fields, _ = _asked(visit)
         before = _filter_before(fields)
-        progress = await self._homing.bulk.show(visit.param("bulk_id"))
+        progress = await visit.bulk.show(visit.param("bulk_id"))
         return self._rendering.page(
             visit,
             "bulk_progress.html",
@@ -200,7 +197,7 @@ class BulkPages:
     async def stop(self, visit: Visit) -> Response:
         form = await visit.form()
         bulk_id = visit.param("bulk_id")
-        await self._homing.bulk.stop(bulk_id, actor=visit.person, reason="stopped in the console")
+        await visit.bulk.stop(bulk_id, actor=visit.person, reason="stopped in the console")
         return visit.see("bulk", bulk_id, back=form.get("back"))
 
 
@@ -221,9 +218,7 @@ def _undo(before: Mapping[str, str]) -> dict[str, str]:
     """The dismissed ones among what the filter chose; the words for why it failed are no more
     those of a delivery that was dismissed."""
     kept = {
-        name: value
-        for name, value in before.items()
-        if name not in ("state", "status", "failed_because")
+        name: value for name, value in before.items() if name not in ("state", "status", "reason")
     }
     return {**kept, "state": "dismissed"}
 
@@ -244,13 +239,14 @@ def _wish(
     per_second: str = "",
 ) -> BulkIn:
     body: dict[str, Any] = {"actor": person, "reason": reason, "dry_run": dry_run}
-    conditions = from_query(given)
-    if conditions == Filter():
+    with conditions_of():
+        chosen = filter_from(given)
+    if chosen == DeliveryFilter():
         body["all"] = True
     if per_second:
         body["per_second"] = per_second
     wish: BulkIn = _convert(body, BulkIn)
-    return wish if wish.everything else msgspec.structs.replace(wish, filter=conditions)
+    return wish if wish.everything else msgspec.structs.replace(wish, filter=chosen)
 
 
 def _convert(body: Mapping[str, Any], kind: Any) -> Any:

@@ -80,7 +80,7 @@ class Routes:
                 (
                     each,
                     route := engine.routes.get(each.route),
-                    engine.pausing.fact(each.route),
+                    visit.ops.paused(each.route),
                     _described(route),
                 )
                 for each in stats.routes
@@ -112,7 +112,7 @@ class Routes:
         if route is None and counts is None:
             raise NotFound(f"there is no route {name}")
         outage = fields.get("outage", DEFAULT_OUTAGE)
-        paused = self._homing.engine.pausing.fact(name)
+        paused = visit.ops.paused(name)
         return self._rendering.page(
             visit,
             "route.html",
@@ -160,7 +160,7 @@ class Routes:
         """One mail to an address of the operator's own."""
         form = await visit.form()
         name, to = visit.param("route"), form.get("to").strip()
-        sent = await self._inspection.send_test(name, to, visit.person)
+        sent = await self._inspection.send_test(visit.call, name, to, visit.person)
         return visit.see("deliveries", sent.delivery_id)
 
 

@@ -11,10 +11,11 @@ import msgspec
 
 from homing.domain.delivery import Delivery
 from homing.domain.errors import NotFound
+from homing.engine.ops.delivery_filter import DeliveryFilter
 from homing.engine.process.alerts import WEEK_MS, failed_since
 from homing.engine.work.handler_names import names_of
 from homing.engine.work.handlers import EVENT_ROUTE
-from homing.ports import Facet, Query
+from homing.ports import Query
 from homing.runtime.app import Homing
 from homing.stores.layout import Record, Stored
 from homing_systems.events.record import LAYOUT
@@ -25,8 +26,8 @@ MOST_HANDLERS = 1000
 
 async def list_dlq_events(homing: Homing, limit: int = 50) -> dict[str, Any]:
     """The newest failed events, and how many there are of the last seven days."""
-    query = Query(route=EVENT_ROUTE, facets=(Facet(state="failed"),), top_only=True)
-    page = await homing.desk.list(query, limit=limit)
+    failed = DeliveryFilter(route=EVENT_ROUTE, state="failed")
+    page = await homing.desk.list(failed, limit=limit)
     since_ms = homing.engine.clock.now_ms() - WEEK_MS
     return {
         "events": [await _row(homing, delivery) for delivery in page.items],
@@ -38,7 +39,7 @@ async def get_dlq_event_detail(homing: Homing, event_id: str) -> dict[str, Any]:
     """One event as a row of the outbox, those of its handlers, and all attempts."""
     event = await _found(homing, event_id)
     children = Query(route=EVENT_ROUTE, parent_id=event.id)
-    rows = (await homing.desk.list(children, limit=MOST_HANDLERS)).items
+    rows = (await homing.store.page(children, limit=MOST_HANDLERS)).items
     names = await names_of(homing.store, [event, *rows])
     return {
         "event": await _row(homing, event),

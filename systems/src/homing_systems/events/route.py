@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from homing.domain.delivery import Delivery
 from homing.domain.message import Event, Json
 from homing.engine.intake.admission import Request
-from homing.engine.ops.desk import Desk
-from homing.engine.ops.desk_writer import checked_text
 from homing.engine.ops.labels import Label, LabelTable
+from homing.engine.ops.operations import Operations
+from homing.engine.ops.writer import checked_text
 from homing.engine.route import Route
 from homing.engine.work.handlers import Handlers
 from homing.ports import Store
@@ -70,9 +70,11 @@ def as_outbox(route: Route) -> Route:
     )
 
 
-async def replay(desk: Desk, event_id: str, *, new_generation: int, replayed_by: str) -> Delivery:
+async def replay(
+    ops: Operations, event_id: str, *, new_generation: int, replayed_by: str
+) -> Delivery:
     """The caller states the generation: replaying means handling the event with today's code."""
     checked_text("replayed_by", replayed_by)
-    return await desk.replay(
+    return await ops.replay(
         event_id, actor=replayed_by, reason="outbox_replay", generation=new_generation
     )

@@ -13,7 +13,7 @@ from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.domain.failure import Failure
 from homing.domain.message import Event, decode_message
 from homing.engine.intake.admission import Request
-from homing.engine.ops.desk import Desk
+from homing.engine.ops.operations import Operations
 from homing.engine.work.handlers import admit_event
 from homing.ports import Done, FanOut, Outcome, Query, Work
 from homing.stores.memory import MemoryStore
@@ -32,7 +32,7 @@ async def dead(failure: Failure = HARD, **fields: Any) -> tuple[World, Delivery]
     return world, await world.get(accepted.id)
 
 
-VERBS: dict[str, Callable[[Desk, str, str, str], Awaitable[object]]] = {
+VERBS: dict[str, Callable[[Operations, str, str, str], Awaitable[object]]] = {
     "replay": lambda desk, id_, actor, reason: desk.replay(id_, actor=actor, reason=reason),
     "restart": lambda desk, id_, actor, reason: desk.restart(id_, actor=actor, reason=reason),
     "dismiss": lambda desk, id_, actor, reason: desk.dismiss(id_, actor=actor, reason=reason),

@@ -10,7 +10,8 @@ import pytest
 from homing.domain.delivery import FailedBecause
 from homing.domain.failure import Failure
 from homing.domain.message import Email
-from homing.engine.ops.error_groups import ErrorGroup, error_groups
+from homing.engine.ops.failure_groups import FailureGroup, failure_groups
+from homing.ports import Facet, Query
 from homing.runtime.app import Homing
 from homing.stores.memory import MemoryStore
 from homing.testing import samples
@@ -30,8 +31,8 @@ class World:
         await self.homing.engine.run_until_idle()
         return [ticket.delivery_id for ticket in tickets]
 
-    async def group(self) -> ErrorGroup:
-        [group] = await self.homing.desk.errors()
+    async def group(self) -> FailureGroup:
+        [group] = await self.homing.desk.failures()
         return group
 
 
@@ -106,7 +107,7 @@ async def test_groups_of_one_class_have_each_their_own_newest() -> None:
         )
         await store.add([dead])
 
-    groups = await error_groups(store, clock, None, 10)
+    groups = await failure_groups(store, clock, Query(facets=(Facet(state="failed"),)), 10)
 
     found = {(g.error_class, g.failed_because, g.route): g for g in groups}
     assert found.keys() == set(kinds)
@@ -143,6 +144,6 @@ async def test_a_replay_that_helps_is_no_return(world: World) -> None:
     await world.homing.desk.replay(delivery_id, **SIGNED)
     await world.homing.engine.run_until_idle()
     await world.homing.engine.process.counters.write()
-    assert await world.homing.desk.errors() == []
+    assert await world.homing.desk.failures() == []
     await world.fail()
     assert (await world.group()).came_back_at_ms is None

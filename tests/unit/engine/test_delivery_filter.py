@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from homing.domain.policy import Plan, Stage
+from homing.engine.ops.delivery_filter import facets_of
 from homing.engine.ops.labels import Label, LabelTable
-from homing.engine.ops.status_words import facets_of
 from homing.engine.route import Route
 from homing.ports import Facet
 
