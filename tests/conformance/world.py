@@ -205,8 +205,8 @@ class World:
         )
 
     @property
-    def desk(self) -> Operations:
-        return self.engine.desk
+    def ops(self) -> Operations:
+        return self.engine.ops
 
     async def send(self, request: Request) -> Ticket:
         """Recorded, then tried at once in this call."""
@@ -271,7 +271,7 @@ class World:
             await self.store.save(marks)
 
     async def get(self, delivery_id: str) -> Delivery:
-        return await self.desk.show(delivery_id)
+        return await self.ops.show(delivery_id)
 
     async def stored(self, delivery_id: str) -> Stored:
         content = await self.store.content(delivery_id)
@@ -298,7 +298,7 @@ class World:
     async def shown(self) -> dict[str, set[str]]:
         """Every status word with the ids that show it."""
         shown: dict[str, set[str]] = {word: set() for word in self.route.labels.words()}
-        ops = CallerOperations.of(self.desk, sees_personal_data=True)
+        ops = CallerOperations.of(self.ops, sees_personal_data=True)
         page = await ops.page(Query(route=self.route.name), limit=10_000)
         for delivery in page.items:
             shown.setdefault(self.route.word(delivery), set()).add(delivery.id)

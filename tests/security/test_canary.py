@@ -167,7 +167,7 @@ def test_nothing_planted_leaves_the_store(
             ("token list", 0),
             ("plan --outage 1h", 0),
             ("errors", 0),
-            ("watch --times 1", 0),
+            ("watch --count 1", 0),
             ("cancel --all --dry-run --json", 0),
             ("migrate --dry-run", 0),
             *((f"attempts {each} --json", 0) for each in ids.values()),

@@ -76,7 +76,7 @@ class TestSearch:
 
 class TestFreeTexts:
     async def test_the_evidence_of_an_operator_is_hidden(self, api: Api) -> None:
-        delivery = await api.homing.desk.show(await sent(api, "ok@stub.test"))
+        delivery = await api.homing.ops.show(await sent(api, "ok@stub.test"))
         said = "Anna Canary has phoned"
         for receipt, shown in (
             (Receipt(evidence="operator", detail=said), HIDDEN),
@@ -87,7 +87,7 @@ class TestFreeTexts:
             assert masked.detail == shown
 
     async def test_sentences_name_no_recipient_that_is_not_an_address(self, api: Api) -> None:
-        delivery = await api.homing.desk.show(await sent(api, "ok@stub.test"))
+        delivery = await api.homing.ops.show(await sent(api, "ok@stub.test"))
         people = tuple(Recipient(name) for name in ("anna-canary", "bob-canary"))
         masked = masked_delivery(replace(delivery, recipients=people))
         said = " ".join(explain(masked, [], None, now_ms=0))
@@ -96,7 +96,7 @@ class TestFreeTexts:
 
     async def test_the_reason_of_a_pause_is_hidden(self, api: Api) -> None:
         reason = "ann@example.org complains"
-        await api.homing.desk.pause("mail", actor="bob", reason=reason)
+        await api.homing.ops.pause("mail", actor="bob", reason=reason)
         for role, seen in (("viewer", False), ("operator", True)):
             client = browser(api.app)
             await sign_in(client, f"the {role}")
@@ -106,7 +106,7 @@ class TestFreeTexts:
                     assert (text in page) == (seen and path != "/routes")
 
     async def test_nor_does_why_tell_it(self, api: Api) -> None:
-        await api.homing.desk.pause("mail", actor="bob", reason="Anna Canary complains")
+        await api.homing.ops.pause("mail", actor="bob", reason="Anna Canary complains")
         delivery_id = await sent(api, "ok@stub.test")
         for role, seen in (("viewer", False), ("operator", True)):
             client = browser(api.app)
@@ -118,7 +118,7 @@ class TestFreeTexts:
 
 async def test_attempts_quote_no_address(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     delivery_id = await sent(api, "bounce@stub.test")
-    [attempt] = await api.homing.desk.attempts(delivery_id)
+    [attempt] = await api.homing.ops.attempts(delivery_id)
     quoted = replace(attempt, detail="550 anna.canary@example.org is unknown")
 
     async def attempts(delivery_id: str) -> list[Attempt]:
@@ -139,7 +139,7 @@ async def test_attempts_quote_no_address(api: Api, monkeypatch: pytest.MonkeyPat
 async def test_no_text_of_a_delivery_keeps_an_address(api: Api) -> None:
     """Answers of servers are quoted in many places, and some name people."""
     said = "550 anna.canary@example.org is unknown"
-    delivery = await api.homing.desk.show(await sent(api, "bounce@stub.test"))
+    delivery = await api.homing.ops.show(await sent(api, "bounce@stub.test"))
     cycle = Cycle(
         number=1,
         failed_because="rejected",
@@ -177,5 +177,5 @@ async def test_who_may_not_see_a_mail_cannot_have_it_sent_to_themselves() -> Non
         own = {"Origin": "http://127.0.0.1:8025"}
         answer = await api.client.post(f"/deliveries/{delivery_id}/amend", data=form, headers=own)
         assert answer.status_code == 403
-        delivery = await api.homing.desk.show(delivery_id)
+        delivery = await api.homing.ops.show(delivery_id)
         assert [each.address for each in delivery.recipients] == ["bounce@stub.test"]

@@ -270,7 +270,7 @@ def test_a_route_that_is_gone_and_a_time_beyond_the_calendar_are_no_obstacle() -
     assert "It is pending. Attempt 1 (send) is due at 100000000000000000 ms" in text
 
 
-async def test_a_real_life_from_acceptance_to_the_desk() -> None:
+async def test_a_real_life_from_acceptance_to_a_dead_letter() -> None:
     clock, provider = ManualClock(T0_MS), StubProvider()
     homing = Homing("memory:", routes=(mail_route(provider),), worker=False, clock=clock)
     async with homing:
@@ -289,7 +289,7 @@ async def test_a_real_life_from_acceptance_to_the_desk() -> None:
         "It is pending. Attempt 2 of 7 (send) is due at 2027-01-15 08:01:00Z, in 1 min."
     )
     assert dead[-2:] == [
-        "It is failed (exhausted). All attempts of its budget are used up.",
+        "It is failed (exhausted). All 7 attempts failed.",
         "When the server works again, replay it; or dismiss it.",
     ]
 

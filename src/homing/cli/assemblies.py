@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from homing.cli import session
+from homing.cli.groups import write_groups
 
 if TYPE_CHECKING:
     from homing.plugins.value import Assembly
@@ -37,7 +38,7 @@ class Commands(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Installed assemblies too; none of them is loaded for this."""
-        super().format_commands(ctx, formatter)
+        write_groups(self, ctx, formatter)
         from homing.plugins.discovery import summaries
 
         rows = sorted(row for row in summaries().items() if row[0] != UNNAMED)
@@ -52,7 +53,7 @@ class AssemblyCommands(TyperGroup):
     assembly: Assembly[Any]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        super().format_commands(ctx, formatter)
+        write_groups(self, ctx, formatter)
         from homing.settings.masking import shown
         from homing.settings.own_names import own_names
 

@@ -68,7 +68,7 @@ def list_(
     format_: Format = None,
     as_json: AsJson = False,
 ) -> None:
-    """Deliveries, newest first."""
+    """Deliveries by filter, newest first."""
     if _is_csv(format_):
         _export(place, chosen, _place_of(after, before), limit)
     else:
@@ -82,7 +82,7 @@ def search(
     limit: Limit = None,
     as_json: AsJson = False,
 ) -> None:
-    """Deliveries by an id, a recipient, a key, or words of the error of a dead letter."""
+    """Find deliveries by id, recipient, key or error."""
 
     async def act(homing: Homing) -> tuple[str, list[DeliveryView], bool]:
         found = await homing.search(text, limit or SHOWN)
@@ -122,7 +122,7 @@ def failures(
     """Dead letters grouped by their error, largest group first."""
 
     async def act(homing: Homing) -> list[Group]:
-        found = await homing.desk.failures(chosen, limit or SHOWN)
+        found = await homing.ops.failures(chosen, limit or SHOWN)
         return [await _group(homing, group) for group in found]
 
     groups = with_homing(place, act)
@@ -182,7 +182,7 @@ def _export(
         left = sys.maxsize if limit is None else limit
         print_raw(csv_head())
         while left > 0:
-            page = await homing.desk.list(chosen, cursor, min(left, EXPORT_PAGE))
+            page = await homing.ops.list(chosen, cursor, min(left, EXPORT_PAGE))
             print_raw(csv_rows(await views_of(homing, page.items)))
             left -= len(page.items)
             if page.next is None:
@@ -195,7 +195,7 @@ def _export(
 async def _cursor(homing: Homing, seen: tuple[str, bool] | None) -> Cursor | None:
     if seen is None:
         return None
-    one = await homing.desk.show(seen[0])
+    one = await homing.ops.show(seen[0])
     return Cursor(one.created_at_ms, one.id, newer=seen[1])
 
 
@@ -208,7 +208,7 @@ def _list(
     as_json: bool,
 ) -> None:
     async def act(homing: Homing) -> tuple[list[DeliveryView], str | None, str | None]:
-        page = await homing.desk.list(chosen, await _cursor(homing, seen), limit)
+        page = await homing.ops.list(chosen, await _cursor(homing, seen), limit)
         ends = [None if end is None else end.delivery_id for end in (page.next, page.previous)]
         return await views_of(homing, page.items), ends[0], ends[1]
 

@@ -106,8 +106,11 @@ async def counts(homing: Homing) -> list[Count]:
 
 
 def health(place: Place, as_json: AsJson = False) -> None:
-    """Exit with 0 if the store can be written, live workers serve all waiting work, no route is
-    paused and no provider fails; otherwise with 1 and the reason."""
+    """Exit with 0 if all is well, else with 1 and the reason.
+
+    All is well if the store can be written, live workers serve all waiting work, no route is
+    paused and no provider fails.
+    """
     problems, warnings = with_homing(place, _problems_and_warnings)
     if as_json:
         status = "bad" if problems else "degraded" if warnings else "ok"

@@ -128,7 +128,7 @@ async def demand_schema(store: Store) -> None:
 
 def ops_of(homing: Homing) -> CallerOperations:
     """The operations of the user of this terminal, who can read the store."""
-    return CallerOperations.of(homing.desk, sees_personal_data=True)
+    return CallerOperations.of(homing.ops, sees_personal_data=True)
 
 
 async def views_of(homing: Homing, deliveries: Sequence[Delivery]) -> list[DeliveryView]:

@@ -90,7 +90,7 @@ def _command_of(row: OperatorVerb) -> Callable[..., None]:
         async def act(homing: Homing) -> DeliveryView:
             if changes is not None:
                 arguments["email"] = await _corrected(homing, delivery_id or "", changes)
-            done = await homing.desk.use(row.name, delivery_id or "", **signed, **arguments)
+            done = await homing.ops.use(row.name, delivery_id or "", **signed, **arguments)
             return await view_of(homing, done)
 
         _tell(row.name, with_homing(place, act), as_json=as_json)
@@ -140,7 +140,7 @@ def _parameter(
 async def _corrected(homing: Homing, delivery_id: str, changes: Mapping[str, Any]) -> Email:
     content = await ops_of(homing).content(delivery_id)
     if content is None or not content.payload:
-        await homing.desk.show(delivery_id)
+        await homing.ops.show(delivery_id)
         raise NotAllowed(f"cannot amend delivery {delivery_id}: its payload is gone")
     message = decode_message(content.payload)
     if not isinstance(message, Email):
@@ -151,7 +151,7 @@ async def _corrected(homing: Homing, delivery_id: str, changes: Mapping[str, Any
 def pause(place: Place, route: RouteName, reason: Reason, actor: Actor = None) -> None:
     async def act(homing: Homing) -> int:
         _check_route(homing, route)
-        return await homing.desk.pause(route, **who(actor, reason))
+        return await homing.ops.pause(route, **who(actor, reason))
 
     claimed = with_homing(place, act)
     typer.echo(f"pause: {visible(route)} is paused until a person resumes it")
@@ -164,7 +164,7 @@ def pause(place: Place, route: RouteName, reason: Reason, actor: Actor = None) -
 def resume(place: Place, route: RouteName, reason: Reason, actor: Actor = None) -> None:
     async def act(homing: Homing) -> None:
         _check_route(homing, route)
-        await homing.desk.resume(route, **who(actor, reason))
+        await homing.ops.resume(route, **who(actor, reason))
 
     with_homing(place, act)
     typer.echo(
@@ -175,7 +175,7 @@ def resume(place: Place, route: RouteName, reason: Reason, actor: Actor = None) 
 
 def _check_route(homing: Homing, route: str) -> None:
     if route not in homing.engine.routes:
-        raise WrongUse(homing.desk.no_route(route))
+        raise WrongUse(homing.ops.no_route(route))
 
 
 def who(actor: str | None, reason: str) -> dict[str, str]:

@@ -49,7 +49,7 @@ def mcp_server(homing: Homing, *, allow_replay: bool = False) -> MCPServer:
         """On stdio, a program of this machine's user asks; by HTTP, who was let in."""
         caller = _caller(ctx)
         sees = caller is None or caller.sees_personal_data
-        return CallerOperations.of(homing.desk, sees_personal_data=sees)
+        return CallerOperations.of(homing.ops, sees_personal_data=sees)
 
     async def list_dlq_events(
         limit: Annotated[int, Field(ge=1, le=MOST_LISTED)] = 20,

@@ -126,17 +126,17 @@ class DeadLetterTools:
         return _answer({"stories": [await _story(ops, each.id) for each in page.items]})
 
     async def stats(self) -> dict[str, Any]:
-        store, liveness = self._homing.store, self._homing.engine.liveness
-        await liveness.look()
+        engine = self._homing.engine
+        await engine.liveness.look()
         routes: dict[str, dict[str, int]] = {}
-        for (route, state), number in sorted((await count_requests(store)).items()):
+        for (route, state), number in sorted((await count_requests(engine.store)).items()):
             routes.setdefault(route, {})[state] = number
         return _answer(
             {
                 "deliveries_by_route_and_state": routes,
-                "paused_routes": sorted(await paused_routes(store)),
-                "live_workers": len(liveness.workers),
-                "unserved": await unserved_queues(store, liveness),
+                "paused_routes": sorted(await paused_routes(engine.store)),
+                "live_workers": len(engine.liveness.workers),
+                "unserved": await unserved_queues(engine.store, engine.liveness),
             }
         )
 

@@ -264,10 +264,10 @@ class Homing:
         if self._route_owner is not None:
             now_ms = self._clock.now_ms()
             await store_owner(self.store, self._route_owner, self._routes.own, owners, now_ms)
-        engine.desk.program.route_owners.update(owners)
+        engine.ops.program.route_owners.update(owners)
         await store_names(self.store, self._handlers.alone(), self._clock.now_ms())
         self._bulk = BulkActions(
-            self.store, engine.desk, self._clock, self._rng, time_scale=self.time_scale
+            self.store, engine.ops, self._clock, self._rng, time_scale=self.time_scale
         )
         if self._worker:
             await engine.start()
@@ -298,8 +298,8 @@ class Homing:
             known=self._routes.known,
             take_lines=self.take_lines if isinstance(self.store, TakesLines) else None,
         )
-        engine.desk.program.worker_commands.update(self._worker_commands)
-        engine.desk.program.as_stored = _address_as_stored
+        engine.ops.program.worker_commands.update(self._worker_commands)
+        engine.ops.program.as_stored = _address_as_stored
         return engine
 
     async def take_lines(self) -> int:
@@ -353,9 +353,9 @@ class Homing:
         return self._engine
 
     @property
-    def desk(self) -> Operations:
+    def ops(self) -> Operations:
         """The operator's verbs. They can be awaited once Homing is started."""
-        return self._made_engine().desk if self.running_in is None else self.engine.desk
+        return self._made_engine().ops if self.running_in is None else self.engine.ops
 
     def _refuse_other_loop(self) -> None:
         """What waits in one event loop cannot be woken in another."""
@@ -385,11 +385,11 @@ class Homing:
 
     async def explain(self, delivery_id: str) -> list[str]:
         """What happened to a delivery, what comes next and when, in plain sentences."""
-        return [*await self.desk.explain(delivery_id)]
+        return [*await self.ops.explain(delivery_id)]
 
     async def search(self, text: str, limit: int = 50) -> SearchResult:
         """Deliveries by an id, a recipient, a key, or words of the error of a dead letter."""
-        return await self.desk.search(text, limit)
+        return await self.ops.search(text, limit)
 
     @property
     def sync(self) -> SyncHoming:

@@ -78,7 +78,7 @@ async def test_the_row_of_the_event_says_what_its_handlers_met(
         detail = await dead_letters.get_dlq_event_detail(homing, event_id)
         assert detail["event"]["last_error"] == ERRORS
         assert attempts(detail, "handler_name") == TRIED
-        ops = CallerOperations.of(homing.desk, sees_personal_data=True)
+        ops = CallerOperations.of(homing.ops, sees_personal_data=True)
         agent = await DeadLetterTools(homing, allow_replay=False).detail(ops, event_id)
         assert agent["event"]["last_error"] == ERRORS
         assert attempts(agent, "handler") == TRIED
@@ -107,7 +107,7 @@ async def test_many_failed_handlers_are_counted_and_the_first_named() -> None:
     async with homing:
         ticket = await homing.submit(Event("paid"), key="k")
         await work(homing)
-        failure = (await homing.desk.show(ticket.delivery_id)).failure
+        failure = (await homing.ops.show(ticket.delivery_id)).failure
 
     assert failure is not None
     assert failure.detail.count("TerminalHandlerError: no") == 5
@@ -128,7 +128,7 @@ async def test_rest_and_agents_state_no_earlier_generation(outbox: Outbox) -> No
         refused = await api.client.post(path, json=asked)
         assert (refused.status_code, refused.json()["field"]) == (422, "generation")
         tools = DeadLetterTools(homing, allow_replay=True)
-        ops = CallerOperations.of(homing.desk, sees_personal_data=True)
+        ops = CallerOperations.of(homing.ops, sees_personal_data=True)
         with pytest.raises(InvalidRequest, match="of generation 3: state that one or a later"):
             await tools.replay(ops, event_id, "a", "b", 2)
         assert outbox.row(event_id)["status"] == "failed"

@@ -60,7 +60,7 @@ def test_watching_ends_well(tmp_path: Path) -> None:
     run(tmp_path, "send", "--to", "ok@stub.test", "--text", "t")
 
     process = subprocess.Popen(
-        [sys.executable, "-m", "homing", "watch", "--every", "1h"],
+        [sys.executable, "-m", "homing", "watch", "--interval", "1h"],
         cwd=tmp_path,
         env=clean_environ({}),
         stdout=subprocess.PIPE,

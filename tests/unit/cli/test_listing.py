@@ -104,7 +104,7 @@ def test_dead_letters_are_listed_by_every_filter(
         (["failures", "--route", "bogus"], "route: must be one of bookings, events, mail"),
         (["failures", "--state", "pending"], "state: must be failed"),
         (["pause", "bogus", "-r", "x"], "there is no route 'bogus' here; there are bookings, "),
-        (["watch", "--every", "often"], "--every: 'often' is not a duration; write 30, 1.5s"),
+        (["watch", "--interval", "often"], "--interval: 'often' is not a duration; write 30, 1.5s"),
         (["replay", "--filter", "colour=red", "-r", "x"], "the names are state, status, "),
         (["replay", "--filter", "route", "-r", "x"], "--filter route: write NAME=VALUE"),
         (["cancel", "--filter", "status=bogus", "-r", "x"], "status: must be one of "),

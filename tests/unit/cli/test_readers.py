@@ -160,7 +160,7 @@ def test_nothing_of_others_is_obeyed_by_the_terminal(cli: Cli) -> None:
             email = Email(to="down@stub.test", subject="S", text="t", metadata={"note": "x"})
             ticket = await homing.submit(email, key=HOSTILE, source=HOSTILE)
             await homing.engine.run_until_idle()
-            await homing.desk.annotate(ticket.delivery_id, actor=HOSTILE, note=HOSTILE)
+            await homing.ops.annotate(ticket.delivery_id, actor=HOSTILE, note=HOSTILE)
             return ticket.delivery_id
 
     delivery_id = asyncio.run(fill())
@@ -173,8 +173,8 @@ def test_nothing_of_others_is_obeyed_by_the_terminal(cli: Cli) -> None:
         ["why", delivery_id],
         ["why", "down@stub.test"],
         ["list", "--source", HOSTILE],
-        ["watch", "--times", "1"],
-        ["watch", delivery_id, "--times", "1"],
+        ["watch", "--count", "1"],
+        ["watch", delivery_id, "--count", "1"],
         ["cancel", "--all", "--dry-run"],
     ):
         for more in ([], ["--json"]):

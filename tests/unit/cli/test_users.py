@@ -31,15 +31,15 @@ def type_in(monkeypatch: pytest.MonkeyPatch, password: str) -> None:
 
 def test_people_are_added_listed_and_removed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     type_in(monkeypatch, PASSWORD)
-    assert cli("user", "add", "ann", "--role", "operator").out == "add: ann is operator\n"
-    cli("user", "add", "bob@example.org", "--role", "viewer", "--by-proxy")
+    assert cli("user", "create", "ann", "--role", "operator").out == "add: ann is operator\n"
+    cli("user", "create", "bob@example.org", "--role", "viewer", "--by-proxy")
     listed = cli("user", "list", "--json").json["items"]
     assert [(user["name"], user["role"], user["has_password"]) for user in listed] == [
         ("ann", "operator", True),
         ("bob@example.org", "viewer", False),
     ]
     assert PASSWORD not in cli("user", "list").out
-    cli("user", "remove", "ann")
+    cli("user", "delete", "ann")
     acts = cli("audit", "--json").json["items"]
     assert [(act["verb"], act["subject"]) for act in acts] == [
         ("remove user", "user:ann"),
@@ -55,7 +55,7 @@ def test_people_are_added_listed_and_removed(cli: Cli, monkeypatch: pytest.Monke
 
 def test_a_new_password_replaces_the_old_one(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     type_in(monkeypatch, PASSWORD)
-    cli("user", "add", "ann", "--role", "operator")
+    cli("user", "create", "ann", "--role", "operator")
     type_in(monkeypatch, "another password")
     cli("user", "password", "ann")
     cli("user", "sign-out", "ann")
@@ -85,13 +85,13 @@ def test_what_is_wrong_is_named(
     says: str,
     code: int,
 ) -> None:
-    cli("user", "add", "eve", "--role", "viewer", "--by-proxy")
+    cli("user", "create", "eve", "--role", "viewer", "--by-proxy")
     type_in(monkeypatch, password)
     assert says in cli("user", *words, code=code).err
 
 
 def test_a_session_outlives_the_process_that_began_it(tmp_path: Path) -> None:
-    """`homing user add`, a real sign-in with the real cost of a password, and a restart."""
+    """`homing user create`, a real sign-in with the real cost of a password, and a restart."""
     environ = clean_environ({})
     command = [sys.executable, "-m", "homing", "user"]
     subprocess.run(

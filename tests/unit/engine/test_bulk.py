@@ -27,7 +27,7 @@ SIGNED: dict[str, Any] = {"actor": "ann", "reason": "x"}
 
 
 def actions(world: World, seed: str = "r") -> BulkActions:
-    return BulkActions(world.store, world.engine.desk, world.clock, SeededRandom(seed))
+    return BulkActions(world.store, world.engine.ops, world.clock, SeededRandom(seed))
 
 
 async def with_dead(*failures: Failure, pending: int = 0) -> World:
@@ -178,7 +178,7 @@ async def test_many_are_dismissed_and_cancelled_each_with_its_audit() -> None:
     page = await world.store.page(Query(facets=(Facet(state="dismissed"),)))
     assert len(page.items) == 3
     for delivery in page.items:
-        assert len(await world.engine.desk.audit(delivery.id)) == 1
+        assert len(await world.engine.ops.audit(delivery.id)) == 1
 
 
 async def test_dismissed_and_cancelled_ones_are_restored() -> None:
@@ -252,7 +252,7 @@ async def test_what_is_wrong_is_refused_before_anything_is_done(
     assert delivery.state == "failed"
     if "verb" in wrong:
         with pytest.raises(InvalidRequest, match=problem):
-            world.engine.desk.predict(wrong["verb"], delivery)
+            world.engine.ops.predict(wrong["verb"], delivery)
 
 
 async def test_an_unknown_one_is_not_found() -> None:
@@ -263,7 +263,7 @@ async def test_an_unknown_one_is_not_found() -> None:
 async def test_errors_are_grouped_with_the_newest_of_each() -> None:
     world = await with_dead(GONE, FULL, GONE)
 
-    groups = await world.engine.desk.failures()
+    groups = await world.engine.ops.failures()
 
     assert [(g.error_class, g.failed_because, g.count) for g in groups] == [
         ("gone", "rejected", 2),

@@ -148,10 +148,10 @@ async def test_the_desk_shows_a_waiting_parent_with_its_children() -> None:
     accepted = await world.submit()
     await world.run()
 
-    ops = CallerOperations.of(world.engine.desk, sees_personal_data=True)
+    ops = CallerOperations.of(world.engine.ops, sees_personal_data=True)
 
     async def word() -> str:
-        shown = await world.engine.desk.show(accepted.id)
+        shown = await world.engine.ops.show(accepted.id)
         page = await ops.page(Query(facets=(Facet(state="waiting"),)))
         words = {world.route.word(delivery) for delivery in (shown, *page.items)}
         assert len(words) == 1

@@ -54,7 +54,7 @@ LAST_WRITES_S = 1.0
 
 
 class Engine:
-    """Needs a store and routes; `start` runs the workers. `admission` and `desk` need no start."""
+    """Needs a store and routes; `start` runs the workers. `admission` and `ops` need no start."""
 
     def __init__(  # noqa: PLR0913 - the composition of a process is its ports
         self,
@@ -126,7 +126,7 @@ class Engine:
             time_scale=time_scale,
         )
         self.runner = AttemptRunner(self.process)
-        self.desk = Operations(
+        self.ops = Operations(
             self.process, self.pausing, self.liveness, self.routes, self._tell_repaired
         )
         self.housekeeping = Housekeeping(

@@ -11,7 +11,7 @@ def ops_for(caller: Caller | None, homing: Homing) -> CallerOperations:
     """The operations of this caller. Without one, for whom nothing was proved, no personal data is
     seen."""
     sees = caller is not None and caller.sees_personal_data
-    return CallerOperations.of(homing.desk, sees_personal_data=sees)
+    return CallerOperations.of(homing.ops, sees_personal_data=sees)
 
 
 def bulk_for(caller: Caller | None, homing: Homing) -> CallerBulk:

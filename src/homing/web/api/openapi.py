@@ -93,7 +93,7 @@ def describe(service: Described = DEFAULT) -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "An API token (`homing token make`).",
+                    "description": "An API token (`homing token create`).",
                 },
                 "session": {
                     "type": "apiKey",

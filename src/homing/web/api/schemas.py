@@ -401,7 +401,7 @@ class PausedOut(Struct, frozen=True):
 
 
 class SignInIn(Struct, frozen=True, forbid_unknown_fields=True):
-    """A person of `homing user add`."""
+    """A person of `homing user create`."""
 
     name: Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
     password: Annotated[str, Meta(min_length=1, max_length=MAX_CHARS)]

@@ -27,7 +27,7 @@ MOST_HANDLERS = 1000
 async def list_dlq_events(homing: Homing, limit: int = 50) -> dict[str, Any]:
     """The newest failed events, and how many there are of the last seven days."""
     failed = DeliveryFilter(route=EVENT_ROUTE, state="failed")
-    page = await homing.desk.list(failed, limit=limit)
+    page = await homing.ops.list(failed, limit=limit)
     since_ms = homing.engine.clock.now_ms() - WEEK_MS
     return {
         "events": [await _row(homing, delivery) for delivery in page.items],
@@ -47,7 +47,7 @@ async def get_dlq_event_detail(homing: Homing, event_id: str) -> dict[str, Any]:
         "attempts": [
             {"handler_name": names.get(row.id), **msgspec.structs.asdict(attempt)}
             for row in (event, *rows)
-            for attempt in await homing.desk.attempts(row.id)
+            for attempt in await homing.ops.attempts(row.id)
         ],
     }
 
@@ -58,7 +58,7 @@ async def replay_dlq_event(
     """The row after the replay."""
     await _found(homing, event_id)
     after = await replay(
-        homing.desk, event_id, new_generation=new_generation, replayed_by=replayed_by
+        homing.ops, event_id, new_generation=new_generation, replayed_by=replayed_by
     )
     return await _row(homing, after)
 
