@@ -166,7 +166,7 @@ def test_nothing_planted_leaves_the_store(
             ("config show", 0),
             ("token list", 0),
             ("plan --outage 1h", 0),
-            ("errors", 0),
+            ("failures", 0),
             ("watch --count 1", 0),
             ("cancel --all --dry-run --json", 0),
             ("migrate --dry-run", 0),
@@ -177,7 +177,7 @@ def test_nothing_planted_leaves_the_store(
     ]
     asked = [
         cli(*words.split())
-        for words in ("list", "list --json", "dead", "why canary-to@example.org")
+        for words in ("list", "list --json", "list --state failed", "why canary-to@example.org")
     ]
     # Who asks for one delivery by its id is told its subject; no list does.
     whole = [cli("show", each, "--json").out for each in ids.values()]
@@ -219,7 +219,7 @@ def test_credentials_of_a_provider_are_shown_by_nobody(
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     texts = [served.said()]
-    for words, code in (("config show", 0), ("doctor", 1), (f"why {letter}", 0), ("dead", 0)):
+    for words, code in (("config show", 0), ("doctor", 1), (f"why {letter}", 0), ("failures", 0)):
         done = cli(*words.split(), code=code)
         texts += [done.out, done.err]
 
