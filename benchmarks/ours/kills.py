@@ -120,7 +120,7 @@ class Victims:
         return self.ledger.handled() - before
 
     async def _held_numbers(self) -> list[int]:
-        page = await self._homing.desk.list(IN_FLIGHT, limit=10_000)
+        page = await self._homing.store.page(IN_FLIGHT, limit=10_000)
         return [int(delivery.key or 0) for delivery in page.items]
 
     async def _resumed_s(

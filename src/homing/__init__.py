@@ -21,11 +21,12 @@ from homing.domain.message import Attachment, Email, Event, Invitation, Job
 from homing.domain.policy import Exponential, FullJitter, Ladder, Retention, Retry, RetryAfter
 from homing.engine.intake.request import Request, SubmitOptions, Ticket
 from homing.engine.ops.bulk import BulkProgress, Prediction
-from homing.engine.ops.error_groups import ErrorGroup
+from homing.engine.ops.delivery_filter import DeliveryFilter
+from homing.engine.ops.failure_groups import FailureGroup
 from homing.engine.ops.search import SearchResult
 from homing.engine.route import Route
 from homing.engine.work.function_step import HandlerCall
-from homing.ports import Cursor, Facet, Page, Query
+from homing.ports import Cursor, Page
 from homing.runtime.app import Homing
 
 __version__ = "0.1.0"
@@ -36,13 +37,13 @@ __all__ = [
     "BulkProgress",
     "Cursor",
     "Delivery",
+    "DeliveryFilter",
     "Email",
-    "ErrorGroup",
     "Event",
     "Exponential",
-    "Facet",
     "Fact",
     "Failure",
+    "FailureGroup",
     "FullJitter",
     "HandlerCall",
     "Homing",
@@ -56,7 +57,6 @@ __all__ = [
     "NotFound",
     "Page",
     "Prediction",
-    "Query",
     "Receipt",
     "Refused",
     "Request",

@@ -130,7 +130,7 @@ def test_all_that_match_are_replayed_with_progress(person: Visitor, served: Serv
     for number in range(3):
         made(served, f"all-{number}", "failed", to=["down@stub.test"], subject="All", source="all")
     page = person.go("/failures")
-    expect(page.locator(".group", has_text="all attempts used up")).to_contain_text("3")
+    expect(page.locator(".group", has_text="all attempts failed")).to_contain_text("3")
     page.goto(f"{served.url}/deliveries?source=all&state=failed")
     page.check("[name=matching]")
     page.click("button[value=replay]")

@@ -212,7 +212,7 @@ async def test_a_claim_finds_evidence_in_the_same_commit_o_113(
             for name in ("ann", "bob")
         ]
         await until_delivered(homing, [ticket.delivery.id for ticket in tickets])
-        found = await homing.desk.show(tickets[0].delivery.id)
+        found = await homing.ops.show(tickets[0].delivery.id)
     assert found.receipt is not None
     assert found.receipt.detail == "in the log"
     assert [entry.recipients for entry in read_ledger(ledger)] == [("bob@example.org",)]
@@ -221,5 +221,5 @@ async def test_a_claim_finds_evidence_in_the_same_commit_o_113(
 async def until_delivered(homing: Homing, ids: list[str]) -> None:
     async with asyncio.timeout(10):
         for delivery_id in ids:
-            while (await homing.desk.show(delivery_id)).state != "delivered":
+            while (await homing.ops.show(delivery_id)).state != "delivered":
                 await homing.store.wait(0.01)

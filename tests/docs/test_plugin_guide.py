@@ -85,7 +85,7 @@ def test_reading_needs_none_of_its_settings(tmp_path: Path, environ: dict[str, s
     without = {"PYTHONPATH": environ["PYTHONPATH"]}
     run_with(without, tmp_path, "sms", "migrate")
     assert listed(tmp_path, without, "--status", "texted") == []
-    assert run_with(without, tmp_path, "sms", "dead").stdout
+    assert run_with(without, tmp_path, "sms", "failures").stdout
 
 
 def test_command_line_and_worker(tmp_path: Path, environ: dict[str, str], texts: Gateway) -> None:

@@ -132,7 +132,7 @@ def found_by_rest(served: Served, promised: dict[str, str]) -> None:
     """By id and by key, each ended and, if it failed, with its reason."""
     for key, delivery_id in random.Random(1).sample(sorted(promised.items()), SHOWN):
         shown = served.call("GET", f"/api/v1/deliveries/{delivery_id}").json()
-        listed = served.call("GET", f"/api/v1/deliveries?idempotency_key={key}").json()["items"]
+        listed = served.call("GET", f"/api/v1/deliveries?key={key}").json()["items"]
         assert listed == [shown]
         assert shown["status"] in ("delivered", "failed")
         assert (shown["failed_because"] is not None) == (shown["status"] == "failed")

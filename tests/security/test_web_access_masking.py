@@ -54,7 +54,7 @@ async def seen(api: Api, role: str) -> str:
         "/api/v1/search?q=mailbox",
         "/api/v1/export?format=csv",
         "/api/v1/export?format=json",
-        "/api/v1/errors",
+        "/api/v1/failures",
         "/api/v1/audit",
         "/api/v1/stats",
         "/api/v1/counters",

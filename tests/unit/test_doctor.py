@@ -275,7 +275,7 @@ async def test_a_clock_behind_the_workers_and_a_paused_route_are_bad() -> None:
     homing = Homing("sqlite:///homing.db", provider="stub:", worker=False)
     async with homing:
         await homing.store.save([], [Fact("worker", "w-1", ahead_ms, {"beats": 1, "boot": "x"})])
-        await homing.desk.pause("mail", actor="ann", reason="moving")
+        await homing.ops.pause("mail", actor="ann", reason="moving")
 
     report = await found(given())
 

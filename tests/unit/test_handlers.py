@@ -84,7 +84,7 @@ async def test_what_the_library_accepts_the_plugin_works_off() -> None:
     await working.engine.run_until_idle()
 
     assert seen == [7]
-    assert (await working.desk.show(ticket.delivery_id)).state == "delivered"
+    assert (await working.ops.show(ticket.delivery_id)).state == "delivered"
 
 
 class Ears:
@@ -180,7 +180,7 @@ async def test_a_result_that_cannot_be_kept_fails_at_once(returned: object) -> N
         for message in (Event("paid"), Job("review")):
             ticket = await homing.submit(message)
             await outbox.run()
-            failed = await homing.desk.show(ticket.delivery_id)
+            failed = await homing.ops.show(ticket.delivery_id)
             assert (failed.state, failed.failed_because) == ("failed", "rejected")
             assert failed.failure is not None
             assert failed.failure.error_class == "result_not_storable"
@@ -203,7 +203,7 @@ async def test_a_failure_that_a_handler_returns_is_redacted() -> None:
     async with Outbox(homing) as outbox:
         ticket = await homing.submit(Event("paid"))
         await outbox.run()
-        failure = (await homing.desk.show(ticket.delivery_id)).failure
+        failure = (await homing.ops.show(ticket.delivery_id)).failure
     assert failure is not None
     assert (failure.error_class, failure.code) == ("token:expired\\x00", "5\\x00")
     assert failure.detail == "no\\x00 route for [address], password=[redacted]"
@@ -260,7 +260,7 @@ async def test_the_librarys_handlers_have_the_default_classifier() -> None:
         twice = await homing.submit(Event("paid", {"sum": "7"}))
         await outbox.run()
         for ticket in (bad, twice):
-            assert (await homing.desk.show(ticket.delivery_id)).failed_because == "rejected"
+            assert (await homing.ops.show(ticket.delivery_id)).failed_because == "rejected"
     assert calls == [7]
 
 

@@ -80,7 +80,7 @@ async def test_doubt_is_resolved_by_a_second_send_unless_it_is_to_be_held() -> N
         outbox.answer("maybe")
         sent = await outbox.homing.send(MAIL, key="booking-42")
         await outbox.advance(minutes=1)
-        delivery = await outbox.homing.desk.show(sent.delivery_id)
+        delivery = await outbox.homing.ops.show(sent.delivery_id)
         assert (delivery.state, delivery.maybe_duplicate) == ("delivered", True)
         assert len(outbox.provider.ledger.entries) == 2
 

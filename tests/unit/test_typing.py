@@ -15,13 +15,13 @@ from homing import (
     HandlerCall,
     Attempt,
     Delivery,
+    DeliveryFilter,
     Email,
     Event,
     Fact,
     Homing,
     IdempotencyConflict,
     Page,
-    Query,
     BulkProgress,
     Ticket,
 )
@@ -52,10 +52,10 @@ async def right() -> None:
     homing.sync.submit(mail, key="booking-42", priority=3)
     homing.sync.send(mail, key="booking-42", priority=3)
     homing.sync.submit_many([("a", mail)], priority=3)
-    delivery: Delivery = await homing.desk.show(ticket.delivery_id)
-    page: Page = await homing.desk.list(Query(recipient="ann@example.org"))
-    attempts: list[Attempt] = list(await homing.desk.attempts(delivery.id))
-    audit: list[Fact] = list(await homing.desk.audit(delivery.id))
+    delivery: Delivery = await homing.ops.show(ticket.delivery_id)
+    page: Page = await homing.ops.list(DeliveryFilter(recipient="ann@example.org"))
+    attempts: list[Attempt] = list(await homing.ops.attempts(delivery.id))
+    audit: list[Fact] = list(await homing.ops.audit(delivery.id))
     progress: BulkProgress = await homing.bulk.show("1")
     print(many, page.next, attempts, audit, progress.done)
 

@@ -270,7 +270,7 @@ def test_a_route_that_is_gone_and_a_time_beyond_the_calendar_are_no_obstacle() -
     assert "It is pending. Attempt 1 (send) is due at 100000000000000000 ms" in text
 
 
-async def test_a_real_life_from_acceptance_to_the_desk() -> None:
+async def test_a_real_life_from_acceptance_to_a_dead_letter() -> None:
     clock, provider = ManualClock(T0_MS), StubProvider()
     homing = Homing("memory:", routes=(mail_route(provider),), worker=False, clock=clock)
     async with homing:
@@ -289,7 +289,7 @@ async def test_a_real_life_from_acceptance_to_the_desk() -> None:
         "It is pending. Attempt 2 of 7 (send) is due at 2027-01-15 08:01:00Z, in 1 min."
     )
     assert dead[-2:] == [
-        "It is failed (exhausted). All attempts of its budget are used up.",
+        "It is failed (exhausted). All 7 attempts failed.",
         "When the server works again, replay it; or dismiss it.",
     ]
 
@@ -312,7 +312,7 @@ async def explained(*ids_of: str, fail: bool) -> tuple[list[str], list[str]]:
     async with homing:
         ticket = await homing.submit(Event("order.paid", {"order": 7}), key="k")
         await homing.engine.run_until_idle()
-        page = await homing.desk.list(Query(parent_id=ticket.delivery_id))
+        page = await homing.store.page(Query(parent_id=ticket.delivery_id))
         whole = await homing.explain(ticket.delivery_id)
         parts = [child.id for child in page.items if child.metadata["handler"] == ids_of[0]]
         return whole, [line for part in parts for line in await homing.explain(part)]

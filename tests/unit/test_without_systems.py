@@ -92,7 +92,7 @@ def test_status_words_are_those_of_the_engine(alone: Mapping[str, str], tmp_path
 
     done = run_with(alone, tmp_path, "list", "--status", "?", command=COMMAND, code=2)
 
-    assert done.stderr.strip().endswith(f"use one of {', '.join(sorted(get_args(State)))}")
+    assert done.stderr.strip().endswith(f"must be one of {', '.join(sorted(get_args(State)))}")
 
 
 def test_the_service_names_no_system(alone: Mapping[str, str], tmp_path: Path) -> None:

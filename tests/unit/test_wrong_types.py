@@ -11,7 +11,6 @@ import pytest
 
 from homing import Attachment, Email, Event, Homing, InvalidRequest, Job, Retention, SettingsError
 from homing.domain.delivery import Fact
-from homing.ports import Query
 from homing.testing.clocks import ManualClock
 
 MAIL = Email(to="ann@example.org", subject="Booked", text="See you Monday")
@@ -73,7 +72,7 @@ async def test_an_option_of_the_wrong_type_is_refused_by_name(field: str, value:
             with pytest.raises(InvalidRequest) as refusal:
                 await getattr(homing, call)(given, **options)
             assert refusal.value.field.partition(".")[0] == field
-        assert not (await homing.desk.list(Query())).items
+        assert not (await homing.ops.list()).items
 
 
 LOOP: dict[str, Any] = {}
@@ -143,7 +142,7 @@ async def test_times_are_datetimes_with_a_zone() -> None:
         berlin = timezone(timedelta(hours=1))
         start, end = datetime(2030, 1, 1, 12, tzinfo=berlin), datetime(2030, 1, 2, tzinfo=UTC)
         ticket = await homing.submit(MAIL, send_at=start, expires_at=end)
-        delivery = await homing.desk.show(ticket.delivery_id)
+        delivery = await homing.ops.show(ticket.delivery_id)
         assert delivery.due_at_ms == 1_893_495_600_000
         assert delivery.expires_at_ms == 1_893_542_400_000
 
@@ -164,7 +163,7 @@ async def test_subclasses_of_text_are_text() -> None:
         ticket = await homing.submit(
             email, key=SafeString("k"), source=SafeString("shop"), metadata={"a": SafeString("b")}
         )
-        delivery = await homing.desk.show(ticket.delivery_id)
+        delivery = await homing.ops.show(ticket.delivery_id)
         assert (type(delivery.key), type(delivery.metadata["a"])) == (str, str)
         event = Event("invoice.paid", {SafeString("a"): SafeString("b")})
         assert (await homing.submit(event, key=SafeString("e"))).created
@@ -234,15 +233,15 @@ def test_a_decorator_without_its_brackets_is_refused() -> None:
 async def test_the_desk_names_what_is_wrong() -> None:
     async with app() as homing:
         ticket = await homing.submit(MAIL)
-        desk: Any = homing.desk
+        ops: Any = homing.ops
         with pytest.raises(InvalidRequest, match="actor: must be text"):
-            await desk.cancel(ticket.delivery_id, actor=5, reason="x")
-        with pytest.raises(InvalidRequest, match="query: must be a Query, not str"):
-            await desk.list("failed")
+            await ops.cancel(ticket.delivery_id, actor=5, reason="x")
+        with pytest.raises(InvalidRequest, match="filter: must be a DeliveryFilter, not str"):
+            await ops.list("failed")
         with pytest.raises(InvalidRequest, match="message: must be an Email"):
-            await desk.amend(ticket.delivery_id, "text", actor="ann", reason="x")
+            await ops.amend(ticket.delivery_id, "text", actor="ann", reason="x")
         with pytest.raises(InvalidRequest, match="reason: must be text"):
-            await desk.cancel(ticket.delivery_id, actor="ann", reason=None)
+            await ops.cancel(ticket.delivery_id, actor="ann", reason=None)
 
 
 REGISTRATIONS: list[tuple[str, Any]] = [

@@ -10,13 +10,10 @@ from typing import Annotated
 import typer
 
 from homing.cli import (
-    amending,
-    bulk,
     compacting,
     config,
     counters,
     demo,
-    desk,
     doctor,
     listing,
     mcp,
@@ -30,6 +27,7 @@ from homing.cli import (
     showing,
     tokens,
     users,
+    verbs,
     watching,
     workers,
 )
@@ -48,9 +46,7 @@ def register_standard(app: typer.Typer) -> None:
         counters,
         workers,
         showing,
-        bulk,
-        desk,
-        amending,
+        verbs,
         plan,
         doctor,
         migrating,

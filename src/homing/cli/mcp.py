@@ -39,7 +39,10 @@ def mcp(
         bool, typer.Option("--allow-replay", help="Let agents replay dead letters.")
     ] = False,
 ) -> None:
-    """Tools for agents (Model Context Protocol) to inspect dead letters. Read-only by default."""
+    """Serve tools for agents (Model Context Protocol).
+
+    They inspect dead letters, and replay them only with --allow-replay.
+    """
     homing = homing_at(place)
     run = _http(place, host, port) if http else _stdio
     asyncio.run(_opened(homing, place, run, allow_replay=allow_replay))

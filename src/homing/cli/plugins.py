@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from homing.cli import session
+from homing.cli.groups import write_groups
 
 if TYPE_CHECKING:
     from homing.plugins.value import Plugin
@@ -40,7 +41,7 @@ class Commands(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Installed plugins too; none of them is loaded for this."""
-        super().format_commands(ctx, formatter)
+        write_groups(self, ctx, formatter)
         from homing.runtime.entry_points import offered, summary_of
 
         rows = sorted(
@@ -57,7 +58,7 @@ class PluginCommands(TyperGroup):
     plugin: Plugin[Any]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        super().format_commands(ctx, formatter)
+        write_groups(self, ctx, formatter)
         from homing.settings.masking import shown
         from homing.settings.own_names import own_names
 

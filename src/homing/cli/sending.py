@@ -73,7 +73,10 @@ def send(  # noqa: PLR0913, PLR0917 - each is an option
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Store an e-mail and send it at once. After a temporary failure a worker tries again."""
+    """Store an e-mail and send it at once.
+
+    After a temporary failure a worker tries again.
+    """
     given = {
         "to": to,
         "from": sender,

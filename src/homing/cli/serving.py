@@ -44,7 +44,7 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """Accept deliveries by REST, deliver them, and show them in the operator console."""
+    """Serve REST and the console, and deliver in this process."""
     from msgspec.structs import replace
 
     from homing.cli.running import run_server, with_general
@@ -80,7 +80,7 @@ def worker(
     ] = False,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
-    """Deliver what other processes have accepted, until stopped."""
+    """Deliver what other processes have accepted."""
     from homing.cli.running import run_app, run_once, run_worker
     from homing.plugins.known import check_queues
 

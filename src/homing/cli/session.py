@@ -15,8 +15,8 @@ import typer
 from homing.cli.options import Place
 from homing.domain.delivery import Delivery
 from homing.domain.errors import HomingError, SettingsError, StoreCorrupt
-from homing.engine.ops.views import DeliveryView, delivery_view
-from homing.engine.work.handler_names import handler_names
+from homing.engine.ops.caller import CallerOperations
+from homing.engine.ops.views import DeliveryView
 from homing.ports import InFile, Migrated, Store
 from homing.runtime.app import Homing
 
@@ -126,11 +126,14 @@ async def demand_schema(store: Store) -> None:
         raise WrongUse(problem)
 
 
+def ops_of(homing: Homing) -> CallerOperations:
+    """The operations of the user of this terminal, who can read the store."""
+    return CallerOperations.of(homing.ops, sees_personal_data=True)
+
+
 async def views_of(homing: Homing, deliveries: Sequence[Delivery]) -> list[DeliveryView]:
     """Deliveries as they are shown everywhere: the status is the route's own word."""
-    handlers = await handler_names(homing.store, deliveries)
-    routes = homing.engine.routes
-    return [delivery_view(d, routes.get(d.route), handlers.get(d.id)) for d in deliveries]
+    return [*await ops_of(homing).views(deliveries)]
 
 
 async def view_of(homing: Homing, delivery: Delivery) -> DeliveryView:

@@ -168,7 +168,7 @@ class Delivery(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     required: bool = True
     fanned_out: bool = False
     open_children: int = 0
-    # For labels: how many children wait to be tried again. The desk counts them when it shows a
+    # For labels: how many children wait to be tried again. Operations count them when it shows a
     # waiting parent; it is never stored.
     retrying_children: int = 0
     clone_of: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
@@ -18,22 +18,10 @@ from homing.domain.redaction import redact, redact_trace
 from homing.engine.expiry import PURGED_BY_ROUTE
 from homing.engine.intake.admitted import Admitted
 from homing.engine.ops.labels import ENGINE_LABELS, LabelTable
+from homing.engine.ops.verbs import ALL_VERBS, Verb
 from homing.engine.queues import queue_in_generation, queue_name
 from homing.engine.work.steps import SendStep
 from homing.ports import LimitedProvider, Lookup, PermittedLookup, Provider, Step
-
-Verb: TypeAlias = Literal[
-    "replay",
-    "restart",
-    "resend",
-    "dismiss",
-    "restore",
-    "cancel",
-    "confirm",
-    "amend",
-    "annotate",
-]
-ALL_VERBS: frozenset[Verb] = frozenset(get_args(Verb))
 
 # Beyond the step's own time: to collect a batch, to write the mark and to write the outcome.
 LEASE_MARGIN_S = 30.0
@@ -115,6 +103,12 @@ class Route(Struct, frozen=True, kw_only=True, dict=True):
             return self.plans.get(delivery.plan, self.plan)
         queue = queue_in_generation(delivery, 0) if delivery.generation else delivery.queue
         return self._plans_by_queue.get(queue, self.plan)
+
+    def budget_of(self, delivery: Delivery) -> int:
+        """How many counted attempts the delivery has in its stage and cycle."""
+        if delivery.max_attempts is not None:
+            return delivery.max_attempts
+        return self.plan_of(delivery).stage(delivery.stage).retry.max_attempts
 
     def plan_for(self, admitted: Admitted) -> Plan:
         """The plan of a message that is being accepted."""

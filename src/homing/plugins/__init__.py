@@ -7,10 +7,12 @@ plugin handles are in `homing`, `homing.ports`, `homing.domain` and `homing.stor
 
 from homing.engine.intake.admitted import Admitted
 from homing.engine.intake.adopting import Foreign, ForeignState, StandingState
-from homing.engine.ops.desk import Desk
 from homing.engine.ops.labels import ENGINE_LABELS, Label, LabelTable
+from homing.engine.ops.operations import Operations
+from homing.engine.ops.verbs import ALL_VERBS, Verb
+from homing.engine.process.alerts import failed_since
 from homing.engine.queues import queue_name
-from homing.engine.route import ALL_VERBS, Verb, classify_exception, judge_as_is
+from homing.engine.route import classify_exception, judge_as_is
 from homing.engine.work.function_step import event_id
 from homing.engine.work.handler_names import handler_names
 from homing.engine.work.handlers import EVENT_ROUTE, Handlers
@@ -54,7 +56,6 @@ __all__ = [
     "Access",
     "Admitted",
     "Check",
-    "Desk",
     "EmailComposer",
     "Endpoint",
     "Foreign",
@@ -67,6 +68,7 @@ __all__ = [
     "NoSettings",
     "NoticeWriter",
     "Notices",
+    "Operations",
     "Plugin",
     "Program",
     "RouteNotices",
@@ -84,6 +86,7 @@ __all__ = [
     "classify_exception",
     "env",
     "event_id",
+    "failed_since",
     "handler_names",
     "judge_as_is",
     "load_plugin",

@@ -30,9 +30,8 @@ from homing.engine.intake.admission import Admission, Request, Ticket
 from homing.engine.intake.request import SubmitOptions
 from homing.engine.intake.request_checks import plain_message, plain_text, whole_generation
 from homing.engine.ops.bulk import BulkActions
-from homing.engine.ops.desk import Desk
-from homing.engine.ops.explaining import explain_delivery
-from homing.engine.ops.search import SearchResult, search
+from homing.engine.ops.operations import Operations
+from homing.engine.ops.search import SearchResult
 from homing.engine.process.engine import SHUTDOWN_GRACE_S, Engine
 from homing.engine.process.route_owners import store_owner, stored_owners
 from homing.engine.process.route_table import RouteTable
@@ -248,10 +247,10 @@ class Homing:
         if self._route_owner is not None:
             now_ms = self._clock.now_ms()
             await store_owner(self.store, self._route_owner, self._routes.own, owners, now_ms)
-        engine.desk.route_owners.update(owners)
+        engine.ops.program.route_owners.update(owners)
         await store_names(self.store, self._handlers.alone(), self._clock.now_ms())
         self._bulk = BulkActions(
-            self.store, engine.desk, self._clock, self._rng, time_scale=self.time_scale
+            self.store, engine.ops, self._clock, self._rng, time_scale=self.time_scale
         )
         if self._worker:
             await engine.start()
@@ -267,7 +266,7 @@ class Homing:
 
     def _new_engine(self) -> Engine:
         host, pid = socket.gethostname(), os.getpid()
-        return Engine(
+        engine = Engine(
             self.store,
             self._routes.to_work_on(self._generation, self.store),
             clock=self._clock,
@@ -282,6 +281,9 @@ class Homing:
             known=self._routes.known,
             take_lines=self._take_lines if isinstance(self.store, TakesLines) else None,
         )
+        engine.ops.program.worker_commands.update(self._worker_commands)
+        engine.ops.program.as_stored = _address_as_stored
+        return engine
 
     async def _take_lines(self) -> int:
         """Adopt what other programs have written into the file of the store, by the layouts
@@ -334,9 +336,9 @@ class Homing:
         return self._engine
 
     @property
-    def desk(self) -> Desk:
+    def ops(self) -> Operations:
         """The operator's verbs. They can be awaited once Homing is started."""
-        return self._made_engine().desk if self.running_in is None else self.engine.desk
+        return self._made_engine().ops if self.running_in is None else self.engine.ops
 
     def _refuse_other_loop(self) -> None:
         """What waits in one event loop cannot be woken in another."""
@@ -364,27 +366,13 @@ class Homing:
         """People who may sign in, or are named by a proxy, and their roles."""
         return Users(self.store, self._clock, self._rng)
 
-    async def explain(self, delivery_id: str, *, personal: bool = True) -> list[str]:
-        """What happened to a delivery, what comes next and when, in plain sentences.
+    async def explain(self, delivery_id: str) -> list[str]:
+        """What happened to a delivery, what comes next and when, in plain sentences."""
+        return [*await self.ops.explain(delivery_id)]
 
-        Without `personal` data addresses are masked, and what operators wrote is left out.
-        """
-        return await explain_delivery(
-            self.engine, delivery_id, self._worker_commands, personal=personal
-        )
-
-    async def search(self, text: str, limit: int = 50, *, personal: bool = True) -> SearchResult:
-        """Deliveries by an id, a recipient, a key, or words of the error of a dead letter.
-
-        Without `personal` data, recipients are not searched.
-        """
-        from homing.content.addresses import as_stored
-
-        text = plain_text("text", text).strip()
-        if not text:
-            raise InvalidRequest("text", "must not be empty")
-        address = as_stored(text) if personal else None
-        return await search(self.store, self.desk, text, address, limit)
+    async def search(self, text: str, limit: int = 50) -> SearchResult:
+        """Deliveries by an id, a recipient, a key, or words of the error of a dead letter."""
+        return await self.ops.search(text, limit)
 
     @property
     def sync(self) -> SyncHoming:
@@ -586,6 +574,12 @@ class Homing:
     def _drop_engine(self) -> None:
         self._engine = None
         self._usual_routes = {}
+
+
+def _address_as_stored(text: str) -> str:
+    from homing.content.addresses import as_stored
+
+    return as_stored(text)
 
 
 def use_as_worker(

@@ -117,7 +117,7 @@ class SyncHoming:
         return self.run(self._homing.send(message, key=key, route=route, wait=wait, **options))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Any other call, e.g. `homing.sync.run(homing.desk.show(id))`."""
+        """Any other call, e.g. `homing.sync.run(homing.ops.show(id))`."""
         try:
             self._refuse_event_loop()
             schedule = self._scheduler()

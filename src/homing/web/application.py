@@ -15,7 +15,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from homing.domain.errors import NotFound, SettingsError, StoreError
-from homing.engine.ops.bulk import BULK_VERBS
+from homing.engine.ops.delivery_filter import status_words
+from homing.engine.ops.verbs import BULK_VERBS, VERBS
 from homing.plugins.programs import Program
 from homing.plugins.value import Service, Web
 from homing.runtime.app import Homing
@@ -24,7 +25,6 @@ from homing.settings.tree import Settings
 from homing.web.access.auth import AccessCheck, check_access
 from homing.web.api.bulk import Bulk
 from homing.web.api.exporting import Export
-from homing.web.api.filters import words_of
 from homing.web.api.health import Health
 from homing.web.api.inspection import Inspection
 from homing.web.api.intake import Intake
@@ -36,7 +36,7 @@ from homing.web.api.own_table import access_check_for, endpoint_for
 from homing.web.api.people import People
 from homing.web.api.records import Records
 from homing.web.api.resources import Resource, resources
-from homing.web.api.verbs import VERBS, Verbs
+from homing.web.api.verbs import Verbs
 from homing.web.console.table import Console
 from homing.web.http.answers import Answer, add_security
 from homing.web.http.bodies import SHORT_BYTES, Bodies
@@ -236,8 +236,8 @@ def _endpoints(
         "workers": inspection.get_workers,
         "counters": listing.counters,
         "search": listing.search,
-        "export": Export(homing, listing).get,
-        "errors": listing.errors,
+        "export": Export(listing).get,
+        "failures": listing.failures,
         "events": functools.partial(live.stream, listing=listing),
         "me": people.me,
         "sign_in": people.sign_in,
@@ -259,7 +259,7 @@ def _openapi(homing: Homing, left_out: frozenset[str], access_check: AccessCheck
     async def answer(call: Call) -> Response:
         described = Described(
             left_out=left_out,
-            words=words_of(homing.engine.routes.values()),
+            words=status_words(homing.engine.routes),
             needs_token=not await access_check.is_open(),
             base=call.scope.get("root_path", ""),
         )

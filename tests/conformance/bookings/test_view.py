@@ -97,7 +97,7 @@ class History:
         await self.site.work_after(self.rng.choice((0.001, 29.999, 30, 61.5, 600)))
 
     async def repair(self) -> None:
-        desk = self.site.homing.desk
+        desk = self.site.homing.ops
         for row in self.site.rows():
             if row["status"] == "failed":
                 verb = self.rng.choice((desk.replay, desk.dismiss))

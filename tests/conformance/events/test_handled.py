@@ -104,7 +104,7 @@ async def test_an_event_that_was_handled_and_is_replayed_has_its_effect_once(
             event_id,
         )
         assert outbox.row(event_id)["last_error"] == "customer called"
-        attempts = await homing.desk.attempts(event_id)
+        attempts = await homing.ops.attempts(event_id)
         outbox.replay(event_id, 0, "ann")
         await work(homing)
         assert [attempt.status for attempt in attempts] == ["done"]

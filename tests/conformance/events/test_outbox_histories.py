@@ -126,19 +126,19 @@ class History:
         """By Python; verbs that its state does not allow are refused."""
         if (event := await self.any_event()) is None:
             return
-        desk, event_id = self.homing.desk, event.id
+        ops, event_id = self.homing.ops, event.id
         chance = self.rng.random()
         try:
             if chance < 0.4:
                 later = self.rng.choice((0, 0, 1))
                 generation = event.generation + later
-                await replay(desk, event_id, new_generation=generation, replayed_by="ann")
+                await replay(ops, event_id, new_generation=generation, replayed_by="ann")
             elif chance < 0.6:
-                await desk.dismiss(event_id, actor="ann", reason="test")
+                await ops.dismiss(event_id, actor="ann", reason="test")
             elif chance < 0.8:
-                await desk.restore(event_id, actor="ann", reason="test")
+                await ops.restore(event_id, actor="ann", reason="test")
             else:
-                await desk.cancel(event_id, actor="ann", reason="test")
+                await ops.cancel(event_id, actor="ann", reason="test")
         except HomingError:
             pass
 

@@ -19,7 +19,7 @@ import pytest
 import sqlalchemy.exc
 
 import homing_systems.events
-from homing import Event, Homing, Query
+from homing import Event, Homing
 from homing.domain.delivery import Fact
 from homing.domain.errors import IdempotencyConflict, InvalidRequest, NotAllowed, NotFound
 from homing.domain.failure import Failure
@@ -27,7 +27,7 @@ from homing.engine.process.engine import Engine
 from homing.engine.work.function_step import HandlerCall
 from homing.engine.work.handlers import Handlers
 from homing.observers.prometheus import PrometheusMetrics
-from homing.ports import Alert, Facet, Transitioned
+from homing.ports import Alert, Facet, Query, Transitioned
 from homing.stores.memory import MemoryStore
 from homing.testing.clocks import ManualClock
 from homing.testing.random_numbers import SeededRandom
@@ -156,7 +156,7 @@ async def test_two_events_that_fail_together_are_tried_at_different_times() -> N
         for number in range(20):
             await homing.submit(Event("invoice.paid"), key=str(number))
         await homing.engine.run_until_idle()
-        waiting = (await homing.desk.list(Query(facets=(Facet(state="pending"),)))).items
+        waiting = (await homing.store.page(Query(facets=(Facet(state="pending"),)))).items
 
     assert len(waiting) == 20
     assert len({delivery.due_at_ms for delivery in waiting}) > 10
@@ -340,7 +340,7 @@ async def test_a_replay_keeps_the_old_cycle_on_the_row(clock: ManualClock) -> No
     assert before is not None
     assert (before["attempts"], before["failure_history"]) == (5, [])
 
-    await replay(world.desk, event_id, new_generation=0, replayed_by="ops@example.org")
+    await replay(world.ops, event_id, new_generation=0, replayed_by="ops@example.org")
 
     row = LAYOUT.record(await world.stored(event_id))
     assert row is not None
@@ -397,17 +397,17 @@ async def test_replay_needs_a_failed_row_and_a_generation(clock: ManualClock) ->
     assert await world.word(pending) == "pending"
 
     with pytest.raises(TypeError, match="new_generation"):
-        await replay(world.desk, failed, replayed_by="sql-direct")  # type: ignore[call-arg]
+        await replay(world.ops, failed, replayed_by="sql-direct")  # type: ignore[call-arg]
     with pytest.raises(NotAllowed):
-        await replay(world.desk, pending, new_generation=1, replayed_by="sql-direct")
+        await replay(world.ops, pending, new_generation=1, replayed_by="sql-direct")
     with pytest.raises(NotFound):
-        await replay(world.desk, "missing", new_generation=1, replayed_by="sql-direct")
+        await replay(world.ops, "missing", new_generation=1, replayed_by="sql-direct")
     await world.work_for(10)
     with pytest.raises(NotAllowed):
-        await replay(world.desk, pending, new_generation=1, replayed_by="sql-direct")
-    await world.desk.dismiss(failed, actor="ops", reason="known")
+        await replay(world.ops, pending, new_generation=1, replayed_by="sql-direct")
+    await world.ops.dismiss(failed, actor="ops", reason="known")
     with pytest.raises(NotAllowed):
-        await replay(world.desk, failed, new_generation=1, replayed_by="sql-direct")
+        await replay(world.ops, failed, new_generation=1, replayed_by="sql-direct")
 
 
 async def test_two_replays_give_one_new_cycle(clock: ManualClock) -> None:
@@ -416,9 +416,9 @@ async def test_two_replays_give_one_new_cycle(clock: ManualClock) -> None:
     event_id = await world.publish()
     await world.work()
 
-    await replay(world.desk, event_id, new_generation=1, replayed_by="one")
+    await replay(world.ops, event_id, new_generation=1, replayed_by="one")
     with pytest.raises(NotAllowed):
-        await replay(world.desk, event_id, new_generation=1, replayed_by="two")
+        await replay(world.ops, event_id, new_generation=1, replayed_by="two")
 
     assert len((await world.get(event_id)).failure_history) == 1
 
@@ -435,7 +435,7 @@ async def test_an_event_stays_with_its_generation_until_it_is_replayed(
     await after.work()
     assert new.events == []
     await before.work()
-    await replay(after.desk, event_id, new_generation=4, replayed_by="ops")
+    await replay(after.ops, event_id, new_generation=4, replayed_by="ops")
     await before.work()
     assert len(old.events) == 1
     await after.work()
@@ -468,7 +468,7 @@ async def test_each_move_into_failed_alerts_once_with_seven_fields(
     event_id = await world.publish()
     await world.work_for(60)
     handler.fail_with(*errors)
-    await replay(world.desk, event_id, new_generation=0, replayed_by="ops")
+    await replay(world.ops, event_id, new_generation=0, replayed_by="ops")
     await world.work_for(60)
 
     assert world.alerts.words() == ["alert", "alert"]
@@ -512,7 +512,7 @@ async def test_several_handlers_have_budgets_of_their_own(clock: ManualClock) ->
     assert (failed.parent_id, failed.metadata["handler"]) == (event_id, "send_receipt")
     assert (event.id, event.fanned_out) == (event_id, True)
 
-    await replay(world.desk, event_id, new_generation=0, replayed_by="ops")
+    await replay(world.ops, event_id, new_generation=0, replayed_by="ops")
     bad._errors.clear()
     await world.work_for(60)
     assert (len(good.events), len(bad.events)) == (1, 6)
@@ -533,7 +533,7 @@ async def test_a_replay_takes_the_handlers_rows_to_the_new_generation(
     event_id = await third.publish(generation=3)
     await third.work()
 
-    await replay(fourth.desk, event_id, new_generation=4, replayed_by="ops")
+    await replay(fourth.ops, event_id, new_generation=4, replayed_by="ops")
     await third.work()
     await fourth.work()
 
@@ -571,7 +571,7 @@ async def test_a_replayed_event_that_was_handled_is_delivered_without_its_effect
     await world.work()
 
     await world.store.save([], [handled(event_id, "book_revenue")])
-    await replay(world.desk, event_id, new_generation=0, replayed_by="ops")
+    await replay(world.ops, event_id, new_generation=0, replayed_by="ops")
     await world.work()
 
     assert len(handler.events) == 1
@@ -644,14 +644,14 @@ async def test_a_dismissed_event_is_failed_with_a_deletion_time(clock: ManualClo
     await world.work()
     clock.advance(5)
 
-    await world.desk.dismiss(gone, actor="ops", reason="known")
+    await world.ops.dismiss(gone, actor="ops", reason="known")
 
     rows = [LAYOUT.record(await world.stored(event_id)) for event_id in (kept, gone)]
     assert [(row or {})["status"] for row in rows] == ["failed", "failed"]
     assert [(row or {})["deleted_at"] for row in rows] == [None, "2026-02-23T10:00:05.000Z"]
     assert await dead_letters(world) == [kept]
     await world.check_filters()
-    await world.desk.restore(gone, actor="ops", reason="not known after all")
+    await world.ops.restore(gone, actor="ops", reason="not known after all")
     assert sorted(await dead_letters(world)) == sorted([kept, gone])
 
 
@@ -719,7 +719,7 @@ async def test_a_random_run_makes_no_other_moves(clock: ManualClock, seed: int) 
         await world.work()
         clock.advance(chance.choice([0.1, 1, 10]))
         for event_id in await dead_letters(world):
-            await replay(world.desk, event_id, new_generation=0, replayed_by="ops")
+            await replay(world.ops, event_id, new_generation=0, replayed_by="ops")
 
     assert moves.seen == MOVES
 
@@ -732,7 +732,7 @@ async def test_other_verbs_are_not_offered(clock: ManualClock) -> None:
 
     for verb in ("restart", "resend", "cancel"):
         with pytest.raises(NotAllowed, match=f"does not offer {verb}"):
-            await getattr(world.desk, verb)(event_id, actor="ops", reason="now")
+            await getattr(world.ops, verb)(event_id, actor="ops", reason="now")
 
 
 async def test_a_row_inserted_by_a_producer_is_an_event(clock: ManualClock) -> None:
@@ -764,7 +764,7 @@ async def test_a_thousand_replays_still_work(clock: ManualClock) -> None:
     await world.work()
 
     for _ in range(1000):
-        await replay(world.desk, event_id, new_generation=0, replayed_by="sql-direct")
+        await replay(world.ops, event_id, new_generation=0, replayed_by="sql-direct")
         await world.work()
 
     assert len(handler.events) == 1001
@@ -816,7 +816,7 @@ async def test_the_growth_of_histories_is_a_metric(clock: ManualClock) -> None:
     event_id = await world.publish()
     await world.work()
     for _ in range(2):
-        await replay(world.desk, event_id, new_generation=0, replayed_by="ann")
+        await replay(world.ops, event_id, new_generation=0, replayed_by="ann")
         await world.work()
 
     page = metrics.page(None).decode()

@@ -74,9 +74,9 @@ def test_uncertain_ones_are_asked_for_by_name(cli: Cli, many: list[str]) -> None
     for only_uncertain in (("--all", *WHY), ("--all", "--dry-run")):
         said = cli("replay", *only_uncertain).err
         assert "1 uncertain left out" in said
-        assert "--filter because=uncertain" in said
+        assert "--filter reason=uncertain" in said
     assert cli("show", uncertain, "--json").json["status"] == "failed"
-    done = cli("dismiss", "--filter", "because=uncertain", *WHY, "--json").json
+    done = cli("dismiss", "--filter", "reason=uncertain", *WHY, "--json").json
     assert (done["matched"], done["done"], done["state"]) == (1, 1, "done")
 
 

@@ -73,7 +73,7 @@ async def test_one_under_way_is_asked_for_again_later() -> None:
     bell.deaf = True
     letter = await world.submit()
     await world.run()
-    await world.engine.desk.replay(letter.id, actor="ann", reason="fixed")
+    await world.engine.ops.replay(letter.id, actor="ann", reason="fixed")
     await world.crash_of_another(letter.id)
     bell.notified.clear()
 
@@ -339,7 +339,7 @@ async def test_what_has_ended_goes_after_its_time(
     accepted = await world.submit()
     await world.run()
     if verb:
-        await world.engine.desk.dismiss(accepted.id, actor="ann", reason="old")
+        await world.engine.ops.dismiss(accepted.id, actor="ann", reason="old")
 
     world.clock.advance(3600 - 1)
     await world.engine.housekeeping.purge()
@@ -419,14 +419,14 @@ async def test_old_notes_are_purged_and_audits_stay() -> None:
     world = World(route(step=Script(HARD)))
     letter = await world.submit()
     await world.run()
-    await world.engine.desk.annotate(letter.id, actor="ann", note="asked them")
+    await world.engine.ops.annotate(letter.id, actor="ann", note="asked them")
     await world.store.save([], [Fact("late_outcome", "x/1", world.now_ms)])
 
     world.clock.advance(365 * DAY_S)
     await world.engine.housekeeping.purge()
 
     assert await world.store.facts("late_outcome") == []
-    assert len(await world.engine.desk.audit(letter.id)) == 1
+    assert len(await world.engine.ops.audit(letter.id)) == 1
 
 
 async def test_work_that_no_worker_serves_raises_one_alert_at_the_second_look() -> None:

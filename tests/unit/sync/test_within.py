@@ -91,7 +91,7 @@ def test_a_rollback_takes_the_schema_with_it_and_the_next_call_makes_it(
     ticket = homing.sync.submit(MAIL, within=caller)
     caller.execute("commit")
     assert homing.running_in is None  # it has no work to do here
-    assert homing.sync.run(homing.desk.show(ticket.delivery_id)).state == "pending"
+    assert homing.sync.run(homing.ops.show(ticket.delivery_id)).state == "pending"
     homing.sync.stop()
 
 
@@ -166,7 +166,7 @@ async def test_the_loop_goes_on_while_another_holds_the_lock(homing: Homing, pat
             assert caller.in_transaction
             assert caller.execute("pragma busy_timeout").fetchone() == (5000,)
             caller.commit()
-        await homing.desk.show(ticket.delivery_id)
+        await homing.ops.show(ticket.delivery_id)
 
 
 async def test_it_waits_as_long_as_the_connection_would(homing: Homing, path: Path) -> None:
@@ -210,7 +210,7 @@ async def test_aiosqlite(homing: Homing, path: Path) -> None:
         await caller.execute("insert into bookings default values")
         ticket = await homing.submit(MAIL, within=caller)
         await caller.commit()
-        await homing.desk.show(ticket.delivery_id)
+        await homing.ops.show(ticket.delivery_id)
 
 
 @pytest.mark.parametrize("is_started", [True, False])

@@ -63,5 +63,5 @@ class Ticket(Struct, frozen=True, gc=False):
 
     @property
     def delivery_id(self) -> str:
-        """The id by which the desk, the command line and REST know the delivery."""
+        """The id by which operators, the command line and REST know the delivery."""
         return self.delivery.id

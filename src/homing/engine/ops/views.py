@@ -109,7 +109,7 @@ def delivery_view(
         maybe_duplicate=delivery.maybe_duplicate,
         stage=delivery.stage,
         attempts=delivery.attempts_spent,
-        max_attempts=budget_of(delivery, route),
+        max_attempts=delivery.max_attempts or 0 if route is None else route.budget_of(delivery),
         cycle=delivery.cycle,
         next_attempt_at_ms=delivery.due_at_ms if delivery.state == "pending" else None,
         last_error=failure.detail or failure.error_class if failure else None,
@@ -141,15 +141,6 @@ def delivery_view(
 
 def _handler(delivery: Delivery) -> str | None:
     return delivery.metadata.get("handler") if delivery.route == EVENT_ROUTE else None
-
-
-def budget_of(delivery: Delivery, route: Route | None) -> int:
-    """How many counted attempts this stage has in this cycle."""
-    if delivery.max_attempts is not None:
-        return delivery.max_attempts
-    if route is None:
-        return 0
-    return route.plan_of(delivery).stage(delivery.stage).retry.max_attempts
 
 
 def attempt_view(attempt: Attempt) -> AttemptView:

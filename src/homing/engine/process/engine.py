@@ -12,7 +12,7 @@ from homing.domain.errors import StoreError
 from homing.engine.commit.group_commit import GroupCommit
 from homing.engine.commit.settlement import PendingSave, Settlement
 from homing.engine.intake.admission import Admission
-from homing.engine.ops.desk import Desk
+from homing.engine.ops.operations import Operations
 from homing.engine.process.alerts import Alerts
 from homing.engine.process.counters import FLUSH_EVERY_S
 from homing.engine.process.housekeeping import Housekeeping
@@ -55,7 +55,7 @@ LAST_WRITES_S = 1.0
 
 
 class Engine:
-    """Needs a store and routes; `start` runs the workers. `admission` and `desk` need no start."""
+    """Needs a store and routes; `start` runs the workers. `admission` and `ops` need no start."""
 
     def __init__(  # noqa: PLR0913 - the composition of a process is its ports
         self,
@@ -130,7 +130,9 @@ class Engine:
             time_scale=time_scale,
         )
         self.runner = AttemptRunner(self.process)
-        self.desk = Desk(self.process, self.pausing, self.routes, self._tell_repaired)
+        self.ops = Operations(
+            self.process, self.pausing, self.liveness, self.routes, self._tell_repaired
+        )
         self.housekeeping = Housekeeping(
             store, clock, worked, self.liveness, self.health, journal=journal
         )

@@ -99,7 +99,7 @@ def refused_when_open(call: Call) -> Answer | None:
         return problem(
             403,
             detail="without API tokens no request is served through a proxy;"
-            " make one: homing token make NAME --role sender",
+            " make one: homing token create NAME --role sender",
             field=call.proxied.decode("ascii"),
         )
     return _of_another_site(call)

@@ -169,7 +169,7 @@ async def retry_outbox_entry(service: Service[Any], entry_id: str) -> OutboxEntr
     await _row(service, entry_id)
     # Read before, because the worker may send and remove it right after the replay.
     content = await service.homing.store.content(entry_id) or Content()
-    replayed = await service.homing.desk.replay(entry_id, actor=HOST, reason="retried by the host")
+    replayed = await service.homing.ops.replay(entry_id, actor=HOST, reason="retried by the host")
     return msgspec.convert(LAYOUT.record(Stored(replayed, content)), OutboxEntry)
 
 
@@ -177,7 +177,7 @@ async def retry_outbox_entry(service: Service[Any], entry_id: str) -> OutboxEntr
 async def dismiss_outbox_entry(service: Service[Any], entry_id: str) -> None:
     """Remove a failed row."""
     await _row(service, entry_id)
-    await service.homing.desk.dismiss(entry_id, actor=HOST, reason="dismissed by the host")
+    await service.homing.ops.dismiss(entry_id, actor=HOST, reason="dismissed by the host")
 
 
 async def _row(service: Service[Any], entry_id: str) -> Delivery:

@@ -8,13 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
-from homing import Homing
+from homing import DeliveryFilter, Homing
 from homing.domain.delivery import Delivery
 from homing.domain.errors import NotFound
-from homing.plugins import EVENT_ROUTE, handler_names, now_ms
-from homing.ports import Facet, Query
+from homing.plugins import EVENT_ROUTE, failed_since, handler_names, now_ms
+from homing.ports import Query
 from homing.stores.layout import Record, Stored
 from homing_systems.events.record import LAYOUT
 from homing_systems.events.route import replay
@@ -25,13 +24,12 @@ WEEK_MS = 7 * 86_400_000
 
 async def list_dlq_events(homing: Homing, limit: int = 50) -> dict[str, Any]:
     """The newest failed events, and how many there are of the last seven days."""
-    query = Query(route=EVENT_ROUTE, facets=(Facet(state="failed"),), top_only=True)
-    page = await homing.desk.list(query, limit=limit)
-    since_ms = now_ms(homing) - WEEK_MS
-    recent = await homing.store.count(replace(query, updated_from_ms=since_ms))
+    failed = DeliveryFilter(route=EVENT_ROUTE, state="failed")
+    page = await homing.ops.list(failed, limit=limit)
+    recent = await failed_since(homing.store, EVENT_ROUTE, now_ms(homing) - WEEK_MS)
     return {
         "events": [await _row(homing, delivery) for delivery in page.items],
-        "failed_in_7_days": sum(recent.values()),
+        "failed_in_7_days": recent,
     }
 
 
@@ -39,7 +37,7 @@ async def get_dlq_event_detail(homing: Homing, event_id: str) -> dict[str, Any]:
     """One event as a row of the outbox, those of its handlers, and all attempts."""
     event = await _found(homing, event_id)
     children = Query(route=EVENT_ROUTE, parent_id=event.id)
-    rows = (await homing.desk.list(children, limit=MOST_HANDLERS)).items
+    rows = (await homing.store.page(children, limit=MOST_HANDLERS)).items
     names = await handler_names(homing.store, [event, *rows])
     return {
         "event": await _row(homing, event),
@@ -47,7 +45,7 @@ async def get_dlq_event_detail(homing: Homing, event_id: str) -> dict[str, Any]:
         "attempts": [
             {"handler_name": names.get(row.id), **msgspec.structs.asdict(attempt)}
             for row in (event, *rows)
-            for attempt in await homing.desk.attempts(row.id)
+            for attempt in await homing.ops.attempts(row.id)
         ],
     }
 
@@ -58,7 +56,7 @@ async def replay_dlq_event(
     """The row after the replay."""
     await _found(homing, event_id)
     after = await replay(
-        homing.desk, event_id, new_generation=new_generation, replayed_by=replayed_by
+        homing.ops, event_id, new_generation=new_generation, replayed_by=replayed_by
     )
     return await _row(homing, after)
 

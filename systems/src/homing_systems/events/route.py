@@ -9,7 +9,7 @@ from homing import InvalidRequest, Request, Route
 from homing.domain.delivery import Delivery
 from homing.domain.message import Event, Json
 from homing.domain.policy import Retention
-from homing.plugins import Desk, Handlers, Label, LabelTable
+from homing.plugins import Handlers, Label, LabelTable, Operations
 from homing.ports import Store
 
 # Above this many dead letters in a week, plain SQL is no longer enough to triage them.
@@ -67,10 +67,12 @@ def as_outbox(route: Route) -> Route:
     )
 
 
-async def replay(desk: Desk, event_id: str, *, new_generation: int, replayed_by: str) -> Delivery:
+async def replay(
+    ops: Operations, event_id: str, *, new_generation: int, replayed_by: str
+) -> Delivery:
     """The caller states the generation: replaying means handling the event with today's code."""
     try:
-        return await desk.replay(
+        return await ops.replay(
             event_id, actor=replayed_by, reason="outbox_replay", generation=new_generation
         )
     except InvalidRequest as error:

@@ -112,7 +112,7 @@ def replay(
     actor = os.environ.get("SUDO_USER") or getpass.getuser()
 
     async def act(service: Service[Any]) -> None:
-        await service.homing.desk.replay(delivery_id, actor=actor, reason=reason)
+        await service.homing.ops.replay(delivery_id, actor=actor, reason=reason)
 
     with_service(_plugin(allow_replay=allow_replay), act, config=config, store=store)
     typer.echo(f"{delivery_id} is queued again", err=True)

@@ -1,4 +1,4 @@
-"""All writes of the desk: checked, audited, passed to observers, repeated under contention."""
+"""The writes of operator verbs: checked, audited, passed to observers, tried again on conflict."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from homing.domain import transitions
 from homing.domain.delivery import Change, Delivery, Fact, FactValue, New
 from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.domain.policy import Plan
+from homing.engine.ops.reader import AUDIT, ProgramFacts
+from homing.engine.ops.verbs import VERBS, Verb
 from homing.engine.process.process import Process
-from homing.engine.route import Route, Verb
+from homing.engine.route import Route
 from homing.ports import Added, Transitioned
 
-AUDIT = "audit"
 MAX_TEXT_CHARS = 2000
 # How often a verb is repeated on a delivery that others are changing before it is refused.
 CONTENTION_TRIES = 5
-# Verbs that change children before the delivery itself.
-CHILDREN_FIRST: frozenset[Verb] = frozenset({"replay", "restart", "restore"})
 
 ChangeFor: TypeAlias = Callable[[Delivery], Change | None]
 """The change of a delivery as it is now; None when there is nothing to change any more."""
@@ -49,19 +47,21 @@ def checked_text(field: str, text: str) -> None:
         raise InvalidRequest(field, f"is longer than {MAX_TEXT_CHARS} characters")
 
 
-class DeskWriter:
+class Writer:
     def __init__(
         self,
         process: Process,
         routes: Mapping[str, Route],
+        program: ProgramFacts,
+        no_route: Callable[[str], str],
         tell: Callable[[Sequence[Transitioned]], None],
     ) -> None:
         self._process = process
         self._store = process.store
         self._routes = routes
         self._tell = tell
-        # The owners of routes that are not known here.
-        self.route_owners: dict[str, str] = {}
+        self._program = program
+        self._no_route = no_route
 
     async def read(self, delivery_id: str) -> Delivery:
         delivery = await self._store.get(delivery_id)
@@ -72,24 +72,9 @@ class DeskWriter:
     def route(self, name: str) -> Route:
         route = self._routes.get(name)
         if route is None:
-            refusal = NotAllowed if name in self.route_owners else NotFound
-            raise refusal(self.no_route(name))
+            refusal = NotAllowed if name in self._program.route_owners else NotFound
+            raise refusal(self._no_route(name))
         return route
-
-    def no_route(self, name: str) -> str:
-        """Why there is no such route here, and which program has it."""
-        owner = self.route_owners.get(name)
-        if owner:
-            return f"there is no route {name!r}; it belongs to {owner}, which is not installed here"
-        return (
-            f"there is no route {name!r} here; there are {', '.join(sorted(self._routes))}."
-            " If it is a job of an application, use that one's Homing (--app MODULE:NAME)"
-        )
-
-    def sees_children(self, name: str) -> bool:
-        """Whether this route's labels of waiting deliveries depend on their children."""
-        route = self._routes.get(name)
-        return route is not None and route.labels.sees_children
 
     def plan(self, delivery: Delivery) -> Plan:
         return self.route(delivery.route).plan_of(delivery)
@@ -104,7 +89,8 @@ class DeskWriter:
         if verb not in self.route(delivery.route).verbs:
             raise NotAllowed(f"route {delivery.route!r} does not offer {verb}")
         # The transition checks its own delivery's state, but children come before it.
-        if verb in CHILDREN_FIRST and delivery.state not in transitions.EDGES[verb].sources:
+        row = VERBS[verb]
+        if row.changes_children_first and delivery.state not in row.sources:
             raise NotAllowed(f"cannot {verb} delivery {delivery.id}: it is {delivery.state}")
         if cycle is not None and delivery.cycle != cycle:
             raise NotAllowed(

@@ -13,7 +13,7 @@ from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
 from homing.domain.failure import Failure
 from homing.domain.message import Event, decode_message
 from homing.engine.intake.admission import Request
-from homing.engine.ops.desk import Desk
+from homing.engine.ops.operations import Operations
 from homing.engine.work.handlers import admit_event
 from homing.ports import Answers, Batch, Done, FanOut, Outcome, Query, Work
 from homing.stores.memory import MemoryStore
@@ -32,18 +32,18 @@ async def dead(failure: Failure = HARD, **fields: Any) -> tuple[World, Delivery]
     return world, await world.get(accepted.id)
 
 
-VERBS: dict[str, Callable[[Desk, str, str, str], Awaitable[object]]] = {
-    "replay": lambda desk, id_, actor, reason: desk.replay(id_, actor=actor, reason=reason),
-    "restart": lambda desk, id_, actor, reason: desk.restart(id_, actor=actor, reason=reason),
-    "dismiss": lambda desk, id_, actor, reason: desk.dismiss(id_, actor=actor, reason=reason),
-    "restore": lambda desk, id_, actor, reason: desk.restore(id_, actor=actor, reason=reason),
-    "cancel": lambda desk, id_, actor, reason: desk.cancel(id_, actor=actor, reason=reason),
-    "confirm": lambda desk, id_, actor, reason: desk.confirm(
+VERBS: dict[str, Callable[[Operations, str, str, str], Awaitable[object]]] = {
+    "replay": lambda ops, id_, actor, reason: ops.replay(id_, actor=actor, reason=reason),
+    "restart": lambda ops, id_, actor, reason: ops.restart(id_, actor=actor, reason=reason),
+    "dismiss": lambda ops, id_, actor, reason: ops.dismiss(id_, actor=actor, reason=reason),
+    "restore": lambda ops, id_, actor, reason: ops.restore(id_, actor=actor, reason=reason),
+    "cancel": lambda ops, id_, actor, reason: ops.cancel(id_, actor=actor, reason=reason),
+    "confirm": lambda ops, id_, actor, reason: ops.confirm(
         id_, actor=actor, reason=reason, evidence="seen"
     ),
-    "amend": lambda desk, id_, actor, reason: desk.amend(id_, b"x", actor=actor, reason=reason),
-    "resend": lambda desk, id_, actor, reason: desk.resend(id_, actor=actor, reason=reason),
-    "annotate": lambda desk, id_, actor, reason: desk.annotate(id_, actor=actor, note=reason),
+    "amend": lambda ops, id_, actor, reason: ops.amend(id_, b"x", actor=actor, reason=reason),
+    "resend": lambda ops, id_, actor, reason: ops.resend(id_, actor=actor, reason=reason),
+    "annotate": lambda ops, id_, actor, reason: ops.annotate(id_, actor=actor, note=reason),
 }
 
 
@@ -53,10 +53,10 @@ async def test_i21_no_verb_without_actor_and_reason(verb: str, actor: str, reaso
     world, letter = await dead()
 
     with pytest.raises(InvalidRequest):
-        await VERBS[verb](world.engine.desk, letter.id, actor, reason)
+        await VERBS[verb](world.engine.ops, letter.id, actor, reason)
 
     assert await world.get(letter.id) == letter
-    assert await world.engine.desk.audit(letter.id) == []
+    assert await world.engine.ops.audit(letter.id) == []
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -64,7 +64,7 @@ async def test_a_route_offers_only_its_own_verbs(verb: str) -> None:
     world, letter = await dead(verbs=frozenset())
 
     with pytest.raises(NotAllowed, match=f"route 'event' does not offer {verb}"):
-        await VERBS[verb](world.engine.desk, letter.id, "ann", "why")
+        await VERBS[verb](world.engine.ops, letter.id, "ann", "why")
     assert await world.get(letter.id) == letter
 
 
@@ -73,16 +73,16 @@ async def test_what_is_not_there_is_not_found(verb: str) -> None:
     world, _ = await dead()
 
     with pytest.raises(NotFound, match="no delivery nobody"):
-        await VERBS[verb](world.engine.desk, "nobody", "ann", "why")
+        await VERBS[verb](world.engine.ops, "nobody", "ann", "why")
 
 
 @pytest.mark.parametrize("verb", ["replay", "restart", "dismiss", "amend"])
 async def test_every_verb_leaves_an_audit(verb: str) -> None:
     world, letter = await dead()
 
-    await VERBS[verb](world.engine.desk, letter.id, "ann", "provider is back")
+    await VERBS[verb](world.engine.ops, letter.id, "ann", "provider is back")
 
-    [fact] = await world.engine.desk.audit(letter.id)
+    [fact] = await world.engine.ops.audit(letter.id)
     assert fact.value == {
         "verb": verb,
         "actor": "ann",
@@ -94,7 +94,7 @@ async def test_every_verb_leaves_an_audit(verb: str) -> None:
 async def test_replay_tries_again_in_place() -> None:
     world, letter = await dead()
 
-    replayed = await world.engine.desk.replay(letter.id, **WHY)
+    replayed = await world.engine.ops.replay(letter.id, **WHY)
     assert replayed == await world.get(letter.id)
     await world.run()
 
@@ -106,13 +106,13 @@ async def test_i21_two_simultaneous_clicks_have_one_effect() -> None:
     world, letter = await dead()
 
     answers = await asyncio.gather(
-        *(world.engine.desk.replay(letter.id, **WHY) for _ in range(5)), return_exceptions=True
+        *(world.engine.ops.replay(letter.id, **WHY) for _ in range(5)), return_exceptions=True
     )
 
     assert sum(isinstance(answer, Delivery) for answer in answers) == 1
     assert sum(isinstance(answer, NotAllowed) for answer in answers) == 4
     assert len((await world.get(letter.id)).failure_history) == 1
-    assert len(await world.engine.desk.audit(letter.id)) == 1
+    assert len(await world.engine.ops.audit(letter.id)) == 1
 
 
 async def test_i21_a_click_that_is_overtaken_by_a_whole_cycle_does_nothing() -> None:
@@ -122,7 +122,7 @@ async def test_i21_a_click_that_is_overtaken_by_a_whole_cycle_does_nothing() -> 
         async def commit(self, batch: Batch) -> Answers:
             if self.overtake and batch.puts:
                 self.overtake = False
-                await world.engine.desk.replay(accepted.id, **WHY)
+                await world.engine.ops.replay(accepted.id, **WHY)
                 await world.run()
             return await super().commit(batch)
 
@@ -133,7 +133,7 @@ async def test_i21_a_click_that_is_overtaken_by_a_whole_cycle_does_nothing() -> 
 
     store.overtake = True
     with pytest.raises(NotAllowed, match="it is in cycle 2, not 1"):
-        await world.engine.desk.replay(accepted.id, **WHY)
+        await world.engine.ops.replay(accepted.id, **WHY)
 
     after = await world.get(accepted.id)
     assert (after.state, after.cycle) == ("failed", 2)
@@ -141,13 +141,13 @@ async def test_i21_a_click_that_is_overtaken_by_a_whole_cycle_does_nothing() -> 
 
 async def test_i21_a_click_that_comes_late_does_nothing() -> None:
     world, letter = await dead()
-    await world.engine.desk.replay(letter.id, cycle=1, **WHY)
+    await world.engine.ops.replay(letter.id, cycle=1, **WHY)
     world.route.steps["handle"].answers.append(HARD)  # type: ignore[union-attr] # a Script
     await world.run()
     failed_again = await world.get(letter.id)
     assert (failed_again.state, failed_again.cycle) == ("failed", 2)
 
-    for verb in (world.engine.desk.replay, world.engine.desk.restart, world.engine.desk.dismiss):
+    for verb in (world.engine.ops.replay, world.engine.ops.restart, world.engine.ops.dismiss):
         with pytest.raises(NotAllowed, match="it is in cycle 2, not 1"):
             await verb(letter.id, cycle=1, **WHY)
 
@@ -162,13 +162,13 @@ async def test_a_verb_that_others_keep_overtaking_gives_up() -> None:
 
     world.store.save = overtaken  # type: ignore[method-assign, assignment] # always too late
     with pytest.raises(NotAllowed, match="it is being changed by others"):
-        await world.engine.desk.dismiss(letter.id, **WHY)
+        await world.engine.ops.dismiss(letter.id, **WHY)
 
 
 async def test_resend_is_a_second_delivery_and_leaves_the_first_as_it_was() -> None:
     world, letter = await dead()
 
-    clone = await world.engine.desk.resend(letter.id, **WHY)
+    clone = await world.engine.ops.resend(letter.id, **WHY)
     await world.run()
 
     assert (clone.clone_of, clone.source, clone.key) == (
@@ -178,17 +178,17 @@ async def test_resend_is_a_second_delivery_and_leaves_the_first_as_it_was() -> N
     )
     assert (await world.get(clone.id)).state == "delivered"
     assert await world.get(letter.id) == letter
-    assert len(await world.engine.desk.audit(letter.id)) == 1
-    assert len(await world.engine.desk.audit(clone.id)) == 1
+    assert len(await world.engine.ops.audit(letter.id)) == 1
+    assert len(await world.engine.ops.audit(clone.id)) == 1
 
 
 async def test_two_clicks_on_resend_at_once_are_one_clone_and_one_later_is_another() -> None:
     world, letter = await dead()
 
     one, other = await asyncio.gather(
-        *(world.engine.desk.resend(letter.id, **WHY) for _ in range(2))
+        *(world.engine.ops.resend(letter.id, **WHY) for _ in range(2))
     )
-    later = await world.engine.desk.resend(letter.id, **WHY)
+    later = await world.engine.ops.resend(letter.id, **WHY)
 
     assert one.id == other.id != later.id
     assert (await world.store.count(Query(clone_of=letter.id)))[()] == 2
@@ -199,17 +199,17 @@ async def test_what_has_lost_its_payload_cannot_be_resent() -> None:
     world.store.disk.put_content(letter.id, Content())
 
     with pytest.raises(NotAllowed, match="its payload is gone"):
-        await world.engine.desk.resend(letter.id, **WHY)
+        await world.engine.ops.resend(letter.id, **WHY)
 
 
 async def test_dismiss_restore_and_cancel() -> None:
     world, letter = await dead()
-    desk = world.engine.desk
+    ops = world.engine.ops
 
-    assert (await desk.dismiss(letter.id, **WHY)).state == "dismissed"
-    assert (await desk.restore(letter.id, **WHY)).state == "failed"
+    assert (await ops.dismiss(letter.id, **WHY)).state == "dismissed"
+    assert (await ops.restore(letter.id, **WHY)).state == "failed"
     waiting = await world.submit("order-2")
-    assert (await desk.cancel(waiting.id, **WHY)).state == "dismissed"
+    assert (await ops.cancel(waiting.id, **WHY)).state == "dismissed"
     assert await world.run() == 0
 
 
@@ -217,8 +217,8 @@ async def test_confirm_demands_evidence_and_keeps_it() -> None:
     world, letter = await dead(LOST)
 
     with pytest.raises(InvalidRequest, match="evidence"):
-        await world.engine.desk.confirm(letter.id, evidence=" ", **WHY)
-    after = await world.engine.desk.confirm(letter.id, evidence="ann has it", **WHY)
+        await world.engine.ops.confirm(letter.id, evidence=" ", **WHY)
+    after = await world.engine.ops.confirm(letter.id, evidence="ann has it", **WHY)
 
     assert after.state == "delivered"
     assert after.receipt is not None
@@ -228,7 +228,7 @@ async def test_confirm_demands_evidence_and_keeps_it() -> None:
 async def test_amend_takes_a_message_as_submit_does() -> None:
     world, letter = await dead()
 
-    await world.engine.desk.amend(letter.id, Event("paid", {"order": 2}), **WHY)
+    await world.engine.ops.amend(letter.id, Event("paid", {"order": 2}), **WHY)
 
     content = await world.store.content(letter.id)
     assert content is not None
@@ -240,16 +240,16 @@ async def test_amend_refuses_what_is_no_message_or_belongs_elsewhere() -> None:
     wrong: Any = {"order": 2}
 
     with pytest.raises(InvalidRequest, match="must be an Email, an Event or a Job, not dict"):
-        await world.engine.desk.amend(letter.id, wrong, **WHY)
+        await world.engine.ops.amend(letter.id, wrong, **WHY)
     with pytest.raises(InvalidRequest, match=r"is for 'event/refunded'; delivery .* 'event/paid'"):
-        await world.engine.desk.amend(letter.id, Event("refunded"), **WHY)
+        await world.engine.ops.amend(letter.id, Event("refunded"), **WHY)
 
 
 async def test_amend_keeps_the_old_payload_readable() -> None:
     world, letter = await dead()
     before = await world.store.content(letter.id)
 
-    await world.engine.desk.amend(letter.id, b"better", **WHY)
+    await world.engine.ops.amend(letter.id, b"better", **WHY)
 
     content = await world.store.content(letter.id)
     assert content is not None
@@ -263,7 +263,7 @@ async def test_attempts_show_the_scheduled_one_last() -> None:
     accepted = await world.submit()
     await world.run()
 
-    ended, scheduled = await world.engine.desk.attempts(accepted.id)
+    ended, scheduled = await world.engine.ops.attempts(accepted.id)
 
     assert (ended.number, ended.status, ended.code) == (1, "failed", "451")
     assert (scheduled.number, scheduled.status) == (2, "scheduled")
@@ -275,14 +275,14 @@ async def test_attempts_show_the_running_one_last_and_an_ended_life_has_none() -
     accepted = await world.submit()
     await world.crash_of_another(accepted.id)
 
-    [running] = await world.engine.desk.attempts(accepted.id)
+    [running] = await world.engine.ops.attempts(accepted.id)
     assert (running.status, running.holder) == ("running", "gone")
 
     await world.run(after_s=1)
-    ended = await world.engine.desk.attempts(accepted.id)
+    ended = await world.engine.ops.attempts(accepted.id)
     assert [attempt.status for attempt in ended] == ["interrupted", "done"]
     with pytest.raises(NotFound):
-        await world.engine.desk.attempts("nobody")
+        await world.engine.ops.attempts("nobody")
 
 
 async def family(*answers: Outcome) -> tuple[World, Delivery, Script]:
@@ -305,7 +305,7 @@ async def test_replaying_a_parent_replays_its_failed_children(verb: str) -> None
     world, parent, child_step = await family(HARD, Done())
     assert (parent.state, parent.failed_because) == ("failed", "rejected")
 
-    await VERBS[verb](world.engine.desk, parent.id, "ann", "fixed")
+    await VERBS[verb](world.engine.ops, parent.id, "ann", "fixed")
     await world.run()
 
     assert (await world.get(parent.id)).state == "delivered"
@@ -323,7 +323,7 @@ async def test_a_worker_in_between_does_not_fail_the_parent_again() -> None:
         return saved
 
     world.store.save = save_and_work  # type: ignore[method-assign, assignment] # a worker is quick
-    await world.engine.desk.replay(parent.id, **WHY)
+    await world.engine.ops.replay(parent.id, **WHY)
     await world.run()
 
     assert (await world.get(parent.id)).state == "delivered"
@@ -333,7 +333,7 @@ async def test_replaying_a_child_makes_its_failed_parent_look_again() -> None:
     world, parent, child_step = await family(HARD, Done())
     [child] = child_step.seen
 
-    await world.engine.desk.replay(child.id, **WHY)
+    await world.engine.ops.replay(child.id, **WHY)
     await world.run()
 
     assert (await world.get(parent.id)).state == "delivered"
@@ -344,7 +344,7 @@ async def test_confirming_a_child_makes_its_failed_parent_look_again() -> None:
     [child] = child_step.seen
     assert parent.failed_because == "uncertain"
 
-    await world.engine.desk.confirm(child.id, evidence="seen", **WHY)
+    await world.engine.ops.confirm(child.id, evidence="seen", **WHY)
     await world.run()
 
     assert (await world.get(parent.id)).state == "delivered"
@@ -352,18 +352,18 @@ async def test_confirming_a_child_makes_its_failed_parent_look_again() -> None:
 
 async def test_a_route_paused_by_hand_takes_nothing_until_it_is_resumed() -> None:
     world = World(route(stage()))
-    desk = world.engine.desk
+    ops = world.engine.ops
 
-    await desk.pause("event", **WHY)
+    await ops.pause("event", **WHY)
     accepted = await world.submit()
     request = Request(message=Event("paid"), key="order-2")
     ticket = await world.engine.admission.send(world.route, request)
     assert ticket.delivery.state == "pending"
-    await desk.resume("event", **WHY)
+    await ops.resume("event", **WHY)
     await world.run()
 
     assert (await world.get(accepted.id)).state == "delivered"
-    verbs = [(fact.value or {})["verb"] for fact in await desk.audit("route:event")]
+    verbs = [(fact.value or {})["verb"] for fact in await ops.audit("route:event")]
     assert sorted(map(str, verbs)) == ["pause", "resume"]
     with pytest.raises(NotFound, match="no route 'nowhere'"):
-        await desk.pause("nowhere", **WHY)
+        await ops.pause("nowhere", **WHY)

@@ -102,12 +102,12 @@ async def test_children_that_are_replayed_with_their_parent_are_audited_and_told
     parent = await world.begin("a", "b", "c")
     children = await world.children(parent)
 
-    await world.engine.desk.replay(parent.id, **WHY)
+    await world.engine.ops.replay(parent.id, **WHY)
 
     failed = {children["a"].id, children["b"].id}
     assert world.told_of("replay") == {*failed, parent.id}
     for child_id in failed:
-        [fact] = await world.engine.desk.audit(child_id)
+        [fact] = await world.engine.ops.audit(child_id)
         assert fact.value == {"verb": "replay", **WHY, "was": "failed", "parent": parent.id}
     await world.run()
     assert (await world.get(parent.id)).state == "delivered"
@@ -121,7 +121,7 @@ async def test_a_child_that_another_changes_in_between_is_replayed_all_the_same(
     parent = await world.begin("a", "b")
 
     store.overtake = True
-    await getattr(world.engine.desk, verb)(parent.id, **WHY)
+    await getattr(world.engine.ops, verb)(parent.id, **WHY)
 
     assert await world.states(parent) == {"a": "pending", "b": "pending"}
     await world.run()
@@ -136,7 +136,7 @@ async def test_a_large_family_takes_one_save_for_each_page(monkeypatch: pytest.M
     parent = await world.begin(*parts)
 
     store.saves = []
-    await world.engine.desk.replay(parent.id, **WHY)
+    await world.engine.ops.replay(parent.id, **WHY)
 
     assert store.saves == [2, 2, 1, 1]
     await world.run()
@@ -146,10 +146,10 @@ async def test_a_large_family_takes_one_save_for_each_page(monkeypatch: pytest.M
 async def test_two_clicks_on_a_parent_replay_each_child_once() -> None:
     world = Family({"a": [HARD]})
     parent = await world.begin("a")
-    await world.engine.desk.replay(parent.id, cycle=1, **WHY)
+    await world.engine.ops.replay(parent.id, cycle=1, **WHY)
 
     with pytest.raises(NotAllowed):
-        await world.engine.desk.replay(parent.id, cycle=1, **WHY)
+        await world.engine.ops.replay(parent.id, cycle=1, **WHY)
 
     assert (await world.children(parent))["a"].cycle == 2
 
@@ -161,7 +161,7 @@ async def test_cancelling_a_waiting_parent_cancels_its_open_children() -> None:
     await world.crash_of_another(in_flight.id)
     assert (await world.get(parent.id)).state == "waiting"
 
-    cancelled = await world.engine.desk.cancel(parent.id, **WHY)
+    cancelled = await world.engine.ops.cancel(parent.id, **WHY)
 
     assert cancelled.state == "dismissed"
     children = await world.children(parent)
@@ -173,7 +173,7 @@ async def test_cancelling_a_waiting_parent_cancels_its_open_children() -> None:
         "d": ("delivered", None),
     }
     assert world.told_of("cancel") == {parent.id, children["a"].id, children["c"].id}
-    [fact] = await world.engine.desk.audit(children["a"].id)
+    [fact] = await world.engine.ops.audit(children["a"].id)
     assert (fact.value or {})["verb"] == "cancel"
     assert await world.run(after_s=3600) == 1
     assert (await world.get(parent.id)).state == "dismissed"
@@ -185,7 +185,7 @@ async def test_a_small_family_is_cancelled_in_one_save() -> None:
     parent = await world.begin("a", "b")
 
     store.saves = []
-    await world.engine.desk.cancel(parent.id, **WHY)
+    await world.engine.ops.cancel(parent.id, **WHY)
 
     assert store.saves == [3]
 
@@ -196,7 +196,7 @@ async def test_a_large_family_is_cancelled_page_by_page(monkeypatch: pytest.Monk
     world = Family({part: [SOFT] for part in parts})
     parent = await world.begin(*parts)
 
-    await world.engine.desk.cancel(parent.id, **WHY)
+    await world.engine.ops.cancel(parent.id, **WHY)
 
     assert set((await world.states(parent)).values()) == {"dismissed"}
     assert (await world.get(parent.id)).open_children == 0
@@ -206,12 +206,12 @@ async def test_restoring_a_cancelled_parent_restores_what_was_cancelled_with_it(
     world = Family({"a": [SOFT], "b": [SOFT]})
     parent = await world.begin("a", "b")
     children = await world.children(parent)
-    await world.engine.desk.cancel(children["b"].id, **WHY)
+    await world.engine.ops.cancel(children["b"].id, **WHY)
     world.clock.advance(1)
-    await world.engine.desk.cancel(parent.id, **WHY)
+    await world.engine.ops.cancel(parent.id, **WHY)
     world.clock.advance(1)
 
-    await world.engine.desk.restore(parent.id, **WHY)
+    await world.engine.ops.restore(parent.id, **WHY)
 
     assert await world.states(parent) == {"a": "pending", "b": "dismissed"}
     assert (await world.get(parent.id)).state == "waiting", "as it was when it was cancelled"
@@ -225,10 +225,10 @@ async def test_an_amended_parent_runs_the_new_payload_alone() -> None:
     world = Family({"a": [HARD], "b": [HARD, Done()]})
     parent = await world.begin("a", "b", "same")
     before = await world.children(parent)
-    desk = world.engine.desk
+    ops = world.engine.ops
 
-    await desk.amend(parent.id, encode_message(of_parts("b", "same")), **WHY)
-    await desk.replay(parent.id, **WHY)
+    await ops.amend(parent.id, encode_message(of_parts("b", "same")), **WHY)
+    await ops.replay(parent.id, **WHY)
     await world.run()
 
     # "a" is not asked for any more; "same" is, and an equal child of before does not stand for it.
@@ -244,13 +244,13 @@ async def test_an_amended_parent_runs_the_new_payload_alone() -> None:
 async def test_an_amended_parent_fails_by_its_new_children_and_replays_those_alone() -> None:
     world = Family({"a": [HARD], "b": [HARD, Done()]})
     parent = await world.begin("a")
-    desk = world.engine.desk
-    await desk.amend(parent.id, encode_message(of_parts("b")), **WHY)
-    await desk.replay(parent.id, **WHY)
+    ops = world.engine.ops
+    await ops.amend(parent.id, encode_message(of_parts("b")), **WHY)
+    await ops.replay(parent.id, **WHY)
     await world.run()
     assert (await world.get(parent.id)).failed_because == "rejected"
 
-    await desk.replay(parent.id, **WHY)
+    await ops.replay(parent.id, **WHY)
     await world.run()
 
     assert world.tried == ["a", "b", "b"]
@@ -260,10 +260,10 @@ async def test_an_amended_parent_fails_by_its_new_children_and_replays_those_alo
 async def test_a_parent_amended_while_its_children_are_open_withdraws_them() -> None:
     world = Family({"a": [HARD, SOFT]})
     parent = await world.begin("a")
-    desk = world.engine.desk
-    await desk.replay(parent.id, **WHY)
+    ops = world.engine.ops
+    await ops.replay(parent.id, **WHY)
 
-    await desk.amend(parent.id, encode_message(of_parts("b")), **WHY)
+    await ops.amend(parent.id, encode_message(of_parts("b")), **WHY)
     assert await world.states(parent) == {"a": "dismissed"}
     await world.run(after_s=3600)
 
@@ -274,15 +274,15 @@ async def test_a_parent_amended_while_its_children_are_open_withdraws_them() -> 
 async def test_a_child_of_an_earlier_payload_does_not_wake_its_parent() -> None:
     world = Family({"a": [HARD, Done()], "b": [HARD]})
     parent = await world.begin("a")
-    desk = world.engine.desk
+    ops = world.engine.ops
     old = (await world.children(parent))["a"]
-    await desk.amend(parent.id, encode_message(of_parts("b")), **WHY)
-    await desk.replay(parent.id, **WHY)
+    await ops.amend(parent.id, encode_message(of_parts("b")), **WHY)
+    await ops.replay(parent.id, **WHY)
     await world.run()
-    await desk.restore(old.id, **WHY)
+    await ops.restore(old.id, **WHY)
     before = await world.get(parent.id)
 
-    await desk.replay(old.id, **WHY)
+    await ops.replay(old.id, **WHY)
     await world.run()
 
     assert (await world.get(old.id)).state == "delivered"
@@ -309,8 +309,8 @@ async def test_an_uncertain_one_that_is_amended_really_sends_the_new_text() -> N
     await world.run()
     assert (await world.get(accepted.id)).failed_because == "uncertain"
 
-    await world.engine.desk.amend(accepted.id, b"corrected", **WHY)
-    await world.engine.desk.replay(accepted.id, **WHY)
+    await world.engine.ops.amend(accepted.id, b"corrected", **WHY)
+    await world.engine.ops.replay(accepted.id, **WHY)
     await world.run()
 
     after = await world.get(accepted.id)
@@ -327,8 +327,8 @@ async def test_evidence_on_the_old_text_does_not_settle_the_amended_one() -> Non
     fact = Fact("late_outcome", f"{accepted.id}/1", world.now_ms, late)
     await world.store.save([], [fact])
 
-    await world.engine.desk.amend(accepted.id, b"corrected", **WHY)
-    await world.engine.desk.replay(accepted.id, **WHY)
+    await world.engine.ops.amend(accepted.id, b"corrected", **WHY)
+    await world.engine.ops.replay(accepted.id, **WHY)
     await world.run()
 
     # The amended text was refused, but the old one may have arrived.
@@ -343,8 +343,8 @@ async def test_a_late_answer_to_the_old_text_does_not_settle_a_doubt_about_the_n
     world = World(sending(provider))
     accepted = await world.submit()
     await world.run()
-    await world.engine.desk.amend(accepted.id, b"corrected", **WHY)
-    await world.engine.desk.replay(accepted.id, **WHY)
+    await world.engine.ops.amend(accepted.id, b"corrected", **WHY)
+    await world.engine.ops.replay(accepted.id, **WHY)
     await world.run()
     late: FactValue = {"status": "done", "stage": "send", "notification_id": "n-9", "payload_no": 1}
     fact = Fact("late_outcome", f"{accepted.id}/1", world.now_ms, late)

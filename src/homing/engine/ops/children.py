@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from homing.domain import transitions
 from homing.domain.delivery import Change, Delivery, State
-from homing.engine.ops.desk_writer import DeskWriter, Signed
+from homing.engine.ops.writer import Signed, Writer
 from homing.engine.process.process import Process
 from homing.engine.queues import queue_in_generation
 from homing.engine.work import family
@@ -27,8 +27,8 @@ from homing.ports import Facet, Query
 FREE: tuple[State, ...] = ("pending", "waiting")
 
 
-class DeskChildren:
-    def __init__(self, process: Process, writer: DeskWriter) -> None:
+class Children:
+    def __init__(self, process: Process, writer: Writer) -> None:
         self._store = process.store
         self._clock = process.clock
         self._writer = writer

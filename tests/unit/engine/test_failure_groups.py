@@ -10,7 +10,8 @@ import pytest
 from homing.domain.delivery import FailedBecause
 from homing.domain.failure import Failure
 from homing.domain.message import Email
-from homing.engine.ops.error_groups import ErrorGroup, error_groups
+from homing.engine.ops.failure_groups import FailureGroup, failure_groups
+from homing.ports import Facet, Query
 from homing.runtime.app import Homing
 from homing.stores.memory import MemoryStore
 from homing.testing import samples
@@ -30,8 +31,8 @@ class World:
         await self.homing.engine.run_until_idle()
         return [ticket.delivery_id for ticket in tickets]
 
-    async def group(self) -> ErrorGroup:
-        [group] = await self.homing.desk.errors()
+    async def group(self) -> FailureGroup:
+        [group] = await self.homing.ops.failures()
         return group
 
 
@@ -58,9 +59,9 @@ async def test_what_was_dismissed_and_restored_was_seen_when_it_failed(world: Wo
     began_ms = world.clock.now_ms()
     [delivery_id] = await world.fail()
     world.clock.advance(600)
-    await world.homing.desk.dismiss(delivery_id, **SIGNED)
+    await world.homing.ops.dismiss(delivery_id, **SIGNED)
     world.clock.advance(600)
-    await world.homing.desk.restore(delivery_id, **SIGNED)
+    await world.homing.ops.restore(delivery_id, **SIGNED)
 
     group = await world.group()
 
@@ -106,7 +107,7 @@ async def test_groups_of_one_class_have_each_their_own_newest() -> None:
         )
         await store.add([dead])
 
-    groups = await error_groups(store, clock, None, 10)
+    groups = await failure_groups(store, clock, Query(facets=(Facet(state="failed"),)), 10)
 
     found = {(g.error_class, g.failed_because, g.route): g for g in groups}
     assert found.keys() == set(kinds)
@@ -123,7 +124,7 @@ async def test_a_group_that_came_back_after_a_replay_says_so(world: World) -> No
     [delivery_id, *_] = await world.fail(2)
     assert (await world.group()).came_back_at_ms is None
     world.clock.advance(60)
-    await world.homing.desk.replay(delivery_id, **SIGNED)
+    await world.homing.ops.replay(delivery_id, **SIGNED)
     await world.homing.engine.run_until_idle()
     await world.homing.engine.process.counters.write()
     group = await world.group()
@@ -131,18 +132,18 @@ async def test_a_group_that_came_back_after_a_replay_says_so(world: World) -> No
     assert group.came_back_delivery_id == delivery_id
     assert group.first_seen_at_ms == began_ms
     # Somebody has looked at it.
-    await world.homing.desk.dismiss(delivery_id, **SIGNED)
+    await world.homing.ops.dismiss(delivery_id, **SIGNED)
     assert (await world.group()).came_back_at_ms is None
 
 
 async def test_a_replay_that_helps_is_no_return(world: World) -> None:
     [delivery_id] = await world.fail()
-    await world.homing.desk.amend(
+    await world.homing.ops.amend(
         delivery_id, Email(to="ok@stub.test", subject="Booked", text="See you"), **SIGNED
     )
-    await world.homing.desk.replay(delivery_id, **SIGNED)
+    await world.homing.ops.replay(delivery_id, **SIGNED)
     await world.homing.engine.run_until_idle()
     await world.homing.engine.process.counters.write()
-    assert await world.homing.desk.errors() == []
+    assert await world.homing.ops.failures() == []
     await world.fail()
     assert (await world.group()).came_back_at_ms is None

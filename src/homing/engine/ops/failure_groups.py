@@ -20,7 +20,7 @@ LOOK_AT = 50
 Trend: TypeAlias = Literal["rising", "steady", "falling", "quiet"]
 
 
-class ErrorGroup(Struct, frozen=True, kw_only=True):
+class FailureGroup(Struct, frozen=True, kw_only=True):
     """Dead letters with the same error, with the newest of them as an example.
 
     First and last seen are those of the oldest and the newest one. The error came back if a
@@ -49,12 +49,10 @@ class ErrorGroup(Struct, frozen=True, kw_only=True):
         return "rising" if self.last_hour > self.hour_before else "falling"
 
 
-async def error_groups(
-    store: Store, clock: Clock, query: Query | None, limit: int
-) -> list[ErrorGroup]:
-    """The largest first."""
-    asked = query or Query()
-    asked = replace(asked, facets=asked.facets or (Facet(state="failed"),))
+async def failure_groups(
+    store: Store, clock: Clock, asked: Query, limit: int
+) -> list[FailureGroup]:
+    """The groups of the dead letters that are asked for, the largest first."""
     counts = await store.count(asked, by=BY)
     now_ms = clock.now_ms()
     last_hour = await count_up_to(store, replace(asked, updated_from_ms=now_ms - HOUR_MS), BY)
@@ -69,7 +67,7 @@ async def error_groups(
         oldest = await _first(store, one, FROM_BELOW)
         returned = await _still_dead(store, back.get(group_key(*words)))
         groups.append(
-            ErrorGroup(
+            FailureGroup(
                 route=route,
                 error_class=error_class,
                 failed_because=because,

@@ -1,126 +1,63 @@
-"""The desk: the operator's verbs, over the same transitions, each with actor and reason."""
+"""The operator's verbs, over the same transitions as everything else."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
 from homing.domain import transitions
-from homing.domain.delivery import Attempt, Change, Delivery, Fact, State
-from homing.domain.errors import InvalidRequest, NotAllowed, NotFound
+from homing.domain.delivery import Change, Delivery, Fact
+from homing.domain.errors import InvalidRequest, NotAllowed
 from homing.domain.message import Message
 from homing.engine.intake.preparing import prepare
 from homing.engine.intake.request import Request
 from homing.engine.intake.request_checks import plain_message
-from homing.engine.ops.bounded import page_within
-from homing.engine.ops.desk_children import DeskChildren
-from homing.engine.ops.desk_writer import AUDIT, DeskWriter, Signed, checked_text, signed
-from homing.engine.ops.error_groups import ErrorGroup, error_groups
+from homing.engine.ops.children import Children
+from homing.engine.ops.reader import Reader
+from homing.engine.ops.search import FORMER_RECIPIENT, RESEND_SOURCE
+from homing.engine.ops.verbs import VERBS, Verb
+from homing.engine.ops.writer import Signed, Writer, checked_text, signed
+from homing.engine.process.liveness import Liveness
 from homing.engine.process.pausing import Pausing
 from homing.engine.process.process import Process
-from homing.engine.route import Route, Verb
-from homing.engine.work.family import is_current, pages_of_children
-from homing.ports import Cursor, Facet, FactCursor, Page, Query, Transitioned
-
-RESEND_SOURCE = "operator_resend"
-# By `address/delivery id`: an address that was amended away, so that its mail is still found.
-FORMER_RECIPIENT = "former_recipient"
+from homing.engine.route import Route
+from homing.ports import Facet, Query, Transitioned
 
 
-class Desk:
-    """The operator's verbs. Each takes and stores who acts (`actor`) and why (`reason`)."""
+class Operations(Reader):
+    """What operators read, and their verbs. Each verb stores who acts (`actor`) and why (`reason`),
+    and returns the delivery after it."""
 
     def __init__(
         self,
         process: Process,
         pausing: Pausing,
+        liveness: Liveness,
         routes: Mapping[str, Route],
         tell: Callable[[Sequence[Transitioned]], None],
     ) -> None:
+        super().__init__(process, pausing, liveness, routes)
         self._process = process
-        self._store = process.store
-        self._clock = process.clock
-        self._pausing = pausing
-        self._writer = DeskWriter(process, routes, tell)
-        self._children = DeskChildren(process, self._writer)
-        self.route_owners = self._writer.route_owners
-        self.no_route = self._writer.no_route
-
-    async def show(self, delivery_id: str) -> Delivery:
-        """The current delivery. NotFound: there is none with this id."""
-        return await self._with_children(await self._writer.read(delivery_id))
-
-    async def list(
-        self,
-        query: Query,
-        cursor: Cursor | None = None,
-        limit: int = 50,
-        *,
-        bounded: bool = False,
-    ) -> Page:
-        """A page of the deliveries that the query describes, newest first.
-
-        With `bounded`, a query that matches few deliveries ends after many were read: the page is
-        then short, and has a cursor to continue from.
-        """
-        if not isinstance(query, Query):
-            raise InvalidRequest("query", f"must be a Query, not {type(query).__name__}")
-        if bounded:
-            page = await page_within(self._store, query, cursor, limit)
-        else:
-            page = await self._store.page(query, cursor, limit)
-        items = [await self._with_children(delivery) for delivery in page.items]
-        return Page(tuple(items), page.next, page.previous)
-
-    async def _with_children(self, delivery: Delivery) -> Delivery:
-        """As its label needs it: with the count of children that wait to be tried again."""
-        if delivery.state != "waiting" or not self._writer.sees_children(delivery.route):
-            return delivery
-        query = Query(parent_id=delivery.id, facets=(Facet(state="pending", attempted=True),))
-        counts = await self._store.count(query)
-        return replace(delivery, retrying_children=sum(counts.values()))
-
-    async def attempts(self, delivery_id: str) -> Sequence[Attempt]:
-        """The ended attempts, then the scheduled or running one."""
-        ended = await self._store.attempts(delivery_id)
-        delivery = await self._store.get(delivery_id)
-        if delivery is None:
-            if not ended:
-                raise NotFound(f"no delivery {delivery_id}")
-            return ended
-        return [*ended, *_current(delivery)]
-
-    async def audit(self, delivery_id: str) -> Sequence[Fact]:
-        """What operators did to a delivery, oldest first."""
-        return await self._store.facts(AUDIT, f"{delivery_id}/")
-
-    async def audit_log(self, after: Fact | None = None, limit: int = 50) -> Sequence[Fact]:
-        """What operators did to deliveries, routes and access, newest first; `after` is the last
-        one seen."""
-        seen = None if after is None else FactCursor(after.key, after.at_ms)
-        return await self._store.facts(AUDIT, limit=limit, after=seen, order="newest")
+        self._writer = Writer(process, routes, self.program, self.no_route, tell)
+        self._children = Children(process, self._writer)
 
     async def note_access(self, verb: str, subject: str, *, actor: str, reason: str) -> None:
         """Record who changed the access of a person or a token (`user:ann`, `token:shop`)."""
         await self._writer.note(verb, subject, signed(actor, reason))
 
-    async def formerly_for(self, address: str, limit: int) -> Sequence[str]:
-        """The ids of deliveries that were amended to go to others than this address."""
-        facts = await self._store.facts(FORMER_RECIPIENT, f"{address}/", limit, order="newest")
-        return [fact.key.removeprefix(f"{address}/") for fact in facts]
-
-    async def unfinished_children(self, parent: Delivery) -> Sequence[Delivery]:
-        """The first page of its current children that have failed or not ended yet."""
-        states: tuple[State, ...] = ("failed", "dismissed", "pending", "in_flight", "waiting")
-        if parent.fanned_out:
-            async for page in pages_of_children(self._store, parent.id, states):
-                return [child for child in page if is_current(child, parent)]
-        return ()
-
-    async def errors(self, query: Query | None = None, limit: int = 50) -> Sequence[ErrorGroup]:
-        """Dead letters grouped by route, error class and reason, the largest group first."""
-        return await error_groups(self._store, self._clock, query, limit)
+    async def use(
+        self, verb: Verb, delivery_id: str, *, actor: str, reason: str, **arguments: Any
+    ) -> Delivery:
+        """The method of this name, for callers that read the table of verbs. Returns the delivery
+        after it, or the new one that it made."""
+        row = VERBS[verb]
+        messages = [arguments.pop(each.name) for each in row.arguments if each.kind == "email"]
+        act: Callable[..., Awaitable[Delivery]] = getattr(self, verb)
+        return await act(
+            delivery_id, *messages, actor=actor, **{row.reason_is: reason}, **arguments
+        )
 
     def predict(self, verb: Verb, delivery: Delivery) -> Delivery:
         """The delivery after a bulk verb; NotAllowed if the verb would be refused."""
@@ -158,7 +95,7 @@ class Desk:
         def change(now: Delivery) -> Change:
             return self._children.replayed(now, by, generation)
 
-        return await self._try_again("replay", before, change, by, generation)
+        return self._delivery(await self._try_again("replay", before, change, by, generation))
 
     async def restart(
         self, delivery_id: str, *, actor: str, reason: str, cycle: int | None = None
@@ -171,7 +108,7 @@ class Desk:
             plan, now_ms = self._writer.plan(now), self._clock.now_ms()
             return transitions.restart(now, plan=plan, actor=actor, reason=reason, now_ms=now_ms)
 
-        return await self._try_again("restart", before, change, by, None)
+        return self._delivery(await self._try_again("restart", before, change, by, None))
 
     async def dismiss(
         self, delivery_id: str, *, actor: str, reason: str, cycle: int | None = None
@@ -179,7 +116,8 @@ class Desk:
         """Close a dead letter: it will not be tried again. `restore` undoes it."""
         by = signed(actor, reason)
         before = await self._writer.checked("dismiss", delivery_id, cycle)
-        return await self._writer.use("dismiss", before, self._children.dismissed, by)
+        after = await self._writer.use("dismiss", before, self._children.dismissed, by)
+        return self._delivery(after)
 
     async def restore(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
         """Undo `dismiss` or `cancel`."""
@@ -189,7 +127,8 @@ class Desk:
         # Children first: a worker that finds the parent due must see them open again.
         if before.fanned_out and before.failed_because is None:
             await self._children.restore(before, by)
-        return await self._writer.use("restore", before, self._children.restored, by)
+        after = await self._writer.use("restore", before, self._children.restored, by)
+        return self._delivery(after)
 
     async def cancel(self, delivery_id: str, *, actor: str, reason: str) -> Delivery:
         """Withdraw an open delivery. If it may have been sent, it becomes uncertain instead."""
@@ -205,7 +144,7 @@ class Desk:
         )
         if before.fanned_out:
             await self._children.cancel(after, by)
-        return after
+        return self._delivery(after)
 
     async def confirm(
         self, delivery_id: str, *, actor: str, reason: str, evidence: str
@@ -221,7 +160,7 @@ class Desk:
 
         confirmed = await self._writer.use("confirm", before, change, by)
         await self._children.look_again(confirmed, by, None)
-        return confirmed
+        return self._delivery(confirmed)
 
     async def amend(
         self,
@@ -254,7 +193,7 @@ class Desk:
         amended = await self._writer.use("amend", before, change, by)
         if before.fanned_out:
             await self._children.cancel_earlier(amended, by)
-        return amended
+        return self._delivery(amended)
 
     def _amended(self, before: Delivery, message: Message) -> tuple[bytes, tuple[str, ...]]:
         message = plain_message(message)
@@ -290,13 +229,14 @@ class Desk:
             self._writer.audit_fact("resend", delivery_id, by, clone=new.delivery.id),
             self._writer.audit_fact("resend", new.delivery.id, by, original=delivery_id),
         )
-        return await self._writer.add("resend", replace(new, facts=facts))
+        return self._delivery(await self._writer.add("resend", replace(new, facts=facts)))
 
-    async def annotate(self, delivery_id: str, *, actor: str, note: str) -> None:
-        """Add a note; nothing else changes."""
+    async def annotate(self, delivery_id: str, *, actor: str, note: str) -> Delivery:
+        """Add a note to its history. Returns the delivery, which is unchanged."""
         by = signed(actor, note, named="note")
-        await self._writer.checked("annotate", delivery_id)
+        delivery = await self._writer.checked("annotate", delivery_id)
         await self._writer.note("annotate", delivery_id, by)
+        return self._delivery(await self._with_children(delivery))
 
     async def pause(self, route: str, *, actor: str, reason: str) -> int:
         """Stop a route; nothing of it is tried until it is resumed.
@@ -330,22 +270,3 @@ class Desk:
         after = await self._writer.use(verb, before, change, by)
         await self._children.look_again(after, by, generation)
         return after
-
-
-def _current(delivery: Delivery) -> list[Attempt]:
-    if delivery.state not in ("pending", "in_flight"):
-        return []
-    running = delivery.state == "in_flight"
-    return [
-        Attempt(
-            delivery_id=delivery.id,
-            number=delivery.attempts_ended + 1,
-            stage=delivery.stage,
-            status="running" if running else "scheduled",
-            cycle=delivery.cycle,
-            phase=delivery.phase,
-            scheduled_for_ms=None if running else delivery.due_at_ms,
-            started_at_ms=delivery.claimed_at_ms,
-            holder=delivery.holder,
-        )
-    ]
